@@ -12,7 +12,7 @@ from annotators.options import OwnOptions, parse_options
 from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, ModelError
-from ares.jobs import RequestedWorkers, WorkerNeeds
+from ares.jobs import ComputePlan, WorkerNeeds
 from ares.process_tuning import pickled_by_slots
 from ares.settings import Settings
 
@@ -242,7 +242,7 @@ class Options:
         load_models: False for an estimate: no model is loaded, no server asked, and nothing stored.
         budget: Pays for the calls of models behind servers; None for no limit.
         planned_episodes: Most episodes of the run, for an annotator that samples them; None outside a run.
-        workers: What a person wants of the workers of the run.
+        compute: Where the run works, and what a person wants of its workers.
     """
 
     settings: Settings
@@ -252,7 +252,7 @@ class Options:
     load_models: bool = True
     budget: Budget | None = None
     planned_episodes: int | None = None
-    workers: RequestedWorkers = field(default_factory=RequestedWorkers)
+    compute: ComputePlan = field(default_factory=ComputePlan)
 
     def parse(self, model: type[OwnOptions]) -> OwnOptions:
         """The own options of the annotator that a factory makes. Raises RequestError for a wrong value."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from annotators.base import Options
 from annotators.runner import annotate as run_annotators, estimate_cost
 from ares.errors import RequestError
-from ares.jobs import AnnotateEstimate, AnnotateReport, RequestedWorkers, open_engine
+from ares.jobs import AnnotateEstimate, AnnotateReport, ComputePlan, open_engine
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -39,8 +38,8 @@ def annotate(
     quiet: bool,
 ) -> tuple[AnnotateReport, ...]:
     """Run annotators; see `Workspace.annotate` for the arguments and errors."""
-    requested = _requested_workers(workers, per_worker)
-    run_options = replace(_run_options(stores, names, model, device, options), workers=requested)
+    compute = _compute_plan(engine, workers, per_worker)
+    run_options = replace(_run_options(stores, names, model, device, options), compute=compute)
     with open_engine(engine) as executor:
         return run_annotators(
             stores,
@@ -72,21 +71,12 @@ def estimate(
     return estimate_cost(stores, names, run_options, where, _retried_reason(retry_failed, reason))
 
 
-def _requested_workers(count: int | None, per_worker: Mapping[str, float]) -> RequestedWorkers:
-    """The workers of a run. Raises RequestError where a number cannot be right."""
+def _compute_plan(engine: str, workers: int | None, per_worker: Mapping[str, float]) -> ComputePlan:
+    """Where a run works. Raises RequestError where a number cannot be right."""
     unknown = sorted(set(per_worker) - set(_PER_WORKER))
     if unknown:
         raise RequestError(f"no resource {unknown[0]!r}", f"a worker has {', '.join(_PER_WORKER)}")
-    for name, number in (("workers", 1 if count is None else count), *per_worker.items()):
-        if not 0 < number < math.inf and not (name == "gpus" and number == 0):
-            raise RequestError(f"wrong number of {name}", f"{number!r}; give a number above 0")
-    memory_gb = per_worker.get("memory_gb")
-    return RequestedWorkers(
-        count=count,
-        cpus=per_worker.get("cpus"),
-        memory_bytes=None if memory_gb is None else round(memory_gb * 1e9),
-        gpus=per_worker.get("gpus"),
-    )
+    return ComputePlan(engine=engine, workers=workers, **per_worker)
 
 
 def _retried_reason(retry_failed: bool, reason: str) -> str | None:

@@ -171,19 +171,20 @@ def check(
             read or written.
         SourceError: The one dataset that there is cannot be opened.
     """
-    from ares.jobs import IngestRequest
+    from ares.jobs import CheckRequest, IngestRequest
     from ares.workspace import check_operation
 
-    return check_operation()(
-        IngestRequest(
-            sources=tuple(os.fspath(source) for source in sources),
-            format=format,
-            rate_hz=rate_hz,
-            spec=os.fspath(spec),
-            data_dir=os.fspath(data_dir),
-            follow_links=follow_links,
-        ),
+    datasets = IngestRequest(
+        sources=tuple(os.fspath(source) for source in sources),
+        format=format,
+        rate_hz=rate_hz,
+        spec=os.fspath(spec),
+        data_dir=os.fspath(data_dir),
+        follow_links=follow_links,
         limit=limit,
+    )
+    request = CheckRequest(
+        datasets=datasets,
         baseline=os.fspath(baseline),
         write_baseline=os.fspath(write_baseline),
         evidence=os.fspath(evidence),
@@ -191,6 +192,7 @@ def check(
         audit_seed=audit_seed,
         video=video,
     )
+    return check_operation()(request)
 
 
 @_checks_arguments
@@ -235,21 +237,22 @@ def fix(
         MediaError: No episode can be written.
         StoreError: The disk is full.
     """
-    from ares.jobs import IngestRequest
+    from ares.jobs import FixRequest, IngestRequest
     from ares.workspace import fix_operation
 
-    return fix_operation()(
-        IngestRequest(
-            sources=(os.fspath(source),),
-            format=format,
-            rate_hz=rate_hz,
-            spec=os.fspath(spec),
-            data_dir=os.fspath(data_dir),
-            follow_links=follow_links,
-        ),
-        os.fspath(destination),
+    datasets = IngestRequest(
+        sources=(os.fspath(source),),
+        format=format,
+        rate_hz=rate_hz,
+        spec=os.fspath(spec),
+        data_dir=os.fspath(data_dir),
+        follow_links=follow_links,
+    )
+    request = FixRequest(
+        datasets=datasets,
+        destination=os.fspath(destination),
         export_format=export_format,
         dry_run=dry_run,
         num_listed=num_listed,
-        quiet=quiet,
     )
+    return fix_operation()(request, quiet=quiet)

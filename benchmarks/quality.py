@@ -17,8 +17,8 @@ from ares.checks import PLANTERS
 from ares.clock import settle_clock
 from ares.episode import Record
 from ares.errors import AresError
+from ares.jobs import IngestRequest
 from ares.signals import EpisodeSignals, episode_signals
-from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets
 from tests.generators.scoring import (
     CURVE_STOPS,
@@ -121,7 +121,7 @@ def read_layouts(path: str) -> Iterator[tuple[str, list[EpisodeSignals]]]:
 
 def read_records(path: str) -> Iterator[Record]:
     """The records of the datasets at a path, with their clocks settled; those that cannot be read are left out."""
-    for source in find_datasets(None, [path], IngestOptions()).sources:
+    for source in find_datasets(None, IngestRequest(sources=(path,))).sources:
         for item in source.items:
             with suppress(AresError):
                 yield settle_clock(item.load())

@@ -25,7 +25,7 @@ from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_
 from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Maker
-from ares.jobs import RequestedWorkers, open_engine
+from ares.jobs import ComputePlan, open_engine
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
@@ -139,7 +139,7 @@ def _runs_of_ray(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
 
 
 def _run_of_ray(count: int, workers: int) -> WorkerRun:
-    options = Options(settings=_SETTINGS, workers=RequestedWorkers(count=workers))
+    options = Options(settings=_SETTINGS, compute=ComputePlan(workers=workers))
     with open_engine("ray") as engine, _new_workspace() as ws:
         add_synthetic_episodes(ws, count)
         used = time.process_time()
@@ -247,7 +247,7 @@ def _runs_of_embed(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
 
 def _runs_on_this_machine(name: str, dataset: Path, counts: Sequence[int], model: str) -> Iterator[WorkerRun]:
     for workers in counts:
-        options = Options(settings=_SETTINGS, model=model, workers=RequestedWorkers(count=workers))
+        options = Options(settings=_SETTINGS, model=model, compute=ComputePlan(workers=workers))
         with _new_workspace() as ws:
             ws.ingest(dataset, quiet=True)
             yield _timed(workers, partial(annotate, ws.stores, [name], options, quiet=True))

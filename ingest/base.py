@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from ares.episode import Episode, Record
 from ares.errors import AresError, PluginError, SourceError
@@ -26,8 +26,8 @@ MISSING = "key of the spec does not exist"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions:
-    """Settings of the user for the datasets of an ingestion.
+class SourceOptions:
+    """What an ingester may know of what the user says of a dataset.
 
     Attributes:
         dataset: Name to store instead of the source's own, or "".
@@ -142,32 +142,55 @@ class Source:
 FolderClaim = Literal["dataset", "data", "store"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ingester:
-    """A source format; the entry points of the group "ares.ingesters" name objects of this class.
+@runtime_checkable
+class Ingester(Protocol):
+    """A source format; the entry points of the group "ares.ingesters" name objects that fill this protocol."""
+
+    @property
+    def name(self) -> str:
+        """Format name, as in `ares ingest --format`."""
+
+    def recognises(self, path: str) -> bool:
+        """Whether a folder or file holds this format; fast, reads no record.
+
+        It is asked about a single file; without `claims` also once about the folder that the user gave.
+        """
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open every dataset at or under a path. Raises SourceError for one that cannot be opened.
+
+        While it runs, `walk_folders` and `list_folder` show it the files that no other dataset uses, from one walk of
+        the tree.
+        """
+
+
+@runtime_checkable
+class FolderIngester(Ingester, Protocol):
+    """An ingester that is asked about each folder of a tree, and so does not walk it; made as a subclass.
 
     Attributes:
-        name: Format name, as in `ares ingest --format`.
-        recognises: Whether a folder or file holds this format; fast, reads no record. Without `claims` it is asked
-            once, about the path that the user gave.
-        open: Opens every dataset at or under a path. Raises SourceError for one that cannot be opened. While it runs,
-            `walk_folders` and `list_folder` show it the files that no other dataset uses, from one walk of the tree.
-        show_spec: Returns the specs of the datasets at or under a path, as YAML, for a format that applies specs
-            itself; None where `ingest.mapping` shows the spec of the first record, and applies specs to records.
-        claims: What a folder is to the format, by the names in it alone; asked once for each folder of a tree, so
-            that no ingester walks the tree itself. None means: nothing.
         uses: Formats whose files may lie among the records of this one and be used by it: "video" beside HDF5.
-        joins: Whether files at these paths, relative to a folder, make records across its subfolders, as cameras in
-            folders of their own do; then the folder is one dataset. None means: never.
     """
 
-    name: str
-    recognises: Callable[[str], bool]
-    open: Callable[[str, IngestOptions], list[Source]]
-    show_spec: Callable[[str, IngestOptions], str] | None = None
-    claims: Callable[[FolderEntries], FolderClaim | None] | None = None
     uses: frozenset[str] = frozenset()
-    joins: Callable[[Sequence[str]], bool] | None = None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """What a folder is to the format, by the names in it alone; None for nothing. Asked once for each folder."""
+
+    def joins(self, paths: Sequence[str]) -> bool:
+        """Whether files at these paths, relative to a folder, make records across its subfolders.
+
+        Cameras in folders of their own do; then the folder is one dataset.
+        """
+        return False
+
+
+@runtime_checkable
+class SpecIngester(Ingester, Protocol):
+    """An ingester that applies specs itself; for others `ingest.mapping` applies them to records."""
+
+    def show_spec(self, path: str, options: SourceOptions) -> str:
+        """The specs of the datasets at or under a path, as YAML."""
 
 
 PROPOSED_OUTCOME = "proposed_success"

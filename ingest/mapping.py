@@ -16,9 +16,9 @@ from ares.registry import did_you_mean
 from ingest.base import (
     MISSING,
     Ingester,
-    IngestOptions,
     Item,
     Source,
+    SourceOptions,
     episode_path,
     guarded_call,
     outcome_in_path,
@@ -404,15 +404,11 @@ def _map_camera(
 TRIED_RECORDS = 5
 
 
-def open_with_spec(ingester: Ingester, path: str, options: IngestOptions) -> list[Source]:
-    """What an ingester opens at a path, read as the spec of the user says.
-
-    An ingester with a `show_spec` of its own applies the spec itself.
+def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
+    """What an ingester that knows no specs opens at a path, read as the spec of the user says.
 
     Raises SourceError where the spec does not fit the first record that can be read.
     """
-    if not options.spec or ingester.show_spec is not None:
-        return ingester.open(path, options)
     from ingest.spec import read_spec
 
     spec = read_spec(Path(options.spec))

@@ -36,7 +36,7 @@ from ingest.arrays import (
     step_times,
     unknown_family_error,
 )
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera
 from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
 from ingest.signals import StepTimes, missing_time_error
@@ -322,63 +322,9 @@ def _array_camera(reader: ArrayReader, key: str, member: NpyMember, rate_hz: flo
 _FEWEST_ARRAYS = 2
 
 
-def recognises(path: str) -> bool:
-    """Whether a path is an .npz file, or a folder with such files or with folders of .npy files at any depth."""
-    root = absolute_path(path)
-    if is_url(str(root)):
-        return False
-    if root.is_file():
-        return root.suffix.lower() == SUFFIX
-    return not (root / INFO_PATH).exists() and next(_episode_paths(root), None) is not None
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether .npz files, or several .npy files, lie in a folder."""
-    if is_url(str(folder.path)):
-        return None
-    return "data" if SUFFIX in folder.suffixes or _is_array_folder(folder.files) else None
-
-
 def _is_array_folder(names: Iterable[str]) -> bool:
     arrays = [name for name in names if name.lower().endswith(ARRAY_SUFFIX) and not name.startswith(".")]
     return len(arrays) >= _FEWEST_ARRAYS
-
-
-def open_npz(path: str, options: IngestOptions) -> list[Source]:
-    """Open a folder, or a single .npz file, as one dataset. Raises SourceError when it holds no arrays."""
-    from ingest.spec import read_spec
-
-    root = absolute_path(path)
-    folder = root.parent if root.is_file() else root
-    paths = [root] if root.is_file() else list(_episode_paths(root))
-    if not paths:
-        raise SourceError("folder holds no arrays", f"{path}: no {SUFFIX}, and no folder of {ARRAY_SUFFIX}")
-    spec = read_spec(Path(options.spec)) if options.spec else None
-    ends_key = _ends_key(paths[0], spec)
-    entry = NpzEntry(
-        dataset=options.dataset or folder_name(folder),
-        key="",
-        path="",
-        ends_key=ends_key,
-        rate_hz=options.rate_hz,
-        spec=spec,
-        reads_unknown=options.reads_unknown,
-    )
-    items = (item for file in paths for item in _file_items(file, folder, entry))
-    return [
-        Source(
-            format=FORMAT,
-            dataset=entry.dataset,
-            version="",
-            total=sum(max(len(_read_file_ends(file, ends_key)), 1) for file in paths)
-            if ends_key
-            else len(paths),
-            items=items,
-            fragile=paths[0].suffix.lower() == SUFFIX,
-            folder=str(root),
-            files=functools.partial(_list_files, tuple(paths)),
-        )
-    ]
 
 
 def _episode_paths(folder: Path) -> Iterator[Path]:
@@ -447,4 +393,63 @@ def _episode_item(entry: NpzEntry) -> Item:
     return Item(episode_id=entry.episode_id, location=f"{entry.path}, episode {entry.key}", load=load)
 
 
-npz = Ingester(name=FORMAT, recognises=recognises, open=open_npz, claims=claims)
+class NpzIngester(FolderIngester):
+    """Opens datasets of the format `npz`."""
+
+    name = FORMAT
+
+    def recognises(self, path: str) -> bool:
+        """Whether a path is an .npz file, or a folder with such files or with folders of .npy files at any depth."""
+        root = absolute_path(path)
+        if is_url(str(root)):
+            return False
+        if root.is_file():
+            return root.suffix.lower() == SUFFIX
+        return not (root / INFO_PATH).exists() and next(_episode_paths(root), None) is not None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether .npz files, or several .npy files, lie in a folder."""
+        if is_url(str(folder.path)):
+            return None
+        return "data" if SUFFIX in folder.suffixes or _is_array_folder(folder.files) else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open a folder, or a single .npz file, as one dataset. Raises SourceError when it holds no arrays."""
+        from ingest.spec import read_spec
+
+        root = absolute_path(path)
+        folder = root.parent if root.is_file() else root
+        paths = [root] if root.is_file() else list(_episode_paths(root))
+        if not paths:
+            raise SourceError(
+                "folder holds no arrays", f"{path}: no {SUFFIX}, and no folder of {ARRAY_SUFFIX}"
+            )
+        spec = read_spec(Path(options.spec)) if options.spec else None
+        ends_key = _ends_key(paths[0], spec)
+        entry = NpzEntry(
+            dataset=options.dataset or folder_name(folder),
+            key="",
+            path="",
+            ends_key=ends_key,
+            rate_hz=options.rate_hz,
+            spec=spec,
+            reads_unknown=options.reads_unknown,
+        )
+        items = (item for file in paths for item in _file_items(file, folder, entry))
+        return [
+            Source(
+                format=FORMAT,
+                dataset=entry.dataset,
+                version="",
+                total=sum(max(len(_read_file_ends(file, ends_key)), 1) for file in paths)
+                if ends_key
+                else len(paths),
+                items=items,
+                fragile=paths[0].suffix.lower() == SUFFIX,
+                folder=str(root),
+                files=functools.partial(_list_files, tuple(paths)),
+            )
+        ]
+
+
+npz = NpzIngester()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
-from ingest.base import Ingester, IngestOptions, Source
+from ingest.base import Ingester, Source, SourceOptions, SpecIngester
 from ingest.mapping import TRIED_RECORDS, first_record, full_slices, signal_arrays
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _LONGEST_LIST = 24
 
 
-def show_spec(ingester: Ingester, path: str, options: IngestOptions) -> str:
+def show_spec(ingester: Ingester, path: str, options: SourceOptions) -> str:
     """The specs of the datasets at or under a path, as YAML; each dataset is told by its first record.
 
     Raises SourceError where no record can be read.
     """
     from ingest.spec import read_spec
 
-    if ingester.show_spec is not None:
+    if isinstance(ingester, SpecIngester):
         return ingester.show_spec(path, options)
     spec = read_spec(Path(options.spec)) if options.spec else None
     sources = ingester.open(path, replace(options, reads_unknown=True))

@@ -29,7 +29,7 @@ from ingest.arrays import (
     step_times,
     unknown_family_error,
 )
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera, probe_once, whole_video
 from ingest.signals import missing_time_error
 
@@ -234,63 +234,6 @@ class _Store:
     error: SourceError | None = None
 
 
-def recognises(path: str) -> bool:
-    """Whether a path is a Zarr store, or a folder with stores at any depth that is not a LeRobot dataset."""
-    root = absolute_path(path)
-    if is_url(str(root)):
-        return False
-    if root.is_file():
-        return is_zarr_zip(root)
-    return not (root / INFO_PATH).exists() and next(_find_stores(root), None) is not None
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether a folder is a Zarr store, or zipped stores lie in it."""
-    if is_url(str(folder.path)):
-        return None
-    if is_zarr_folder(folder.files):
-        return "store"
-    is_data = ".zip" in folder.suffixes and any(is_zarr_zip(folder.path / name) for name in folder.files)
-    return "data" if is_data else None
-
-
-def open_zarr_dataset(path: str, options: IngestOptions) -> list[Source]:
-    """Open a folder with stores, or a single store, as one dataset.
-
-    Raises:
-        SourceError: There is no Zarr store.
-        RequestError: The library zarr is not installed.
-    """
-    from ingest.spec import read_spec
-
-    if find_spec("zarr") is None:
-        raise missing_extra("zarr", "zarr")
-    root = absolute_path(path)
-    spec = read_spec(Path(options.spec)) if options.spec else None
-    reads_unknown = options.reads_unknown or spec is not None
-    stores = [
-        _inspect_store(store, spec, reads_unknown)
-        for store in ([root] if root.is_file() else _find_stores(root))
-    ]
-    if not stores:
-        raise SourceError("folder holds no Zarr store", f"{path}: no .zarr and no .zarr.zip")
-    is_store = [store.path for store in stores] == [root]
-    folder = root.parent if is_store else root
-    dataset = options.dataset or (root.name.partition(".zarr")[0] if is_store else folder_name(folder))
-    return [
-        Source(
-            format=FORMAT,
-            dataset=dataset,
-            version="",
-            total=sum(max(len(store.ends), 1) for store in stores),
-            items=(item for store in stores for item in _store_items(store, folder, dataset, options, spec)),
-            fragile=True,
-            folder=str(folder),
-            files=functools.partial(_list_files, tuple(stores)),
-        )
-    ]
-
-
 def _list_files(stores: Iterable[_Store]) -> Iterator[SourceFile]:
     """The stores, each folder as one, and the videos beside them."""
     for store in stores:
@@ -379,7 +322,7 @@ def _most_rows(store: ZarrStore) -> int:
 
 
 def _store_items(
-    store: _Store, folder: Path, dataset: str, options: IngestOptions, spec: DatasetSpec | None
+    store: _Store, folder: Path, dataset: str, options: SourceOptions, spec: DatasetSpec | None
 ) -> Iterator[Item]:
     """One item for each episode of a store; one that fails for a store that cannot be read."""
     prefix = store.path.relative_to(folder).as_posix()
@@ -406,6 +349,67 @@ def _store_items(
             yield Item(episode_id=entry.episode_id, location=location, load=load)
 
 
-zarr = Ingester(
-    name=FORMAT, recognises=recognises, open=open_zarr_dataset, claims=claims, uses=frozenset({"video"})
-)
+class ZarrIngester(FolderIngester):
+    """Opens datasets of the format `zarr`."""
+
+    name = FORMAT
+    uses = frozenset({"video"})
+
+    def recognises(self, path: str) -> bool:
+        """Whether a path is a Zarr store, or a folder with stores at any depth that is not a LeRobot dataset."""
+        root = absolute_path(path)
+        if is_url(str(root)):
+            return False
+        if root.is_file():
+            return is_zarr_zip(root)
+        return not (root / INFO_PATH).exists() and next(_find_stores(root), None) is not None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether a folder is a Zarr store, or zipped stores lie in it."""
+        if is_url(str(folder.path)):
+            return None
+        if is_zarr_folder(folder.files):
+            return "store"
+        is_data = ".zip" in folder.suffixes and any(is_zarr_zip(folder.path / name) for name in folder.files)
+        return "data" if is_data else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open a folder with stores, or a single store, as one dataset.
+
+        Raises:
+            SourceError: There is no Zarr store.
+            RequestError: The library zarr is not installed.
+        """
+        from ingest.spec import read_spec
+
+        if find_spec("zarr") is None:
+            raise missing_extra("zarr", "zarr")
+        root = absolute_path(path)
+        spec = read_spec(Path(options.spec)) if options.spec else None
+        reads_unknown = options.reads_unknown or spec is not None
+        stores = [
+            _inspect_store(store, spec, reads_unknown)
+            for store in ([root] if root.is_file() else _find_stores(root))
+        ]
+        if not stores:
+            raise SourceError("folder holds no Zarr store", f"{path}: no .zarr and no .zarr.zip")
+        is_store = [store.path for store in stores] == [root]
+        folder = root.parent if is_store else root
+        dataset = options.dataset or (root.name.partition(".zarr")[0] if is_store else folder_name(folder))
+        return [
+            Source(
+                format=FORMAT,
+                dataset=dataset,
+                version="",
+                total=sum(max(len(store.ends), 1) for store in stores),
+                items=(
+                    item for store in stores for item in _store_items(store, folder, dataset, options, spec)
+                ),
+                fragile=True,
+                folder=str(folder),
+                files=functools.partial(_list_files, tuple(stores)),
+            )
+        ]
+
+
+zarr = ZarrIngester()

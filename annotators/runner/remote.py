@@ -33,6 +33,7 @@ from ares.jobs import (
     Engine,
     InlinePool,
     KeptValue,
+    PoolRequest,
     ReplicaPool,
     ValueHolder,
     WorkerNeeds,
@@ -259,7 +260,7 @@ def replica_options(name: str, options: Options, needs: WorkerNeeds) -> list[Opt
     """
     gpus = 0 if options.device else _count_gpus(needs)
     per_gpu = max(1, int(1 / needs.gpus)) if needs.gpus else 1
-    requested = options.workers.count or gpus * per_gpu or 1
+    requested = options.compute.workers or gpus * per_gpu or 1
     count = min(requested, _count_room(needs, gpus * per_gpu))
     if count < requested:
         print_message(
@@ -331,22 +332,24 @@ def annotator_on_engine(
     """
     annotator = make_guarded(label, factory, options, stores)
     is_shared = annotator.workers > 1
-    needs = options.workers.overrule(annotator.needs)
+    needs = options.compute.overrule(annotator.needs)
     build = partial(
         _build_annotator, label, factory, stores.location, socket.gethostname(), annotator.maker.maker_id
     )
     replicas = partial(_replica_builds, build, annotator.maker.annotator, options, needs)
     pool: WorkerPool[Any, Any] = engine.pool(
-        annotator.process,
-        max_workers=annotator.workers,
-        on_worker_death=ModelError,
-        build=partial(_build_process, build, engine.keeper, options),
-        shared_worker=is_shared,
-        needs=replace(needs, gpus=0.0) if options.device == "cpu" else needs,
-        share=1 / (num_annotators + 1),
-        gpu_share=1 / num_annotators,
-        most_workers=options.workers.count,
-        replicas=None if is_shared else replicas,
+        PoolRequest(
+            annotator.process,
+            max_workers=annotator.workers,
+            on_worker_death=ModelError,
+            build=partial(_build_process, build, engine.keeper, options),
+            shared_worker=is_shared,
+            needs=replace(needs, gpus=0.0) if options.device == "cpu" else needs,
+            share=1 / (num_annotators + 1),
+            gpu_share=1 / num_annotators,
+            most_workers=options.compute.workers,
+            replicas=None if is_shared else replicas,
+        )
     )
     # Another process has copies of the budget and of the model: its calls are charged here, work by work, and what its
     # server can do is known only there.
@@ -415,11 +418,13 @@ def _build_annotator(
 def decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPool[Frames, Frames]:
     """A pool of workers that decode frames for so many annotators."""
     return engine.pool(
-        _decode_batch,
-        max_workers=readers,
-        on_worker_death=MediaError,
-        build=partial(_build_decoder, engine.put),
-        share=1 / (num_annotators + 1),
+        PoolRequest(
+            _decode_batch,
+            max_workers=readers,
+            on_worker_death=MediaError,
+            build=partial(_build_decoder, engine.put),
+            share=1 / (num_annotators + 1),
+        )
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
@@ -110,10 +111,16 @@ def add_verbosity_options(parser: _Arguments) -> None:
         )
 
 
+def user_path(text: str) -> str:
+    """A path with a leading "~" as the user's folder, which a shell leaves in `--spec=~/file`."""
+    return os.path.expanduser(text)  # noqa: PTH111  # a Path would change URLs
+
+
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where named datasets lie, and whether links may lead out of a dataset."""
     parser.add_argument(
         "--data-dir",
+        type=user_path,
         default="",
         metavar="DIR",
         help="folder of the prepared datasets that tfds:NAME[/CONFIG][:VERSION] names ($TFDS_DATA_DIR)",

@@ -10,7 +10,9 @@ from app.cli.arguments import add_source_arguments, add_workspace_arguments, epi
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.errors import RequestError
+from ares.jobs import CheckRequest, FixRequest, IngestRequest
 from ares.messages import is_quiet
+from ares.workspace import check_operation, fix_operation
 
 if TYPE_CHECKING:
     from ares.contract import MeaningContract, SignalContract
@@ -44,25 +46,30 @@ _OTHERS = ("limit", "video", "audit", "baseline", "write_baseline", "evidence", 
 
 def run_fix(args: argparse.Namespace) -> int:
     """Correct a dataset in a copy. Returns 1 where faults remain or episodes are missing, 2 when nothing was read."""
-    import ares
-
     _check_options(args)
-    report = ares.fix(
-        args.source[0],
-        args.fix,
+    request = FixRequest(
+        datasets=_requested_datasets(args),
+        destination=args.fix,
+        export_format=args.fix_format,
+        dry_run=args.dry_run,
+    )
+    report = fix_operation()(request, quiet=is_quiet())
+    answer(args, report.to_json(), lambda: paragraphs(_fix_report_blocks(report)))
+    if not report.before.num_episodes:
+        return ExitStatus.REFUSED
+    return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+def _requested_datasets(args: argparse.Namespace) -> IngestRequest:
+    return IngestRequest(
+        sources=tuple(args.source),
         format=args.format,
         rate_hz=args.rate,
         spec=args.spec,
         data_dir=args.data_dir,
         follow_links=args.follow_links,
-        export_format=args.fix_format,
-        dry_run=args.dry_run,
-        quiet=is_quiet(),
+        limit=args.limit,
     )
-    answer(args, report.to_json(), lambda: paragraphs(_fix_report_blocks(report)))
-    if not report.before.num_episodes:
-        return ExitStatus.REFUSED
-    return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -329,29 +336,22 @@ def run_check(args: argparse.Namespace) -> int:
 
     Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
     """
-    import ares
-
     if args.fix:
         return run_fix(args)
     if args.dry_run:
         raise RequestError("--dry-run lists the changes of --fix", "give --fix DEST too")
     if args.github and args.output != "table":
         raise RequestError("--github prints lines for GitHub, no JSON", "give one of --github and --json")
-    report = ares.check(
-        *args.source,
-        format=args.format,
-        rate_hz=args.rate,
-        spec=args.spec,
-        data_dir=args.data_dir,
-        follow_links=args.follow_links,
-        limit=args.limit,
+    request = CheckRequest(
+        datasets=_requested_datasets(args),
         baseline=args.baseline,
         write_baseline=args.write_baseline,
         evidence=args.evidence,
-        audit_seed=args.audit_seed if args.audit else None,
         num_listed=_LISTED_IN_SARIF if args.sarif else _LISTED,
+        audit_seed=args.audit_seed if args.audit else None,
         video=args.video,
     )
+    report = check_operation()(request)
     if args.sarif:
         from ares.reports import write_sarif
 

@@ -10,19 +10,23 @@ from app.cli.arguments import (
     episode_count,
     open_workspace,
     rate_hz,
+    user_path,
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import answer, tallies
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.jobs import IngestReport
+from ares.jobs import ComputePlan, IngestReport, IngestRequest
+from ares.workspace import ingest_operation, plan_ingest_operation
 
 
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     from ares.registry import ingesters
 
-    parser.add_argument("source", nargs="+", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument(
+        "source", type=user_path, nargs="+", metavar="SOURCE", help="folder or file of a dataset"
+    )
     parser.add_argument(
         "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
     )
@@ -52,7 +56,11 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --dry-run: write the options of every dataset to a YAML file, to be edited",
     )
     parser.add_argument(
-        "--options", default="", metavar="FILE", help="read the options of each dataset from such a file"
+        "--options",
+        type=user_path,
+        default="",
+        metavar="FILE",
+        help="read the options of each dataset from such a file",
     )
     _add_dataset_arguments(parser)
     add_workspace_arguments(parser)
@@ -75,6 +83,7 @@ def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--spec",
+        type=user_path,
         default="",
         metavar="FILE",
         help="what the dataset does not say of itself, as --show-spec prints",
@@ -94,8 +103,18 @@ def run_ingest(args: argparse.Namespace) -> int:
         return _dry_run(args)
     if args.write_options:
         raise RequestError("--write-options needs --dry-run", "the file is to be edited before the ingestion")
-    report = open_workspace(args, create=True).ingest(
-        *args.source,
+    workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
+    report = ingest_operation()(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
+    document = report.to_json()
+    answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
+    if report.planned and not report.kept + report.already:
+        return ExitStatus.REFUSED
+    return ExitStatus.ITEMS_FAILED if report.failed or not report.plan.is_complete else ExitStatus.DONE
+
+
+def _requested_ingestion(args: argparse.Namespace) -> IngestRequest:
+    return IngestRequest(
+        sources=tuple(args.source),
         format=args.format,
         dataset=args.dataset,
         rate_hz=args.rate,
@@ -107,50 +126,26 @@ def run_ingest(args: argparse.Namespace) -> int:
         media=args.media,
         limit=args.limit,
         strict=args.strict,
-        engine=args.engine,
+        compute=ComputePlan(engine=args.engine),
     )
-    document = report.to_json()
-    answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
-    if report.planned and not report.kept + report.already:
-        return ExitStatus.REFUSED
-    return ExitStatus.ITEMS_FAILED if report.failed or not report.plan.is_complete else ExitStatus.DONE
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from ingest.base import IngestOptions
     from ingest.discovery import options_by_path, write_options_file
     from ingest.pipeline import plan_lines
 
-    plan = open_workspace(args, create=True).plan_ingest(
-        *args.source,
-        format=args.format,
-        dataset=args.dataset,
-        rate_hz=args.rate,
-        cameras=args.cameras,
-        spec=args.spec,
-        options=args.options,
-        data_dir=args.data_dir,
-        follow_links=args.follow_links,
-    )
+    workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
+    plan = plan_ingest_operation()(workspace.existing_stores, request)
     if args.write_options:
-        common = IngestOptions(dataset=args.dataset, rate_hz=args.rate, spec=args.spec, cameras=args.cameras)
-        write_options_file(args.write_options, plan, options_by_path(plan, args.options, common))
+        write_options_file(args.write_options, plan, options_by_path(plan, request))
     answer(args, plan.to_json(), lambda: "\n".join(plan_lines(plan)))
     return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
 
 
 def _show_spec(args: argparse.Namespace) -> int:
-    from ingest.base import IngestOptions
-    from ingest.operation import prepared_paths, show_specs
+    from ingest.operation import show_specs
 
-    options = IngestOptions(
-        dataset=args.dataset,
-        rate_hz=args.rate,
-        spec=args.spec,
-        cameras=args.cameras,
-        follow_links=args.follow_links,
-    )
-    spec = show_specs(prepared_paths(args.source, args.data_dir), options, args.format)
+    spec = show_specs(_requested_ingestion(args))
     answer(args, {"spec": spec}, lambda: spec.rstrip())
     return 0
 

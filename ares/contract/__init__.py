@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         EpisodeEvidence as EpisodeEvidence,
         episode_evidence as episode_evidence,
     )
-    from ares.contract.infer import infer_contract as infer_contract
+    from ares.contract.infer import infer_contract as infer_contract, infer_stored as infer_stored
     from ares.contract.kinematics import (
         KinematicChain as KinematicChain,
         Kinematics as Kinematics,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     )
     from ares.contract.layouts import (
         LayoutContract as LayoutContract,
-        infer_stored as infer_stored,
         set_contracts as set_contracts,
     )
     from ares.contract.mixing import (

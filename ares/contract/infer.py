@@ -28,6 +28,7 @@ from ares.contract.evidence import (
     PooledEvidence,
     PooledSignal,
     dimension_groups,
+    episode_evidence,
     pool_evidence,
     signal_pairs,
 )
@@ -40,9 +41,12 @@ from ares.contract.terms import (
     SignalContract,
     certain,
 )
+from ares.signals import episode_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ares.store import Stores
 
 
 Estimates = dict[PropertyName, Estimate]
@@ -252,3 +256,16 @@ def _marginal_estimate(scores: Mapping[tuple[str, str, str], float], position: i
     for values, share in shares.items():
         totals[values[position]] = totals.get(values[position], 0.0) + share
     return estimate_from({value: log(total) for value, total in totals.items()}, "values")
+
+
+def infer_stored(stores: Stores, dataset: str, sample: Sequence[str]) -> list[MeaningContract]:
+    """Infer the contracts of some stored episodes of a dataset, one for each combination of dimensions."""
+    trajectories = dict(stores.tables.trajectories.read(sample))
+    evidence: dict[tuple[tuple[str, ...], tuple[str, ...]], list[EpisodeEvidence]] = {}
+    for episode in stores.tables.episodes.get([id for id in sample if id in trajectories]):
+        signals = episode_signals(episode, trajectories[episode.episode_id])
+        part = episode_evidence(signals)
+        if part is not None:
+            evidence.setdefault((signals.state_names, signals.action_names), []).append(part)
+    inferred = (infer_contract(dataset, *layout, parts) for layout, parts in evidence.items())
+    return [contract for contract in inferred if contract is not None]

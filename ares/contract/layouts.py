@@ -20,8 +20,8 @@ from ares.contract.conversions import (
     gripper_convention,
     unit_factor,
 )
-from ares.contract.evidence import CONTRACT_EPISODES, EpisodeEvidence, episode_evidence, signal_pairs
-from ares.contract.infer import infer_contract
+from ares.contract.evidence import CONTRACT_EPISODES, signal_pairs
+from ares.contract.infer import infer_stored
 from ares.contract.terms import (
     UNKNOWN,
     DatasetKey,
@@ -34,7 +34,6 @@ from ares.contract.terms import (
 )
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import RequestError, SourceError
-from ares.signals import episode_signals
 from ares.store import TempDatabase, batched, ids_filter
 
 if TYPE_CHECKING:
@@ -118,19 +117,6 @@ def _find_or_infer_contract(
     inferred = infer_stored(stores, key.dataset, sample)
     contract = next((c for c in inferred if (c.state_names, c.action_names) == layout), None)
     return None if contract is None else correct_contract(contract, stored.stated)
-
-
-def infer_stored(stores: Stores, dataset: str, sample: Sequence[str]) -> list[MeaningContract]:
-    """Infer the contracts of some stored episodes of a dataset, one for each combination of dimensions."""
-    trajectories = dict(stores.tables.trajectories.read(sample))
-    evidence: dict[tuple[tuple[str, ...], tuple[str, ...]], list[EpisodeEvidence]] = {}
-    for episode in stores.tables.episodes.get([id for id in sample if id in trajectories]):
-        signals = episode_signals(episode, trajectories[episode.episode_id])
-        part = episode_evidence(signals)
-        if part is not None:
-            evidence.setdefault((signals.state_names, signals.action_names), []).append(part)
-    inferred = (infer_contract(dataset, *layout, parts) for layout, parts in evidence.items())
-    return [contract for contract in inferred if contract is not None]
 
 
 def _layout_rows(stores: Stores, ids: Iterable[str]) -> pa.Table:

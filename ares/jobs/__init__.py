@@ -9,18 +9,18 @@ if TYPE_CHECKING:
         BatchFunction as BatchFunction,
         Engine as Engine,
         KeptValue as KeptValue,
-        RequestedWorkers as RequestedWorkers,
+        PoolRequest as PoolRequest,
         ValueHolder as ValueHolder,
         WorkerLimits as WorkerLimits,
         WorkerNeeds as WorkerNeeds,
         WorkerPool as WorkerPool,
-        changing_limit as changing_limit,
     )
     from ares.jobs.local import (
         ENGINE_NAMES as ENGINE_NAMES,
         InlinePool as InlinePool,
         LocalEngine as LocalEngine,
         ReplicaPool as ReplicaPool,
+        available_cores as available_cores,
         engine_or_local as engine_or_local,
         open_engine as open_engine,
     )
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
         ReasonCount as ReasonCount,
         UnreadFile as UnreadFile,
     )
-    from ares.jobs.pipeline import PipelineStage as PipelineStage, run_pipeline as run_pipeline
+    from ares.jobs.pipeline import (
+        PipelineStage as PipelineStage,
+        changing_limit as changing_limit,
+        run_pipeline as run_pipeline,
+    )
     from ares.jobs.progress import Progress as Progress
     from ares.jobs.ray_engine import RayEngine as RayEngine
     from ares.jobs.report import (
@@ -45,10 +49,15 @@ if TYPE_CHECKING:
         resolved_failures as resolved_failures,
         utc_now as utc_now,
     )
-    from ares.jobs.requests import IngestRequest as IngestRequest
+    from ares.jobs.requests import (
+        CheckRequest as CheckRequest,
+        ComputePlan as ComputePlan,
+        FixRequest as FixRequest,
+        IngestRequest as IngestRequest,
+        MediaMode as MediaMode,
+    )
     from ares.jobs.worker_pool import (
         MachineMemory as MachineMemory,
-        available_cores as available_cores,
         machine_memory as machine_memory,
     )
 

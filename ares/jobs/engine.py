@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import count
-from typing import Any, Protocol, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 from ares.errors import AresError
 
@@ -26,34 +26,17 @@ class ValueHolder(Protocol):
         """Keep some values no longer."""
 
 
-class LocalValueHolder:
-    """Keeps values in this process."""
-
-    def __init__(self) -> None:
-        self._values: dict[int, Any] = {}
-        self._numbers = count()
-
-    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
-        """As `ValueKeeper.keep`."""
-        kept = [("", next(self._numbers)) for _ in values]
-        self._values.update((number, value) for (_, number), value in zip(kept, values, strict=True))
-        return kept
-
-    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
-        """As `ValueKeeper.fetch`."""
-        return [self._values.get(number) for _, number in kept]
-
-    def forget(self, kept: Sequence[KeptValue]) -> None:
-        """As `ValueKeeper.forget`."""
-        for _, number in kept:
-            self._values.pop(number, None)
-
-
 T = TypeVar("T")
 R = TypeVar("R")
 V = TypeVar("V")
 ItemT = TypeVar("ItemT", contravariant=True)
 ResultT = TypeVar("ResultT", covariant=True)
+
+
+def identity(value: V) -> V:
+    """The value; a partial of this function can be pickled, unlike a lambda."""
+    return value
+
 
 BatchFunction = Callable[[Sequence[T]], Sequence[R | AresError]]
 Build = Callable[[], BatchFunction[T, R]]
@@ -87,31 +70,6 @@ class WorkerNeeds:
     gpus: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedWorkers:
-    """What a person wants of the workers of a run; None where each annotator states it itself.
-
-    Attributes:
-        count: Most workers of one annotator.
-        cpus: Cores of one worker.
-        memory_bytes: Memory of one worker.
-        gpus: GPUs of one worker, or the share of one.
-    """
-
-    count: int | None = None
-    cpus: float | None = None
-    memory_bytes: int | None = None
-    gpus: float | None = None
-
-    def overrule(self, stated: WorkerNeeds) -> WorkerNeeds:
-        """What a worker takes that states its own needs."""
-        return WorkerNeeds(
-            cpus=stated.cpus if self.cpus is None else self.cpus,
-            memory_bytes=stated.memory_bytes if self.memory_bytes is None else self.memory_bytes,
-            gpus=stated.gpus if self.gpus is None else self.gpus,
-        )
-
-
 class WorkerPool(Protocol[ItemT, ResultT]):
     """Workers that all run one function on batches; safe to call from many threads."""
 
@@ -133,12 +91,47 @@ class WorkerPool(Protocol[ItemT, ResultT]):
         """Start all workers now, without waiting for them: the caller knows that there is much work."""
 
 
-def changing_limit(pool: WorkerPool[ItemT, ResultT]) -> Callable[[], int] | None:
-    """Calls of `map` that can run at the same time now; None where that never changes."""
-    return None if pool.most_workers == pool.max_workers else lambda: pool.max_workers
-
-
 DEFAULT_NEEDS = WorkerNeeds()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRequest(Generic[T, R]):
+    """The workers that a job wants of an engine, and what they run.
+
+    Attributes:
+        fn: Works on one batch; an exception that it raises is raised to the caller of `map`.
+        max_workers: Calls at the same time on this machine; a cluster decides by its own size.
+        on_worker_death: Error of an item whose worker died in two attempts; other items of its batch get results.
+        build: Makes `fn` on the worker, when `fn` holds what cannot be pickled (a model).
+        shared_worker: Whether one worker takes all calls: they only wait for a server.
+        needs: What one worker takes.
+        share: Share of the CPUs and the memory of a cluster that the workers take together: those of all pools
+            that work at the same time must fit.
+        gpu_share: The same for its GPUs.
+        most_workers: Most workers on a cluster; None for as many as have room.
+        replicas: On this machine, returns builders of `fn` for further processes beside the calling one.
+        start_after_seconds: For functions that keep the interpreter busy: on this machine they run in the calling
+            thread for so long before worker processes start; None for no processes.
+        limits: Limits of one batch in a worker process of this machine.
+    """
+
+    fn: BatchFunction[T, R]
+    _: KW_ONLY
+    max_workers: int
+    on_worker_death: type[AresError]
+    build: Build[T, R] | None = None
+    shared_worker: bool = False
+    needs: WorkerNeeds = DEFAULT_NEEDS
+    share: float = 1.0
+    gpu_share: float = 1.0
+    most_workers: int | None = None
+    replicas: Callable[[], Sequence[Build[T, R]]] | None = None
+    start_after_seconds: float | None = None
+    limits: WorkerLimits | None = None
+
+    def make_builder(self) -> Build[T, R]:
+        """What makes the function on a worker."""
+        return self.build or partial(identity, self.fn)
 
 
 class Engine(Protocol):
@@ -148,40 +141,8 @@ class Engine(Protocol):
     def keeper(self) -> ValueHolder:
         """Keeps what workers make for each other, unseen by the caller."""
 
-    def pool(
-        self,
-        fn: BatchFunction[T, R],
-        *,
-        max_workers: int,
-        on_worker_death: type[AresError],
-        build: Callable[[], BatchFunction[T, R]] | None = None,
-        shared_worker: bool = False,
-        needs: WorkerNeeds = DEFAULT_NEEDS,
-        share: float = 1.0,
-        gpu_share: float = 1.0,
-        most_workers: int | None = None,
-        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
-        start_after_seconds: float | None = None,
-        limits: WorkerLimits | None = None,
-    ) -> WorkerPool[T, R]:
-        """A pool of workers that run `fn`, until the engine is closed.
-
-        Args:
-            fn: Works on one batch; an exception that it raises is raised to the caller of `map`.
-            max_workers: Calls at the same time on this machine; a cluster decides by its own size.
-            on_worker_death: Error of an item whose worker died in two attempts; other items of its batch get results.
-            build: Makes `fn` on the worker, when `fn` holds what cannot be pickled (a model).
-            shared_worker: Whether one worker takes all calls: they only wait for a server.
-            needs: What one worker takes.
-            share: Share of the CPUs and the memory of a cluster that the workers take together: those of all pools
-                that work at the same time must fit.
-            gpu_share: The same for its GPUs.
-            most_workers: Most workers on a cluster; None for as many as have room.
-            replicas: On this machine, returns builders of `fn` for further processes beside the calling one.
-            start_after_seconds: For functions that keep the interpreter busy: on this machine they run in the calling
-                thread for so long before worker processes start; None for no processes.
-            limits: Limits of one batch in a worker process of this machine.
-        """
+    def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:
+        """A pool of workers that run the function of the request, until the engine is closed."""
 
     def put(self, value: V) -> Callable[[], V | None]:
         """Store a value where every worker reaches it; returns a getter, which gives None once the value is lost."""

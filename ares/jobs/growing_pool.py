@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Generic, NamedTuple, Protocol
 
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import DEFAULT_NEEDS, R, T, WorkerNeeds
@@ -38,6 +38,18 @@ class PoolResources:
     machines: frozenset[str] = frozenset()
 
 
+class Patience(NamedTuple):
+    """How long a batch waits while no worker is ready.
+
+    Attributes:
+        seconds: So many seconds.
+        make_error: Makes the error that ends the wait.
+    """
+
+    seconds: float
+    make_error: Callable[[], RequestError]
+
+
 @dataclass(slots=True, eq=False)
 class _Slot:
     """Room for one worker.
@@ -66,8 +78,7 @@ class GrowingPool(Generic[T, R]):
         most_workers: Most workers ever.
         threads_per_worker: Batches that one worker takes at the same time.
         on_worker_death: Error of an item whose worker died in two attempts.
-        no_worker_error: The error where no worker was ready for so many seconds.
-        patience_seconds: So many seconds.
+        patience: How long a batch waits for a worker.
         report: Called with a line where the room has changed.
     """
 
@@ -78,16 +89,14 @@ class GrowingPool(Generic[T, R]):
         most_workers: int,
         threads_per_worker: int,
         on_worker_death: type[AresError],
-        no_worker_error: Callable[[], RequestError],
-        patience_seconds: float,
+        patience: Patience,
         report: Callable[[str], None],
     ) -> None:
         self._start_worker = start_worker
         self._measure_room = measure_room
         self._threads_per_worker = threads_per_worker
         self._on_worker_death = on_worker_death
-        self._no_worker_error = no_worker_error
-        self._patience_seconds = patience_seconds
+        self._patience = patience
         self._report = report
         self._most = most_workers
         self._room = measure_room()
@@ -236,8 +245,8 @@ class GrowingPool(Generic[T, R]):
         now = time.monotonic()
         if any(slot.is_ready for slot in self._slots):
             self._worked_at = now
-        elif self._is_closed or now - self._worked_at > self._patience_seconds:
-            raise self._no_worker_error()
+        elif self._is_closed or now - self._worked_at > self._patience.seconds:
+            raise self._patience.make_error()
 
 
 def _is_within(needs: WorkerNeeds, limit: WorkerNeeds) -> bool:

@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Generic
 
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import (
-    DEFAULT_NEEDS,
     BatchFunction,
     Build,
     Engine,
-    LocalValueHolder,
+    KeptValue,
+    PoolRequest,
     R,
     T,
     V,
-    WorkerLimits,
-    WorkerNeeds,
     WorkerPool,
+    identity,
 )
-from ares.jobs.worker_pool import RestartingPool, WorkerProcess, identity, is_picklable
+from ares.jobs.worker_pool import RestartingPool, WorkerProcess, is_picklable
 from ares.registry import did_you_mean
 
 # A process that loads a model takes seconds: a short job is done before.
 _REPLICA_START_SECONDS = 3.0
+
+
+class LocalValueHolder:
+    """Keeps values in this process."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Any] = {}
+        self._numbers = count()
+
+    def keep(self, values: Sequence[Any]) -> list[KeptValue]:
+        """As `ValueHolder.keep`."""
+        kept = [("", next(self._numbers)) for _ in values]
+        self._values.update((number, value) for (_, number), value in zip(kept, values, strict=True))
+        return kept
+
+    def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
+        """As `ValueHolder.fetch`."""
+        return [self._values.get(number) for _, number in kept]
+
+    def forget(self, kept: Sequence[KeptValue]) -> None:
+        """As `ValueHolder.forget`."""
+        for _, number in kept:
+            self._values.pop(number, None)
 
 
 class LocalEngine:
@@ -37,32 +61,16 @@ class LocalEngine:
         self._pools: list[ProcessPool[Any, Any] | ReplicaPool[Any, Any]] = []
         self.keeper = LocalValueHolder()
 
-    def pool(
-        self,
-        fn: BatchFunction[T, R],
-        *,
-        max_workers: int,
-        on_worker_death: type[AresError],
-        build: Callable[[], BatchFunction[T, R]] | None = None,
-        shared_worker: bool = False,
-        needs: WorkerNeeds = DEFAULT_NEEDS,
-        share: float = 1.0,
-        gpu_share: float = 1.0,
-        most_workers: int | None = None,
-        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
-        start_after_seconds: float | None = None,
-        limits: WorkerLimits | None = None,
-    ) -> WorkerPool[T, R]:
-        """A pool that runs `fn` in the calling thread, or in processes; see `Engine.pool`."""
-        builds = replicas() if replicas else ()
+    def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:
+        """A pool that runs the function in the calling thread, or in processes."""
+        builds = request.replicas() if request.replicas else ()
         if builds and is_picklable(builds[0], ()):
-            replica_pool = ReplicaPool(fn, builds, on_worker_death)
+            replica_pool = ReplicaPool(request.fn, builds, request.on_worker_death)
             self._pools.append(replica_pool)
             return replica_pool
-        if start_after_seconds is None:
-            return InlinePool(fn, max_workers)
-        build = build or partial(identity, fn)
-        pool = ProcessPool(fn, build, max_workers, on_worker_death, start_after_seconds, limits)
+        if request.start_after_seconds is None:
+            return InlinePool(request.fn, request.max_workers)
+        pool = ProcessPool(request, request.start_after_seconds)
         self._pools.append(pool)
         return pool
 
@@ -106,30 +114,17 @@ class ProcessPool(Generic[T, R]):
     """Runs a function in worker processes once the job is long enough to be worth them.
 
     Args:
-        fn: The function.
-        build: Makes it in a worker process.
-        max_workers: Worker processes.
-        on_worker_death: Error of an item whose worker died in two attempts.
+        request: The function and its workers.
         start_after_seconds: How long batches run in the calling thread before processes start.
-        limits: Limits of one batch in a process.
     """
 
-    def __init__(
-        self,
-        fn: BatchFunction[T, R],
-        build: Callable[[], BatchFunction[T, R]],
-        max_workers: int,
-        on_worker_death: type[AresError],
-        start_after_seconds: float,
-        limits: WorkerLimits | None = None,
-    ) -> None:
-        self._fn, self._build = fn, build
-        self.max_workers = max_workers
-        inline_fn = fn if start_after_seconds else None
+    def __init__(self, request: PoolRequest[T, R], start_after_seconds: float) -> None:
+        self._fn, self._build = request.fn, request.make_builder()
+        self.max_workers = request.max_workers
         self._pool: RestartingPool[T, R] = RestartingPool(
-            [partial(WorkerProcess, build, limits)] * max_workers,
-            on_worker_death,
-            inline_fn,
+            [partial(WorkerProcess, self._build, request.limits)] * request.max_workers,
+            request.on_worker_death,
+            request.fn if start_after_seconds else None,
             start_after_seconds,
         )
 
@@ -189,6 +184,13 @@ class ReplicaPool(Generic[T, R]):
     def close(self) -> None:
         """End the further processes."""
         self._pool.close()
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 ENGINE_NAMES = ("local", "ray")

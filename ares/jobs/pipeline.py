@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures._base import DoneAndNotDoneFutures
+
+    from ares.jobs.engine import WorkerPool
 
 
 T = TypeVar("T")
@@ -239,3 +241,8 @@ def _drain_to_sink(inputs: _StageQueue[T], sink: Callable[[list[T]], None], size
         batch, ended = inputs.get_batch(size)
         if batch:
             sink(batch)
+
+
+def changing_limit(pool: WorkerPool[Any, Any]) -> Callable[[], int] | None:
+    """Calls of `map` that can run at the same time now; None where that never changes."""
+    return None if pool.most_workers == pool.max_workers else lambda: pool.max_workers

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ares.errors import AresError, RequestError
-from ares.jobs.engine import (
-    DEFAULT_NEEDS,
-    BatchFunction,
-    Build,
-    R,
-    T,
-    V,
-    WorkerLimits,
-    WorkerNeeds,
-    WorkerPool,
-)
-from ares.jobs.growing_pool import GrowingPool
+from ares.errors import RequestError
+from ares.jobs.engine import PoolRequest, R, T, V, WorkerPool
+from ares.jobs.growing_pool import GrowingPool, Patience
 from ares.jobs.ray_actors import (
     RayValueHolder,
     check_reachable,
@@ -30,7 +20,6 @@ from ares.jobs.ray_actors import (
     start_actor,
     unreachable_error,
 )
-from ares.jobs.worker_pool import identity
 from ares.messages import print_message
 from ares.settings import ray_address
 
@@ -68,33 +57,18 @@ class RayEngine:
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise unreachable_error(address, error) from None
 
-    def pool(
-        self,
-        fn: BatchFunction[T, R],
-        *,
-        max_workers: int,
-        on_worker_death: type[AresError],
-        build: Callable[[], BatchFunction[T, R]] | None = None,
-        shared_worker: bool = False,
-        needs: WorkerNeeds = DEFAULT_NEEDS,
-        share: float = 1.0,
-        gpu_share: float = 1.0,
-        most_workers: int | None = None,
-        replicas: Callable[[], Sequence[Build[T, R]]] | None = None,
-        start_after_seconds: float | None = None,
-        limits: WorkerLimits | None = None,
-    ) -> WorkerPool[T, R]:
-        """Actors, started when there is work for them; see `ares.jobs.engine.Engine.pool`."""
-        threads = max_workers if shared_worker else 1
+    def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:
+        """Actors, started when there is work for them."""
+        is_shared, most = request.shared_worker, min(request.most_workers or _MAX_WORKERS, self._max_workers)
+        threads = request.max_workers if is_shared else 1
         pool: GrowingPool[T, R] = GrowingPool(
-            partial(start_actor, build or partial(identity, fn), threads, limits),
-            partial(measure_pool_resources, needs, share, gpu_share),
-            1 if shared_worker else min(most_workers or _MAX_WORKERS, self._max_workers),
-            threads,
-            on_worker_death,
-            _no_worker_error,
-            _START_SECONDS,
-            print_message,
+            partial(start_actor, request.make_builder(), threads, request.limits),
+            partial(measure_pool_resources, request.needs, request.share, request.gpu_share),
+            most_workers=1 if is_shared else most,
+            threads_per_worker=threads,
+            on_worker_death=request.on_worker_death,
+            patience=Patience(_START_SECONDS, _no_worker_error),
+            report=print_message,
         )
         self._pools.append(pool)
         self._start_following()

@@ -1,13 +1,63 @@
-"""What a user asks to be read: paths, and what the datasets there do not say of themselves."""
+"""What a user asks for: datasets to be read, checked or corrected, and the machines that may work on it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    from ares.jobs.engine import WorkerNeeds
+
+
+MediaMode = Literal["reference", "copy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputePlan:
+    """Where a job runs, and what a person wants of its workers; None where each plug-in states it itself.
+
+    Attributes:
+        engine: "local", or "ray" for a cluster.
+        workers: Most workers of one plug-in.
+        cpus: Cores of one worker.
+        memory_gb: Memory of one worker, in 10**9 bytes.
+        gpus: GPUs of one worker, or the share of one; may be 0.
+
+    Raises:
+        RequestError: A number cannot be right.
+    """
+
+    engine: str = "local"
+    workers: int | None = None
+    cpus: float | None = None
+    memory_gb: float | None = None
+    gpus: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "cpus", "memory_gb", "gpus"):
+            number = getattr(self, name)
+            if number is None or (name == "gpus" and number == 0):
+                continue
+            if not 0 < number < math.inf:
+                raise RequestError(f"wrong number of {name}", f"{number!r}; give a number above 0")
+
+    def overrule(self, stated: WorkerNeeds) -> WorkerNeeds:
+        """What a worker takes that states its own needs."""
+        memory = None if self.memory_gb is None else round(self.memory_gb * 1e9)
+        return replace(
+            stated,
+            cpus=stated.cpus if self.cpus is None else self.cpus,
+            memory_bytes=stated.memory_bytes if memory is None else memory,
+            gpus=stated.gpus if self.gpus is None else self.gpus,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestRequest:
-    """The datasets that an ingestion, its plan or a check reads.
+    """The datasets that an ingestion, its plan or a check reads, and how.
 
     Attributes:
         sources: Folders, files or URLs; or names of prepared datasets, such as "tfds:NAME".
@@ -19,6 +69,10 @@ class IngestRequest:
         options: YAML file with such options by the path of each dataset, or "".
         data_dir: Folder of the prepared datasets, or "".
         follow_links: Whether symbolic links may lead out of a dataset, or out of a source.
+        media: "reference" leaves pixels where they are; "copy" writes videos of them into the workspace.
+        limit: Most episodes to read, over all datasets; None for all.
+        strict: Whether the first episode that fails ends the ingestion.
+        compute: Where records are read.
     """
 
     sources: tuple[str, ...]
@@ -30,3 +84,49 @@ class IngestRequest:
     options: str = ""
     data_dir: str = ""
     follow_links: bool = False
+    media: MediaMode = "reference"
+    limit: int | None = None
+    strict: bool = False
+    compute: ComputePlan = ComputePlan()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """A check of datasets where they lie.
+
+    Attributes:
+        datasets: What is read; its `limit` is the number of episodes to check at most.
+        baseline: File of findings that are known, or "".
+        write_baseline: File to write with all findings, or "".
+        evidence: Empty folder for plots and frames of the findings that are listed, or "".
+        num_listed: Findings of each code that are listed with their episode.
+        audit_seed: Seed with which faults are planted to measure the checks; None for no audit.
+        video: Whether the videos are decoded and checked too.
+    """
+
+    datasets: IngestRequest
+    baseline: str = ""
+    write_baseline: str = ""
+    evidence: str = ""
+    num_listed: int = 20
+    audit_seed: int | None = None
+    video: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixRequest:
+    """A copy of one dataset in which is corrected what the data alone decide.
+
+    Attributes:
+        datasets: What is read; it must be one dataset.
+        destination: Folder to write; must not be there yet.
+        export_format: Name of the format to write.
+        dry_run: Whether the changes are listed without writing.
+        num_listed: Findings of each code that are listed with their episode.
+    """
+
+    datasets: IngestRequest
+    destination: str
+    export_format: str = "lerobot"
+    dry_run: bool = False
+    num_listed: int = 20

@@ -21,12 +21,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol
 
 from ares.errors import AresError, RequestError
-from ares.jobs.engine import BatchFunction, R, T, V, WorkerLimits
-
-
-def identity(value: V) -> V:
-    """The value; a partial of this function can be pickled, unlike a lambda."""
-    return value
+from ares.jobs.engine import BatchFunction, R, T, WorkerLimits
 
 
 class WorkerDied(Exception):
@@ -251,13 +246,6 @@ _STDERR = 2
 _EXIT_TIMEOUT_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 _CANNOT_START = "a worker process cannot start"
-
-
-def available_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class MachineMemory(NamedTuple):

@@ -22,6 +22,7 @@ from ares.signals import (
     Correction,
     EpisodeSignals,
     SignalChange,
+    SignalDimension,
     TypicalEpisode,
     apply_changes,
     make_change,
@@ -55,15 +56,12 @@ def fill_gaps(signals: EpisodeSignals) -> Iterator[Correction]:
         ("action", signals.action, signals.action_names),
     ):
         for number in np.flatnonzero(~np.isfinite(values).all(axis=0)):
-            yield _fill_column_gaps(name, values[:, number], names, int(number), signals.seconds)
+            dimension = SignalDimension(name, names[number], int(number))
+            yield _fill_column_gaps(dimension, values[:, number], signals.seconds)
 
 
 def _fill_column_gaps(
-    name: str,
-    column: NDArray[np.float64],
-    names: tuple[str, ...],
-    number: int,
-    seconds: NDArray[np.float64],
+    dimension: SignalDimension, column: NDArray[np.float64], seconds: NDArray[np.float64]
 ) -> Correction:
     import numpy as np
 
@@ -72,8 +70,8 @@ def _fill_column_gaps(
     gaps = list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))
     correction = Correction(
         code=NOT_FINITE.code,
-        signal=name,
-        dimension=names[number],
+        signal=dimension.signal,
+        dimension=dimension.name,
         seconds=round(float(seconds[gaps[0][0]]), 3),
     )
     left = next((reason for gap in gaps if (reason := _why_not_filled(column, *gap))), "")
@@ -81,9 +79,7 @@ def _fill_column_gaps(
         return replace(correction, left=left)
     inside = np.interp(np.arange(len(column)), np.flatnonzero(~is_gap), column[~is_gap])
     changes = tuple(
-        make_change(
-            NOT_FINITE.code, name, names, number, (step, step + 1), seconds, column[step], inside[step]
-        )
+        make_change(NOT_FINITE.code, dimension, (step, step + 1), seconds, column[step], inside[step])
         for step in np.flatnonzero(is_gap).tolist()
     )
     return replace(correction, changes=changes)
@@ -153,9 +149,7 @@ def flatten_spikes(
         changes = tuple(
             make_change(
                 SPIKE.code,
-                "state",
-                signals.state_names,
-                number,
+                SignalDimension("state", signals.state_names[number], number),
                 (step, step + 1),
                 signals.seconds,
                 signals.state[step, number],
@@ -216,7 +210,8 @@ def unwrap_turns(
             dimension=signals.state_names[number],
             seconds=round(float(signals.seconds[steps[0]]), 3),
         )
-        changes = _span_changes("state", signals.state_names, number, column, offsets, signals.seconds)
+        angle = SignalDimension("state", signals.state_names[number], number)
+        changes = _span_changes(angle, column, offsets, signals.seconds)
         command = actions.get(number)
         if command is not None and typical.meaning == "absolute":
             angles = signals.action[:, command]
@@ -224,7 +219,8 @@ def unwrap_turns(
             if turns is None:
                 yield replace(correction, left="its command is too far from it to tell its turn")
                 continue
-            changes += _span_changes("action", signals.action_names, command, angles, turns, signals.seconds)
+            commanded = SignalDimension("action", signals.action_names[command], command)
+            changes += _span_changes(commanded, angles, turns, signals.seconds)
         yield replace(correction, changes=changes)
 
 
@@ -254,9 +250,7 @@ def _command_turns(
 
 
 def _span_changes(
-    signal: str,
-    names: tuple[str, ...],
-    number: int,
+    dimension: SignalDimension,
     column: NDArray[np.float64],
     offsets: NDArray[np.float64],
     seconds: NDArray[np.float64],
@@ -269,9 +263,7 @@ def _span_changes(
     return tuple(
         make_change(
             WRAP_AROUND.code,
-            signal,
-            names,
-            number,
+            dimension,
             (start, stop),
             seconds,
             column[start],

@@ -144,14 +144,14 @@ def _make_further_fault(
     name: str,
     group: FaultGroup,
     code: str,
-    strength: float,
-    unit: str,
+    size: tuple[float, str],
     planter: Planter,
     *,
     is_angle: bool = False,
     scales: bool = False,
-    is_in_all_dimensions: bool = False,
 ) -> CataloguedFault:
+    """A fault of a strength and its unit."""
+    strength, unit = size
     return CataloguedFault(
         name=name,
         group=group,
@@ -161,45 +161,41 @@ def _make_further_fault(
         plant=planter,
         is_angle=is_angle,
         scales=scales,
-        is_in_all_dimensions=is_in_all_dimensions,
     )
 
 
 _FURTHER = (
-    _make_further_fault(
-        "not-finite-row",
-        "signals",
-        "A001",
-        1,
-        "steps in all dimensions",
-        plant_not_finite_row,
+    replace(
+        _make_further_fault(
+            "not-finite-row", "signals", "A001", (1, "steps in all dimensions"), plant_not_finite_row
+        ),
         is_in_all_dimensions=True,
     ),
-    _make_further_fault("not-finite-action", "signals", "A001", 1, "steps", plant_not_finite_action),
-    _make_further_fault("dead-state", "signals", "A002", 1, "signal", plant_dead_state),
-    _make_further_fault("dead-action", "signals", "A002", 1, "signal", plant_dead_action),
+    _make_further_fault("not-finite-action", "signals", "A001", (1, "steps"), plant_not_finite_action),
+    _make_further_fault("dead-state", "signals", "A002", (1, "signal"), plant_dead_state),
+    _make_further_fault("dead-action", "signals", "A002", (1, "signal"), plant_dead_action),
     _make_further_fault(
-        "spike-action", "signals", "", 0.2, "rad", plant_action_spike, is_angle=True, scales=True
+        "spike-action", "signals", "", (0.2, "rad"), plant_action_spike, is_angle=True, scales=True
     ),
-    _make_further_fault("offset", "signals", "", 0.3, "rad", plant_offset, is_angle=True, scales=True),
+    _make_further_fault("offset", "signals", "", (0.3, "rad"), plant_offset, is_angle=True, scales=True),
     _make_further_fault(
-        "noise", "signals", "", 0.05, "rad, deviation", plant_noise, is_angle=True, scales=True
+        "noise", "signals", "", (0.05, "rad, deviation"), plant_noise, is_angle=True, scales=True
     ),
-    _make_further_fault("copied-dimension", "signals", "", 1, "dimension", plant_copied_dimension),
+    _make_further_fault("copied-dimension", "signals", "", (1, "dimension"), plant_copied_dimension),
     _make_further_fault(
-        "held-samples", "time", "", 3, "steps for each value", plant_slow_samples, scales=True
+        "held-samples", "time", "", (3, "steps for each value"), plant_slow_samples, scales=True
     ),
-    _make_further_fault("late-state", "time", "A012", 0.2, "s", plant_late_state, scales=True),
-    _make_further_fault("clock-gap", "time", "A016", 0.5, "s", plant_clock_gap, scales=True),
-    _make_further_fault("clock-backwards", "time", "A050", 1, "steps", plant_clock_backwards),
-    _make_further_fault("clock-jitter", "time", "", 0.5, "of the period", plant_clock_jitter, scales=True),
-    _make_further_fault("halved-rate", "time", "", 2, "times too few steps", plant_halved_rate),
-    _make_further_fault("cut-short", "time", "", 0.5, "of the steps lost", plant_cut_short),
-    _make_further_fault("sign-of-state", "meaning", "A013", 1, "sign", plant_state_sign_flip),
-    _make_further_fault("joint-in-degrees", "meaning", "A014", 57.2958, "times", plant_joint_in_degrees),
-    _make_further_fault("exchanged-dimensions", "meaning", "", 2, "dimensions", plant_exchanged_dimensions),
-    _make_further_fault("delta-among-absolute", "meaning", "", 1, "signal", plant_delta_action),
-    _make_further_fault("action-is-state", "meaning", "", 1, "signal", plant_state_as_action),
+    _make_further_fault("late-state", "time", "A012", (0.2, "s"), plant_late_state, scales=True),
+    _make_further_fault("clock-gap", "time", "A016", (0.5, "s"), plant_clock_gap, scales=True),
+    _make_further_fault("clock-backwards", "time", "A050", (1, "steps"), plant_clock_backwards),
+    _make_further_fault("clock-jitter", "time", "", (0.5, "of the period"), plant_clock_jitter, scales=True),
+    _make_further_fault("halved-rate", "time", "", (2, "times too few steps"), plant_halved_rate),
+    _make_further_fault("cut-short", "time", "", (0.5, "of the steps lost"), plant_cut_short),
+    _make_further_fault("sign-of-state", "meaning", "A013", (1, "sign"), plant_state_sign_flip),
+    _make_further_fault("joint-in-degrees", "meaning", "A014", (57.2958, "times"), plant_joint_in_degrees),
+    _make_further_fault("exchanged-dimensions", "meaning", "", (2, "dimensions"), plant_exchanged_dimensions),
+    _make_further_fault("delta-among-absolute", "meaning", "", (1, "signal"), plant_delta_action),
+    _make_further_fault("action-is-state", "meaning", "", (1, "signal"), plant_state_as_action),
 )
 _METADATA = tuple(
     CataloguedFault(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Correction as Correction,
         EpisodeRepair as EpisodeRepair,
         SignalChange as SignalChange,
+        SignalDimension as SignalDimension,
         apply_changes as apply_changes,
         changed_trajectory as changed_trajectory,
         make_change as make_change,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Signal
 from ares.errors import SourceError
@@ -99,11 +99,23 @@ class EpisodeRepair:
         return tuple(change for correction in self.corrections for change in correction.changes)
 
 
+class SignalDimension(NamedTuple):
+    """One dimension of a signal.
+
+    Attributes:
+        signal: "state" or "action".
+        name: Its name.
+        number: Its number in the signal.
+    """
+
+    signal: str
+    name: str
+    number: int
+
+
 def make_change(
     code: str,
-    signal: str,
-    names: tuple[str, ...],
-    number: int,
+    dimension: SignalDimension,
     span: tuple[int, int],
     seconds: NDArray[np.float64],
     old: float,
@@ -114,9 +126,9 @@ def make_change(
 
     return SignalChange(
         code=code,
-        signal=signal,
-        dimension=names[number],
-        number=number,
+        signal=dimension.signal,
+        dimension=dimension.name,
+        number=dimension.number,
         step=span[0],
         num_steps=span[1] - span[0],
         seconds=round(float(seconds[span[0]]), 6),

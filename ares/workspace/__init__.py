@@ -14,7 +14,12 @@ if TYPE_CHECKING:
         StoredEpisode as StoredEpisode,
     )
     from ares.workspace.episodes import Episodes as Episodes
-    from ares.workspace.operations import check_operation as check_operation, fix_operation as fix_operation
+    from ares.workspace.operations import (
+        check_operation as check_operation,
+        fix_operation as fix_operation,
+        ingest_operation as ingest_operation,
+        plan_ingest_operation as plan_ingest_operation,
+    )
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
     from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_json as makers_json
     from ares.workspace.summary import (

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ares.registry import operations
 
 if TYPE_CHECKING:
     from ares.episode import Json
-    from ares.jobs import AnnotateEstimate, AnnotateReport, IngestPlan, IngestReport, IngestRequest
+    from ares.jobs import (
+        AnnotateEstimate,
+        AnnotateReport,
+        CheckRequest,
+        FixRequest,
+        IngestPlan,
+        IngestReport,
+        IngestRequest,
+    )
     from ares.reports import CheckReport, FixReport
     from ares.store import Stores
 
 
-MediaMode = Literal["reference", "copy"]
 # Options of annotators: {"layout": "sheet"} for all that have it, {"caption": {"layout": "sheet"}} for one.
 AnnotatorValues = Mapping[str, "Json"]
 
@@ -28,10 +35,6 @@ class IngestOperation(Protocol):
         existing_stores: Callable[[], Stores | None],
         request: IngestRequest,
         *,
-        media: MediaMode,
-        limit: int | None,
-        strict: bool,
-        engine: str,
         quiet: bool,
     ) -> IngestReport:
         """Ingest what is requested; missing stores are created when the datasets were found."""
@@ -47,34 +50,14 @@ class PlanIngestOperation(Protocol):
 class CheckOperation(Protocol):
     """The entry point `check` of the group "ares.operations"; see `ares.check`."""
 
-    def __call__(
-        self,
-        request: IngestRequest,
-        *,
-        limit: int | None,
-        baseline: str,
-        write_baseline: str,
-        evidence: str,
-        num_listed: int,
-        audit_seed: int | None,
-        video: bool,
-    ) -> CheckReport:
+    def __call__(self, request: CheckRequest) -> CheckReport:
         """Check the signals of datasets where they lie."""
 
 
 class FixOperation(Protocol):
     """The entry point `fix` of the group "ares.operations"; see `ares.fix`."""
 
-    def __call__(
-        self,
-        request: IngestRequest,
-        destination: str,
-        *,
-        export_format: str,
-        dry_run: bool,
-        num_listed: int,
-        quiet: bool,
-    ) -> FixReport:
+    def __call__(self, request: FixRequest, *, quiet: bool) -> FixReport:
         """Correct a dataset in a copy."""
 
 

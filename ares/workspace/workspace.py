@@ -19,7 +19,6 @@ from ares.workspace.episode import best_poster_html
 from ares.workspace.episodes import Episodes
 from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.operations import (
-    MediaMode,
     annotate_operation,
     estimate_operation,
     ingest_operation,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ares.episode import Json
-    from ares.jobs import IngestPlan, IngestReport
+    from ares.jobs import IngestPlan, IngestReport, MediaMode
     from ares.search import MinScore
     from ares.workspace.arguments import ImageLike
     from ares.workspace.episode import AnnotateReports, EstimateList, FacetList, SearchResults
@@ -307,11 +306,11 @@ class Workspace:
                 read.
             SourceError: The only dataset cannot be opened, or an episode failed and `strict` is set.
         """
-        from ares.jobs import IngestRequest
+        from ares.jobs import ComputePlan, IngestRequest
 
         return ingest_operation()(
             lambda: self.stores,
-            self._existing_stores,
+            self.existing_stores,
             IngestRequest(
                 sources=tuple(expanded_path(source) for source in sources),
                 format=format,
@@ -322,11 +321,11 @@ class Workspace:
                 options=expanded_path(options),
                 data_dir=expanded_path(data_dir),
                 follow_links=follow_links,
+                media=media,
+                limit=limit,
+                strict=strict,
+                compute=ComputePlan(engine=engine),
             ),
-            media=media,
-            limit=limit,
-            strict=strict,
-            engine=engine,
             quiet=quiet,
         )
 
@@ -355,7 +354,7 @@ class Workspace:
         from ares.jobs import IngestRequest
 
         return plan_ingest_operation()(
-            self._existing_stores,
+            self.existing_stores,
             IngestRequest(
                 sources=tuple(expanded_path(source) for source in sources),
                 format=format,
@@ -369,7 +368,7 @@ class Workspace:
             ),
         )
 
-    def _existing_stores(self) -> Stores | None:
+    def existing_stores(self) -> Stores | None:
         """The stores where the workspace is there, so that a plan or a wrong path creates none."""
         return self.stores if self.is_open or workspace_exists(self.path) else None
 

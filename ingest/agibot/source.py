@@ -9,34 +9,11 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, TaskInfo, load_episode, read_task
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.signals import SpecTime, time_of_spec
 
 _PARTS = ("observations", "proprio_stats")
 _ARCHIVES = (".tar", ".gz", ".zip")
-
-
-def recognises(path: str) -> bool:
-    """Whether a folder is AgiBot World, or has a copy of it in it."""
-    root = absolute_path(path)
-    return not is_url(str(root)) and root.is_dir() and next(_dataset_folders(root), None) is not None
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether a folder is AgiBot World, by the names of its folders."""
-    return "dataset" if _is_dataset(folder.folders) else None
-
-
-def open_agibot(path: str, options: IngestOptions) -> list[Source]:
-    """Open every copy of AgiBot World at or under a folder. Raises SourceError when there is none."""
-    roots = list(_dataset_folders(absolute_path(path)))
-    if not roots:
-        raise SourceError("folder holds no AgiBot World data", f"{path}: no task_info beside proprio_stats")
-    if options.dataset and len(roots) > 1:
-        raise SourceError(
-            "one name for several datasets", f"{options.dataset!r} for {len(roots)} under {path}"
-        )
-    return [_open_source(root, options) for root in roots]
 
 
 def _dataset_folders(root: Path) -> Iterator[Path]:
@@ -52,7 +29,7 @@ def _is_dataset(folders: Collection[str]) -> bool:
     return "proprio_stats" in folders or {"observations", "task_info"} <= set(folders)
 
 
-def _open_source(root: Path, options: IngestOptions) -> Source:
+def _open_source(root: Path, options: SourceOptions) -> Source:
     from ingest.spec import read_spec
 
     dataset = options.dataset or folder_name(root)
@@ -92,7 +69,7 @@ def _visible_folders(folder: Path) -> Iterator[Path]:
 
 
 def _task_items(
-    root: Path, dataset: str, task: str, episodes: list[str], options: IngestOptions, time: SpecTime
+    root: Path, dataset: str, task: str, episodes: list[str], options: SourceOptions, time: SpecTime
 ) -> Iterator[Item]:
     """One item for each episode of a task; its JSON file is read once. A file that cannot be read fails them all."""
     try:
@@ -166,10 +143,33 @@ def _describe_file(folder: Path, name: str, part: str) -> SourceFile:
     return SourceFile(path=path, use="unused", detail="no part of AgiBot World is named so")
 
 
-agibot = Ingester(
-    name=FORMAT,
-    recognises=recognises,
-    open=open_agibot,
-    claims=claims,
-    uses=frozenset({"hdf5", "video"}),
-)
+class AgibotIngester(FolderIngester):
+    """Opens datasets of the format `agibot`."""
+
+    name = FORMAT
+    uses = frozenset({"hdf5", "video"})
+
+    def recognises(self, path: str) -> bool:
+        """Whether a folder is AgiBot World, or has a copy of it in it."""
+        root = absolute_path(path)
+        return not is_url(str(root)) and root.is_dir() and next(_dataset_folders(root), None) is not None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether a folder is AgiBot World, by the names of its folders."""
+        return "dataset" if _is_dataset(folder.folders) else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open every copy of AgiBot World at or under a folder. Raises SourceError when there is none."""
+        roots = list(_dataset_folders(absolute_path(path)))
+        if not roots:
+            raise SourceError(
+                "folder holds no AgiBot World data", f"{path}: no task_info beside proprio_stats"
+            )
+        if options.dataset and len(roots) > 1:
+            raise SourceError(
+                "one name for several datasets", f"{options.dataset!r} for {len(roots)} under {path}"
+            )
+        return [_open_source(root, options) for root in roots]
+
+
+agibot = AgibotIngester()

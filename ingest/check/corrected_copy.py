@@ -8,54 +8,44 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, RequestError
-from ares.jobs import IngestRequest
+from ares.jobs import CheckRequest, FixRequest, IngestRequest
 from ares.registry import exporters
 from ares.reports import CheckReport, CodeCounter, FixReport
 from ares.signals import EpisodeRepair
 from ingest.check.run import check, check_source
 from ingest.check.video import CheckProgress
-from ingest.operation import find_requested, ingest
+from ingest.pipeline import find_datasets, ingest_datasets
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
-    from ares.store import Stores
     from ingest.base import Source
     from ingest.pipeline import IngestSources
 
 
-def fix(
-    request: IngestRequest,
-    destination: str,
-    *,
-    export_format: str,
-    dry_run: bool,
-    num_listed: int,
-    quiet: bool,
-) -> FixReport:
-    """Correct a dataset in a copy; see `ares.fix` for the arguments and errors."""
-    destination = str(Path(destination).expanduser())
+def fix(request: FixRequest, *, quiet: bool) -> FixReport:
+    """Correct a dataset in a copy; see `ares.fix` for the errors."""
+    destination = str(Path(request.destination).expanduser())
     _require_new(destination)
-    exporters.get(export_format)
-    planned = find_requested(lambda: None, request)
+    exporters.get(request.export_format)
+    planned = find_datasets(None, request.datasets)
     source = _only_source(planned)
     _require_outside(destination, source.folder)
     repairs: list[EpisodeRepair] = []
     progress = CheckProgress(
-        dataset=source.dataset, counter=CodeCounter(num_listed=num_listed), repairs=repairs
+        dataset=source.dataset, counter=CodeCounter(num_listed=request.num_listed), repairs=repairs
     )
     checked = check_source(source, None, progress)
     before = CheckReport(datasets=(checked,), failed={p: str(e) for p, e in planned.failed.items()})
-    if dry_run:
+    if request.dry_run:
         return FixReport(destination=destination, before=before, repairs=tuple(repairs))
-    exported = _write_copy(request, Path(destination), export_format, repairs, quiet)
+    exported = _write_copy(request, Path(destination), repairs, quiet)
     report = FixReport(destination=destination, before=before, repairs=tuple(repairs), export=exported)
     try:
-        return replace(report, after=_check_copy(destination, num_listed))
+        return replace(report, after=_check_copy(destination, request.num_listed))
     except AresError as error:  # of a format that ARES writes and does not read
         return replace(report, not_checked=str(error))
 
@@ -84,11 +74,7 @@ def _only_source(planned: IngestSources) -> Source:
 
 
 def _write_copy(
-    request: IngestRequest,
-    destination: Path,
-    export_format: str,
-    repairs: Sequence[EpisodeRepair],
-    quiet: bool,
+    request: FixRequest, destination: Path, repairs: Sequence[EpisodeRepair], quiet: bool
 ) -> ExportReport:
     """Export the dataset from a workspace that exists for so long; only signals are stored in it."""
     from ares.contract import SetConversion
@@ -101,13 +87,13 @@ def _write_copy(
     with tempfile.TemporaryDirectory(prefix="ares-fix-") as folder:
         stores = open_stores(str(Path(folder) / "workspace"), Settings())
         try:
-            _ingest_request(stores, request)
+            ingest_datasets(stores, find_datasets(None, request.datasets), request.datasets, quiet=True)
             ids = (id for batch in stores.tables.episodes.id_batches() for id in batch)
             selection = Sets(stores.annotations).create(
-                "corrected", ids, {"corrected": list(request.sources)}
+                "corrected", ids, {"corrected": list(request.datasets.sources)}
             )
             changes = {repair.episode_id: repair.changes for repair in repairs if repair.changes}
-            export = ExportRequest(set=selection, destination=destination, format=export_format)
+            export = ExportRequest(set=selection, destination=destination, format=request.export_format)
             stream = None if quiet else sys.stderr
             with closing(Progress("export corrected", selection.episodes, stream)) as progress:
                 return export_set(export, stores, progress.advance, SetConversion((), changes=changes))
@@ -115,19 +101,5 @@ def _write_copy(
             stores.close()
 
 
-def _ingest_request(stores: Stores, request: IngestRequest) -> None:
-    run = partial(ingest, lambda: stores, lambda: None, request)
-    run(media="reference", limit=None, strict=False, engine="local", quiet=True)
-
-
 def _check_copy(destination: str, num_listed: int) -> CheckReport:
-    return check(
-        IngestRequest(sources=(destination,)),
-        limit=None,
-        baseline="",
-        write_baseline="",
-        evidence="",
-        num_listed=num_listed,
-        audit_seed=None,
-        video=False,
-    )
+    return check(CheckRequest(datasets=IngestRequest(sources=(destination,)), num_listed=num_listed))

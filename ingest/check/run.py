@@ -24,7 +24,7 @@ from ares.contract import (
 from ares.episode import Episode, Record
 from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
-from ares.jobs import LocalEngine, available_cores
+from ares.jobs import LocalEngine, PoolRequest, available_cores
 from ares.registry import plugin_fault
 from ares.reports import BaselineWriter, CheckReport, CodeCounter, DataAudit, DatasetCheck, audit_episodes
 from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
@@ -32,10 +32,10 @@ from ares.store import batched
 from ingest.base import GuardedItems, Source, guarded_item
 from ingest.check.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
 from ingest.check.video import CheckProgress
-from ingest.operation import find_requested
+from ingest.pipeline import find_datasets
 
 if TYPE_CHECKING:
-    from ares.jobs import IngestRequest, WorkerPool
+    from ares.jobs import CheckRequest, WorkerPool
     from ares.reports import BaselineKey
 
 
@@ -73,10 +73,12 @@ def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
     start_after = 0.0 if source.fragile else _START_AFTER_SECONDS
     with closing(LocalEngine()) as engine:
         pool = engine.pool(
-            run_audit_reads,
-            max_workers=available_cores(),
-            on_worker_death=SourceError,
-            start_after_seconds=start_after,
+            PoolRequest(
+                run_audit_reads,
+                max_workers=available_cores(),
+                on_worker_death=SourceError,
+                start_after_seconds=start_after,
+            )
         )
         for load in islice(loads, _MOST_READ):
             for result in pool.map([load]):
@@ -151,45 +153,36 @@ Results = Iterator[SignalResult | AresError]
 Readers = Callable[[Iterator[SignalTask]], Results]
 
 
-def check(
-    request: IngestRequest,
-    *,
-    limit: int | None,
-    baseline: str,
-    write_baseline: str,
-    evidence: str,
-    num_listed: int,
-    audit_seed: int | None,
-    video: bool,
-) -> CheckReport:
-    """Check the datasets at and below some paths; see `ares.check` for the arguments and errors."""
-    accepted = _accepted_findings(baseline)
-    writer = BaselineWriter(path=write_baseline) if write_baseline else None
-    if evidence:
+def check(request: CheckRequest) -> CheckReport:
+    """Check the datasets at and below some paths; see `ares.check` for the errors."""
+    accepted = _accepted_findings(request.baseline)
+    writer = BaselineWriter(path=request.write_baseline) if request.write_baseline else None
+    if request.evidence:
         from ingest.check.tasks import require_empty_folder
 
-        require_empty_folder(evidence)
-    find = partial(find_requested, lambda: None, request)
+        require_empty_folder(request.evidence)
+    find = partial(find_datasets, None, request.datasets)
     planned = find()
     # Items are listed once, so the pass over the videos has a list of its own.
-    for_video = find().sources if video else ()
-    remaining, checked = limit, []
+    for_video = find().sources if request.video else ()
+    remaining, checked = request.datasets.limit, []
     for source, with_video in zip_longest(planned.sources, for_video):
-        counter = CodeCounter(num_listed=num_listed)
+        counter = CodeCounter(num_listed=request.num_listed)
         progress = CheckProgress(dataset=source.dataset, accepted=accepted, writer=writer, counter=counter)
         checked.append(check_source(source, remaining, progress, with_video))
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
-    if audit_seed is not None:
-        checked = with_audits(checked, find().sources, audit_seed)
+    if request.audit_seed is not None:
+        checked = with_audits(checked, find().sources, request.audit_seed)
     report = CheckReport(datasets=tuple(checked), failed={p: str(e) for p, e in planned.failed.items()})
     if writer is not None:
         writer.write()
-    if evidence:
+    if request.evidence:
         from ingest.check.tasks import write_evidence
 
-        report = replace(report, evidence_problems=write_evidence(report, find().sources, evidence))
+        problems = write_evidence(report, find().sources, request.evidence)
+        report = replace(report, evidence_problems=problems)
     return report
 
 
@@ -215,10 +208,12 @@ def check_source(
     """
     with closing(LocalEngine()) as engine, ThreadPoolExecutor(available_cores()) as threads:
         pool = engine.pool(
-            run_signal_tasks,
-            max_workers=available_cores(),
-            on_worker_death=SourceError,
-            start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
+            PoolRequest(
+                run_signal_tasks,
+                max_workers=available_cores(),
+                on_worker_death=SourceError,
+                start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
+            )
         )
         checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
         if with_video is None:

@@ -14,7 +14,7 @@ from ares.contract import EpisodeEvidence, episode_evidence
 from ares.episode import Episode, Record
 from ares.errors import AresError, MediaError, RequestError, SourceError
 from ares.io import describe_os_error
-from ares.jobs import LocalEngine, available_cores
+from ares.jobs import LocalEngine, PoolRequest, available_cores
 from ares.registry import plugin_fault
 from ares.repair import repair_signals
 from ares.reports import (
@@ -196,10 +196,12 @@ def write_evidence(report: CheckReport, sources: Sequence[Source], folder: str) 
     problems: list[str] = []
     with closing(LocalEngine()) as engine:
         pool = engine.pool(
-            draw_evidence,
-            max_workers=available_cores(),
-            on_worker_death=SourceError,
-            start_after_seconds=0.0 if any(source.fragile for source in sources) else 2.0,
+            PoolRequest(
+                draw_evidence,
+                max_workers=available_cores(),
+                on_worker_death=SourceError,
+                start_after_seconds=0.0 if any(source.fragile for source in sources) else 2.0,
+            )
         )
         for task in _evidence_tasks(sources, folder, by_episode):
             for result in pool.map([task]):

@@ -22,7 +22,7 @@ from ares.clock import settle_clock
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
-from ares.jobs import available_cores
+from ares.jobs import PoolRequest, available_cores
 from ares.registry import plugin_fault
 from ares.reports import Baseline, BaselineWriter, CodeCounter, VideoTotals, baseline_key
 from ares.signals import KEPT_EPISODES, EpisodeRepair
@@ -291,10 +291,12 @@ def check_source_videos(
 ) -> VideoTotals:
     """Decode and check the videos of a dataset, each file once; the findings are added to the progress."""
     pool = engine.pool(
-        run_video_tasks,
-        max_workers=available_cores(),
-        on_worker_death=SourceError,
-        start_after_seconds=_START_AFTER_SECONDS,
+        PoolRequest(
+            run_video_tasks,
+            max_workers=available_cores(),
+            on_worker_death=SourceError,
+            start_after_seconds=_START_AFTER_SECONDS,
+        )
     )
     of_videos = VideoProgress(progress=progress)
     check_tasks(

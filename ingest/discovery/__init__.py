@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ingest.discovery.options_file import (
         DatasetOptions as DatasetOptions,
         options_by_path as options_by_path,
-        read_options_file as read_options_file,
         write_options_file as write_options_file,
     )
     from ingest.discovery.tree import kind_of_file as kind_of_file

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING
 from ares.errors import AresError, PluginError, RequestError, SourceError
 from ares.io import FolderEntries, known_folders
 from ares.registry import ingesters
-from ingest.base import Ingester, IngestOptions, Source, SourceFile, guarded_call
+from ingest.base import (
+    FolderIngester,
+    Ingester,
+    Source,
+    SourceFile,
+    SourceOptions,
+    SpecIngester,
+    guarded_call,
+)
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
-from ingest.mapping import open_with_spec
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -91,8 +98,8 @@ def path_listings(folder: str, path: str, tree: FolderTree) -> dict[str, FolderE
 
 def loose_roots(
     tree: FolderTree,
-    ingester: Ingester,
-    ingesters: Iterable[Ingester],
+    ingester: FolderIngester,
+    ingesters: Iterable[FolderIngester],
     used_files: UsedFiles,
     known: Collection[str],
     opened: Collection[str] = (),
@@ -131,7 +138,7 @@ def loose_roots(
     return roots
 
 
-def _folders_with_records(tree: FolderTree, ingester: Ingester, used_files: UsedFiles) -> set[str]:
+def _folders_with_records(tree: FolderTree, ingester: FolderIngester, used_files: UsedFiles) -> set[str]:
     """Folders in which records of a format lie that no dataset has taken; for a store, the folder that holds it."""
     holders: set[str] = set()
     for path, claim in tree.claims.get(ingester.name, {}).items():
@@ -148,8 +155,8 @@ def _folders_with_records(tree: FolderTree, ingester: Ingester, used_files: Used
 
 def _other_data(
     tree: FolderTree,
-    ingester: Ingester,
-    ingesters: Iterable[Ingester],
+    ingester: FolderIngester,
+    ingesters: Iterable[FolderIngester],
     used_files: UsedFiles,
     holders: Collection[str],
 ) -> set[str]:
@@ -176,9 +183,7 @@ def lies_in(path: str, folders: Collection[str]) -> bool:
     return bool(folders)
 
 
-def _joins_subfolders(tree: FolderTree, ingester: Ingester, folder: str, used_files: UsedFiles) -> bool:
-    if ingester.joins is None:
-        return False
+def _joins_subfolders(tree: FolderTree, ingester: FolderIngester, folder: str, used_files: UsedFiles) -> bool:
     listings = view(tree, folder, used_files)
     names = [
         f"{path[len(folder) + 1 :]}/{name}" if path != folder else name
@@ -276,7 +281,7 @@ class OpenedDataset:
     format: str
     path: str
     ingester: Ingester
-    options: IngestOptions
+    options: SourceOptions
     listings: Mapping[str, FolderEntries]
     opened_at: str = ""
     declared: bool = False
@@ -284,7 +289,7 @@ class OpenedDataset:
     files: list[SourceFile] = field(default_factory=list)
     error: AresError | None = None
 
-    def reopen(self, options: IngestOptions) -> list[Source]:
+    def reopen(self, options: SourceOptions) -> list[Source]:
         """Its sources with other options. Raises what the ingester raises."""
         self.options = options
         sources = _open_with_ingester(self.ingester, self.opened_at, options, self.listings)
@@ -303,7 +308,7 @@ class TreeReader:
     Attributes:
         tree: The tree.
         ingesters: The formats to ask.
-        options_of: The options for the dataset of a format at a path.
+        options_of: The options for the dataset at a path.
         known: By format, folders that the workspace knows as datasets of it.
         requested: Formats that the user gave to some folders, by path.
         above: By format, the dataset of the workspace that the whole tree is a part of.
@@ -312,7 +317,7 @@ class TreeReader:
 
     tree: FolderTree
     ingesters: Sequence[Ingester]
-    options_of: Callable[[str, str], IngestOptions]
+    options_of: Callable[[str], SourceOptions]
     known: Mapping[str, Collection[str]] = field(default_factory=dict)
     requested: Mapping[str, str] = field(default_factory=dict)
     above: Mapping[str, StoredDataset] = field(default_factory=dict)
@@ -324,12 +329,15 @@ class TreeReader:
         yield from self._open_requested()
         for ingester in self.ingesters:
             yield from self._open_declared(ingester)
-        used = frozenset[str]().union(*(ingester.uses for ingester in self.ingesters))
+        used = frozenset[str]().union(*(ingester.uses for ingester in self._folder_ingesters()))
         for ingester in sorted(self.ingesters, key=lambda ingester: ingester.name in used):
-            if self.tree.file or ingester.claims is None:
-                yield from self._open_recognised(ingester)
-            else:
+            if isinstance(ingester, FolderIngester) and not self.tree.file:
                 yield from self._open_loose(ingester)
+            else:
+                yield from self._open_recognised(ingester)
+
+    def _folder_ingesters(self) -> list[FolderIngester]:
+        return [ingester for ingester in self.ingesters if isinstance(ingester, FolderIngester)]
 
     def _open_requested(self) -> Iterator[OpenedDataset]:
         by_name = {ingester.name: ingester for ingester in self.ingesters}
@@ -346,10 +354,12 @@ class TreeReader:
                 opened.declared = True
                 yield opened
 
-    def _open_loose(self, ingester: Ingester) -> Iterator[OpenedDataset]:
+    def _open_loose(self, ingester: FolderIngester) -> Iterator[OpenedDataset]:
         known = self.known.get(ingester.name, ())
         try:
-            roots = loose_roots(self.tree, ingester, self.ingesters, self.used_files, known, self._opened)
+            roots = loose_roots(
+                self.tree, ingester, self._folder_ingesters(), self.used_files, known, self._opened
+            )
         except AresError as error:
             self.tree.faults[ingester.name] = error
             return
@@ -389,7 +399,7 @@ class TreeReader:
             path=path,
             opened_at=path,
             ingester=ingester,
-            options=self.options_of(ingester.name, path),
+            options=self.options_of(path),
             listings=view(
                 self.tree, str(self.tree.root) if self.tree.file else path, self.used_files, others
             ),
@@ -407,7 +417,7 @@ class TreeReader:
             opened.reopen(opened.options)
             opened.files = _list_files(opened)
         except (SourceError, PluginError, RequestError) as error:
-            has_options = replace(opened.options, reads_unknown=False, follow_links=False) != IngestOptions()
+            has_options = replace(opened.options, reads_unknown=False, follow_links=False) != SourceOptions()
             if isinstance(error, RequestError) and has_options:
                 raise
             opened.error = error
@@ -419,16 +429,24 @@ class TreeReader:
 
 
 def _open_with_ingester(
-    ingester: Ingester, path: str, options: IngestOptions, listings: Mapping[str, FolderEntries]
+    ingester: Ingester, path: str, options: SourceOptions, listings: Mapping[str, FolderEntries]
 ) -> list[Source]:
     with known_folders(listings):
-        open_path = partial(open_with_spec, ingester, path, options)
-        sources = guarded_call(ingester.name, open_path, path, options.follow_links)
+        opens = partial(_open_path, ingester, path, options)
+        sources = guarded_call(ingester.name, opens, path, options.follow_links)
     if not isinstance(sources, list) or not all(isinstance(source, Source) for source in sources):
         raise PluginError(
             f"{ingesters.label(ingester.name)} opened no list of sources", f"got a {type(sources).__name__}"
         )
     return sources
+
+
+def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
+    if not options.spec or isinstance(ingester, SpecIngester):
+        return ingester.open(path, options)
+    from ingest.mapping import open_with_spec
+
+    return open_with_spec(ingester, path, options)
 
 
 def _list_files(opened: OpenedDataset) -> list[SourceFile]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import AresError, PluginError, RequestError
-from ares.io import existing_path
+from ares.io import absolute_path, existing_path, is_url, list_folder
 from ares.messages import announce_if_slow
-from ares.registry import ingesters as registered
-from ingest.base import Ingester, IngestOptions
+from ares.registry import did_you_mean, ingesters as registered
+from ares.settings import tfds_data_dir
+from ingest.base import FolderIngester, Ingester, SourceOptions
 from ingest.discovery.accounting import make_plan, unread_file_lines
 from ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeReader
-from ingest.discovery.options_file import check_paths, ingest_options
 from ingest.discovery.tree import FolderTree, read_tree
 
 if TYPE_CHECKING:
+    from ares.jobs import IngestRequest
     from ingest.discovery.options_file import DatasetOptions
 
 
@@ -42,42 +45,81 @@ class Discovery:
 
 
 def discover(
-    paths: Sequence[str],
-    options: IngestOptions,
-    format: str = "auto",
-    by_path: Mapping[str, DatasetOptions] | None = None,
-    stored: Sequence[StoredDataset] = (),
+    request: IngestRequest, stored: Sequence[StoredDataset] = (), *, reads_unknown: bool = False
 ) -> Discovery:
-    """Find and open the datasets at and below the paths.
+    """Find and open the datasets at and below the paths of a request.
 
     Args:
-        paths: Folders, files or URLs.
-        options: What the user says of the one dataset that there is.
-        format: Name of a format, or "auto".
-        by_path: Options of single datasets by their path.
+        request: The paths, and what the user says of the datasets there.
         stored: Datasets that the workspace knows.
+        reads_unknown: Whether files of no known family are read, see `SourceOptions`.
 
     Raises:
-        RequestError: A path does not exist or holds no dataset of the format; `options` are given and there are
-            several datasets; or no dataset lies at a path of `by_path`.
+        RequestError: A path does not exist or holds no dataset of the format; a name, rate or spec is given and there
+            are several datasets; or the options file is wrong, or names a path without a dataset.
         SourceError: There is one dataset, and it cannot be opened.
         PluginError: As SourceError, or the named format cannot be imported.
     """
-    formats = _import_ingesters(format)
+    named = _read_options(request.options) if request.options else {}
+    search = _Search(request, named, stored, reads_unknown)
+    formats = _import_ingesters(request.format)
     discovery = Discovery(faults=dict(formats.faults))
-    for path in paths:
+    for path in prepared_paths(request.sources, request.data_dir):
         location = existing_path(path)
         if any(str(location) in tree.folders and not tree.file for tree in discovery.trees):
             continue  # below a path that was given too
         with announce_if_slow(f"looking at the folder {path}"):
-            _discover_path(discovery, path, options, format, formats, by_path or {}, stored)
-    check_paths(by_path or {}, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
+            _discover_path(discovery, path, search, formats)
+    if named:
+        _check_options(named, discovery)
     if len(discovery.datasets) == 1 and discovery.datasets[0].error is not None:
         raise discovery.datasets[0].error
-    refuse_options_for_several(options, discovery.datasets)
+    refuse_options_for_several(request, discovery.datasets)
     _refuse_options_of_other_formats(discovery.datasets)
     discovery.datasets.sort(key=lambda opened: (opened.path, opened.format))
     return discovery
+
+
+def _read_options(path: str) -> Mapping[str, DatasetOptions]:
+    """The options file; only it needs pydantic, which takes a while to import."""
+    from ingest.discovery.options_file import read_options_file
+
+    return read_options_file(path)
+
+
+def _check_options(named: Mapping[str, DatasetOptions], discovery: Discovery) -> None:
+    from ingest.discovery.options_file import check_paths
+
+    check_paths(named, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is looked for at every path.
+
+    Attributes:
+        request: What the user asked for.
+        named: Options of single datasets by their path.
+        stored: Datasets that the workspace knows.
+        reads_unknown: Whether files of no known family are read.
+    """
+
+    request: IngestRequest
+    named: Mapping[str, DatasetOptions]
+    stored: Sequence[StoredDataset]
+    reads_unknown: bool
+
+    def options_of(self, path: str) -> SourceOptions:
+        """What the ingester of the dataset at a path may know."""
+        said = self.named.get(path)
+        return SourceOptions(
+            dataset=said.dataset if said else self.request.dataset,
+            rate_hz=said.rate if said else self.request.rate_hz,
+            spec=said.spec if said else self.request.spec,
+            cameras=said.cameras if said else self.request.cameras,
+            reads_unknown=self.reads_unknown,
+            follow_links=self.request.follow_links,
+        )
 
 
 @dataclass(slots=True)
@@ -104,32 +146,30 @@ def import_ingester(name: str) -> Ingester:
     ingester: Any = registered.get(name)
     if not isinstance(ingester, Ingester):
         raise PluginError(f"{registered.label(name)} is no Ingester", f"got a {type(ingester).__name__}")
+    if hasattr(ingester, "claims") and not isinstance(ingester, FolderIngester):
+        raise PluginError(
+            f"{registered.label(name)} claims folders and is no FolderIngester",
+            f"got a {type(ingester).__name__}; make it a subclass of ingest.base.FolderIngester",
+        )
     return ingester
 
 
-def _discover_path(
-    discovery: Discovery,
-    path: str,
-    options: IngestOptions,
-    format: str,
-    formats: _Formats,
-    by_path: Mapping[str, DatasetOptions],
-    stored: Sequence[StoredDataset],
-) -> None:
+def _discover_path(discovery: Discovery, path: str, search: _Search, formats: _Formats) -> None:
+    format, named = search.request.format, search.named
     ingesters = formats.ingesters if format == "auto" else _named_first(formats.ingesters, format)
-    tree = read_tree(existing_path(path), ingesters, options.follow_links)
+    tree = read_tree(existing_path(path), ingesters, search.request.follow_links)
     discovery.trees.append(tree)
     reader = TreeReader(
         tree=tree,
         ingesters=ingesters,
-        options_of=lambda name, at: _options_of(at, options, by_path),
-        above=_datasets_above(tree, stored),
-        known=_known_folders(stored),
-        requested={at: named_options.format for at, named_options in by_path.items() if named_options.format},
+        options_of=search.options_of,
+        above=_datasets_above(tree, search.stored),
+        known=_known_folders(search.stored),
+        requested={at: said.format for at, said in named.items() if said.format},
     )
     opened = list(reader.open_all())
     selected = [dataset for dataset in opened if format in ("auto", dataset.format)]
-    skipped = [dataset for dataset in selected if dataset.path in by_path and by_path[dataset.path].skip]
+    skipped = [dataset for dataset in selected if dataset.path in named and named[dataset.path].skip]
     if format != "auto" and tree.faults.get(format):
         raise tree.faults[format]
     if not selected:
@@ -154,9 +194,10 @@ def _content_of(tree: FolderTree) -> str:
 def _named_first(ingesters: Sequence[Ingester], format: str) -> list[Ingester]:
     """The named ingester alone where it cannot be asked about folders; else all, which bound its datasets."""
     named = import_ingester(format)
-    if named.claims is None:
+    if not isinstance(named, FolderIngester):
         return [named]
-    return [named, *(other for other in ingesters if other.name != format and other.claims is not None)]
+    others = (other for other in ingesters if other.name != format)
+    return [named, *(other for other in others if isinstance(other, FolderIngester))]
 
 
 def _known_folders(stored: Sequence[StoredDataset]) -> dict[str, set[str]]:
@@ -178,25 +219,18 @@ def _datasets_above(tree: FolderTree, stored: Sequence[StoredDataset]) -> dict[s
     return above
 
 
-def _options_of(path: str, options: IngestOptions, by_path: Mapping[str, DatasetOptions]) -> IngestOptions:
-    named_options = by_path.get(path)
-    if named_options is None:
-        return options
-    return replace(ingest_options(named_options), follow_links=options.follow_links)
-
-
-def refuse_options_for_several(options: IngestOptions, datasets: Sequence[OpenedDataset]) -> None:
+def refuse_options_for_several(request: IngestRequest, datasets: Sequence[OpenedDataset]) -> None:
     """Raise RequestError where a name, rate or spec is given and there are several datasets that it could be for."""
-    named_options = {
-        "--dataset": options.dataset,
-        "--rate": options.rate_hz,
-        "--spec": options.spec,
-        "--cameras": options.cameras,
+    options = {
+        "--dataset": request.dataset,
+        "--rate": request.rate_hz,
+        "--spec": request.spec,
+        "--cameras": request.cameras,
     }
     names = [f"{source.dataset} ({source.format})" for opened in datasets for source in opened.sources]
-    if options.spec:  # it fails for the datasets that it is not for
+    if request.spec:  # it fails for the datasets that it is not for
         names += [f"{opened.path} ({opened.format})" for opened in datasets if opened.error is not None]
-    flag = next((flag for flag, value in named_options.items() if value), "")
+    flag = next((flag for flag, value in options.items() if value), "")
     if not flag or len(names) < 2:
         return
     listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
@@ -214,3 +248,67 @@ def _refuse_options_of_other_formats(datasets: Sequence[OpenedDataset]) -> None:
                 f"{opened.path!r} takes no --cameras",
                 f"{opened.format} datasets name their cameras themselves",
             )
+
+
+_PREFIX = "tfds:"
+_METADATA = "features.json"
+_NAME = re.compile(r"(?P<name>\w[\w.-]*)(/(?P<config>\w[\w.+-]*))?(:(?P<version>\d+\.\d+\.\d+))?")
+
+
+def prepared_paths(sources: Sequence[str], data_dir: str = "") -> list[str]:
+    """The sources, with the folder of a prepared dataset for "tfds:NAME", "tfds:NAME/CONFIG" or "tfds:NAME:VERSION".
+
+    Args:
+        sources: Paths, URLs and names of prepared datasets.
+        data_dir: Folder of the prepared datasets; "" for that of tensorflow-datasets, which TFDS_DATA_DIR names.
+
+    Raises RequestError for a name that has a wrong form or is not there, and for a `data_dir` without any name.
+    """
+    names = [source for source in sources if source.startswith(_PREFIX)]
+    if data_dir and not names:
+        raise RequestError("--data-dir is for names such as tfds:bridge_dataset", f"got {', '.join(sources)}")
+    return [_prepared_path(source, data_dir) if source in names else source for source in sources]
+
+
+def _prepared_path(source: str, data_dir: str) -> str:
+    match = _NAME.fullmatch(source.removeprefix(_PREFIX))
+    if not match:
+        raise RequestError(
+            f"{source!r} is no name of a prepared dataset", "give tfds:NAME[/CONFIG][:VERSION]"
+        )
+    folder = absolute_path(data_dir or tfds_data_dir())
+    if is_url(str(folder)) or not folder.is_dir():
+        raise RequestError(
+            "the folder of the prepared datasets is missing", f"{folder}: give --data-dir FOLDER"
+        )
+    for part in filter(None, (match["name"], match["config"])):
+        folder = _child_folder(folder, part, source)
+    if match["version"]:
+        return str(_child_folder(folder, match["version"], source))
+    versions = [name for name in list_folder(folder).folders if _is_dataset(folder / name)]
+    if not versions:
+        configs = ", ".join(list_folder(folder).folders) or "no folder"
+        raise RequestError(
+            f"{source!r} has no version here", f"{folder} holds {configs}; give tfds:NAME/CONFIG"
+        )
+    return str(folder / max(versions, key=_version_key))
+
+
+def _child_folder(folder: Path, name: str, source: str) -> Path:
+    """A folder in a folder. Raises RequestError, with those that there are, where it is missing."""
+    names = list_folder(folder).folders
+    if name in names:
+        return folder / name
+    listed = ", ".join(names[:24]) or "nothing"
+    raise RequestError(
+        f"{source!r} is not prepared here",
+        f"{folder} has no {name!r}; {did_you_mean(name, names)}it holds {listed}",
+    )
+
+
+def _is_dataset(folder: Path) -> bool:
+    return list_folder(folder).has_file(_METADATA)
+
+
+def _version_key(name: str) -> tuple[tuple[int, ...], str]:
+    return tuple(int(part) for part in re.findall(r"\d+", name)), name

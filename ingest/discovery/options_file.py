@@ -13,10 +13,9 @@ from ares.errors import RequestError, SourceError
 from ares.input import read_yaml
 from ares.io import absolute_path, describe_os_error, is_url
 from ares.registry import did_you_mean
-from ingest.base import IngestOptions
 
 if TYPE_CHECKING:
-    from ares.jobs import IngestPlan
+    from ares.jobs import IngestPlan, IngestRequest
 
 
 class DatasetOptions(BaseModel):
@@ -112,32 +111,19 @@ def _entry_text(path: str, entry: tuple[dict[str, Any], str]) -> str:
     return textwrap.indent(block, "  ") + note
 
 
-def options_by_path(plan: IngestPlan, options_path: str, common: IngestOptions) -> dict[str, DatasetOptions]:
-    """What the user said of the datasets of a plan, by their paths.
+def options_by_path(plan: IngestPlan, request: IngestRequest) -> dict[str, DatasetOptions]:
+    """What the user said of the datasets of a plan, by their paths: in the options file, else beside it.
 
-    Args:
-        plan: The plan.
-        options_path: The options file, or "".
-        common: The options that stand beside it, for the datasets that it does not name.
-
-    Raises:
-        RequestError: The options file cannot be read.
+    Raises RequestError where the options file cannot be read.
     """
-    common_options = DatasetOptions(
-        dataset=common.dataset,
-        rate=common.rate_hz,
-        spec=_resolve_spec_path(Path.cwd(), common.spec) if common.spec else "",
-        cameras=common.cameras,
+    common = DatasetOptions(
+        dataset=request.dataset,
+        rate=request.rate_hz,
+        spec=_resolve_spec_path(Path.cwd(), request.spec) if request.spec else "",
+        cameras=request.cameras,
     )
-    named = read_options_file(options_path) if options_path else {}
-    return {dataset.path: common_options for dataset in plan.datasets} | named
-
-
-def ingest_options(options: DatasetOptions) -> IngestOptions:
-    """The options as ingesters take them."""
-    return IngestOptions(
-        dataset=options.dataset, rate_hz=options.rate, spec=options.spec, cameras=options.cameras
-    )
+    named = read_options_file(request.options) if request.options else {}
+    return {dataset.path: common for dataset in plan.datasets} | named
 
 
 def check_paths(options: Mapping[str, DatasetOptions], existing: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ares.errors import AresError, RequestError
 from ares.input import LFS_ADVICE, MISSING_TARGET, input_budgets, is_lfs_pointer
 from ares.io import FolderEntries, describe_os_error, folders_listed_once, list_folder
-from ingest.base import FileUse, FolderClaim, Ingester, SourceFile, guarded_call
+from ingest.base import FileUse, FolderClaim, FolderIngester, Ingester, SourceFile, guarded_call
 
 _PARTIAL_SUFFIXES = (".part", ".partial", ".crdownload", ".incomplete", ".download", ".tmp", ".aria2")
 _SYSTEM_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini", "ehthumbs.db"})
@@ -208,7 +208,7 @@ def _read_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool) ->
             entries, folders=(), files=only, special=(), links=frozenset(), missing=frozenset()
         )
         return tree
-    askable = [ingester for ingester in ingesters if ingester.claims is not None]
+    askable = [ingester for ingester in ingesters if isinstance(ingester, FolderIngester)]
     for entries in _walk_tree(tree):
         tree.folders[str(entries.path)] = entries
         _ask_ingesters(tree, entries, askable)
@@ -284,7 +284,7 @@ def _leave_out(tree: FolderTree, folder: Path, reason: str) -> None:
     tree.left_out.append(SourceFile(path=str(folder), use="not_data", detail=reason))
 
 
-def _ask_ingesters(tree: FolderTree, entries: FolderEntries, ingesters: Iterable[Ingester]) -> None:
+def _ask_ingesters(tree: FolderTree, entries: FolderEntries, ingesters: Iterable[FolderIngester]) -> None:
     for ingester in ingesters:
         if ingester.name in tree.faults:
             continue
@@ -297,10 +297,9 @@ def _ask_ingesters(tree: FolderTree, entries: FolderEntries, ingesters: Iterable
             tree.claims.setdefault(ingester.name, {})[str(entries.path)] = claim
 
 
-def ask(ingester: Ingester, entries: FolderEntries) -> FolderClaim | None:
+def ask(ingester: FolderIngester, entries: FolderEntries) -> FolderClaim | None:
     """What a folder is to a format. Raises PluginError or SourceError where the ingester fails."""
-    claims = ingester.claims
-    return None if claims is None else guarded_call(ingester.name, lambda: claims(entries))
+    return guarded_call(ingester.name, lambda: ingester.claims(entries))
 
 
 class SortedPaths:

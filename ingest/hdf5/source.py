@@ -14,7 +14,16 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.input import call_within, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
-from ingest.base import FileUse, FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import (
+    FileUse,
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    failing_item,
+)
 from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
 from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
 from ingest.hdf5.episode import FAMILY, FORMAT, NO_FAMILY, HDF5Entry, load_unknown, unknown_groups
@@ -63,63 +72,10 @@ class HDF5File:
     error: SourceError | None = None
 
 
-def recognises(path: str) -> bool:
-    """Whether a path is an HDF5 file, or a folder with an HDF5 file or DROID episode at any depth."""
-    root = absolute_path(path)
-    if root.is_file():
-        return root.suffix.lower() in SUFFIXES
-    if (root / INFO_PATH).exists():
-        return False
-    return next(_hdf5_paths(root), None) is not None
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether HDF5 files lie in a folder, or it is a DROID episode that has lost its file."""
-    is_data = not SUFFIXES.isdisjoint(folder.suffixes) or _is_droid_listing(folder)
-    return "data" if is_data else None
-
-
 def _is_droid_listing(folder: FolderEntries) -> bool:
     return RECORDINGS in folder.folders and any(
         name.startswith("metadata_") and name.endswith(".json") for name in folder.files
     )
-
-
-def open_hdf5_dataset(path: str, options: IngestOptions) -> list[Source]:
-    """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
-    from ingest.spec import read_spec
-
-    root = absolute_path(path)
-    folder = root.parent if root.is_file() else root
-    hdf5_files = [inspect_file(file) for file in ([root] if root.is_file() else _hdf5_paths(folder))]
-    spec = read_spec(Path(options.spec)) if options.spec else None
-    if spec or options.reads_unknown:
-        hdf5_files = [_accept_unknown(file) for file in hdf5_files]
-    if not hdf5_files:
-        raise SourceError(
-            "folder holds no HDF5 file", f"{path}: no {' or '.join(sorted(SUFFIXES))} in it or below"
-        )
-    dataset = options.dataset or folder_name(folder)
-    warnings = dict.fromkeys(warning for file in hdf5_files for warning in file.warnings)
-    if options.rate_hz is None and not all(file.has_rate for file in hdf5_files):
-        warnings[f"rate is not known, {ASSUMED_RATE_HZ:g} Hz assumed (give --rate)"] = None
-    return [
-        Source(
-            format=FORMAT,
-            dataset=dataset,
-            version="",
-            total=sum(file.count for file in hdf5_files),
-            items=(
-                item
-                for file in hdf5_files
-                for item in _file_items(file, folder, dataset, options.rate_hz, spec)
-            ),
-            warnings=tuple(warnings),
-            fragile=True,
-            folder=str(folder),
-            files=functools.partial(_list_files, tuple(hdf5_files)),
-        )
-    ]
 
 
 def _list_files(hdf5_files: Iterable[HDF5File]) -> Iterator[SourceFile]:
@@ -349,6 +305,61 @@ def _entry_location(entry: HDF5Entry) -> str:
     return f"{entry.path} {entry.group}".strip()
 
 
-hdf5 = Ingester(
-    name=FORMAT, recognises=recognises, open=open_hdf5_dataset, claims=claims, uses=frozenset({"video"})
-)
+class Hdf5Ingester(FolderIngester):
+    """Opens datasets of the format `hdf5`."""
+
+    name = FORMAT
+    uses = frozenset({"video"})
+
+    def recognises(self, path: str) -> bool:
+        """Whether a path is an HDF5 file, or a folder with an HDF5 file or DROID episode at any depth."""
+        root = absolute_path(path)
+        if root.is_file():
+            return root.suffix.lower() in SUFFIXES
+        if (root / INFO_PATH).exists():
+            return False
+        return next(_hdf5_paths(root), None) is not None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether HDF5 files lie in a folder, or it is a DROID episode that has lost its file."""
+        is_data = not SUFFIXES.isdisjoint(folder.suffixes) or _is_droid_listing(folder)
+        return "data" if is_data else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open a folder, or a single file, as one dataset. Raises SourceError when there is no HDF5 file."""
+        from ingest.spec import read_spec
+
+        root = absolute_path(path)
+        folder = root.parent if root.is_file() else root
+        hdf5_files = [inspect_file(file) for file in ([root] if root.is_file() else _hdf5_paths(folder))]
+        spec = read_spec(Path(options.spec)) if options.spec else None
+        if spec or options.reads_unknown:
+            hdf5_files = [_accept_unknown(file) for file in hdf5_files]
+        if not hdf5_files:
+            raise SourceError(
+                "folder holds no HDF5 file", f"{path}: no {' or '.join(sorted(SUFFIXES))} in it or below"
+            )
+        dataset = options.dataset or folder_name(folder)
+        warnings = dict.fromkeys(warning for file in hdf5_files for warning in file.warnings)
+        if options.rate_hz is None and not all(file.has_rate for file in hdf5_files):
+            warnings[f"rate is not known, {ASSUMED_RATE_HZ:g} Hz assumed (give --rate)"] = None
+        return [
+            Source(
+                format=FORMAT,
+                dataset=dataset,
+                version="",
+                total=sum(file.count for file in hdf5_files),
+                items=(
+                    item
+                    for file in hdf5_files
+                    for item in _file_items(file, folder, dataset, options.rate_hz, spec)
+                ),
+                warnings=tuple(warnings),
+                fragile=True,
+                folder=str(folder),
+                files=functools.partial(_list_files, tuple(hdf5_files)),
+            )
+        ]
+
+
+hdf5 = Hdf5Ingester()

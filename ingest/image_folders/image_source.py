@@ -10,7 +10,7 @@ from pathlib import Path
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media import IMAGE_SUFFIXES
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions
 from ingest.image_folders.image_episode import (
     FORMAT,
     PICKLE_REASON,
@@ -32,24 +32,6 @@ _MOST_CAMERAS = 16
 _EPISODE_FOLDER = re.compile(
     r"((episode|ep|traj|trajectory|demo|run|trial|seq|sequence)[_-]?)?\d+", re.IGNORECASE
 )
-
-
-def recognises(path: str) -> bool:
-    """Whether a folder holds an episode of images at any depth."""
-    root = absolute_path(path)
-    return not is_url(str(root)) and root.is_dir() and next(_episode_folders(root), None) is not None
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether a folder is an episode: of BridgeData V2 by its name, else images with a file that describes them."""
-    if not _holds_only(folder, _ALLOWED_SUFFIXES):
-        return None
-    if is_bridge_folder(folder.path):
-        return "data" if any(name.startswith("images") for name in folder.folders) else None
-    if count_images(folder) < _FEWEST_IMAGES and not _has_camera_folders(folder):
-        return None
-    is_described = bool(describing_names(folder.files, folder.path.name)) or _is_described_beside(folder.path)
-    return "data" if is_described else None
 
 
 def _holds_only(folder: FolderEntries, suffixes: frozenset[str]) -> bool:
@@ -78,37 +60,15 @@ def _is_described_beside(folder: Path) -> bool:
     return any(f"{folder.name}{suffix}" in files for suffix in (".json", ".txt"))
 
 
-def open_image_episodes(path: str, options: IngestOptions) -> list[Source]:
-    """Open a folder of episodes, or the folder of one, as a dataset. Raises SourceError when there is no episode."""
-    root = absolute_path(path)
-    folders = list(_episode_folders(root)) if root.is_dir() else []
-    if not folders:
-        raise SourceError(
-            "folder holds no episode of images", f"{path}: no numbered images with a description"
-        )
-    dataset = options.dataset or folder_name(root)
-    return [
-        Source(
-            format=FORMAT,
-            dataset=dataset,
-            version="",
-            total=len(folders),
-            items=(_image_item(root, folder, dataset, options) for folder in folders),
-            folder=str(root),
-            files=functools.partial(_list_files, root, folders),
-        )
-    ]
-
-
 def _episode_folders(root: Path) -> Iterator[Path]:
     """Folders of episodes, without looking below them."""
     for folder, below, _ in walk_folders(root):
-        if claims(list_folder(folder)):
+        if image_episodes.claims(list_folder(folder)):
             below.clear()
             yield folder
 
 
-def _image_item(root: Path, folder: Path, dataset: str, options: IngestOptions) -> Item:
+def _image_item(root: Path, folder: Path, dataset: str, options: SourceOptions) -> Item:
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
     entry = ImageEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=options.rate_hz)
     load = functools.partial(load_episode, entry)
@@ -144,4 +104,49 @@ def _image_files(folder: Path, entries: FolderEntries) -> Iterator[SourceFile]:
                 yield SourceFile(path=path, use="data")
 
 
-image_episodes = Ingester(name=FORMAT, recognises=recognises, open=open_image_episodes, claims=claims)
+class ImageFolderIngester(FolderIngester):
+    """Opens datasets of the format `image_episodes`."""
+
+    name = FORMAT
+
+    def recognises(self, path: str) -> bool:
+        """Whether a folder holds an episode of images at any depth."""
+        root = absolute_path(path)
+        return not is_url(str(root)) and root.is_dir() and next(_episode_folders(root), None) is not None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether a folder is an episode: of BridgeData V2 by its name, else images with a file that describes them."""
+        if not _holds_only(folder, _ALLOWED_SUFFIXES):
+            return None
+        if is_bridge_folder(folder.path):
+            return "data" if any(name.startswith("images") for name in folder.folders) else None
+        if count_images(folder) < _FEWEST_IMAGES and not _has_camera_folders(folder):
+            return None
+        is_described = bool(describing_names(folder.files, folder.path.name)) or _is_described_beside(
+            folder.path
+        )
+        return "data" if is_described else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open a folder of episodes, or that of one, as a dataset. Raises SourceError when there is no episode."""
+        root = absolute_path(path)
+        folders = list(_episode_folders(root)) if root.is_dir() else []
+        if not folders:
+            raise SourceError(
+                "folder holds no episode of images", f"{path}: no numbered images with a description"
+            )
+        dataset = options.dataset or folder_name(root)
+        return [
+            Source(
+                format=FORMAT,
+                dataset=dataset,
+                version="",
+                total=len(folders),
+                items=(_image_item(root, folder, dataset, options) for folder in folders),
+                folder=str(root),
+                files=functools.partial(_list_files, root, folders),
+            )
+        ]
+
+
+image_episodes = ImageFolderIngester()

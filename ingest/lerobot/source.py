@@ -15,7 +15,7 @@ from ares.errors import SourceError
 from ares.formats import EPISODE_LINES_PATH, EPISODES_FOLDER, INFO_PATH, META_FOLDER, MODALITY_PATH
 from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, failing_item
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceOptions, failing_item
 from ingest.lerobot.consistency import (
     Contradictions,
     check_dataset,
@@ -47,17 +47,6 @@ _SEARCH_DEPTH = 2
 _DATA_FOLDER = "data"
 
 
-def recognises(path: str) -> bool:
-    """Whether a folder, or one up to two levels below it, is a LeRobot dataset."""
-    return next(_dataset_folders(absolute_path(path), _SEARCH_DEPTH), None) is not None
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether a folder is a LeRobot dataset: by its info.json, else its list of episodes, else the tables in `data`."""
-    is_dataset = folder.has_file(INFO_PATH) or folder.has_file(EPISODE_LINES_PATH)
-    return "dataset" if is_dataset or _has_episodes_folder(folder) or _has_tables(folder) else None
-
-
 def _has_episodes_folder(folder: FolderEntries) -> bool:
     meta, name = EPISODES_FOLDER.split("/")
     return meta in folder.folders and name in list_folder(folder.path / meta).folders
@@ -74,35 +63,10 @@ def _has_tables(folder: FolderEntries) -> bool:
     return table is not None and has_episode_columns(str(table))
 
 
-def open_lerobot(path: str, options: IngestOptions) -> list[Source]:
-    """Open every dataset in a folder or up to two levels below it.
-
-    Raises:
-        SourceError: There is none, an info.json is not valid, or one name is given for several datasets.
-    """
-    root = absolute_path(path)
-    folders = list(_dataset_folders(root, _SEARCH_DEPTH))
-    if not folders:
-        raise SourceError(
-            "folder holds no LeRobot dataset", f"{path}: no {INFO_PATH} in it or up to two levels below"
-        )
-    if options.dataset and len(folders) > 1:
-        raise SourceError(
-            "one name for several datasets", f"{options.dataset!r} for {len(folders)} under {path}"
-        )
-    names = [_dataset_name(folder) for folder in folders]
-    if len(set(names)) < len(names):
-        names = [folder.relative_to(root).as_posix() for folder in folders]
-    return [
-        _open_dataset(folder, options.dataset or name, options)
-        for folder, name in zip(folders, names, strict=True)
-    ]
-
-
 def _dataset_folders(path: Path, depth: int) -> Iterator[Path]:
     for folder, subfolders, _ in walk_folders(path, follow_links=True):
         subfolders.sort()
-        if {META_FOLDER, _DATA_FOLDER} & set(subfolders) and claims(list_folder(folder)):
+        if {META_FOLDER, _DATA_FOLDER} & set(subfolders) and lerobot.claims(list_folder(folder)):
             yield folder
             subfolders.clear()
         elif len(folder.relative_to(path).parts) == depth:
@@ -115,7 +79,7 @@ def _dataset_name(folder: Path) -> str:
     return snapshot[1] if snapshot and folder.parent.name == "snapshots" else folder.name
 
 
-def _open_dataset(folder: Path, name: str, options: IngestOptions) -> Source:
+def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     info = read_info(folder)
     if not info.document:
         cameras = {key: {"dtype": "video"} for key in camera_keys_in_files(info.root)}
@@ -189,7 +153,7 @@ def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
 
 
 def _frame_and_step_rate(
-    info: LeRobotInfo, feature_map: LeRobotFeatureMap, options: IngestOptions, warnings: list[str]
+    info: LeRobotInfo, feature_map: LeRobotFeatureMap, options: SourceOptions, warnings: list[str]
 ) -> tuple[float, float, RateSource]:
     """Frames per second of the dataset, steps per second, and where that rate comes from."""
     stored_fps = info.document.get("fps")
@@ -254,4 +218,43 @@ def _unlisted_items(
         )
 
 
-lerobot = Ingester(name=FORMAT, recognises=recognises, open=open_lerobot, claims=claims)
+class LeRobotIngester(FolderIngester):
+    """Opens datasets of the format `lerobot`."""
+
+    name = FORMAT
+
+    def recognises(self, path: str) -> bool:
+        """Whether a folder, or one up to two levels below it, is a LeRobot dataset."""
+        return next(_dataset_folders(absolute_path(path), _SEARCH_DEPTH), None) is not None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether a folder is a dataset: by its info.json, else its list of episodes, else the tables in `data`."""
+        is_dataset = folder.has_file(INFO_PATH) or folder.has_file(EPISODE_LINES_PATH)
+        return "dataset" if is_dataset or _has_episodes_folder(folder) or _has_tables(folder) else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open every dataset in a folder or up to two levels below it.
+
+        Raises:
+            SourceError: There is none, an info.json is not valid, or one name is given for several datasets.
+        """
+        root = absolute_path(path)
+        folders = list(_dataset_folders(root, _SEARCH_DEPTH))
+        if not folders:
+            raise SourceError(
+                "folder holds no LeRobot dataset", f"{path}: no {INFO_PATH} in it or up to two levels below"
+            )
+        if options.dataset and len(folders) > 1:
+            raise SourceError(
+                "one name for several datasets", f"{options.dataset!r} for {len(folders)} under {path}"
+            )
+        names = [_dataset_name(folder) for folder in folders]
+        if len(set(names)) < len(names):
+            names = [folder.relative_to(root).as_posix() for folder in folders]
+        return [
+            _open_dataset(folder, options.dataset or name, options)
+            for folder, name in zip(folders, names, strict=True)
+        ]
+
+
+lerobot = LeRobotIngester()

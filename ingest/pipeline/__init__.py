@@ -8,13 +8,11 @@ if TYPE_CHECKING:
     from ingest.pipeline.find import IngestSources as IngestSources, find_datasets as find_datasets
     from ingest.pipeline.read import (
         CHECKER as CHECKER,
-        MediaMode as MediaMode,
         findings_annotation as findings_annotation,
     )
     from ingest.pipeline.run import (
         BatchSizer as BatchSizer,
         ingest_datasets as ingest_datasets,
-        ingest_paths as ingest_paths,
         plan_lines as plan_lines,
         unread_lines as unread_lines,
     )

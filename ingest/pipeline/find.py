@@ -11,16 +11,16 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, SourceError
-from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, Report
+from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, PoolRequest, Report
 from ares.store import quote_literal
-from ingest.base import GuardedItems, IngestOptions, Item, Source, guarded_item
+from ingest.base import GuardedItems, Item, Source, guarded_item
 from ingest.discovery import Discovery, OpenedDataset, StoredDataset, discover, make_plan, stored_datasets
 from ingest.pipeline.plan import read_identity, stored_identities, stored_ids
 from ingest.pipeline.read import RecordIdentity, read_records, record_limits, start_reader, summarise_records
 
 if TYPE_CHECKING:
+    from ares.jobs import IngestRequest
     from ares.store import Stores
-    from ingest.discovery import DatasetOptions
 
 
 DatasetIdentity = tuple[str, str, str]
@@ -144,12 +144,14 @@ def _read_identities(opened: OpenedDataset, items: Sequence[Item]) -> list[Recor
     else:
         with closing(LocalEngine()) as engine:
             readers = engine.pool(
-                read_records,
-                max_workers=1,
-                on_worker_death=SourceError,
-                build=start_reader,
-                start_after_seconds=0.0,
-                limits=record_limits(),
+                PoolRequest(
+                    read_records,
+                    max_workers=1,
+                    on_worker_death=SourceError,
+                    build=start_reader,
+                    start_after_seconds=0.0,
+                    limits=record_limits(),
+                )
             )
             results = readers.map(loads)
     return [result if isinstance(result, RecordIdentity) else None for result in results]
@@ -207,29 +209,18 @@ class IngestSources:
     stored: tuple[StoredDataset, ...] = ()
 
 
-def find_datasets(
-    stores: Stores | None,
-    paths: Sequence[str],
-    options: IngestOptions,
-    *,
-    format: str = "auto",
-    by_path: Mapping[str, DatasetOptions] | None = None,
-    sample: bool = False,
-) -> IngestSources:
-    """Find, open and name the datasets at and below some paths.
+def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool = False) -> IngestSources:
+    """Find, open and name the datasets at and below the paths of a request.
 
     Args:
         stores: The workspace, whose datasets keep their names; None where there is none yet.
-        paths: Folders, files or URLs.
-        options: What the user says of the one dataset that there is.
-        format: Name of a format, or "auto".
-        by_path: Options of single datasets by path.
+        request: The paths, and what the user says of the datasets there.
         sample: Whether a record is read of each dataset whose rate or cameras only the records tell.
 
     Raises RequestError, SourceError and PluginError as `ingest.discovery.discover`.
     """
     stored = stored_datasets(stores) if stores else ()
-    discovery = discover(paths, options, format, by_path, stored)
+    discovery = discover(request, stored)
     DatasetNamer(stores, stored).name_all(discovery.datasets)
     plan = make_plan(discovery.trees, discovery.datasets, discovery.skipped)
     if sample:
@@ -239,7 +230,9 @@ def find_datasets(
         failed={opened.path: opened.error for opened in discovery.datasets if opened.error is not None},
         plan=plan,
         faults=tuple(discovery.faults.values()),
-        paths=tuple(tree.file or str(tree.root) for tree in discovery.trees) if format == "auto" else (),
+        paths=tuple(tree.file or str(tree.root) for tree in discovery.trees)
+        if request.format == "auto"
+        else (),
         stored=tuple(stored),
     )
 
@@ -271,11 +264,13 @@ def _with_first_record(dataset: PlannedDataset, opened: OpenedDataset, source: S
     if source.fragile:
         with closing(LocalEngine()) as engine:
             pool = engine.pool(
-                summarise_records,
-                max_workers=1,
-                on_worker_death=SourceError,
-                start_after_seconds=0.0,
-                limits=record_limits(),
+                PoolRequest(
+                    summarise_records,
+                    max_workers=1,
+                    on_worker_death=SourceError,
+                    start_after_seconds=0.0,
+                    limits=record_limits(),
+                )
             )
             (summary,) = pool.map([load])
     else:

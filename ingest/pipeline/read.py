@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ares.annotation import Annotation, Column, Maker
 from ares.checks import QualityFinding, check_code, check_record, finding_reason
@@ -16,7 +16,7 @@ from ares.episode import Camera, Episode, Json, Record
 from ares.errors import AresError, SourceError, StoreError
 from ares.input import input_budgets, limited_memory
 from ares.io import describe_os_error
-from ares.jobs import WorkerLimits, WorkerPool, utc_now
+from ares.jobs import MediaMode, WorkerLimits, WorkerPool, utc_now
 from ares.media import stamped_fields
 from ares.process_tuning import tune_garbage_collector, without_pandas
 from ares.registry import ingesters, plugin_fault
@@ -50,9 +50,6 @@ def _finite_value(value: Json) -> Json:
 
 def _any_value_replaced(finite: Collection[Json], values: Collection[Json]) -> bool:
     return any(new is not old for new, old in zip(finite, values, strict=True))
-
-
-MediaMode = Literal["reference", "copy"]
 
 
 def copying_media(item: Item, media: MediaMode, workspace: Path) -> Item:

@@ -17,8 +17,11 @@ from ares.jobs import (
     Engine,
     IngestPlan,
     IngestReport,
+    IngestRequest,
+    MediaMode,
     PipelineStage,
     PlannedDataset,
+    PoolRequest,
     Progress,
     Report,
     available_cores,
@@ -30,11 +33,10 @@ from ares.jobs import (
 from ares.messages import print_message
 from ares.process_tuning import tuned_garbage_collector
 from ares.store import RemovedIds, reset_applied_actions
-from ingest.base import GuardedItems, IngestOptions, Item, Source, guarded_item
+from ingest.base import GuardedItems, Item, Source, guarded_item
 from ingest.discovery import unread_file_lines
 from ingest.pipeline.find import (
     IngestSources,
-    find_datasets,
     warn_of_missing_datasets,
     warn_of_missing_records,
 )
@@ -48,7 +50,6 @@ from ingest.pipeline.plan import (
     stored_ids,
 )
 from ingest.pipeline.read import (
-    MediaMode,
     Readers,
     RecordIdentity,
     copying_media,
@@ -354,80 +355,45 @@ class IngestCounts:
         return self.to_report().to_json()
 
 
-def ingest_paths(
+def ingest_datasets(
     stores: Stores,
-    paths: Sequence[str],
-    options: IngestOptions | None = None,
+    discovery: IngestSources,
+    request: IngestRequest,
     *,
-    format: str = "auto",
-    limit: int | None = None,
-    strict: bool = False,
-    media: MediaMode = "reference",
-    workers: int | None = None,
     quiet: bool = False,
     engine: Engine | None = None,
 ) -> IngestCounts:
-    """Ingest every dataset found at the paths.
+    """Ingest the datasets that were found for a request.
 
     Args:
         stores: Where to.
-        paths: Folders or files.
-        options: Settings of the user for the datasets.
-        format: Ingester name, or "auto".
-        limit: Most items to plan, over all paths.
-        strict: Stop at the first item that fails.
-        media: "reference" leaves pixels where they are; "copy" writes videos of them into the workspace.
-        workers: Processes that read on this machine; by default one per core.
+        discovery: The datasets.
+        request: The request; it has the limit, and whether media are copied and the first failure ends the run.
         quiet: Show no progress.
         engine: Where records are read; on this machine by default.
 
     Raises:
-        RequestError: A path holds no dataset of the format, or the format is unknown; nothing was read.
-        SourceError: An item failed and `strict` is set.
+        RequestError: Media cannot be copied into this workspace.
+        SourceError: An item failed and the request is strict.
         DiskFull: The disk has no room for more copies; what is written stays.
     """
-    discovery = find_datasets(stores, paths, options or IngestOptions(), format=format)
-    return ingest_datasets(
-        stores,
-        discovery,
-        limit=limit,
-        strict=strict,
-        media=media,
-        workers=workers,
-        quiet=quiet,
-        engine=engine,
-    )
-
-
-def ingest_datasets(
-    stores: Stores,
-    discovery: IngestSources,
-    *,
-    limit: int | None = None,
-    strict: bool = False,
-    media: MediaMode = "reference",
-    workers: int | None = None,
-    quiet: bool = False,
-    engine: Engine | None = None,
-) -> IngestCounts:
-    """Ingest datasets that were found; see `ingest_paths` for the arguments and errors."""
-    if media == "copy" and stores.is_remote:
+    if request.media == "copy" and stores.is_remote:
         raise RequestError(
             "videos cannot be copied to an object store", "ingest by reference, or into a folder"
         )
     started, sources = time.monotonic(), discovery.sources
     report = IngestCounts(plan=discovery.plan)
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
-        readers = _open_readers(engine, workers, sources, limit, media)
+        readers = _open_readers(engine, sources, request)
         _prepare_workspace(stores, discovery, quiet)
         check_log = CheckLog(stores)
         known_duplicates = stores.tables.episodes.count_duplicates()
-        _count_unopened(stores, report.counts, discovery, strict)
+        _count_unopened(stores, report.counts, discovery, request.strict)
         with tuned_garbage_collector():
             for source in sources:
-                writer = RecordWriter(stores, report.counts, check_log, strict)
-                remaining = None if limit is None else limit - report.counts.planned
-                ingest_source(stores, source, readers, writer, limit=remaining, media=media, quiet=quiet)
+                writer = RecordWriter(stores, report.counts, check_log, request.strict)
+                limit = None if request.limit is None else request.limit - report.counts.planned
+                ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
                 report.copied_bytes += writer.copied_bytes
                 store_contracts(stores, source, writer.sample_ids)
         check_log.close()
@@ -482,20 +448,20 @@ def _show_actions_anew(stores: Stores, kept: int) -> None:
         reset_applied_actions(stores.tables)
 
 
-def _open_readers(
-    engine: Engine, workers: int | None, sources: Sequence[Source], limit: int | None, media: MediaMode
-) -> Readers:
-    max_workers = workers or min(available_cores(), _MAX_READERS)
+def _open_readers(engine: Engine, sources: Sequence[Source], request: IngestRequest) -> Readers:
+    max_workers = request.compute.workers or min(available_cores(), _MAX_READERS)
     is_fragile = any(source.fragile for source in sources)
     readers: Readers = engine.pool(
-        read_records,
-        max_workers=max_workers,
-        on_worker_death=SourceError,
-        build=start_reader,
-        start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
-        limits=record_limits(_COPY_FACTOR if media == "copy" else 1.0),
+        PoolRequest(
+            read_records,
+            max_workers=max_workers,
+            on_worker_death=SourceError,
+            build=start_reader,
+            start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
+            limits=record_limits(_COPY_FACTOR if request.media == "copy" else 1.0),
+        )
     )
     total = sum(source.total for source in sources)
-    if (total if limit is None else min(total, limit)) >= _MIN_ITEMS_TO_START_EARLY:
+    if (total if request.limit is None else min(total, request.limit)) >= _MIN_ITEMS_TO_START_EARLY:
         readers.start()
     return readers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.clock import measure_clock
@@ -252,16 +252,32 @@ _COMMON_PARTS = frozenset(
 )
 
 
-def load_recording(
-    uri: str,
-    key: str,
-    dataset: str,
-    episode_id: str,
-    user_rate_hz: float | None,
-    span: EpisodeSpan | None = None,
-    format: str = MCAP_FORMAT,
-    spec_topics: SpecTopics = NO_TOPICS,
-) -> Record:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedEpisode:
+    """A recording, or the span of it that is an episode.
+
+    Attributes:
+        uri: Where the recording is.
+        format: Name of its format.
+        dataset: Name of the dataset.
+        key: Its key in the dataset.
+        episode_id: Made of these.
+        rate_hz: Rate of the steps that the user set, or None.
+        span: The part that is the episode; None for all of it.
+        topics: What a spec says of its topics.
+    """
+
+    uri: str
+    format: str
+    dataset: str
+    key: str
+    episode_id: str
+    rate_hz: float | None = None
+    span: EpisodeSpan | None = None
+    topics: SpecTopics = NO_TOPICS
+
+
+def load_recording(recorded: RecordedEpisode) -> Record:
     """Read a recording, or the span of it that is an episode: signals as numbers, images by reference.
 
     The steps are the images of the first camera, by name, that has more than one. Without such a camera they are the
@@ -271,19 +287,20 @@ def load_recording(
 
     Raises SourceError when a file is missing or is not an MCAP file, or holds neither camera nor signal.
     """
+    uri, span = recorded.uri, recorded.span
     files = recording_files(uri)
-    contents = (_read_contents_once if span else read_contents)(files, spec_topics)
+    contents = (_read_contents_once if span else read_contents)(files, recorded.topics)
     tracks = _build_tracks(contents, uri)
-    clock = make_step_clock(contents, tracks, span, user_rate_hz, uri, spec_topics.steps)
+    clock = make_step_clock(contents, tracks, span, recorded.rate_hz, uri, recorded.topics.steps)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     instructions = distinct_texts(_instruction_texts(contents, span))
     episode = Episode(
-        episode_id=episode_id,
-        format=format,
-        dataset=dataset,
+        episode_id=recorded.episode_id,
+        format=recorded.format,
+        dataset=recorded.dataset,
         version="",
         split="",
-        key=key,
+        key=recorded.key,
         source=uri,
         content_hash=_content_hash(files, span),
         instruction=instructions[0] if instructions else "",
@@ -291,14 +308,14 @@ def load_recording(
         num_steps=len(clock.times),
         rate_hz=clock.rate_hz,
         rate_source=clock.rate_source,
-        cameras=tuple(_make_cameras(contents, uri, clock, format)),
+        cameras=tuple(_make_cameras(contents, uri, clock, recorded.format)),
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
         metadata=_make_metadata(contents, tracks, clock, span),
         **_declared_fields(span),
     )
     _add_time_warnings(contents, tracks, clock.times, span)
-    arrays = tuple(source_arrays(contents, tracks, spec_topics.steps))
+    arrays = tuple(source_arrays(contents, tracks, recorded.topics.steps))
     record = Record(episode=episode, trajectory=trajectory, arrays=arrays, has_stamps=clock.has_stamps)
     return replace(record, warnings=tuple(contents.warnings))
 

@@ -15,8 +15,8 @@ from ares.formats import INFO_PATH, ROSBAG2_METADATA, recording_files
 from ares.imports import missing_extra
 from ares.input import read_yaml
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, parse_path, walk_folders
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
-from ingest.recordings.episode import MCAP_FORMAT, load_recording
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.recordings.episode import MCAP_FORMAT, RecordedEpisode, load_recording
 from ingest.recordings.topics import EpisodeSpan, SpecTopics, read_spans, topics_of_spec
 
 
@@ -110,6 +110,18 @@ class RecordingDataset:
             files=functools.partial(list_recording_files, self.uris),
         )
 
+    def episode(self, format: str, uri: str, key: str, episode_id: str) -> RecordedEpisode:
+        """One of its recordings, as a whole."""
+        return RecordedEpisode(
+            uri=uri,
+            format=format,
+            dataset=self.name,
+            key=key,
+            episode_id=episode_id,
+            rate_hz=self.rate_hz,
+            topics=self.spec_topics,
+        )
+
 
 def holds_recordings(path: str, is_recording: Callable[[str], bool]) -> bool:
     """Whether a path is a recording, or a folder with recordings at any depth that is not a LeRobot dataset."""
@@ -122,7 +134,7 @@ def holds_recordings(path: str, is_recording: Callable[[str], bool]) -> bool:
 
 
 def open_recordings(
-    path: str, options: IngestOptions, is_recording: Callable[[str], bool], none_error: SourceError
+    path: str, options: SourceOptions, is_recording: Callable[[str], bool], none_error: SourceError
 ) -> RecordingDataset:
     """Find the recordings at a path. Raises `none_error` without any, SourceError for a spec that cannot be read."""
     from ingest.spec import read_spec
@@ -148,25 +160,6 @@ MCAP_SUFFIX = ".mcap"
 _RecordingPart = tuple[str, EpisodeSpan | SourceError | None]
 
 
-def recognises_mcap(path: str) -> bool:
-    """Whether a path is an MCAP file, or a folder with MCAP files at any depth that is not a LeRobot dataset."""
-    return holds_recordings(path, _is_mcap)
-
-
-def claims_mcap(folder: FolderEntries) -> FolderClaim | None:
-    """Whether MCAP files lie in a folder."""
-    return "data" if MCAP_SUFFIX in folder.suffixes else None
-
-
-def open_mcap_dataset(path: str, options: IngestOptions) -> list[Source]:
-    """Open a folder, or a single file, as one dataset. Raises SourceError when there is no MCAP file."""
-    none_error = SourceError("folder holds no MCAP file", f"{path}: no {MCAP_SUFFIX}")
-    dataset = open_recordings(path, options, _is_mcap, none_error)
-    parts: list[_RecordingPart] = [(uri, span) for uri in dataset.uris for span in _episode_spans(uri)]
-    items = (_mcap_item(uri, span, dataset) for uri, span in parts)
-    return [dataset.source(MCAP_FORMAT, items, len(parts))]
-
-
 def _is_mcap(name: str) -> bool:
     return Path(name).suffix.lower() == MCAP_SUFFIX
 
@@ -188,29 +181,46 @@ def _mcap_item(uri: str, span: EpisodeSpan | SourceError | None, dataset: Record
     identity = make_episode_id(format=MCAP_FORMAT, dataset=dataset.name, version="", split="", key=key)
     if isinstance(span, SourceError):
         return failing_item(identity, location, span)
-    arguments = (uri, key, dataset.name, identity, dataset.rate_hz, span)
-    load = functools.partial(load_recording, *arguments, spec_topics=dataset.spec_topics)
-    return Item(episode_id=identity, location=location, load=load)
+    recorded = replace(dataset.episode(MCAP_FORMAT, uri, key, identity), span=span)
+    return Item(episode_id=identity, location=location, load=functools.partial(load_recording, recorded))
 
 
-mcap = Ingester(name=MCAP_FORMAT, recognises=recognises_mcap, open=open_mcap_dataset, claims=claims_mcap)
+class McapIngester(FolderIngester):
+    """Opens datasets of the format `mcap`."""
+
+    name = MCAP_FORMAT
+
+    def recognises(self, path: str) -> bool:
+        """Whether a path is an MCAP file, or a folder with MCAP files at any depth that is not a LeRobot dataset."""
+        return holds_recordings(path, _is_mcap)
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether MCAP files lie in a folder."""
+        return "data" if MCAP_SUFFIX in folder.suffixes else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open a folder, or a single file, as one dataset. Raises SourceError when there is no MCAP file."""
+        none_error = SourceError("folder holds no MCAP file", f"{path}: no {MCAP_SUFFIX}")
+        dataset = open_recordings(path, options, _is_mcap, none_error)
+        parts: list[_RecordingPart] = [(uri, span) for uri in dataset.uris for span in _episode_spans(uri)]
+        items = (_mcap_item(uri, span, dataset) for uri, span in parts)
+        return [dataset.source(MCAP_FORMAT, items, len(parts))]
+
+
+mcap = McapIngester()
 
 
 ROSBAG_FORMAT = "rosbag"
 
 
-def load_bag(
-    uri: str, key: str, dataset: str, episode_id: str, user_rate_hz: float | None, spec_topics: SpecTopics
-) -> Record:
+def load_bag(recorded: RecordedEpisode) -> Record:
     """Read a bag: signals as numbers, images by reference, all by the header stamps of the messages.
 
     Raises:
         SourceError: A file is missing or is no bag, or holds neither camera nor signal.
     """
-    record = load_recording(
-        uri, key, dataset, episode_id, user_rate_hz, format=ROSBAG_FORMAT, spec_topics=spec_topics
-    )
-    details = _ros_distribution(uri)
+    record = load_recording(recorded)
+    details = _ros_distribution(recorded.uri)
     if not details:
         return record
     metadata = {**details, **record.episode.metadata}
@@ -247,40 +257,43 @@ def _is_bag(name: str) -> bool:
     return name.lower().endswith((*BAG_SUFFIXES, *_PACKED_BAG_SUFFIXES))
 
 
-def recognises_bags(path: str) -> bool:
-    """Whether a path is a bag, or a folder with bags at any depth that is not a LeRobot dataset."""
-    return holds_recordings(path, _is_bag)
-
-
-def claims_bags(folder: FolderEntries) -> FolderClaim | None:
-    """Whether bags lie in a folder."""
-    return None if folder.suffixes.isdisjoint((*BAG_SUFFIXES, *_PACKED_BAG_SUFFIXES)) else "data"
-
-
-def open_bags(path: str, options: IngestOptions) -> list[Source]:
-    """Open a folder, or a single file, as one dataset.
-
-    Raises:
-        SourceError: There is no bag.
-        RequestError: The library rosbags is not installed.
-    """
-    if find_spec("rosbags") is None:
-        raise missing_extra("rosbags", "rosbag")
-    none_error = SourceError("folder holds no ROS bag", f"{path}: no {', '.join(BAG_SUFFIXES)}")
-    dataset = open_recordings(path, options, _is_bag, none_error)
-    items = (_bag_item(uri, dataset) for uri in dataset.uris)
-    fragile = any(uri.lower().endswith(".db3") for uri in dataset.uris)
-    return [dataset.source(ROSBAG_FORMAT, items, len(dataset.uris), fragile=fragile)]
-
-
 def _bag_item(uri: str, dataset: RecordingDataset) -> Item:
     key, location = recording_key(uri, dataset.folder), str(recording_path(uri))
     identity = make_episode_id(format=ROSBAG_FORMAT, dataset=dataset.name, version="", split="", key=key)
     if uri.lower().endswith(_PACKED_BAG_SUFFIXES):
         error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
         return failing_item(identity, location, error)
-    arguments = (uri, key, dataset.name, identity, dataset.rate_hz, dataset.spec_topics)
-    return Item(episode_id=identity, location=location, load=functools.partial(load_bag, *arguments))
+    load = functools.partial(load_bag, dataset.episode(ROSBAG_FORMAT, uri, key, identity))
+    return Item(episode_id=identity, location=location, load=load)
 
 
-rosbag = Ingester(name=ROSBAG_FORMAT, recognises=recognises_bags, open=open_bags, claims=claims_bags)
+class RosbagIngester(FolderIngester):
+    """Opens datasets of the format `rosbag`."""
+
+    name = ROSBAG_FORMAT
+
+    def recognises(self, path: str) -> bool:
+        """Whether a path is a bag, or a folder with bags at any depth that is not a LeRobot dataset."""
+        return holds_recordings(path, _is_bag)
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether bags lie in a folder."""
+        return None if folder.suffixes.isdisjoint((*BAG_SUFFIXES, *_PACKED_BAG_SUFFIXES)) else "data"
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open a folder, or a single file, as one dataset.
+
+        Raises:
+            SourceError: There is no bag.
+            RequestError: The library rosbags is not installed.
+        """
+        if find_spec("rosbags") is None:
+            raise missing_extra("rosbags", "rosbag")
+        none_error = SourceError("folder holds no ROS bag", f"{path}: no {', '.join(BAG_SUFFIXES)}")
+        dataset = open_recordings(path, options, _is_bag, none_error)
+        items = (_bag_item(uri, dataset) for uri in dataset.uris)
+        fragile = any(uri.lower().endswith(".db3") for uri in dataset.uris)
+        return [dataset.source(ROSBAG_FORMAT, items, len(dataset.uris), fragile=fragile)]
+
+
+rosbag = RosbagIngester()

@@ -22,7 +22,16 @@ from ares.formats import (
 from ares.input import read_json
 from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
 from ares.registry import did_you_mean
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import (
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    SpecIngester,
+    failing_item,
+)
 from ingest.files import read_json_object
 from ingest.rlds.episode import FORMAT, RldsDataset, RldsRecordEntry, load_record
 from ingest.rlds.feature_map import RldsFeatureMap, map_features, spec_to_yaml
@@ -168,36 +177,7 @@ class Shard:
     records: int
 
 
-def recognises(path: str) -> bool:
-    """Whether a folder is a TFDS dataset, or has one in it."""
-    return next(_find_folders(absolute_path(path)), None) is not None
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether a folder is a TFDS dataset, by the names of its files."""
-    return "dataset" if DATASET_INFO_FILE in folder.files and FEATURES_FILE in folder.files else None
-
-
-def open_rlds(path: str, options: IngestOptions) -> list[Source]:
-    """Open every dataset and version at or under a folder.
-
-    Raises:
-        SourceError: There is none; one has no readable features.json or dataset_info.json; or a name or spec is
-            set for several.
-    """
-    return [_open_source(folder, options) for folder in _dataset_folders(path, options)]
-
-
-def specs_yaml(path: str, options: IngestOptions) -> str:
-    """The specs of the datasets at or under a folder, as YAML. Raises as `open_rlds` does."""
-    datasets = [_open_dataset(folder, options) for folder in _dataset_folders(path, options)]
-    return "---\n".join(
-        spec_to_yaml(dataset.name, dataset.feature_map, dataset.spec, dataset.rate_hz, dataset.rate_source)
-        for dataset in datasets
-    )
-
-
-def _dataset_folders(path: str, options: IngestOptions) -> list[Path]:
+def _dataset_folders(path: str, options: SourceOptions) -> list[Path]:
     folders = list(_find_folders(absolute_path(path)))
     if not folders:
         raise SourceError(
@@ -221,7 +201,7 @@ def _find_folders(path: Path) -> Iterator[Path]:
             yield folder
 
 
-def _open_source(folder: Path, options: IngestOptions) -> Source:
+def _open_source(folder: Path, options: SourceOptions) -> Source:
     dataset = _open_dataset(folder, options)
     info = _read_info(folder / DATASET_INFO_FILE)
     shards = _find_shards(folder, info, _name_in_info(folder, info))
@@ -256,7 +236,7 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
             yield SourceFile(path=path, use="metadata")
 
 
-def _open_dataset(folder: Path, options: IngestOptions) -> RldsDataset:
+def _open_dataset(folder: Path, options: SourceOptions) -> RldsDataset:
     from ingest.spec import builtin_spec, read_spec
 
     info = _read_info(folder / DATASET_INFO_FILE)
@@ -415,4 +395,37 @@ def _record_location(entry: RldsRecordEntry) -> str:
     return f"{entry.path}, record {entry.key}"
 
 
-rlds = Ingester(name=FORMAT, recognises=recognises, open=open_rlds, show_spec=specs_yaml, claims=claims)
+class RldsIngester(FolderIngester, SpecIngester):
+    """Opens datasets of the format `rlds`."""
+
+    name = FORMAT
+
+    def recognises(self, path: str) -> bool:
+        """Whether a folder is a TFDS dataset, or has one in it."""
+        return next(_find_folders(absolute_path(path)), None) is not None
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether a folder is a TFDS dataset, by the names of its files."""
+        return "dataset" if DATASET_INFO_FILE in folder.files and FEATURES_FILE in folder.files else None
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open every dataset and version at or under a folder.
+
+        Raises:
+            SourceError: There is none; one has no readable features.json or dataset_info.json; or a name or spec is
+                set for several.
+        """
+        return [_open_source(folder, options) for folder in _dataset_folders(path, options)]
+
+    def show_spec(self, path: str, options: SourceOptions) -> str:
+        """The specs of the datasets at or under a folder, as YAML. Raises as `open` does."""
+        datasets = [_open_dataset(folder, options) for folder in _dataset_folders(path, options)]
+        return "---\n".join(
+            spec_to_yaml(
+                dataset.name, dataset.feature_map, dataset.spec, dataset.rate_hz, dataset.rate_source
+            )
+            for dataset in datasets
+        )
+
+
+rlds = RldsIngester()

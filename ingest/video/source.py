@@ -15,7 +15,7 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.io import FolderEntries, absolute_path, file_state, folder_name
 from ares.media import VideoInfo, frozen_camera_flags
-from ingest.base import FolderClaim, Ingester, IngestOptions, Item, Source, SourceFile, failing_item
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
 from ingest.names import distinct_texts
 from ingest.video.plan import (
@@ -199,57 +199,6 @@ def _has_variable_rate(seconds: NDArray[np.float64]) -> bool:
     return float(np.abs(steps - median).max()) > max(0.1 * median, _ROUNDING_SECONDS)
 
 
-def recognises(path: str) -> bool:
-    """Whether a folder holds videos and is not a LeRobot dataset, or a file is a video."""
-    folder = absolute_path(path)
-    if folder.is_file():
-        return is_video(folder)
-    if (folder / INFO_PATH).exists():
-        return False
-    return (folder / "metadata.jsonl").is_file() or holds_videos(folder)
-
-
-def claims(folder: FolderEntries) -> FolderClaim | None:
-    """Whether videos or a JSON lines table lie in a folder."""
-    is_data = not VIDEO_SUFFIXES.isdisjoint(folder.suffixes) or "metadata.jsonl" in folder.files
-    return "data" if is_data else None
-
-
-def joins(paths: Sequence[str]) -> bool:
-    """Whether an episode has its cameras in several subfolders: front/episode_1.mp4 and wrist/episode_1.mp4."""
-    groups = group_by_names(path for path in paths if is_video(Path(path))).groups
-    return any(len({path.partition("/")[0] for path in group.values()}) > 1 for group in groups.values())
-
-
-def open_video(path: str, options: IngestOptions) -> list[Source]:
-    """Open a folder, or a single file, as a dataset.
-
-    Raises SourceError when there is no video or none matches the pattern, RequestError for an invalid pattern.
-    """
-    location = absolute_path(path)
-    folder = location.parent if location.is_file() else location
-    dataset = options.dataset or folder_name(folder)
-    folder_plan = plan_folder(folder, options.cameras, location.name if location.is_file() else "")
-    if not folder_plan.total:
-        raise SourceError("folder holds no video", f"{path}: no {', '.join(sorted(VIDEO_SUFFIXES))}")
-    if options.cameras and not folder_plan.cameras.groups:
-        raise SourceError(
-            "no file matches --cameras", f"{options.cameras!r}: {folder_plan.cameras.unmatched[0]!r} does not"
-        )
-    return [
-        Source(
-            format=FORMAT,
-            dataset=dataset,
-            version="",
-            total=folder_plan.total,
-            items=_list_items(folder_plan, dataset, options),
-            warnings=tuple(folder_plan.warnings),
-            folder=str(folder),
-            files=functools.partial(_list_files, folder_plan),
-        )
-    ]
-
-
 def _list_files(folder_plan: VideoFolderPlan) -> Iterator[SourceFile]:
     """The videos of the folder, those that no episode uses, and the tables and JSON files that describe them."""
     used: set[str] = set()
@@ -273,11 +222,11 @@ def _list_files(folder_plan: VideoFolderPlan) -> Iterator[SourceFile]:
         yield SourceFile(path=f"{folder_plan.files.folder}/{table}", use="metadata")
 
 
-def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: IngestOptions) -> Iterator[Item]:
+def _list_items(folder_plan: VideoFolderPlan, dataset: str, options: SourceOptions) -> Iterator[Item]:
     return (_build_item(planned, dataset, options) for planned in folder_plan.clips())
 
 
-def _build_item(planned: PlannedClip, dataset: str, options: IngestOptions) -> Item:
+def _build_item(planned: PlannedClip, dataset: str, options: SourceOptions) -> Item:
     clip = planned.clip
     if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
         clip = SourceError("file name is not UTF-8", clip.key)
@@ -301,4 +250,58 @@ def _escape_non_utf8(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-video = Ingester(name=FORMAT, recognises=recognises, open=open_video, claims=claims, joins=joins)
+class VideoIngester(FolderIngester):
+    """Opens datasets of the format `video`."""
+
+    name = FORMAT
+
+    def recognises(self, path: str) -> bool:
+        """Whether a folder holds videos and is not a LeRobot dataset, or a file is a video."""
+        folder = absolute_path(path)
+        if folder.is_file():
+            return is_video(folder)
+        if (folder / INFO_PATH).exists():
+            return False
+        return (folder / "metadata.jsonl").is_file() or holds_videos(folder)
+
+    def claims(self, folder: FolderEntries) -> FolderClaim | None:
+        """Whether videos or a JSON lines table lie in a folder."""
+        is_data = not VIDEO_SUFFIXES.isdisjoint(folder.suffixes) or "metadata.jsonl" in folder.files
+        return "data" if is_data else None
+
+    def joins(self, paths: Sequence[str]) -> bool:
+        """Whether an episode has its cameras in several subfolders: front/episode_1.mp4 and wrist/episode_1.mp4."""
+        groups = group_by_names(path for path in paths if is_video(Path(path))).groups
+        return any(len({path.partition("/")[0] for path in group.values()}) > 1 for group in groups.values())
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        """Open a folder, or a single file, as a dataset.
+
+        Raises SourceError when there is no video or none matches the pattern, RequestError for an invalid pattern.
+        """
+        location = absolute_path(path)
+        folder = location.parent if location.is_file() else location
+        dataset = options.dataset or folder_name(folder)
+        folder_plan = plan_folder(folder, options.cameras, location.name if location.is_file() else "")
+        if not folder_plan.total:
+            raise SourceError("folder holds no video", f"{path}: no {', '.join(sorted(VIDEO_SUFFIXES))}")
+        if options.cameras and not folder_plan.cameras.groups:
+            raise SourceError(
+                "no file matches --cameras",
+                f"{options.cameras!r}: {folder_plan.cameras.unmatched[0]!r} does not",
+            )
+        return [
+            Source(
+                format=FORMAT,
+                dataset=dataset,
+                version="",
+                total=folder_plan.total,
+                items=_list_items(folder_plan, dataset, options),
+                warnings=tuple(folder_plan.warnings),
+                folder=str(folder),
+                files=functools.partial(_list_files, folder_plan),
+            )
+        ]
+
+
+video = VideoIngester()

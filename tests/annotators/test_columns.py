@@ -19,7 +19,7 @@ from ares.search import compute_facets
 from ares.settings import settings_from_environment
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 _LIGHTS = ("bright", "dim", "dark")
 

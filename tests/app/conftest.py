@@ -70,7 +70,7 @@ def _annotate(opened: Workspace) -> None:
 def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     from annotators.base import Options as AnnotateOptions
     from annotators.runner import annotate
-    from ingest.pipeline import ingest_paths
+    from tests.ingesting import ingest_paths
 
     opened = open_workspace(str(tmp_path_factory.mktemp("dashboard") / "ws"), Settings())
     ingest_paths(opened.stores, [str(demo_samples / "rlds"), str(demo_samples / "video")])
@@ -103,7 +103,7 @@ def _copy(workspace: Path, folder: Path) -> Workspace:
 @pytest.fixture(scope="session")
 def contested_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
     """Four episodes: two captioners and two judges, and segments of a guest, all in `tests.app.contested_makers`."""
-    from ingest.pipeline import ingest_paths
+    from tests.ingesting import ingest_paths
 
     folder = tmp_path_factory.mktemp("contested") / "w"
     with open_workspace(str(folder), Settings()) as opened:
@@ -124,7 +124,7 @@ def mapped_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
     """A few episodes with coordinates on the map."""
     import pyarrow as pa
 
-    from ingest.pipeline import ingest_paths
+    from tests.ingesting import ingest_paths
 
     folder = tmp_path_factory.mktemp("mapped") / "w"
     with open_workspace(str(folder), Settings()) as opened:

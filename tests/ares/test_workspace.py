@@ -24,7 +24,7 @@ from ares.settings import settings_from_environment
 from ares.store import applied_sequence, reset_applied_sequence
 from ares.store.log import mongo_server as mongo_client
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 

@@ -27,10 +27,10 @@ from ares.doctor import run_checks
 from ares.settings import Price, Settings
 from ares.store import read_spending
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer
 from tests.cluster.two_machines import TwoMachines
 from tests.conftest import ROOT
+from tests.ingesting import ingest_paths
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("ARES_TEST_CLUSTER") != "1", reason="takes minutes: set ARES_TEST_CLUSTER=1"

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
 from tests.ares.conftest import make_annotation
 from tests.ares.store.conftest import open_database, open_store, store
 from tests.ingest.agibot.conftest import write_agibot
@@ -22,6 +21,7 @@ from tests.ingest.image_folders.test_image_episodes import write_bridge
 from tests.ingest.recordings.mcap.conftest import images, states, write
 from tests.ingest.recordings.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.zarr.conftest import write_zip
+from tests.ingesting import ingest_paths
 
 # Fixtures of the annotation stores.
 __all__ = ["make_annotation", "open_database", "open_store", "store"]
@@ -43,7 +43,7 @@ def sample_workspace(
 ) -> Iterator[Workspace]:
     """Both samples, 12 episodes each, frozen as the set "all"; not to be written to."""
     workspace = open_workspace(str(tmp_path_factory.mktemp("contracts") / "workspace"), reference_settings)
-    ingest_paths(workspace.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(workspace.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
     ingest_paths(workspace.stores, [str(demo_samples / "video")], quiet=True)
     workspace.sets.create("all", workspace.stores.tables.episodes.ids(), {"where": ""})
     yield workspace

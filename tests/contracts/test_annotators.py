@@ -17,8 +17,8 @@ from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Tensorflow not installed:ImportWarning"),
@@ -45,7 +45,7 @@ def workspace(
     """Six episodes of RLDS and six of video: a map needs ten."""
     opened = open_workspace(str(tmp_path_factory.mktemp("annotators") / "workspace"), reference_settings)
     ingest_paths(
-        opened.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), limit=6, quiet=True
+        opened.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), limit=6, quiet=True
     )
     ingest_paths(opened.stores, [str(demo_samples / "video")], limit=6, quiet=True)
     yield opened

@@ -15,7 +15,7 @@ from ares.export import ExportReport, ExportRequest, export_set
 from ares.registry import exporters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture(params=exporters.names())

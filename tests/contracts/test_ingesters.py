@@ -14,11 +14,9 @@ from ares.errors import AresError
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import Ingester, IngestOptions, Item
-from ingest.pipeline import ingest_paths
+from ingest.base import Ingester, Item, SourceOptions
 from tests.contracts.conftest import MakeSample
-
-OURS = {name for name in ingesters.names() if ingesters.get(name).__class__.__module__ == "ingest.base"}
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture(params=ingesters.names())
@@ -37,7 +35,7 @@ def sample(ingester: Ingester, make_samples: dict[str, MakeSample], tmp_path: Pa
 
 
 def _items(ingester: Ingester, sample: Path) -> list[Item]:
-    sources = ingester.open(str(sample), IngestOptions(rate_hz=10.0))
+    sources = ingester.open(str(sample), SourceOptions(rate_hz=10.0))
     items = [item for source in sources for item in source.items]
     assert len(items) == sum(source.total for source in sources)
     assert {source.format for source in sources} == {ingester.name}
@@ -90,7 +88,7 @@ def test_ingesting_again_is_free(ingester: Ingester, sample: Path, tmp_path: Pat
     workspace = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
     reports = [
         ingest_paths(
-            workspace.stores, [str(sample)], IngestOptions(rate_hz=10.0), format=ingester.name, quiet=True
+            workspace.stores, [str(sample)], SourceOptions(rate_hz=10.0), format=ingester.name, quiet=True
         ).counts
         for _ in range(2)
     ]
@@ -113,7 +111,7 @@ def test_a_cut_file_costs_records_and_no_traceback(
     largest.write_bytes(data[: int(len(data) * share)])
     try:
         items = [
-            item for source in ingester.open(str(copy), IngestOptions(rate_hz=10.0)) for item in source.items
+            item for source in ingester.open(str(copy), SourceOptions(rate_hz=10.0)) for item in source.items
         ]
     except AresError:
         return

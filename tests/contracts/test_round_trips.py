@@ -19,8 +19,8 @@ from ares.media import frames_at
 from ares.registry import ingesters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.contracts.conftest import MakeSample
+from tests.ingesting import ingest_paths
 
 # Of pictures as cameras take them, at small sizes, which H.264 keeps worst; noise of every pixel would give 9 dB.
 LEAST_PSNR = 30.0

@@ -29,7 +29,6 @@ SMALL = {
     "ares/formats/lerobot.py",
     "ares/formats/markers.py",
     "annotators/prompting.py",
-    "ares/jobs/requests.py",
 }
 # Doors of Python, which people call with keywords: what they make of them is one request.
 PYTHON_DOORS = ("ares/__init__.py", "ares/workspace/")

@@ -21,9 +21,9 @@ from ares.annotation import Maker
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
 from tests.house.imports import ROOT, SOURCES
+from tests.ingesting import ingest_paths
 from tests.recordings import compare_words
 
 # Methods of a log whose first argument is the kind of a document.
@@ -47,7 +47,7 @@ def workspace(
     path = tmp_path_factory.mktemp("words") / "workspace"
     hashed = replace(options, settings=replace(options.settings, embed_model="hash:64"))
     with open_workspace(str(path), hashed.settings) as opened:
-        rlds = IngestOptions(rate_hz=10.0)
+        rlds = SourceOptions(rate_hz=10.0)
         ingest_paths(opened.stores, [str(demo_samples / "rlds")], rlds, limit=1, quiet=True)
         ingest_paths(opened.stores, [str(demo_samples / "video")], limit=1, quiet=True)
         annotate(opened.stores, ["motion", "embed"], hashed, quiet=True)

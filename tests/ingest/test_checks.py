@@ -13,9 +13,9 @@ from ares.checks import QualityFinding, check_record
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
 from ingest.pipeline.read import CHECKER
+from tests.ingesting import ingest_paths
 
 STEPS, RATE_HZ = 40, 10.0
 CAMERA = Camera(
@@ -196,7 +196,7 @@ def test_an_episode_of_one_step() -> None:
 def test_every_episode_is_checked_and_the_findings_are_a_filter(demo_samples: Path, tmp_path: Path) -> None:
     ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
     report = ingest_paths(
-        ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=RATE_HZ), quiet=True
+        ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=RATE_HZ), quiet=True
     ).counts
     (reason,) = report.warnings  # this simulator cuts actions off at 1
     assert reason == "A006 saturated: a dimension is cut off at a limit while it moves (action)"

@@ -20,9 +20,9 @@ from mcap_ros2.writer import Writer
 from numpy.typing import NDArray
 
 from ares import open as open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
 from ingest.pipeline.run import IngestCounts
+from tests.ingesting import ingest_paths
 
 STEPS, START = 20, 1_760_000_000
 _HEADER = (
@@ -188,7 +188,7 @@ def ingest_episodes(
     result = ingest_paths(
         ws.stores,
         [str(folder / "data")],
-        IngestOptions(rate_hz=10.0 if format == "rlds" else None),
+        SourceOptions(rate_hz=10.0 if format == "rlds" else None),
         quiet=True,
     )
     assert result.counts.kept == len(episodes)

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from ares.clock import settle_clock
 from ares.episode import Record
 from ares.media import frames_at
-from ingest.base import IngestOptions
-from ingest.operation import open_sources
 from tests.ingest.image_folders.conftest import image_bytes, write_table
 from tests.ingest.recordings.mcap.conftest import IMAGE, Entry, header, joints, write
+from tests.ingesting import open_sources
 
 SEEDS = [random.randrange(2**32) for _ in range(4)]
 START = 1_700_000_000.0
@@ -125,7 +124,7 @@ def write_lerobot(root: Path, recording: Recording, fps: float, unit: float, sta
 
 
 def read(root: Path) -> Record:
-    (source,) = open_sources([str(root)], IngestOptions())
+    (source,) = open_sources([str(root)])
     (item,) = source.items
     return settle_clock(item.load())
 

@@ -9,8 +9,8 @@ import pytest
 from ares.errors import RequestError
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_what_is_no_dataset_is_refused_in_one_line(ws: Workspace, tmp_path: Path
 
 
 def test_an_option_of_one_dataset_is_refused_for_several(ws: Workspace, demo_samples: Path) -> None:
-    for options in (IngestOptions(rate_hz=10.0), IngestOptions(dataset="lab")):
+    for options in (SourceOptions(rate_hz=10.0), SourceOptions(dataset="lab")):
         with pytest.raises(
             RequestError, match=r"is for one dataset, and there are 2: \w+ \(rlds\), \w+ \(video\)"
         ):

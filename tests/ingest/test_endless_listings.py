@@ -15,11 +15,12 @@ import pytest
 
 from ares.errors import PluginError, SourceError
 from ares.input import InputBudgets
-from ingest.base import GuardedItems, IngestOptions, Item, Source, failing_item, guarded_call
-from ingest.hdf5.source import HDF5File, open_hdf5_dataset
+from ingest.base import GuardedItems, Item, Source, SourceOptions, failing_item, guarded_call
+from ingest.hdf5.source import HDF5File, hdf5
 from ingest.lerobot.metadata import read_table
 from ingest.pipeline import find_datasets
-from ingest.zarr import open_zarr_dataset
+from ingest.zarr import zarr as zarr_ingester
+from tests.ingesting import request_for
 from tests.torture.datasets import WRITERS
 
 
@@ -45,7 +46,7 @@ def _demos(path: Path) -> h5py.File:
 
 def _open(folder: Path) -> tuple[Source, list[Item], float]:
     started = time.monotonic()
-    (source,) = open_hdf5_dataset(str(folder), IngestOptions())
+    (source,) = hdf5.open(str(folder), SourceOptions())
     return source, list(source.items), time.monotonic() - started
 
 
@@ -117,7 +118,7 @@ def test_one_file_that_takes_too_long_costs_itself(tmp_path: Path, monkeypatch: 
 
     inspect = module._inspect_groups
     monkeypatch.setattr(module, "_inspect_groups", hang)
-    (opened,) = guarded_call("hdf5", lambda: open_hdf5_dataset(str(tmp_path), IngestOptions()))
+    (opened,) = guarded_call("hdf5", lambda: hdf5.open(str(tmp_path), SourceOptions()))
     good, late, last = opened.items
     assert "took too long" in _error(late)
     assert good.load().episode.num_steps == last.load().episode.num_steps == 9
@@ -140,7 +141,7 @@ def test_a_zarr_store_has_no_more_episodes_than_steps(tmp_path: Path) -> None:
     meta = zarr.open_group(str(path))["meta"]
     assert isinstance(meta, zarr.Group)
     meta.create_array("episode_ends", data=np.arange(1, 1_000_001), overwrite=True)
-    (source,) = open_zarr_dataset(str(tmp_path), IngestOptions())
+    (source,) = zarr_ingester.open(str(tmp_path), SourceOptions())
     (item,) = source.items
     assert "store has more episodes than steps" in _error(item) and "1000000 ends, 10 steps" in _error(item)
 
@@ -166,7 +167,7 @@ def test_a_dry_run_follows_no_link_out_of_the_dataset(tmp_path: Path) -> None:
     table = next(data.rglob("*.csv"))
     table.rename(secret)
     table.symlink_to(secret)
-    (dataset,) = find_datasets(None, [str(data)], IngestOptions(), sample=True).plan.datasets
+    (dataset,) = find_datasets(None, request_for([str(data)]), sample=True).plan.datasets
     assert "a link leads out of the dataset" in " ".join(dataset.not_understood), dataset
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ingest.base import IngestOptions
-from ingest.operation import open_sources, show_specs
+from ingest.base import SourceOptions
+from ingest.operation import show_specs
 from tests.ingest.agibot.conftest import (
     arrays as agibot_arrays,
     write_agibot,
@@ -24,6 +24,7 @@ from tests.ingest.image_folders.conftest import write_episode as write_table_epi
 from tests.ingest.recordings.rosbag.conftest import write_ros1, write_ros2
 from tests.ingest.test_show_and_apply import assert_same
 from tests.ingest.zarr.conftest import write_store
+from tests.ingesting import open_sources, request_for
 
 STEPS = 6
 STAMPS = 1_700_000_000_000_000_000 + np.array([0, 50, 100, 170, 200, 250]) * 1_000_000
@@ -99,7 +100,7 @@ LAYOUTS = {
 
 
 def load(path: Path, spec: Path | None = None) -> list[Record]:
-    (source,) = open_sources([str(path)], IngestOptions(spec=str(spec or "")))
+    (source,) = open_sources([str(path)], SourceOptions(spec=str(spec or "")))
     return [item.load() for item, _ in zip(source.items, range(3), strict=False)]
 
 
@@ -118,9 +119,9 @@ def layout(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Layout, Path
 
 def test_the_spec_that_is_shown_reads_the_same(layout: tuple[Layout, Path], tmp_path: Path) -> None:
     _, path = layout
-    shown = show_specs([str(path)], IngestOptions())
+    shown = show_specs(request_for([str(path)]))
     spec = written(tmp_path, shown)
-    (plain_source,) = open_sources([str(path)], IngestOptions(reads_unknown=True))
+    (plain_source,) = open_sources([str(path)], SourceOptions(reads_unknown=True))
     plain = [item.load() for item, _ in zip(plain_source.items, range(3), strict=False)]
     for record, mapped in zip(plain, load(path, spec), strict=True):
         assert_same(record, mapped)
@@ -201,7 +202,7 @@ def test_an_array_that_the_spec_names_is_the_clock(tmp_path: Path, name: str, un
 def test_a_spec_names_columns_of_several_tables(tmp_path: Path) -> None:
     path = tmp_path / "data"
     write_clock(path, "csv", "clock")
-    shown = show_specs([str(path)], IngestOptions())
+    shown = show_specs(request_for([str(path)]))
     assert "{key: actions/cmd, names: [cmd]}" in shown and "states/clock (T int64)" in shown
     spec = "reference: me\nstate: [{key: actions/cmd, names: [asked], unit: rad}]\n"
     spec += "action: [{key: states/q, names: [measured]}]\ntimestamps: states/clock\nleft_out: [states/t]\n"
@@ -217,7 +218,7 @@ def test_a_spec_names_columns_of_several_tables(tmp_path: Path) -> None:
 def test_a_spec_names_the_arrays_of_agibot_world(tmp_path: Path) -> None:
     forces = np.random.default_rng(2).random((12, 6))
     write_agibot_episode(tmp_path / "data", changed={"sensor/force": forces})
-    shown = show_specs([str(tmp_path / "data")], IngestOptions())
+    shown = show_specs(request_for([str(tmp_path / "data")]))
     assert "timestamps: timestamp" in shown and "sensor/force (T x 6 float64): kept as a signal" in shown
     spec = "reference: me\nstate: [{key: sensor/force, stop: 3, names: [fx, fy, fz], unit: N}]\n"
     spec += "action: [{key: action/head/position, names: [yaw, pitch]}]\nleft_out: [state/end/position]\n"

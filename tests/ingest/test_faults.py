@@ -18,9 +18,8 @@ from ares.errors import PluginError, SourceError
 from ares.registry import ingesters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.operation import open_sources
-from ingest.pipeline import ingest_paths
+from ingest.base import Item, Source, SourceOptions
+from tests.ingesting import StubIngester, ingest_paths, open_sources
 
 EPISODES, BAD = 12, 4
 
@@ -66,14 +65,14 @@ def _load(load: Callable[[], Record], fault: Callable[[Record], Any]) -> Any:
     return fault(load())
 
 
-def faulty_ingester(change: Callable[[Sequence[Item]], Iterator[Any]]) -> Ingester:
+def faulty_ingester(change: Callable[[Sequence[Item]], Iterator[Any]]) -> StubIngester:
     """Reads videos, with the items changed."""
 
-    def open_faulty(path: str, options: IngestOptions) -> list[Source]:
+    def open_faulty(path: str, options: SourceOptions) -> list[Source]:
         (source,) = ingesters.get("video").open(path, options)  # type: ignore[attr-defined]
         return [replace(source, format="faulty", items=change(list(source.items)))]
 
-    return Ingester(name="faulty", recognises=lambda path: True, open=open_faulty)
+    return StubIngester("faulty", open_faulty)
 
 
 def ingest(ws: Workspace, samples: Path, **arguments: Any) -> Any:
@@ -145,22 +144,43 @@ def test_a_file_name_that_no_table_can_store_costs_its_record(ws: Workspace, tmp
 def test_a_fault_in_recognition_is_a_warning(
     ws: Workspace, enter: Callable[[Any], None], demo_samples: Path
 ) -> None:
-    enter(
-        Ingester(name="faulty", recognises=lambda path: _raise(KeyError("x")), open=lambda path, options: [])
-    )
+    enter(StubIngester("faulty", lambda path, options: [], lambda path: _raise(KeyError("x"))))
     report = ingest_paths(ws.stores, [str(demo_samples / "video")], limit=1, quiet=True)
     assert any(
         "not tried: ingester 'faulty' raised KeyError" in warning for warning in report.counts.warnings
     )
     with pytest.raises(PluginError, match="ingester 'faulty' raised KeyError"):
-        open_sources([str(demo_samples / "video")], IngestOptions(), "faulty")
+        open_sources([str(demo_samples / "video")], SourceOptions(), format="faulty")
+
+
+class ClaimsAlone:
+    """Claims folders, and does not say of which formats it uses files, nor what it joins."""
+
+    name = "faulty"
+
+    def recognises(self, path: str) -> bool:
+        return True
+
+    def open(self, path: str, options: SourceOptions) -> list[Source]:
+        return []
+
+    def claims(self, folder: object) -> str:
+        return "dataset"
+
+
+def test_an_ingester_of_folders_says_all_that_is_asked_of_it(
+    enter: Callable[[Any], None], demo_samples: Path
+) -> None:
+    enter(ClaimsAlone())
+    with pytest.raises(PluginError, match=r"claims folders and is no FolderIngester.*a subclass of"):
+        open_sources([str(demo_samples / "video")], format="faulty")
 
 
 def test_duplicates_are_those_of_this_run(ws: Workspace, demo_samples: Path) -> None:
     paths = [str(demo_samples / "video")]
     first = ingest_paths(ws.stores, paths, quiet=True)
-    second = ingest_paths(ws.stores, paths, IngestOptions(dataset="copy"), limit=5, quiet=True)
-    third = ingest_paths(ws.stores, paths, IngestOptions(dataset="copy"), limit=7, quiet=True)
+    second = ingest_paths(ws.stores, paths, SourceOptions(dataset="copy"), limit=5, quiet=True)
+    third = ingest_paths(ws.stores, paths, SourceOptions(dataset="copy"), limit=7, quiet=True)
     fourth = ingest_paths(ws.stores, paths, quiet=True)
     assert [report.duplicates for report in (first, second, third, fourth)] == [0, 5, 2, 0]
     assert [report.workspace_duplicates for report in (first, second, third, fourth)] == [0, 5, 7, 7]

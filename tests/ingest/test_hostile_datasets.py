@@ -17,7 +17,7 @@ from ares.errors import MediaError
 from ares.media import frames_at
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 GOOD = 12
 

@@ -17,8 +17,8 @@ from ares.media import browser_video, encoded_frames, frames_at
 from ares.settings import settings_from_environment
 from ares.store.lance import schema as arrow
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_file_of_another_size_is_told_with_both(ws: Workspace, lab: Path) -> N
 
 
 def test_other_content_of_the_same_size_is_told_and_a_touched_file_is_fine(ws: Workspace, lab: Path) -> None:
-    ingest_paths(ws.stores, [str(lab / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(ws.stores, [str(lab / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
     ref = first_episode(ws, "rlds").cameras[0].media
     shown = frames_at(ref, [0.0])
     os.utime(ref.uri, ns=(0, 1))
@@ -77,7 +77,7 @@ def test_a_missing_file_is_told_with_the_way_out(ws: Workspace, lab: Path) -> No
 
 
 def test_the_doctor_counts_files_once_each(ws: Workspace, lab: Path) -> None:
-    ingest_paths(ws.stores, [str(lab)], IngestOptions(rate_hz=10.0), quiet=True, format="rlds")
+    ingest_paths(ws.stores, [str(lab)], SourceOptions(rate_hz=10.0), quiet=True, format="rlds")
     ingest_paths(ws.stores, [str(lab / "video")], quiet=True)
     assert run_checks(ws.stores) == []
     shard = first_episode(ws, "rlds").source
@@ -92,8 +92,8 @@ def test_the_doctor_counts_files_once_each(ws: Workspace, lab: Path) -> None:
 
 
 def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, tmp_path: Path) -> None:
-    ingest_paths(ws.stores, [str(lab / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
-    ingest_paths(ws.stores, [str(lab / "video")], IngestOptions(dataset="lab"), quiet=True)
+    ingest_paths(ws.stores, [str(lab / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(ws.stores, [str(lab / "video")], SourceOptions(dataset="lab"), quiet=True)
     before = {episode.episode_id: episode for episode in ws.stores.tables.episodes.read()}
     pictures = {
         episode_id: frames_at(episode.cameras[0].media, [0.0, 0.5]).tobytes()
@@ -109,7 +109,7 @@ def test_a_moved_dataset_is_followed_and_known_there(ws: Workspace, lab: Path, t
         assert episode.source == old.source.replace("/lab/", "/lab2/")
         assert [camera.name for camera in episode.cameras] == [camera.name for camera in old.cameras]
     again = ingest_paths(
-        ws.stores, [str(tmp_path / "lab2" / "video")], IngestOptions(dataset="lab"), quiet=True
+        ws.stores, [str(tmp_path / "lab2" / "video")], SourceOptions(dataset="lab"), quiet=True
     ).counts
     assert (again.already, again.failed) == (12, 0)
     (nothing,) = relocate_sources(ws.stores, [(str(lab), str(tmp_path / "lab2"))])

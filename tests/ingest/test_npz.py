@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from ares.episode import Record
 from ares.errors import MediaError, SourceError
 from ares.media import frames_at
-from ingest.base import IngestOptions
-from ingest.operation import open_sources, show_specs
+from ingest.base import SourceOptions
+from ingest.operation import show_specs
+from tests.ingesting import open_sources, request_for
 
 DTYPES = ("float32", "float64", "float16", ">f4", "int16", "uint8", "bool")
 WORDS = ("alpha", "beta", "obs", "q", "cmd", "left", "x1", "Ünit", "signal", "hand")
@@ -100,7 +101,7 @@ def load(path: Path, spec: dict[str, Any] | str | None = None, **options: Any) -
     if spec is not None:
         file.write_text(spec if isinstance(spec, str) else yaml.safe_dump(spec, allow_unicode=True))
     (source,) = open_sources(
-        [str(path)], IngestOptions(spec=str(file) if spec is not None else "", **options)
+        [str(path)], SourceOptions(spec=str(file) if spec is not None else "", **options)
     )
     (item,) = source.items
     return item.load()
@@ -134,11 +135,11 @@ def test_a_spec_reads_arrays_of_any_name(tmp_path: Path, name: str, number: int)
         if key not in named and values.ndim < 4 and key != layout.spec["timestamps"]:
             expected = values.reshape(len(values), -1)[:steps].astype(np.float32)
             np.testing.assert_array_equal(trajectory.extra[key].values, expected)
-    shown = show_specs([str(path)], IngestOptions(spec=str(tmp_path / "spec.yaml")))
+    shown = show_specs(request_for([str(path)], SourceOptions(spec=str(tmp_path / "spec.yaml"))))
     again = load(path, shown)
     assert again.episode == episode
     for key in layout.arrays:
-        assert f"#   {key} (" in show_specs([str(path)], IngestOptions()) or layout.arrays[key].ndim == 4
+        assert f"#   {key} (" in show_specs(request_for([str(path)])) or layout.arrays[key].ndim == 4
 
 
 def test_arrays_of_no_known_name_are_listed_with_a_way_to_go_on(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_arrays_of_no_known_name_are_listed_with_a_way_to_go_on(tmp_path: Path) 
         caught.value
     ) and "foo (T x 7 float32), bar (T float64)" in str(caught.value)
     assert "--show-spec > spec.yaml" in str(caught.value) and "--spec spec.yaml" in str(caught.value)
-    shown = show_specs([str(tmp_path / "a.npz")], IngestOptions())
+    shown = show_specs(request_for([str(tmp_path / "a.npz")]))
     assert set(load(tmp_path / "a.npz", shown).trajectory.extra) == {"foo", "bar"}
 
 
@@ -168,7 +169,7 @@ def test_known_names_json_and_texts_are_read_without_a_spec(tmp_path: Path) -> N
         (tmp_path / f"episode_{number}.json").write_text(
             json.dumps({"instruction": f"task {number}", "success": number == 1, "fps": 25, "operator": "a"})
         )
-    (source,) = open_sources([str(tmp_path)], IngestOptions())
+    (source,) = open_sources([str(tmp_path)])
     records = [item.load() for item in source.items]
     assert [record.episode.instruction for record in records] == ["task 0", "task 1", "task 2"]
     assert [record.episode.success for record in records] == [False, True, False]
@@ -187,7 +188,7 @@ def test_one_file_of_several_episodes_is_cut_at_its_ends(tmp_path: Path) -> None
     states = np.random.default_rng(0).random((9, 2)).astype(np.float32)
     images = np.random.default_rng(1).integers(0, 255, (9, 8, 8, 3), np.uint8)
     np.savez(tmp_path / "all.npz", state=states, img=images, episode_ends=np.array([2, 9]))
-    (source,) = open_sources([str(tmp_path)], IngestOptions(rate_hz=5))
+    (source,) = open_sources([str(tmp_path)], SourceOptions(rate_hz=5))
     first, second = (item.load() for item in source.items)
     assert source.total == 2 and (first.episode.num_steps, second.episode.num_steps) == (2, 7)
     assert second.trajectory.state is not None

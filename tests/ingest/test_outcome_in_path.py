@@ -8,9 +8,9 @@ import pytest
 
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import IngestOptions, outcome_in_path
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions, outcome_in_path
 from tests.ingest.image_folders.conftest import write_episode
+from tests.ingesting import ingest_paths
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_it_is_metadata_until_a_spec_accepts_it(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("reference: me\noutcome_in_path: true\n")
     results = []
-    for number, options in enumerate((IngestOptions(), IngestOptions(spec=str(spec)))):
+    for number, options in enumerate((SourceOptions(), SourceOptions(spec=str(spec)))):
         workspace = open_workspace(str(tmp_path / f"workspace{number}"), settings_from_environment({}))
         counts = ingest_paths(workspace.stores, [str(root)], options, quiet=True).counts
         table = workspace.stores.tables.episodes

@@ -12,7 +12,7 @@ import pytest
 import ares
 from app.cli.main import main
 from ares.errors import RequestError
-from ingest.operation import prepared_paths
+from ingest.discovery.discovery import prepared_paths
 from tests.ingest.conftest import write_rlds
 
 LEAVES = {"steps/action": "float32 7", "steps/observation/image": "png 8 12 3"}

@@ -15,9 +15,9 @@ from ares.errors import MediaError, RequestError
 from ares.media import browser_video, frames_at, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
 from tests.conftest import S3
+from tests.ingesting import ingest_paths
 
 
 def workspace(folder: Path) -> Workspace:
@@ -158,7 +158,7 @@ def test_any_fsspec_place_will_do(tmp_path: Path, demo_samples: Path) -> None:
     try:
         store.put(str(demo_samples / "rlds"), "/lab", recursive=True)
         ws = workspace(tmp_path / "ws")
-        report = ingest_paths(ws.stores, ["memory://lab"], IngestOptions(dataset="kept"), quiet=True).counts
+        report = ingest_paths(ws.stores, ["memory://lab"], SourceOptions(dataset="kept"), quiet=True).counts
         assert (report.kept, report.failed) == (12, 0)
         assert frames_at(next(iter(ws.stores.tables.episodes.read())).cameras[0].media, [0.0]).any()
     finally:

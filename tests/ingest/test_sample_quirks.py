@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ares import open as open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 FLOAT64, SILENT = "float64 numbers are stored as float32", "A053 no-instruction: there is no instruction"
 UNRATED = "rate is not known, 10 Hz assumed (give --rate)"
@@ -62,7 +62,7 @@ FAILURES = {
 @pytest.mark.parametrize("folder", QUIRKS)
 def test_what_is_odd_is_told(shared_data: Path, tmp_path: Path, folder: str) -> None:
     ws = open_workspace(tmp_path, create=True)
-    report = ingest_paths(ws.stores, [str(shared_data / folder)], IngestOptions(), quiet=True)
+    report = ingest_paths(ws.stores, [str(shared_data / folder)], SourceOptions(), quiet=True)
     num_kept, num_failed, warnings = QUIRKS[folder]
     assert (report.counts.kept, report.counts.failed) == (num_kept, num_failed)
     assert {reason: tally.count for reason, tally in report.counts.warnings.items()} == warnings

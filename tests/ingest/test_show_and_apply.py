@@ -11,8 +11,10 @@ import pytest
 
 from ares.episode import Record, Signal
 from ares.errors import RequestError, SourceError
-from ingest.base import IngestOptions
-from ingest.operation import open_sources, show_specs
+from ingest.base import SourceOptions
+from ingest.discovery import discover
+from ingest.operation import show_specs
+from tests.ingesting import open_sources, request_for
 
 SAMPLES = (
     "aloha_hdf5",
@@ -30,7 +32,7 @@ SAMPLES = (
 
 
 def load_all(path: Path, spec: str = "") -> list[Record]:
-    (source,) = open_sources([str(path)], IngestOptions(spec=spec))
+    (source,) = open_sources([str(path)], SourceOptions(spec=spec))
     records = []
     for item, _ in zip(source.items, range(4), strict=False):
         with contextlib.suppress(SourceError):
@@ -68,7 +70,7 @@ def test_the_spec_that_is_shown_reads_the_same(shared_data: Path, tmp_path: Path
     path = shared_data / name
     if not path.exists():
         path = next(iter(sorted(path.parent.glob("*.mcap"))))
-    spec = write_spec(tmp_path, show_specs([str(path)], IngestOptions()))
+    spec = write_spec(tmp_path, show_specs(request_for([str(path)])))
     for plain, mapped in zip(load_all(path), load_all(path, spec), strict=True):
         assert_same(plain, mapped)
 
@@ -140,7 +142,7 @@ def test_a_spec_that_does_not_fit_is_refused_before_anything_is_stored(
 ) -> None:
     spec = write_spec(tmp_path, f"reference: me\n{text}\n")
     with pytest.raises(SourceError) as caught:
-        open_sources([str(shared_data / "gr1_sim_lerobot_v20")], IngestOptions(spec=spec))
+        open_sources([str(shared_data / "gr1_sim_lerobot_v20")], SourceOptions(spec=spec))
     assert message in str(caught.value).replace("Did", "did"), str(caught.value)
 
 
@@ -161,8 +163,8 @@ def test_the_specs_of_all_datasets_of_a_folder_are_shown(shared_data: Path, tmp_
         shutil.copytree(shared_data / name, tmp_path / "lab" / folder)
     np.savez(tmp_path / "lab" / "lone.npz", alpha=np.zeros((4, 2)), beta=np.ones((4, 3)))
     lab = str(tmp_path / "lab")
-    opened = open_sources([lab], IngestOptions(reads_unknown=True))
-    shown = show_specs([lab], IngestOptions())
+    opened = open_sources([lab], SourceOptions(reads_unknown=True))
+    shown = show_specs(request_for([lab]))
     assert {source.format for source in opened} == {"lerobot", "npz", "video"}
     for source in opened:
         assert f"({source.format})\n" in shown
@@ -173,8 +175,8 @@ def test_the_specs_of_all_datasets_of_a_folder_are_shown(shared_data: Path, tmp_
         load_all(tmp_path / "lab" / "lerobot"), load_all(tmp_path / "lab" / "lerobot", spec), strict=True
     ):
         assert_same(plain, mapped)
-    for read in (open_sources, show_specs):
+    for read in (discover, show_specs):
         with pytest.raises(
             RequestError, match=r"--spec is for one dataset, and there are [23].*use --options FILE"
         ):
-            read([lab], IngestOptions(spec=spec))
+            read(request_for([lab], SourceOptions(spec=spec)))

@@ -13,10 +13,10 @@ from ares.errors import AresError
 from ares.input import reading_dataset
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from ingest.base import IngestOptions
 from ingest.pipeline import find_datasets
 from tests.ingest.agibot.conftest import write_agibot
 from tests.ingest.image_folders.conftest import write_dataset
+from tests.ingesting import request_for
 from tests.torture.datasets import WRITERS
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123456\n"
@@ -65,7 +65,7 @@ def everything_said(folder: Path, workspace: Path) -> Iterator[str]:
     """What the plan, the datasets and their records say."""
     with open_workspace(str(workspace), Settings()) as ws:
         try:
-            found = find_datasets(ws.stores, [str(folder)], IngestOptions())
+            found = find_datasets(ws.stores, request_for([str(folder)]))
         except AresError as error:
             yield str(error)
             return

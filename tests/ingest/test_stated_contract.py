@@ -9,9 +9,9 @@ import pytest
 import ares
 from ares.contract import DatasetKey, read_contracts
 from ares.errors import SourceError
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
 from ingest.spec import ContractSpec, DatasetSpec, SliceSpec, read_spec, stated_contract
+from tests.ingesting import ingest_paths
 
 
 def test_slices_and_the_contract_of_a_spec_are_stated() -> None:
@@ -54,7 +54,7 @@ def test_ingestion_stores_the_contract_and_a_later_spec_corrects_it(
 ) -> None:
     workspace = ares.open(tmp_path / "ws", create=True)
     source = str(demo_samples / "rlds")
-    ingest_paths(workspace.stores, [source], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(workspace.stores, [source], SourceOptions(rate_hz=10.0), quiet=True)
     episode = next(iter(workspace.stores.tables.episodes.read(limit=1)))
     key = DatasetKey(episode.format, episode.dataset, episode.version)
     stored = read_contracts(workspace.stores.annotations, key)
@@ -65,7 +65,7 @@ def test_ingestion_stores_the_contract_and_a_later_spec_corrects_it(
     assert position.estimate("unit").value == "normalised"
     spec = tmp_path / "spec.yaml"
     spec.write_text("contract: {action.position: {unit: mm}}\nreference: a test\n")
-    ingest_paths(workspace.stores, [source], IngestOptions(rate_hz=10.0, spec=str(spec)), quiet=True)
+    ingest_paths(workspace.stores, [source], SourceOptions(rate_hz=10.0, spec=str(spec)), quiet=True)
     corrected = read_contracts(workspace.stores.annotations, key).of_layout(
         episode.state_names, episode.action_names
     )

@@ -20,9 +20,9 @@ from ares.episode import Episode, Signal, Trajectory
 from ares.rubric import CHECKS, CheckInput, Verdict, parse_caption
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.annotators.conftest import ModelServer
 from tests.annotators.judge_replies import judge
+from tests.ingesting import ingest_paths
 from tests.simulated_world.conftest import write_video
 from tests.simulated_world.events import VERBS, Claim, EventLog, false_criteria, true_claim
 from tests.simulated_world.faults import FAULTS, faulty_captions

@@ -44,13 +44,13 @@ def read_dataset(path: str, ingester: str) -> Reading:
     """Read every record of a dataset, and the first frame of its cameras."""
     from ares.errors import AresError, PluginError
     from ares.registry import ingesters
-    from ingest.base import GuardedItems, IngestOptions, guarded_call, guarded_item
+    from ingest.base import GuardedItems, SourceOptions, guarded_call, guarded_item
 
     kept: set[bytes] = set()
     errors: list[AresError] = []
     plugin: Any = ingesters.get(ingester)
     try:
-        sources = guarded_call(ingester, lambda: plugin.open(path, IngestOptions(rate_hz=10.0)))
+        sources = guarded_call(ingester, lambda: plugin.open(path, SourceOptions(rate_hz=10.0)))
     except AresError as error:
         sources = []
         errors.append(error)

@@ -10,7 +10,7 @@ import pytest
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 _VIDEOS = ("drawer-close_000", "drawer-close_009", "basketball_000", "box-close_000", "shelf-place_000")
 

@@ -15,8 +15,8 @@ from annotators.runner import annotate
 from ares.errors import ModelError
 from ares.settings import Settings
 from ares.workspace import Workspace
-from ingest.pipeline import ingest_paths
 from tests.annotators.models.tiny_towers import WITH_TEXTS, WITHOUT_TEXTS, save_tower
+from tests.ingesting import ingest_paths
 
 Towers = Callable[[str], Path]
 

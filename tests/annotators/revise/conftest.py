@@ -20,9 +20,9 @@ from annotators.runner import annotate
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.annotators.conftest import ModelServer
 from tests.annotators.judge_replies import criterion_of, grey_share
+from tests.ingesting import ingest_paths
 
 EPISODES = 8
 TRUE, REFUSED = "push the green drawer closed", "open the red drawer"

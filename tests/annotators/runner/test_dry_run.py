@@ -15,7 +15,7 @@ from app.demo import GRADE_OPTIONS
 from ares.jobs import AnnotateEstimate
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 NOWHERE = "hf:no-such-lab/no-such-model"
 

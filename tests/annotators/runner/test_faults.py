@@ -19,7 +19,7 @@ from ares.jobs import FAILURES
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 EPISODES = 12
 COLUMN = Column(name="shade", type="int64", meaning="A shade.")

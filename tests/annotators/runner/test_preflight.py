@@ -16,8 +16,8 @@ from ares.errors import ModelError, RequestError
 from ares.jobs import AnnotateReport
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.annotators.judge_replies import judge
+from tests.ingesting import ingest_paths
 
 NO_SUCCESS = (
     "no success is stored: the judge alone decides on OUTCOME; run ares annotate success before grade"

@@ -14,7 +14,7 @@ from annotators.runner import annotate, estimate_cost
 from app.cli.main import main
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
 

@@ -17,8 +17,8 @@ from annotators.runner import annotate
 from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.annotators.judge_replies import COMPARES, OBSERVES, is_asked, observation, ruling
+from tests.ingesting import ingest_paths
 
 
 class Pixels:

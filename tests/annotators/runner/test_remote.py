@@ -31,7 +31,7 @@ from ares.jobs import Engine
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 

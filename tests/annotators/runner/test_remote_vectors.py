@@ -20,11 +20,11 @@ from ares import registry
 from ares.annotation import Cost, Maker
 from ares.doctor import run_checks
 from ares.errors import AresError, ModelError, StoreError
-from ares.jobs import KeptValue
+from ares.jobs import KeptValue, PoolRequest
 from ares.settings import settings_from_environment
 from ares.store import Stores, VectorTable
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 MARK = Maker(annotator="mark", version="1")
@@ -50,8 +50,8 @@ class DistantEngine:
     def keeper(self) -> DistantKeeper:
         return DistantKeeper()
 
-    def pool(self, fn: Any, *, build: Callable[[], Any], **arguments: Any) -> DistantPool:
-        return DistantPool(self, build)
+    def pool(self, request: PoolRequest[Any, Any]) -> DistantPool:
+        return DistantPool(self, request.make_builder())
 
     @staticmethod
     def put(value: Any) -> Callable[[], Any]:
@@ -157,7 +157,7 @@ def marker() -> Iterator[Marker]:
 
 
 def run(ws: Workspace, engine: DistantEngine | None) -> dict[str, Any]:
-    (report,) = annotate(ws.stores, ["mark"], Options(settings=ws.settings), quiet=True, engine=engine)  # type: ignore[arg-type]
+    (report,) = annotate(ws.stores, ["mark"], Options(settings=ws.settings), quiet=True, engine=engine)
     return report.to_json()
 
 

@@ -20,7 +20,7 @@ from ares.jobs import FAILURES
 from ares.search import encoding as spaces
 from ares.settings import Price, settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 MARK = Maker(annotator="mark", version="1", columns=(Column(name="mark", type="string", meaning="a mark"),))

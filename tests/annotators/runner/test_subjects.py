@@ -17,7 +17,7 @@ from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
 from ares.store import pin_makers, segment_id
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 HALVES = Maker(

@@ -17,10 +17,10 @@ from annotators.runner import annotate, remote as replicas
 from app.cli.main import main
 from ares import registry
 from ares.errors import RequestError
-from ares.jobs import MachineMemory, RequestedWorkers, WorkerNeeds
+from ares.jobs import ComputePlan, MachineMemory, WorkerNeeds
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
 # A worker process imports it from a file, as it would an installed package.
@@ -55,7 +55,7 @@ def make_slow(options, stores):
         if options.device == "cuda:1" and DIES.exists() and not HAS_DIED.exists():
             HAS_DIED.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        if not options.device and not options.workers.count:
+        if not options.device and not options.compute.workers:
             wait_for_the_others()
         time.sleep(0.1)
         return [answer(work, options.device) for work in works]
@@ -111,7 +111,7 @@ def vectors(ws: Workspace) -> dict[str, Any]:
 
 def test_every_gpu_gets_a_process_and_the_results_are_those_of_one(folder: Path, demo_samples: Path) -> None:
     single = annotated(
-        folder, demo_samples, "one", Options(settings=SETTINGS, workers=RequestedWorkers(count=1))
+        folder, demo_samples, "one", Options(settings=SETTINGS, compute=ComputePlan(workers=1))
     )
     assert set(devices(single).values()) == {""}
     several = annotated(folder, demo_samples, "three", Options(settings=SETTINGS))
@@ -142,22 +142,22 @@ def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(folder: Path, 
 @pytest.mark.parametrize(
     ("requested", "device", "gpus", "expected"),
     [
-        (RequestedWorkers(), "", 3, ["cuda:1", "cuda:2"]),
-        (RequestedWorkers(gpus=0.5), "", 2, ["cuda:0", "cuda:1", "cuda:1"]),
-        (RequestedWorkers(count=2), "", 3, ["cuda:1"]),
-        (RequestedWorkers(count=9), "", 2, ["cuda:1"]),
-        (RequestedWorkers(), "cuda:1", 3, []),
-        (RequestedWorkers(), "", 0, []),
-        (RequestedWorkers(count=3), "cpu", 0, ["cpu", "cpu"]),
-        (RequestedWorkers(count=9), "cpu", 0, ["cpu"] * 7),
-        (RequestedWorkers(count=9, cpus=4), "cpu", 0, ["cpu"]),
-        (RequestedWorkers(count=9, memory_bytes=10 * 10**9), "cpu", 0, ["cpu", "cpu"]),
+        (ComputePlan(), "", 3, ["cuda:1", "cuda:2"]),
+        (ComputePlan(gpus=0.5), "", 2, ["cuda:0", "cuda:1", "cuda:1"]),
+        (ComputePlan(workers=2), "", 3, ["cuda:1"]),
+        (ComputePlan(workers=9), "", 2, ["cuda:1"]),
+        (ComputePlan(), "cuda:1", 3, []),
+        (ComputePlan(), "", 0, []),
+        (ComputePlan(workers=3), "cpu", 0, ["cpu", "cpu"]),
+        (ComputePlan(workers=9), "cpu", 0, ["cpu"] * 7),
+        (ComputePlan(workers=9, cpus=4), "cpu", 0, ["cpu"]),
+        (ComputePlan(workers=9, memory_gb=10.0), "cpu", 0, ["cpu", "cpu"]),
     ],
 )
 def test_workers_never_exceed_the_machine(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    requested: RequestedWorkers,
+    requested: ComputePlan,
     device: str,
     gpus: int,
     expected: Sequence[str],
@@ -165,10 +165,10 @@ def test_workers_never_exceed_the_machine(
     monkeypatch.setattr(replicas, "_count_gpus", lambda needs: gpus)
     monkeypatch.setattr(replicas, "available_cores", lambda: 8)
     monkeypatch.setattr(replicas, "machine_memory", lambda: MachineMemory(32 * 10**9, 24 * 10**9))
-    options = Options(settings=SETTINGS, device=device, workers=requested)
+    options = Options(settings=SETTINGS, device=device, compute=requested)
     needs = requested.overrule(WorkerNeeds(gpus=1.0))
     assert [other.device for other in replicas.replica_options("embed", options, needs)] == expected
-    is_cut = requested.count == 9
+    is_cut = requested.workers == 9
     assert ("of 9 workers, as no more have room on this machine" in capsys.readouterr().err) == is_cut
 
 

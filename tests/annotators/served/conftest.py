@@ -13,8 +13,8 @@ import pytest
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_media import write_videos
-from ingest.pipeline import ingest_paths
 from tests.annotators.served.scripted_server import ScriptedServer
+from tests.ingesting import ingest_paths
 
 NUM_EPISODES = 150
 PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)

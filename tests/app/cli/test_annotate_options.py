@@ -19,7 +19,7 @@ from ares.registry import annotators
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 class GuestOptions(AnnotatorOptions):

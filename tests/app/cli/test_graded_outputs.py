@@ -13,8 +13,8 @@ from app.cli.main import main
 from ares.formats import find_records, parse_example, read_record
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from ingest.pipeline import ingest_paths
 from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
+from tests.ingesting import ingest_paths
 
 Capture = pytest.CaptureFixture[str]
 

@@ -40,7 +40,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> It
 
     from annotators.base import Options
     from annotators.runner import annotate
-    from ingest.pipeline import ingest_paths
+    from tests.ingesting import ingest_paths
 
     settings = Settings(embed_model="hash:16")
     opened = open_workspace(str(tmp_path_factory.mktemp("hostile") / "ws"), settings)

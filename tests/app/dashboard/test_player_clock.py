@@ -13,9 +13,9 @@ import pytest
 
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.app.dashboard.browser import open_tab, serve
 from tests.ingest.image_folders.conftest import START, STEPS, write_episode, write_images
+from tests.ingesting import ingest_paths
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

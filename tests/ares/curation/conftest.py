@@ -15,7 +15,7 @@ from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 CAPTION = Maker(
     annotator="caption",

@@ -27,8 +27,8 @@ from ares.settings import Settings
 from ares.store import AnnotationStore, Moment, SegmentTable, StagedIds, Stores
 from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
-from ingest.pipeline import ingest_paths
 from tests.ares.curation.conftest import annotate
+from tests.ingesting import ingest_paths
 
 
 def rows(workspace: Workspace) -> list[dict[str, Any]]:
@@ -219,9 +219,9 @@ def test_an_undo_that_is_killed_is_completed_by_the_next_job(
 
 
 def test_a_duplicate_of_a_removed_episode_is_none_any_more(curated: Workspace, demo_samples: Path) -> None:
-    from ingest.base import IngestOptions
+    from ingest.base import SourceOptions
 
-    ingest_paths(curated.stores, [str(demo_samples / "video")], IngestOptions(dataset="zz"), quiet=True)
+    ingest_paths(curated.stores, [str(demo_samples / "video")], SourceOptions(dataset="zz"), quiet=True)
     episodes = curated.stores.tables.episodes
     assert episodes.count("duplicate_of IS NOT NULL") == 12
     first = sorted(episodes.ids("dataset = 'video'"))[:2]

@@ -28,7 +28,7 @@ from ares.errors import RequestError
 from ares.jobs import record_job
 from ares.store import StagedIds
 from ares.workspace import Workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 def purge(workspace: Workspace, episode_ids: list[str]) -> Any:

@@ -15,8 +15,8 @@ from ares.rubric import JUDGE_TRUST, GradeProjection
 from ares.settings import Settings
 from ares.store import MakerCatalog
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture

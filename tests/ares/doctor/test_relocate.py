@@ -14,8 +14,8 @@ from ares.doctor import relocate_sources, run_checks
 from ares.media import fingerprint
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def source(workspace: Workspace, tmp_path: Path, demo_samples: Path) -> Path:
     """A folder of twelve videos that were ingested as dataset "first"."""
     folder = tmp_path / "source"
     shutil.copytree(demo_samples / "video", folder)
-    ingest_paths(workspace.stores, [str(folder)], IngestOptions(dataset="first"), quiet=True)
+    ingest_paths(workspace.stores, [str(folder)], SourceOptions(dataset="first"), quiet=True)
     return folder
 
 
@@ -65,7 +65,7 @@ def test_a_dataset_at_the_old_path_is_another_one(
     """A mount point is used again for other data: the earlier relocation does not apply to them."""
     move(workspace, source, tmp_path / "new")
     shutil.copytree(demo_samples / "video", source)
-    ingest_paths(workspace.stores, [str(source)], IngestOptions(dataset="second"), quiet=True)
+    ingest_paths(workspace.stores, [str(source)], SourceOptions(dataset="second"), quiet=True)
     assert all(path.startswith(f"{tmp_path / 'new'}/") for path in sources(workspace, "dataset = 'first'"))
     assert all(path.startswith(f"{source}/") for path in sources(workspace, "dataset = 'second'"))
     assert run_checks(workspace.stores) == []

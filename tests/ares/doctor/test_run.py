@@ -19,7 +19,7 @@ from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
 from ares.store import SqliteAnnotationStore, TableWriter, applied_sequence, reset_applied_sequence
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 Corrupt = Callable[[Workspace], None]
 SETTINGS = settings_from_environment({})

@@ -13,8 +13,8 @@ from ares import open as open_workspace
 from ares.curation import CurationSet
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory
 from ares.workspace import Workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 MakeRecord = Callable[..., Record]
 MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
@@ -24,7 +24,7 @@ MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
 def sample_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Workspace:
     """Both samples, 12 episodes each, with the set "all" and one per dataset; read only."""
     ws = open_workspace(tmp_path_factory.mktemp("samples") / "ws", create=True)
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
     ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
     ws.sets.create("all", ws.stores.tables.episodes.ids(), {"where": ""})
     for format in ("rlds", "video"):

@@ -12,7 +12,7 @@ from ares.errors import PluginError
 from ares.registry import exporters
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture(scope="module")

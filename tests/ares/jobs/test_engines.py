@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from ares.errors import RequestError, SourceError
-from ares.jobs import LocalEngine, engine_or_local, open_engine
+from ares.jobs import LocalEngine, PoolRequest, engine_or_local, open_engine
 
 
 def process_ids(batch: Sequence[int]) -> list[int]:
@@ -29,7 +29,7 @@ def test_a_missing_ray_is_an_error_with_its_remedy(monkeypatch: pytest.MonkeyPat
 
 def test_the_local_engine_runs_in_the_calling_thread() -> None:
     with open_engine("local") as engine:
-        pool = engine.pool(process_ids, max_workers=2, on_worker_death=SourceError)
+        pool = engine.pool(PoolRequest(process_ids, max_workers=2, on_worker_death=SourceError))
         pool.start()
         assert pool.map([1, 2]) == [os.getpid()] * 2
 
@@ -39,6 +39,6 @@ def test_an_engine_can_be_used_again_after_a_job() -> None:
     for _ in range(2):
         with engine_or_local(local) as engine:
             pool = engine.pool(
-                process_ids, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0
+                PoolRequest(process_ids, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
             )
             assert pool.map([1]) != [os.getpid()]

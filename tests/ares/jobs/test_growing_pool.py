@@ -12,7 +12,7 @@ import pytest
 
 from ares.errors import AresError, RequestError, SourceError
 from ares.jobs import WorkerNeeds
-from ares.jobs.growing_pool import GrowingPool, PoolResources
+from ares.jobs.growing_pool import GrowingPool, Patience, PoolResources
 from ares.jobs.worker_pool import WorkerDied, WorkerLost
 
 
@@ -101,8 +101,7 @@ def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
             most,
             threads,
             SourceError,
-            lambda: RequestError("no worker", "none"),
-            patience,
+            Patience(patience, lambda: RequestError("no worker", "none")),
             cluster.lines.append,
         )
         pools.append(pool)

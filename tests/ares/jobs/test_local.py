@@ -13,17 +13,18 @@ from pathlib import Path
 import pytest
 
 from ares.errors import RequestError, SourceError
-from ares.jobs import LocalEngine, WorkerPool, engine_or_local
+from ares.jobs import LocalEngine, PoolRequest, WorkerPool, engine_or_local
 
 # A parent process_ids worker has begun an endless batch; the worker writes its process id to a file.
 PARENT = """
 import signal, sys
 from ares.errors import SourceError
-from ares.jobs.local import LocalEngine
+from ares.jobs import LocalEngine, PoolRequest
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what they run in the background
 sys.path.insert(0, sys.argv[1])
 from test_local import writes_and_sleeps
-pool = LocalEngine().pool(writes_and_sleeps, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+work = PoolRequest(writes_and_sleeps, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+pool = LocalEngine().pool(work)
 pool.map([sys.argv[2]])
 """
 
@@ -62,28 +63,32 @@ def writes_and_sleeps(batch: Sequence[str]) -> list[str]:
 
 def test_the_results_are_the_same_and_made_elsewhere() -> None:
     with engine_or_local(LocalEngine()) as engine:
-        assert engine.pool(double, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0).map(
-            [1, 2]
-        ) == [2, 4]
+        assert engine.pool(
+            PoolRequest(double, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0)
+        ).map([1, 2]) == [2, 4]
         (worker_id,) = engine.pool(
-            process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0
+            PoolRequest(process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0)
         ).map([1])
         assert worker_id != os.getpid()
 
 
 def test_what_takes_a_moment_only_is_done_in_place() -> None:
     with engine_or_local(LocalEngine()) as engine:
-        pool = engine.pool(process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=60.0)
+        pool = engine.pool(
+            PoolRequest(process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=60.0)
+        )
         assert pool.map([1, 2]) == [os.getpid()] * 2
 
 
 def test_what_only_the_caller_knows_is_done_in_place() -> None:
     with engine_or_local(LocalEngine()) as engine:
         pool: WorkerPool[int, int] = engine.pool(
-            lambda batch: process_ids(batch),
-            max_workers=1,
-            on_worker_death=SourceError,
-            start_after_seconds=0.0,
+            PoolRequest(
+                lambda batch: process_ids(batch),
+                max_workers=1,
+                on_worker_death=SourceError,
+                start_after_seconds=0.0,
+            )
         )
         assert pool.map([1]) == [os.getpid()]
 
@@ -91,7 +96,7 @@ def test_what_only_the_caller_knows_is_done_in_place() -> None:
 def test_an_item_that_kills_its_worker_costs_only_itself() -> None:
     with engine_or_local(LocalEngine()) as engine:
         results = engine.pool(
-            five_kills, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0
+            PoolRequest(five_kills, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
         ).map([3, 4, 5, 6])
     assert [result for result in results if not isinstance(result, SourceError)] == [3, 4, 6]
     assert str(results[2]) == "the worker died twice: signal SIGSEGV"
@@ -100,18 +105,24 @@ def test_an_item_that_kills_its_worker_costs_only_itself() -> None:
 def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker() -> None:
     with engine_or_local(LocalEngine()) as engine:
         with pytest.raises(ZeroDivisionError) as caught:
-            engine.pool(breaks, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0).map([0])
+            engine.pool(
+                PoolRequest(breaks, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+            ).map([0])
         assert "in breaks" in "".join(caught.value.__notes__)
         with pytest.raises(ValueError, match="nothing to work with"):
             engine.pool(
-                double, max_workers=1, on_worker_death=SourceError, build=no_work, start_after_seconds=0.0
+                PoolRequest(
+                    double, max_workers=1, on_worker_death=SourceError, build=no_work, start_after_seconds=0.0
+                )
             ).map([0])
 
 
 def test_a_worker_that_cannot_start_is_one_error_not_one_for_each_item() -> None:
     with engine_or_local(LocalEngine()) as engine:
         pool = engine.pool(
-            double, max_workers=1, on_worker_death=SourceError, build=no_start, start_after_seconds=0.0
+            PoolRequest(
+                double, max_workers=1, on_worker_death=SourceError, build=no_start, start_after_seconds=0.0
+            )
         )
         with pytest.raises(RequestError, match="cannot start: exit status 3"):
             pool.map([1, 2, 3])
@@ -126,7 +137,9 @@ def test_an_interpreter_that_cannot_be_run_is_one_error_too(
 ) -> None:
     monkeypatch.setattr(sys, "executable", interpreter)
     with engine_or_local(LocalEngine()) as engine:
-        pool = engine.pool(double, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0)
+        pool = engine.pool(
+            PoolRequest(double, max_workers=2, on_worker_death=SourceError, start_after_seconds=0.0)
+        )
         with pytest.raises(RequestError, match=f"a worker process cannot start: .*{message}"):
             pool.start()
             pool.map([1, 2, 3])
@@ -134,7 +147,9 @@ def test_an_interpreter_that_cannot_be_run_is_one_error_too(
 
 def test_workers_that_are_started_early_do_the_work() -> None:
     with engine_or_local(LocalEngine()) as engine:
-        pool = engine.pool(process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=60.0)
+        pool = engine.pool(
+            PoolRequest(process_ids, max_workers=2, on_worker_death=SourceError, start_after_seconds=60.0)
+        )
         pool.start()
         deadline = time.monotonic() + 20
         while pool.map([1]) == [os.getpid()]:

@@ -19,6 +19,7 @@ from ares.jobs import (
     Engine,
     KeptValue,
     LocalEngine,
+    PoolRequest,
     WorkerLimits,
     WorkerNeeds,
     WorkerPool,
@@ -61,8 +62,8 @@ def breaks(batch: Sequence[int]) -> list[int]:
 
 def test_both_engines_give_the_same_in_order(engine: Engine) -> None:
     numbers = list(range(50))
-    local = LocalEngine().pool(double, max_workers=3, on_worker_death=SourceError)
-    pool = engine.pool(double, max_workers=3, on_worker_death=SourceError)
+    local = LocalEngine().pool(PoolRequest(double, max_workers=3, on_worker_death=SourceError))
+    pool = engine.pool(PoolRequest(double, max_workers=3, on_worker_death=SourceError))
     assert pool.map(numbers) == local.map(numbers) == [2 * number for number in numbers]
     assert (local.max_workers, pool.max_workers) == (3, 2)
 
@@ -78,14 +79,18 @@ def test_the_work_is_built_where_it_is_done(engine: Engine) -> None:
         return process_ids
 
     (ray_id,), (local_id,) = (
-        either.pool(locked_process_ids, max_workers=1, on_worker_death=SourceError, build=build).map([1])
+        either.pool(
+            PoolRequest(locked_process_ids, max_workers=1, on_worker_death=SourceError, build=build)
+        ).map([1])
         for either in (engine, LocalEngine())
     )
     assert ray_id != os.getpid() == local_id
 
 
 def test_an_error_that_is_a_result_comes_back_whole(engine: Engine) -> None:
-    pool: WorkerPool[int, SourceError] = engine.pool(errors, max_workers=1, on_worker_death=MediaError)
+    pool: WorkerPool[int, SourceError] = engine.pool(
+        PoolRequest(errors, max_workers=1, on_worker_death=MediaError)
+    )
     (error,) = pool.map([3])
     assert type(error) is SourceError
     assert (error.reason, error.detail, str(error)) == ("number is not even", "3", "number is not even: 3")
@@ -93,7 +98,7 @@ def test_an_error_that_is_a_result_comes_back_whole(engine: Engine) -> None:
 
 def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker(engine: Engine) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
-        engine.pool(breaks, max_workers=1, on_worker_death=SourceError).map([0])
+        engine.pool(PoolRequest(breaks, max_workers=1, on_worker_death=SourceError)).map([0])
     assert type(caught.value) is ZeroDivisionError
     assert "in breaks" in "".join(caught.value.__notes__)
 
@@ -103,7 +108,7 @@ def test_calls_that_wait_for_a_server_share_one_process(engine: Engine) -> None:
         time.sleep(0.3)
         return process_ids(batch)
 
-    pool = engine.pool(waits, max_workers=8, on_worker_death=SourceError, shared_worker=True)
+    pool = engine.pool(PoolRequest(waits, max_workers=8, on_worker_death=SourceError, shared_worker=True))
     assert pool.max_workers == 8
     (first,) = pool.map([0])
     results: list[object] = []
@@ -126,9 +131,9 @@ def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: E
     def reads(batch: Sequence[Any]) -> list[Any]:
         return [(fetch() or [None])[0] for fetch in batch]
 
-    writers: WorkerPool[int, Any] = engine.pool(puts, max_workers=1, on_worker_death=SourceError)
+    writers: WorkerPool[int, Any] = engine.pool(PoolRequest(puts, max_workers=1, on_worker_death=SourceError))
     getters: list[Any] = list(writers.map([7]))
-    assert engine.pool(reads, max_workers=1, on_worker_death=SourceError).map(getters) == [7]
+    assert engine.pool(PoolRequest(reads, max_workers=1, on_worker_death=SourceError)).map(getters) == [7]
     engine.close()
     deadline = time.monotonic() + 20
     while getters[0]() is not None:
@@ -145,7 +150,7 @@ def test_workers_fetch_from_each_other_what_they_keep_while_they_work(engine: En
         ((method, argument),) = batch
         return [getattr(keeper, method)(argument)]
 
-    pool: WorkerPool[Any, Any] = engine.pool(work, max_workers=2, on_worker_death=SourceError)
+    pool: WorkerPool[Any, Any] = engine.pool(PoolRequest(work, max_workers=2, on_worker_death=SourceError))
     deadline = time.monotonic() + 30
     with ThreadPoolExecutor(2) as executor:
 
@@ -161,7 +166,7 @@ def test_workers_fetch_from_each_other_what_they_keep_while_they_work(engine: En
         while call("fetch", kept) != [[None, "b", "c", None]]:
             assert time.monotonic() < deadline
         engine.close()
-        pool = engine.pool(work, max_workers=1, on_worker_death=SourceError)
+        pool = engine.pool(PoolRequest(work, max_workers=1, on_worker_death=SourceError))
         assert call("fetch", kept) == [[None] * 4]
 
 
@@ -169,7 +174,9 @@ def test_a_relative_path_means_the_same_on_a_worker(engine: Engine) -> None:
     def folder(batch: Sequence[int]) -> list[Path]:
         return [Path.cwd()]
 
-    assert engine.pool(folder, max_workers=1, on_worker_death=SourceError).map([0]) == [Path.cwd()]
+    assert engine.pool(PoolRequest(folder, max_workers=1, on_worker_death=SourceError)).map([0]) == [
+        Path.cwd()
+    ]
 
 
 def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +193,9 @@ def test_a_cluster_without_room_is_no_endless_wait(engine: Engine, monkeypatch: 
     monkeypatch.setattr("ares.jobs.ray_engine._START_SECONDS", 0.5)
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0})
     with pytest.raises(RequestError, match="gave no worker within 0 s"):
-        engine.pool(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0)).map([1])
+        engine.pool(
+            PoolRequest(double, max_workers=1, on_worker_death=SourceError, needs=WorkerNeeds(gpus=1.0))
+        ).map([1])
 
 
 def greedy(batch: Sequence[int]) -> list[int]:
@@ -202,7 +211,7 @@ def greedy(batch: Sequence[int]) -> list[int]:
 
 def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -> None:
     limits = WorkerLimits(seconds=2.0, memory_bytes=200 * 2**20)
-    pool = engine.pool(greedy, max_workers=1, on_worker_death=SourceError, limits=limits)
+    pool = engine.pool(PoolRequest(greedy, max_workers=1, on_worker_death=SourceError, limits=limits))
     late, large, last = pool.map([1, 2, 4])
     assert "the record took too long to read" in str(late) and isinstance(large, SourceError) and last == 8
 
@@ -232,7 +241,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ares.jobs.ray_engine._FOLLOW_SECONDS", 0.02)
-    pool = engine.pool(double, max_workers=1, on_worker_death=SourceError)
+    pool = engine.pool(PoolRequest(double, max_workers=1, on_worker_death=SourceError))
     silent, again = threading.Event(), threading.Event()
 
     def nodes() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from ares.errors import SourceError
-from ares.jobs import LocalEngine, WorkerLimits, WorkerPool
+from ares.jobs import LocalEngine, PoolRequest, WorkerLimits, WorkerPool
 
 MEGABYTES = 2**20
 
@@ -35,11 +35,13 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(item: int, reason
     engine, started = LocalEngine(), time.monotonic()
     try:
         pool: WorkerPool[int, int] = engine.pool(
-            takes_memory_or_time,
-            max_workers=1,
-            on_worker_death=SourceError,
-            start_after_seconds=0.0,
-            limits=WorkerLimits(seconds=1.5, memory_bytes=200 * MEGABYTES),
+            PoolRequest(
+                takes_memory_or_time,
+                max_workers=1,
+                on_worker_death=SourceError,
+                start_after_seconds=0.0,
+                limits=WorkerLimits(seconds=1.5, memory_bytes=200 * MEGABYTES),
+            )
         )
         results = pool.map([1, item, 2])
         assert [results[0], results[2]] == [2, 4]

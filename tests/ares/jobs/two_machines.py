@@ -17,7 +17,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from ares.errors import SourceError
-from ares.jobs import RayEngine
+from ares.jobs import PoolRequest, RayEngine
 
 
 def tell(batch: Sequence[int]) -> list[tuple[int, str]]:
@@ -33,7 +33,7 @@ def main() -> None:
     second = cluster.add_node(**small)
     os.environ["RAY_ADDRESS"] = cluster.address
     engine = RayEngine()
-    pool: Any = engine.pool(tell, max_workers=1, on_worker_death=SourceError)
+    pool: Any = engine.pool(PoolRequest(tell, max_workers=1, on_worker_death=SourceError))
     before = pool.max_workers
     results: list[Any] = []
     is_killed, is_joined = threading.Event(), threading.Event()

@@ -13,7 +13,7 @@ from ares.review import compare_makers
 from ares.rubric import GRADE_COLUMNS
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 def _maker(annotator: str, model: str) -> Maker:

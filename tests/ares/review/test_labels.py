@@ -15,7 +15,7 @@ from ares.review import add_correction, add_ruling
 from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, grade_values
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 CAPTIONER = Maker(
     annotator="caption",

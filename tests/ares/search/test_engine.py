@@ -16,8 +16,8 @@ from ares.errors import RequestError
 from ares.search import choose_space, compute_facets, load_encoder
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +188,9 @@ def test_motion_finds_the_same_task_across_what_was_recorded_of_one_robot(
     demo_samples: Path, tmp_path: Path
 ) -> None:
     ws = open_workspace(str(tmp_path / "w"), settings_from_environment({}))
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
     ingest_paths(
-        ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0, dataset="again"), quiet=True
+        ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0, dataset="again"), quiet=True
     )
     first = next(ws.stores.tables.episodes.read("dataset <> 'again'"))
     with pytest.raises(RequestError, match="annotate motion"):

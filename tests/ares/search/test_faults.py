@@ -17,7 +17,7 @@ from ares.search import Query, search
 from ares.settings import Settings
 from ares.store import Moment
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture(scope="module")

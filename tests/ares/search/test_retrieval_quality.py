@@ -11,7 +11,7 @@ from annotators.base import Options
 from annotators.runner import annotate
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 # Paraphrases of instructions, for simulated tasks on which the reference CLIP was trained.
 META_WORLD = {

@@ -21,7 +21,7 @@ from ares.search import TEXT_ENCODER_FOLDER, choose_space, encoding as embedding
 from ares.search.encoding import encode_text
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 # Searches in a new process and prints the vector of the text, and which libraries were imported.
 _SEARCH = """

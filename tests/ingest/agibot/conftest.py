@@ -15,7 +15,7 @@ import numpy as np
 from ares.episode import Record
 from ares.media import encode_mp4
 from ingest.agibot import agibot
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 
 STEPS = 12
 WIDTHS = {
@@ -105,7 +105,7 @@ def write_agibot(root: Path) -> Path:
 
 def opened(path: Path, **options: Any) -> Source:
     """The one source of a folder."""
-    (source,) = agibot.open(str(path), IngestOptions(**options))
+    (source,) = agibot.open(str(path), SourceOptions(**options))
     return source
 
 

@@ -13,14 +13,14 @@ import pytest
 from ares.errors import SourceError
 from ares.media import frames_at
 from ingest.agibot import agibot
-from ingest.base import IngestOptions
-from ingest.operation import open_sources
+from ingest.base import SourceOptions
 from tests.ingest.agibot.conftest import STEPS, arrays, opened, read, write_agibot, write_episode, write_task
+from tests.ingesting import open_sources
 
 
 def test_values_seconds_videos_and_subtasks_are_those_that_were_written(tmp_path: Path) -> None:
     write_agibot(tmp_path / "AgiBotWorld-Alpha")
-    (source,) = open_sources([str(tmp_path)], IngestOptions())
+    (source,) = open_sources([str(tmp_path)])
     assert (source.format, source.dataset, source.total) == ("agibot", "AgiBotWorld-Alpha", 3)
     records = [item.load() for item in source.items]
     assert [record.episode.key for record in records] == ["327/648642", "327/648649", "1352/7"]
@@ -183,4 +183,4 @@ def test_a_cut_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 def test_a_folder_without_agibot_data_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="folder holds no AgiBot World data"):
-        agibot.open(str(tmp_path), IngestOptions())
+        agibot.open(str(tmp_path), SourceOptions())

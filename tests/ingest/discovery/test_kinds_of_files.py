@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ares.jobs import UnreadFile
-from ingest.base import IngestOptions
 from ingest.discovery import discover, kind_of_file, make_plan, unread_file_lines
 from ingest.discovery.tree import SortedPaths
+from tests.ingesting import request_for
 
 MIB = 2**20
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
@@ -64,7 +64,7 @@ def test_folders_that_hold_no_datasets_are_named_and_not_entered(tmp_path: Path)
     (lab / "ws" / "workspace.json").write_text("{}")
     (lab / "ws" / "lance").mkdir()
     (lab / "hub" / "snapshots").mkdir()
-    (tree,) = discover([str(lab)], IngestOptions()).trees
+    (tree,) = discover(request_for([str(lab)])).trees
     entered = {Path(folder).relative_to(lab).as_posix() for folder in tree.folders}
     assert entered == {".", "sets", "sets/z", "raw", "raw/blobs", "hub", "hub/snapshots"}
     left = {Path(file.path).relative_to(lab).as_posix(): file.detail for file in tree.left_out}
@@ -77,7 +77,7 @@ def test_folders_that_hold_no_datasets_are_named_and_not_entered(tmp_path: Path)
 def test_a_pointer_in_the_place_of_data_counts_as_a_pointer(tmp_path: Path) -> None:
     folder = _write_episode(tmp_path / "set")
     (folder / "episode_1.npz").write_bytes(POINTER)
-    discovery = discover([str(folder)], IngestOptions())
+    discovery = discover(request_for([str(folder)]))
     plan = make_plan(discovery.trees, discovery.datasets)
     assert plan.file_counts == {"data": 1, "pointer": 1}
     assert [Path(file.path).name for file in plan.left_files] == ["episode_1.npz"]
@@ -107,7 +107,7 @@ def test_the_files_of_a_dataset_that_cannot_be_opened_have_its_error(tmp_path: P
     (broken / "meta").mkdir(parents=True)
     (broken / "meta" / "info.json").write_text("[]")
     (broken / "states.xyz").write_bytes(b"0" * 100)
-    discovery = discover([str(tmp_path)], IngestOptions())
+    discovery = discover(request_for([str(tmp_path)]))
     (error,) = (str(dataset.error) for dataset in discovery.datasets if dataset.error is not None)
     plan = make_plan(discovery.trees, discovery.datasets)
     details = {Path(file.path).name: file.detail for file in plan.left_files}

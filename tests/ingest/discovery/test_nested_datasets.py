@@ -11,7 +11,7 @@ import pytest
 
 import ares
 from ares.workspace import Workspace
-from ingest.base import IngestOptions, SourceFile
+from ingest.base import SourceFile, SourceOptions
 from ingest.discovery.accounting import make_plan
 from ingest.discovery.datasets import OpenedDataset, _dataset_folder
 from ingest.discovery.tree import read_tree
@@ -49,7 +49,7 @@ def test_a_file_that_several_datasets_use_is_data_where_one_of_them_reads_it_as_
             format=f"format{number}",
             path=str(tmp_path),
             ingester=ingester,
-            options=IngestOptions(),
+            options=SourceOptions(),
             listings={},
             files=[SourceFile(path=str(path), use=use)],
         )

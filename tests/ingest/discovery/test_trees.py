@@ -18,8 +18,9 @@ from app.cli.main import main
 from ares.input import InputBudgets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import find_datasets, ingest_paths
+from ingest.base import SourceOptions
+from ingest.pipeline import find_datasets
+from tests.ingesting import ingest_paths, request_for
 from tests.torture.datasets import write_hdf5
 
 NOISE = {
@@ -108,7 +109,7 @@ def test_every_dataset_is_read_and_every_file_has_a_use(
     for _ in range(tree.random.randint(1, 3)):
         tree.add_videos(tree.random.randint(1, 4))
     tree.add_noise()
-    plan = find_datasets(ws.stores, [str(tree.root)], IngestOptions()).plan
+    plan = find_datasets(ws.stores, request_for([str(tree.root)])).plan
     # A dangling video fails as a record of a folder that has others; alone in a folder it is a dataset of one failure.
     episodes = sum(dataset.episodes for dataset in plan.datasets if dataset.format == "rlds")
     assert episodes == 12, seed
@@ -211,7 +212,9 @@ def test_a_folder_linked_from_outside_is_read_only_where_links_may_be_followed(
     (tree.root / "linked").symlink_to(elsewhere.root)
     by_setting = InputBudgets(follow_links=allowed_by == "setting")
     monkeypatch.setattr("ingest.discovery.tree.input_budgets", lambda: by_setting)
-    found = find_datasets(None, [str(tree.root)], IngestOptions(follow_links=allowed_by == "option"))
+    found = find_datasets(
+        None, request_for([str(tree.root)], SourceOptions(follow_links=allowed_by == "option"))
+    )
     assert sum(source.total for source in found.sources) == (3 if allowed_by else 1)
     left_out = [file.path for file in found.plan.left_files if "--follow-links" in file.detail]
     assert left_out == ([] if allowed_by else [str(tree.root / "linked")])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ares.episode import Record, Signal
 from ares.errors import SourceError
-from ingest.base import IngestOptions, Item, Source
+from ingest.base import Item, Source, SourceOptions
 from ingest.hdf5 import hdf5
 
 
@@ -47,7 +47,7 @@ class Hdf5Files:
         return self.write(path, attrs, **named)
 
     def opened(self, path: Path, **options: Any) -> Source:
-        (source,) = hdf5.open(str(path), IngestOptions(**options))
+        (source,) = hdf5.open(str(path), SourceOptions(**options))
         return source
 
     def only(self, path: Path, **options: Any) -> Record:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.hdf5 import hdf5
 
 STEPS = 12
@@ -30,7 +30,7 @@ def test_a_damaged_dataset_costs_its_own_episode(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
     path.write_bytes(data)
-    (source,) = hdf5.open(str(path), IngestOptions(rate_hz=20.0))
+    (source,) = hdf5.open(str(path), SourceOptions(rate_hz=20.0))
     items = list(source.items)
     assert len(items) == 3
     with pytest.raises(SourceError):
@@ -49,7 +49,7 @@ def test_a_damaged_dataset_costs_its_own_episode(tmp_path: Path) -> None:
     ],
 )
 def test_values_of_the_samples_are_those_of_h5py(shared_data: Path, path: str, keys: tuple[str, str]) -> None:
-    (source,) = hdf5.open(str(shared_data / path), IngestOptions())
+    (source,) = hdf5.open(str(shared_data / path), SourceOptions())
     trajectory = next(source.items).load().trajectory
     with h5py.File(shared_data / path) as file:
         for signal, key in zip((trajectory.state, trajectory.action), keys, strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ares.episode import Record
 from ares.errors import MediaError, SourceError
 from ares.media import all_frames
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.hdf5 import hdf5
 from tests.ingest.hdf5.damage import damage
 from tests.ingest.hdf5.projects import WRITERS, Written, numbers, pictures
@@ -59,7 +59,7 @@ def test_a_damaged_array_gives_right_values_or_one_reason(tmp_path: Path, projec
         written = ALL_WRITERS[project](folder, rng, int(rng.integers(3, 9)))
         done = damage(written.file, rng, int(rng.integers(1, 4)))
         print(f"seed {seed}: {', '.join(done)}")
-        (source,) = hdf5.open(str(folder), IngestOptions())
+        (source,) = hdf5.open(str(folder), SourceOptions())
         items = list(source.items)
         assert len(items) == source.total >= 1
         for item in items:

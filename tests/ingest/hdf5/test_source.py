@@ -19,7 +19,7 @@ from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.hdf5 import hdf5
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 STEPS = 9
 

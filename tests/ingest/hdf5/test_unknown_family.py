@@ -10,8 +10,9 @@ import pytest
 
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.base import IngestOptions
-from ingest.operation import open_sources, show_specs
+from ingest.base import SourceOptions
+from ingest.operation import show_specs
+from tests.ingesting import open_sources, request_for
 
 SPEC = """
 reference: me
@@ -36,12 +37,12 @@ def test_a_spec_reads_them_and_without_one_they_are_refused(tmp_path: Path, grou
             group = file.require_group(name) if name else file
             group["arm/angles"], group["wanted"], group["eye"] = angles + number, wanted, images
             group.attrs["goal"], group.attrs["good"] = "close it", True
-    (plain,) = open_sources([str(tmp_path)], IngestOptions())
+    (plain,) = open_sources([str(tmp_path)])
     with pytest.raises(SourceError, match=r"no known family: .*holds .*angles.*--spec spec.yaml"):
         next(iter(plain.items)).load()
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.replace("KEY", "eye"))
-    (source,) = open_sources([str(tmp_path)], IngestOptions(spec=str(spec)))
+    (source,) = open_sources([str(tmp_path)], SourceOptions(spec=str(spec)))
     records = [item.load() for item in source.items]
     assert [record.episode.key for record in records] == [f"a.h5/{name}".rstrip("/") for name in groups]
     for number, record in enumerate(records):
@@ -54,5 +55,5 @@ def test_a_spec_reads_them_and_without_one_they_are_refused(tmp_path: Path, grou
         assert (record.episode.rate_hz, record.episode.rate_source) == (20.0, "spec")
     frame = next(iter(frames_at(records[0].episode.cameras[0].media, [0.2])))
     np.testing.assert_array_equal(frame, images[4][..., ::-1])
-    shown = show_specs([str(tmp_path)], IngestOptions())
+    shown = show_specs(request_for([str(tmp_path)]))
     assert "#   arm/angles (T x 3 float32)" in shown and "key: wanted" not in shown

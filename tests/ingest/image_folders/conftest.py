@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from ares.episode import Record
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.image_folders import csv_episodes
 
 STEPS = 10
@@ -75,7 +75,7 @@ def write_dataset(root: Path) -> Path:
 
 def opened(path: Path, **options: Any) -> Source:
     """The one source of a folder."""
-    (source,) = csv_episodes.open(str(path), IngestOptions(**options))
+    (source,) = csv_episodes.open(str(path), SourceOptions(**options))
     return source
 
 

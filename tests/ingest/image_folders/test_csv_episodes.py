@@ -14,10 +14,9 @@ from ares.errors import MediaError, SourceError
 from ares.media import compute_stamp, frames_at, group_images
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.image_folders import csv_episodes
 from ingest.image_folders.tables import column_roles
-from ingest.pipeline import ingest_paths
 from tests.ingest.image_folders.conftest import (
     START,
     STEPS,
@@ -30,6 +29,7 @@ from tests.ingest.image_folders.conftest import (
     write_images,
     write_table,
 )
+from tests.ingesting import ingest_paths
 
 
 def _brightness(record_camera: object, seconds: list[float]) -> list[int]:
@@ -133,7 +133,7 @@ def test_images_that_no_step_has_are_an_error(tmp_path: Path) -> None:
 def test_images_that_go_or_change_are_noticed(tmp_path: Path) -> None:
     workspace = open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
     root = write_dataset(tmp_path / "drawers")
-    assert ingest_paths(workspace.stores, [str(root)], IngestOptions(), quiet=True).counts.kept == 3
+    assert ingest_paths(workspace.stores, [str(root)], SourceOptions(), quiet=True).counts.kept == 3
     episodes = workspace.stores.tables.episodes
     (row,) = episodes.get(sorted(episodes.ids("key = 'episode_1'")))
     workspace.close()

@@ -13,10 +13,11 @@ import pytest
 from ares.episode import Camera, Record
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.image_folders import image_episodes
 from ingest.pipeline import find_datasets
 from tests.ingest.image_folders.conftest import START, image_bytes, write_images
+from tests.ingesting import request_for
 
 FRAMES = 8
 
@@ -50,7 +51,7 @@ def write_bridge(root: Path, trap: Path) -> Path:
 
 
 def opened(path: Path, **options: Any) -> Source:
-    (source,) = image_episodes.open(str(path), IngestOptions(**options))
+    (source,) = image_episodes.open(str(path), SourceOptions(**options))
     return source
 
 
@@ -132,7 +133,7 @@ def test_pictures_without_a_description_and_data_of_others_are_no_episodes(tmp_p
 
 def test_a_tree_with_raw_bridge_data_is_accounted_for(tmp_path: Path) -> None:
     root = write_bridge(tmp_path / "raw", tmp_path / "opened")
-    found = find_datasets(None, [str(root)], IngestOptions())
+    found = find_datasets(None, request_for([str(root)]))
     (source,) = found.sources
     assert (source.format, source.total) == ("images", 2)
     left = {Path(file.path).name: file for file in found.plan.left_files if file.use == "unused"}

@@ -23,7 +23,7 @@ import numpy as np
 from ares.episode import Record
 from ares.errors import AresError
 from ares.media import frames_at
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
 from tests.ingest.lerobot.bending import BENDS, Bend, NotBendable
 
@@ -51,7 +51,7 @@ def read_folder(folder: Path, *, pixels: bool) -> Reading:
     """Read every episode, and list every file."""
     reading = Reading()
     try:
-        for source in lerobot.open(str(folder), IngestOptions(dataset="bent")):
+        for source in lerobot.open(str(folder), SourceOptions(dataset="bent")):
             reading.warnings.update(source.warnings)
             for file in source.files():
                 name = str(Path(file.path).relative_to(folder))

@@ -15,7 +15,7 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.lerobot import lerobot
 
 STEPS = 6
@@ -98,7 +98,7 @@ class LeRobotFolders:
         pq.write_table(pa.table({**unchanged, **replaced}), folder / DATA.format(number))
 
     def opened(self, folder: Path) -> Source:
-        (source,) = lerobot.open(str(folder), IngestOptions())
+        (source,) = lerobot.open(str(folder), SourceOptions())
         return source
 
     def first(self, folder: Path) -> Record:

@@ -10,15 +10,15 @@ import pytest
 
 from ares.settings import Settings
 from ares.workspace import open_workspace
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.lerobot import episode, lerobot
 from ingest.lerobot.cameras import packet_sizes
-from ingest.pipeline import ingest_paths
 from tests.ingest.lerobot.good_folders import write_good_folder
+from tests.ingesting import ingest_paths
 
 
 def opened(folder: Path) -> Source:
-    (source,) = lerobot.open(str(folder), IngestOptions())
+    (source,) = lerobot.open(str(folder), SourceOptions())
     return source
 
 

@@ -20,8 +20,8 @@ from ares.errors import MediaError
 from ares.media import all_frames, browser_video, encoded_frames, frames_at, read_column_images, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 KEY = "observation.images.front"
 LENGTHS = (7, 1, 12)
@@ -194,7 +194,7 @@ def test_what_cannot_be_shown_is_left_out_in_words(tmp_path: Path, value: Any, r
         make_table(frames, 0, [value] * len(frames)), folder / "data/chunk-000/episode_000000.parquet"
     )
     ws = opened(tmp_path / "ws")
-    report = ingest_paths(ws.stores, [str(folder)], IngestOptions(), quiet=True).counts
+    report = ingest_paths(ws.stores, [str(folder)], SourceOptions(), quiet=True).counts
     assert report.kept == 3
     assert report.warnings[f"camera front left out: {reason}"].count == 1
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ares.errors import AresError
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
 
 CAMERA = "observation.images.front"
@@ -40,7 +40,7 @@ def write_rows(path: Path, number: int) -> None:
 
 def read(folder: Path) -> None:
     try:
-        for source in lerobot.open(str(folder), IngestOptions()):
+        for source in lerobot.open(str(folder), SourceOptions()):
             for item in source.items:
                 try:
                     item.load()
@@ -124,6 +124,6 @@ def test_half_a_surrogate_pair_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "meta").mkdir()
     (tmp_path / "meta" / "info.json").write_text(json.dumps({"codebase_version": "v2.1", "fps": 10}))
     (tmp_path / "meta" / "episodes.jsonl").write_text('{"episode_index": 0, "tasks": ["\\ud800"]}')
-    (source,) = lerobot.open(str(tmp_path), IngestOptions())
+    (source,) = lerobot.open(str(tmp_path), SourceOptions())
     with pytest.raises(AresError, match="not JSON"):
         next(source.items).load()

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.lerobot import lerobot
 from ingest.lerobot.rows import row_width
-from ingest.lerobot.source import recognises
 
 
 def test_a_folder_without_metadata_is_read_by_its_tables_and_videos(tmp_path: Path, folders: Any) -> None:
@@ -42,9 +42,9 @@ def test_files_are_not_said_to_contradict_metadata_that_is_not_there(tmp_path: P
 def test_tables_that_number_no_episodes_are_no_dataset(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     pq.write_table(pa.table({"timestamp": [0.0, 0.1]}), tmp_path / "data" / "rows.parquet")
-    assert not recognises(str(tmp_path))
+    assert not lerobot.recognises(str(tmp_path))
     (tmp_path / "data" / "rows.parquet").write_bytes(b"PAR1 cut")
-    assert not recognises(str(tmp_path))
+    assert not lerobot.recognises(str(tmp_path))
 
 
 @pytest.mark.parametrize("shape", [[10**12], [-914, -(10**18)], [0], [10**30, 2]])

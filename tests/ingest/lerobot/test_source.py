@@ -18,13 +18,13 @@ from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.media import all_frames, frames_at
 from ares.registry import ingesters
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.lerobot import lerobot
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 
 def opened(path: Path, **options: Any) -> Source:
-    (source,) = lerobot.open(str(path), IngestOptions(**options))
+    (source,) = lerobot.open(str(path), SourceOptions(**options))
     return source
 
 
@@ -144,7 +144,7 @@ def test_gr1_parts_of_modality_and_what_its_info_gets_wrong(shared_data: Path) -
 
 def test_our_export_comes_back(demo_samples: Path, tmp_path: Path) -> None:
     ws = open_workspace(tmp_path / "ws", create=True)
-    ingest_paths(ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True)
+    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
     frozen_set = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
     ws.export(frozen_set, tmp_path / "out", quiet=True)
     source = opened(tmp_path / "out")
@@ -297,10 +297,10 @@ def test_datasets_two_levels_below(tmp_path: Path) -> None:
     for name in ("a/one", "a/two", "b/one"):
         make(tmp_path / name)
     make(tmp_path / "too" / "deep" / "down")
-    sources = lerobot.open(str(tmp_path), IngestOptions())
+    sources = lerobot.open(str(tmp_path), SourceOptions())
     assert [source.dataset for source in sources] == ["a/one", "a/two", "b/one"]
     with pytest.raises(SourceError, match="one name for several"):
-        lerobot.open(str(tmp_path), IngestOptions(dataset="x"))
+        lerobot.open(str(tmp_path), SourceOptions(dataset="x"))
     assert not lerobot.recognises(str(tmp_path / "too" / "deep" / "down" / "data"))
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "there").symlink_to(tmp_path / "b" / "one")

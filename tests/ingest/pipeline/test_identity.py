@@ -8,20 +8,23 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import AresError, SourceError
 from ares.input import input_budgets
-from ares.jobs import LocalEngine
+from ares.jobs import LocalEngine, PoolRequest
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.pipeline import find_datasets, ingest_paths
+from ingest.base import Item, Source, SourceOptions
+from ingest.pipeline import find_datasets
 from ingest.pipeline.read import read_records
+from tests.ingesting import StubIngester, ingest_paths, request_for
 
 RECORDS = 520
 
@@ -62,7 +65,7 @@ def read_record(folder: str, number: int) -> Record:
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.array([0.0, 0.1])))
 
 
-def open_numbered(path: str, options: IngestOptions) -> list[Source]:
+def open_numbered(path: str, options: SourceOptions) -> list[Source]:
     items = (
         Item(
             episode_id=f"{number:016x}",
@@ -83,7 +86,7 @@ def numbered_format(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "test_identity", sys.modules[__name__])
     for function in (read_record, open_numbered):
         monkeypatch.setattr(function, "__module__", "test_identity")
-    ingesters.add("numbered", Ingester(name="numbered", recognises=lambda path: True, open=open_numbered))  # type: ignore[arg-type]
+    ingesters.add("numbered", StubIngester("numbered", open_numbered))  # type: ignore[arg-type]
     yield
     ingesters.remove("numbered")
 
@@ -110,7 +113,9 @@ def test_a_plan_does_not_wait_for_a_record_that_never_ends(
     monkeypatch.setenv("ARES_RECORD_SECONDS", "1")
     input_budgets.cache_clear()
     try:
-        found = find_datasets(None, [str(folder)], IngestOptions(), format="numbered", sample=True)
+        found = find_datasets(
+            None, request_for([str(folder)], SourceOptions(), format="numbered"), sample=True
+        )
     finally:
         input_budgets.cache_clear()
     (dataset,) = found.plan.datasets
@@ -202,8 +207,8 @@ def test_readers_that_cannot_start_end_the_run_in_one_line(
     monkeypatch.setattr(no_readers, "__module__", "test_identity")
     pool = LocalEngine.pool
 
-    def broken_pool(self: LocalEngine, fn: object, **options: object) -> object:
-        return pool(self, fn, **{**options, "build": no_readers})  # type: ignore[arg-type]
+    def broken_pool(self: LocalEngine, request: PoolRequest[Any, Any]) -> object:
+        return pool(self, replace(request, build=no_readers))
 
     monkeypatch.setattr(LocalEngine, "pool", broken_pool)
     with pytest.raises(RequestError, match="a worker process cannot start: exit status 3"):

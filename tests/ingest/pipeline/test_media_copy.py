@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from ares.doctor import run_checks
 from ares.errors import DiskFull
+from ares.jobs import ComputePlan
 from ares.media import all_frames, browser_video, copies as media_copy, frames_at
 from ares.media.video import encode
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 STEPS = 23
 
@@ -63,9 +64,9 @@ def images(make_rlds: Any) -> Path:
 
 def test_frames_of_a_moved_workspace_without_its_source(images: Path, tmp_path: Path) -> None:
     by_reference = open_at(tmp_path / "reference")
-    ingest_paths(by_reference.stores, [str(images)], IngestOptions(rate_hz=7.0), quiet=True)
+    ingest_paths(by_reference.stores, [str(images)], SourceOptions(rate_hz=7.0), quiet=True)
     ws = open_at(tmp_path / "copy")
-    report = ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=7.0), media="copy", quiet=True)
+    report = ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=7.0), media="copy", quiet=True)
     ws.close()
     seconds = [*np.random.default_rng(0).uniform(-0.2, STEPS / 7 + 0.2, 60), *(k / 7 for k in range(STEPS))]
     expected = {
@@ -90,7 +91,7 @@ def test_frames_of_a_moved_workspace_without_its_source(images: Path, tmp_path: 
 
 def test_play_and_export_without_the_source(images: Path, tmp_path: Path) -> None:
     ws = open_at(tmp_path / "ws")
-    ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True)
+    ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     shutil.rmtree(images)
     episode = next(iter(ws.stores.tables.episodes.read()))
     assert browser_video(episode.camera("front").media, "h264", ws.stores.media_cache) == Path(
@@ -105,7 +106,7 @@ def test_swapped_colours_come_out_right(images: Path, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("cameras: {front: front}\nbgr: {front: [48, 64]}\nreference: ours\n")
     by_reference, ws = open_at(tmp_path / "reference"), open_at(tmp_path / "copy")
-    options = IngestOptions(rate_hz=5.0, spec=str(spec))
+    options = SourceOptions(rate_hz=5.0, spec=str(spec))
     ingest_paths(by_reference.stores, [str(images)], options, quiet=True)
     ingest_paths(ws.stores, [str(images)], options, media="copy", quiet=True)
     original, copied = (
@@ -154,14 +155,14 @@ def damage(shard: Path, magic: bytes) -> None:
 
 def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> None:
     ws = open_at(tmp_path / "ws")
-    ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), limit=1, quiet=True)
-    report = ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True)
+    ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), limit=1, quiet=True)
+    report = ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     assert (report.counts.kept, report.counts.already) == (2, 1)
     kinds = sorted(
         camera.media.kind for episode in ws.stores.tables.episodes.read() for camera in episode.cameras
     )
     assert kinds == ["mp4"] * 4 + ["tfrecord"] * 2
-    again = ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True)
+    again = ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     assert (again.counts.already, again.copied_bytes) == (3, 0)
 
 
@@ -202,7 +203,7 @@ def test_a_killed_run_leaves_unnamed_files_only(images: Path, tmp_path: Path) ->
 
 def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, tmp_path: Path) -> None:
     ingest_paths(
-        open_at(tmp_path / "ws").stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True
+        open_at(tmp_path / "ws").stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True
     )
     old = images.rename(images.with_name("elsewhere"))
     arguments = ["doctor", "-w", str(tmp_path / "ws"), "--relocate", f"{images}={old}"]
@@ -217,7 +218,7 @@ def test_a_moved_source_of_copies_has_nothing_to_follow(images: Path, tmp_path: 
 
 def test_doctor_removes_what_nobody_names_and_tells_what_is_gone(images: Path, tmp_path: Path) -> None:
     ws = open_at(tmp_path / "ws")
-    ingest_paths(ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True)
+    ingest_paths(ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True)
     unfinished = tmp_path / "ws" / "media" / "ab" / "ab00000000000000.tmp"
     unfinished.mkdir(parents=True)
     (unfinished / "front.mp4").write_bytes(b"half")
@@ -248,11 +249,16 @@ def test_a_full_disk_ends_the_run_in_one_line(
     monkeypatch.setattr(media_copy, "encode_mp4", full)
     with pytest.raises(DiskFull, match="the disk is full"):
         ingest_paths(
-            ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", workers=1, quiet=True
+            ws.stores,
+            [str(images)],
+            SourceOptions(rate_hz=5.0),
+            media="copy",
+            compute=ComputePlan(workers=1),
+            quiet=True,
         )
     monkeypatch.undo()
     report = ingest_paths(
-        ws.stores, [str(images)], IngestOptions(rate_hz=5.0), media="copy", quiet=True
+        ws.stores, [str(images)], SourceOptions(rate_hz=5.0), media="copy", quiet=True
     ).counts
     assert report.kept + report.already == 3
     assert run_checks(ws.stores) == []

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
+from ares.jobs import ComputePlan
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import IngestOptions
-from ingest.pipeline import ingest_paths
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture
@@ -21,10 +22,10 @@ def ws(tmp_path: Path) -> Workspace:
 
 def test_twice_is_free(ws: Workspace, demo_samples: Path) -> None:
     first = ingest_paths(
-        ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True
+        ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True
     ).counts
     again = ingest_paths(
-        ws.stores, [str(demo_samples / "rlds")], IngestOptions(rate_hz=10.0), quiet=True
+        ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True
     ).counts
     assert (first.planned, first.kept, first.already, first.failed) == (12, 12, 0, 0)
     assert (again.planned, again.kept, again.already, again.failed) == (12, 0, 12, 0)
@@ -51,13 +52,13 @@ def test_two_datasets_of_one_name_are_not_mixed(ws: Workspace, demo_samples: Pat
     other = ingest_paths(ws.stores, [str(video)], quiet=True).counts
     assert (other.already, other.failed) == (10, 2)
     assert "--dataset" in next(iter(other.failures.values())).example
-    named = ingest_paths(ws.stores, [str(video)], IngestOptions(dataset="other"), quiet=True).counts
+    named = ingest_paths(ws.stores, [str(video)], SourceOptions(dataset="other"), quiet=True).counts
     assert (named.kept, named.failed) == (12, 0)
 
 
 def test_content_that_stands_there_twice_is_counted(ws: Workspace, demo_samples: Path) -> None:
     ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
-    again = ingest_paths(ws.stores, [str(demo_samples / "video")], IngestOptions(dataset="copy"), quiet=True)
+    again = ingest_paths(ws.stores, [str(demo_samples / "video")], SourceOptions(dataset="copy"), quiet=True)
     assert again.duplicates == 12
     assert ws.stores.tables.episodes.count("duplicate_of IS NOT NULL") == 12
 
@@ -84,5 +85,5 @@ def test_strict_stops_and_keeps_what_was_read(ws: Workspace, demo_samples: Path,
     shutil.copytree(demo_samples / "video", video)
     max((video / "videos").glob("*_front.mp4")).write_bytes(b"no video")
     with pytest.raises(SourceError):
-        ingest_paths(ws.stores, [str(video)], strict=True, workers=1, quiet=True)
+        ingest_paths(ws.stores, [str(video)], strict=True, compute=ComputePlan(workers=1), quiet=True)
     assert 0 < ws.stores.tables.episodes.count() < 12

@@ -21,8 +21,8 @@ from ares.jobs import Engine
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
-from ingest.base import Ingester, IngestOptions, Item, Source
-from ingest.pipeline import ingest_paths
+from ingest.base import Item, Source, SourceOptions
+from tests.ingesting import StubIngester, ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
@@ -31,13 +31,15 @@ SMALL_CLUSTER = """
 import functools, os, signal, sys, ray
 from app.cli.main import main
 from ares.registry import ingesters
-from ingest.base import Ingester, Item, Source
+from ingest.base import Item, Source
+from types import SimpleNamespace
 def dies():
     os.kill(os.getpid(), signal.SIGKILL)
 def opens(path, options):
     item = Item(episode_id="0" * 16, location=path, load=functools.partial(dies))
     return [Source(format="deadly", dataset="deadly", version="", total=1, items=iter([item]))]
-ingesters.add("deadly", Ingester(name="deadly", recognises=lambda path: True, open=opens))
+deadly = SimpleNamespace(name="deadly", recognises=lambda path: True, open=opens)
+ingesters.add("deadly", deadly)
 ray.init = functools.partial(ray.init, num_cpus=4, object_store_memory=200 * 2**20)
 sys.exit(main(sys.argv[1:]))
 """
@@ -120,7 +122,7 @@ def read_or_die(marker: Path | None, number: int) -> Record:
     return Record(episode=episode, trajectory=Trajectory(timestamps=np.array([0.0, 0.1])))
 
 
-def open_fragile(marker: Path | None, path: str, options: IngestOptions) -> list[Source]:
+def open_fragile(marker: Path | None, path: str, options: SourceOptions) -> list[Source]:
     items = (
         Item(
             episode_id=f"{number:016x}",
@@ -137,7 +139,7 @@ def fragile(tmp_path: Path) -> Iterator[Path]:
     """Enters a format whose record 5 kills its reader once."""
     marker = tmp_path / "died"
     opens = functools.partial(open_fragile, marker)
-    ingesters.add("fragile", Ingester(name="fragile", recognises=lambda path: True, open=opens))  # type: ignore[arg-type]
+    ingesters.add("fragile", StubIngester("fragile", opens))  # type: ignore[arg-type]
     yield marker
     ingesters.remove("fragile")
 
@@ -146,7 +148,7 @@ def fragile(tmp_path: Path) -> Iterator[Path]:
 def deadly() -> Iterator[None]:
     """Enters a format whose record 5 kills every reader."""
     opens = functools.partial(open_fragile, None)
-    ingesters.add("deadly", Ingester(name="deadly", recognises=lambda path: True, open=opens))  # type: ignore[arg-type]
+    ingesters.add("deadly", StubIngester("deadly", opens))  # type: ignore[arg-type]
     yield
     ingesters.remove("deadly")
 

@@ -16,7 +16,7 @@ from ares.episode import Record
 from ares.errors import SourceError
 from ares.formats import RecordSpan, read_record
 from ares.media import frames_at
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.rlds import rlds
 from ingest.rlds.features import read_features
 
@@ -32,7 +32,7 @@ PLAIN = {
 
 
 def open_source(path: Path, **options: Any) -> Source:
-    (source,) = rlds.open(str(path), IngestOptions(**options))
+    (source,) = rlds.open(str(path), SourceOptions(**options))
     return source
 
 
@@ -314,9 +314,8 @@ def test_a_spec_of_the_user_is_shown_again_as_it_is(make_rlds: MakeRlds, tmp_pat
     spec.write_text(
         "reference: me\ncameras: {eye: {key: image, role: wrist, channels: bgr}}\nlanguage: [{text: lift it}]\n"
     )
-    assert rlds.show_spec is not None
     shown = tmp_path / "shown.yaml"
-    shown.write_text(rlds.show_spec(str(dataset.path), IngestOptions(spec=str(spec))))
+    shown.write_text(rlds.show_spec(str(dataset.path), SourceOptions(spec=str(spec))))
     assert_same_record(
         load_first_record(dataset.path, spec=str(shown)), load_first_record(dataset.path, spec=str(spec))
     )
@@ -362,8 +361,7 @@ def test_a_known_spec_is_shown_with_its_units(make_rlds: MakeRlds) -> None:
     dataset = make_rlds(
         "toto", {"steps/action": "float32 7", OBS + "state": "float32 7", OBS + "image": "png 8 8 3"}
     )
-    assert rlds.show_spec is not None
-    spec_yaml = rlds.show_spec(str(dataset.path), IngestOptions())
+    spec_yaml = rlds.show_spec(str(dataset.path), SourceOptions())
     assert (
         "{key: steps/observation/state, names: [joint], unit: rad}" in spec_yaml
         and "rate_hz: 30" in spec_yaml
@@ -377,6 +375,6 @@ def test_specs_where_they_make_no_sense_are_refused(make_rlds: MakeRlds, tmp_pat
     spec = tmp_path / "spec.yaml"
     spec.write_text("reference: me\n")
     with pytest.raises(SourceError, match="one spec for several datasets"):
-        rlds.open(str(tmp_path), IngestOptions(spec=str(spec)))
+        rlds.open(str(tmp_path), SourceOptions(spec=str(spec)))
     with pytest.raises(SourceError, match="dataset spec cannot be read"):
         open_source(dataset.path, spec=str(tmp_path / "nowhere.yaml"))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ares.episode import Record
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.rlds import rlds
 from ingest.rlds.episode import _library_decoder
 
@@ -70,7 +70,7 @@ def load(folder: Path, class_name: str, content: dict[str, Any]) -> Record:
     inside = steps["observation"]["featuresDict"]["features"]
     inside["force"] = {"pythonClassName": class_name, **content}
     path.write_text(json.dumps(tree))
-    (source,) = rlds.open(str(folder), IngestOptions())
+    (source,) = rlds.open(str(folder), SourceOptions())
     record: Record = next(iter(source.items)).load()
     return record
 

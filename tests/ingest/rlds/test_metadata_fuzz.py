@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.errors import AresError
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.rlds import rlds
 from ingest.spec import DatasetSpec, read_spec
 
@@ -68,7 +68,7 @@ def damage_tree(tree: Any, data: st.DataObject) -> Any:
 def open_and_load(path: Path) -> None:
     """Open a dataset and load its first records; an AresError is an answer."""
     try:
-        sources = rlds.open(str(path), IngestOptions())
+        sources = rlds.open(str(path), SourceOptions())
     except AresError as error:
         assert error.reason and error.detail
         return

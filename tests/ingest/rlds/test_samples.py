@@ -13,12 +13,12 @@ import pytest
 
 from ares.formats import RecordSpan, read_record
 from ares.media import frames_at
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.rlds import rlds
 
 
 def open_source(path: Path, **options: Any) -> Source:
-    (source,) = rlds.open(str(path), IngestOptions(**options))
+    (source,) = rlds.open(str(path), SourceOptions(**options))
     return source
 
 

@@ -17,7 +17,7 @@ from ares.episode import Record
 from ares.errors import SourceError
 from ares.formats import RecordSpan, find_records, write_records
 from ares.formats.tfrecord import example_class
-from ingest.base import IngestOptions, Item, Source
+from ingest.base import Item, Source, SourceOptions
 from ingest.rlds import rlds
 
 Values = Sequence[Any]
@@ -117,7 +117,7 @@ def write_dataset(
 
 
 def open_source(path: Path, **options: Any) -> Source:
-    (source,) = rlds.open(str(path), IngestOptions(**options))
+    (source,) = rlds.open(str(path), SourceOptions(**options))
     return source
 
 
@@ -353,8 +353,8 @@ def test_every_dataset_under_a_folder_is_opened(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path, [steps()])
     shutil.copytree(folder, folder.with_name("2.0.0"))
     write_dataset(tmp_path, [steps()], name="other")
-    sources = rlds.open(str(tmp_path), IngestOptions())
+    sources = rlds.open(str(tmp_path), SourceOptions())
     assert len(sources) == 3
     with pytest.raises(SourceError, match="one name for several datasets"):
-        rlds.open(str(tmp_path), IngestOptions(dataset="renamed"))
+        rlds.open(str(tmp_path), SourceOptions(dataset="renamed"))
     assert open_source(folder, dataset="renamed").dataset == "renamed"

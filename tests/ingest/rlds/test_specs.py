@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ares.episode import Record
 from ares.formats import RecordSpan, read_record
 from ares.media import frames_at
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.rlds import rlds
 from ingest.spec import DatasetSpec, SliceSpec, builtin_spec
 
@@ -162,7 +162,7 @@ def write_and_load(make_rlds: MakeRlds, name: str) -> tuple[Any, Source, Record]
     dataset = make_rlds(
         name, {key: leaf.replace("string", "text") for key, leaf in (_RLDS_STANDARD | SHAPES[name]).items()}
     )
-    (source,) = rlds.open(str(dataset.path), IngestOptions())
+    (source,) = rlds.open(str(dataset.path), SourceOptions())
     (item,) = source.items
     return dataset, source, item.load()
 
@@ -293,7 +293,7 @@ def test_outcomes_that_specs_name(make_rlds: MakeRlds) -> None:
         changed = {OBS + "episode_success": np.array(values, np.float32)}
         spec = Path(__file__).parents[3] / "ingest" / "specs" / "bc_z.yaml"
         dataset = make_rlds(folder, leaves, changed=changed)
-        (source,) = rlds.open(str(dataset.path), IngestOptions(spec=str(spec)))
+        (source,) = rlds.open(str(dataset.path), SourceOptions(spec=str(spec)))
         return next(source.items).load()
 
     good, bad, both = (
@@ -310,7 +310,7 @@ def test_a_mended_copy_is_not_swapped_again(make_rlds: MakeRlds) -> None:
     name = "stanford_hydra_dataset_converted_externally_to_rlds"
     resized = {OBS + "image": "png 256 256 3", OBS + "wrist_image": "png 256 256 3"}
     dataset = make_rlds(name, _RLDS_STANDARD | SHAPES[name] | resized)
-    (source,) = rlds.open(str(dataset.path), IngestOptions())
+    (source,) = rlds.open(str(dataset.path), SourceOptions())
     record = next(source.items).load()
     assert [camera.media.channels for camera in record.episode.cameras] == ["rgb", "rgb"]
     assert sum("taken as RGB" in warning for warning in source.warnings) == 2

@@ -16,7 +16,7 @@ from ares.errors import SourceError
 from ares.formats import RecordSpan, find_records, read_record, write_records
 from ares.formats.tfrecord import example_class
 from ares.media import frames_at
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.rlds import rlds
 
 MakeRlds = Callable[..., Any]
@@ -54,7 +54,7 @@ def _write_as_array_record(folder: Path) -> list[Path]:
 
 
 def _items(folder: Path) -> list[Any]:
-    (source,) = rlds.open(str(folder), IngestOptions(dataset="same"))
+    (source,) = rlds.open(str(folder), SourceOptions(dataset="same"))
     return list(source.items)
 
 

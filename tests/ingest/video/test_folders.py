@@ -18,11 +18,11 @@ from ares.errors import AresError, RequestError, SourceError
 from ares.media import VideoInfo, all_frames, cut_packets, encode_mp4, frames_at, probe_video
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.names import UNKNOWN_OUTCOME, WrongRowError, parse_row
-from ingest.pipeline import ingest_paths
 from ingest.video import video
 from ingest.video.plan import group_by_names, group_by_pattern
+from tests.ingesting import ingest_paths
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +61,7 @@ def _delimiter(path: Path) -> str:
 
 
 def open_source(path: Path, **options: Any) -> Source:
-    (source,) = video.open(str(path), IngestOptions(**options))
+    (source,) = video.open(str(path), SourceOptions(**options))
     return source
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from ares.errors import SourceError
 from ares.media import encode_mp4, frames_at
-from ingest.base import IngestOptions, Item, Source
+from ingest.base import Item, Source, SourceOptions
 from ingest.video import video
 
 
@@ -32,7 +32,7 @@ def write_metadata(folder: Path, *lines: Any) -> Path:
 
 
 def open_source(path: Path, **options: Any) -> Source:
-    (source,) = video.open(str(path), IngestOptions(**options))
+    (source,) = video.open(str(path), SourceOptions(**options))
     return source
 
 

@@ -10,7 +10,7 @@ import zarr as zarr_library
 from zarr.storage import ZipStore
 
 from ares.episode import Record
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.zarr import zarr
 
 ENDS = (4, 10)
@@ -48,7 +48,7 @@ def write_zip(path: Path, version: Literal[2, 3] = 2, **arrays: Any) -> Path:
 
 def opened(path: Path, **options: Any) -> Source:
     """The one source of a store or folder."""
-    (source,) = zarr.open(str(path), IngestOptions(**options))
+    (source,) = zarr.open(str(path), SourceOptions(**options))
     return source
 
 

@@ -19,8 +19,8 @@ from annotators.models import HuggingfaceVlm, VlmReply, VlmRequest
 from annotators.runner import annotate, estimate_cost
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from ingest.pipeline import ingest_paths
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
+from tests.ingesting import ingest_paths
 
 MANUAL = Path(__file__).resolve().parents[4] / "docs" / "models.md"
 # Each judges the captions of the one before it, which is of another family.

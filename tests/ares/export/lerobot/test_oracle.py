@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ares import open as open_workspace
 from ares.media import frames_at
 from ares.workspace import Workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 # Read before the tests' environment is cleaned.
 _PYTHON = os.environ.get("ARES_LEROBOT_PYTHON", "")

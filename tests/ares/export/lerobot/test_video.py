@@ -11,7 +11,7 @@ import numpy as np
 from ares.export.base import ExportClock
 from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import retime_episode
-from ingest.base import IngestOptions
+from ingest.base import SourceOptions
 from ingest.video import video
 
 
@@ -25,7 +25,7 @@ def test_a_phone_video_is_encoded_upright_and_not_copied(tmp_path: Path) -> None
         for _ in range(10):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
-    (source,) = video.open(str(tmp_path), IngestOptions())
+    (source,) = video.open(str(tmp_path), SourceOptions())
     (item,) = source.items
     record = item.load()
     camera = record.episode.cameras[0]

@@ -19,7 +19,7 @@ from ares.export.rlds import exporter as writer
 from ares.formats import RecordSpan, find_records, parse_example, read_record
 from ares.media import encoded_frames, frames_at
 from ares.workspace import Workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 MakeRecord = Callable[..., Record]
 MakeSet = Callable[..., CurationSet]

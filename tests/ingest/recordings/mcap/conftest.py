@@ -14,7 +14,7 @@ from mcap.records import Schema
 from mcap_ros2.writer import Writer
 
 from ares.episode import Record
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.recordings import mcap
 
 HEADER = (
@@ -92,7 +92,7 @@ def write(path: Path, entries: Iterable[Entry], encoding: str = "", **options: A
 
 def opened(path: Path, **options: Any) -> Source:
     """The one source of a recording."""
-    (source,) = mcap.open(str(path), IngestOptions(**options))
+    (source,) = mcap.open(str(path), SourceOptions(**options))
     return source
 
 

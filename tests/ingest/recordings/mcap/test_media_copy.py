@@ -12,7 +12,7 @@ from ares.episode import Camera
 from ares.media import all_frames, frames_at
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.pipeline import ingest_paths
+from tests.ingesting import ingest_paths
 
 START = 1_760_000_000 * 10**9
 TOPIC = "/camera/{}/image_raw/compressed"

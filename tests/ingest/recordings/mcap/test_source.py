@@ -16,8 +16,8 @@ from ares.media import frames_at
 from ares.registry import ingesters
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
-from ingest.pipeline import ingest_paths
 from ingest.recordings import mcap
+from tests.ingesting import ingest_paths
 
 START = 1_760_000_000 * 10**9
 STEP = 100_000_000

@@ -13,7 +13,7 @@ from mcap.writer import Writer
 
 from ares.errors import SourceError
 from ares.media import frames_at
-from ingest.base import IngestOptions, Item
+from ingest.base import Item, SourceOptions
 from ingest.recordings import mcap
 from ingest.recordings.topics import EpisodeSpan, read_spans
 
@@ -50,7 +50,7 @@ def span(first: int, stop: int, **more: str) -> dict[str, str]:
 
 
 def items(path: Path) -> list[Item]:
-    (source,) = mcap.open(str(path), IngestOptions())
+    (source,) = mcap.open(str(path), SourceOptions())
     source_items = list(source.items)
     assert source.total == len(source_items)
     return source_items

@@ -13,7 +13,7 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, W
 from rosbags.typesys import Stores, get_typestore
 
 from ares.episode import Record
-from ingest.base import IngestOptions, Source
+from ingest.base import Source, SourceOptions
 from ingest.recordings import rosbag
 
 START = 1_760_000_000 * 10**9
@@ -85,7 +85,7 @@ def write_ros2(folder: Path, count: int = 10, *, packed: bool = False) -> Path:
 
 def opened(path: Path, **options: Any) -> Source:
     """The one source of a folder or file."""
-    (source,) = rosbag.open(str(path), IngestOptions(**options))
+    (source,) = rosbag.open(str(path), SourceOptions(**options))
     return source
 
 

@@ -1,0 +1,81 @@
+"""Ingests and opens the datasets of a test by their paths, also with an ingester of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from ares.jobs import ComputePlan, IngestRequest, MediaMode
+from ingest.base import Source, SourceOptions
+from ingest.discovery import discover
+from ingest.pipeline import find_datasets, ingest_datasets
+
+if TYPE_CHECKING:
+    from ares.jobs import Engine
+    from ares.store import Stores
+    from ingest.pipeline.run import IngestCounts
+
+
+@dataclass(frozen=True)
+class StubIngester:
+    """An ingester of a test that is asked about the path that the user gave.
+
+    Attributes:
+        name: Name of its format.
+        open: Opens the datasets at a path.
+        recognises: Whether a path holds the format.
+    """
+
+    name: str
+    open: Callable[[str, SourceOptions], list[Source]]
+    recognises: Callable[[str], bool] = lambda path: True
+
+
+class IngestFields(TypedDict, total=False):
+    """Fields of an `IngestRequest` that no ingester gets."""
+
+    format: str
+    limit: int | None
+    strict: bool
+    media: MediaMode
+    compute: ComputePlan
+
+
+def request_for(
+    paths: Sequence[str], options: SourceOptions | None = None, **fields: Unpack[IngestFields]
+) -> IngestRequest:
+    """The request for the datasets at some paths."""
+    options = options or SourceOptions()
+    return IngestRequest(
+        sources=tuple(paths),
+        dataset=options.dataset,
+        rate_hz=options.rate_hz,
+        spec=options.spec,
+        cameras=options.cameras,
+        follow_links=options.follow_links,
+        **fields,
+    )
+
+
+def ingest_paths(
+    stores: Stores,
+    paths: Sequence[str],
+    options: SourceOptions | None = None,
+    *,
+    quiet: bool = False,
+    engine: Engine | None = None,
+    **fields: Unpack[IngestFields],
+) -> IngestCounts:
+    """Ingest every dataset at the paths."""
+    request = request_for(paths, options, **fields)
+    return ingest_datasets(stores, find_datasets(stores, request), request, quiet=quiet, engine=engine)
+
+
+def open_sources(
+    paths: Sequence[str], options: SourceOptions | None = None, **fields: Unpack[IngestFields]
+) -> list[Source]:
+    """Open every dataset at the paths, without a workspace."""
+    options = options or SourceOptions()
+    discovery = discover(request_for(paths, options, **fields), reads_unknown=options.reads_unknown)
+    return [source for opened in discovery.datasets for source in opened.sources]
