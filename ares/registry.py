@@ -179,7 +179,7 @@ def _installed_entry_points() -> Any:
 # Every group of plug-ins of ARES; CONTRIBUTING.md has a recipe for each.
 ingesters = Registry("ingester", protocol="ingest.base:Ingester", folders=["ingest"])
 annotators = Registry("annotator", protocol="annotators.base:Factory", folders=["annotators"])
-exporters = Registry("exporter", protocol="ares.export.base:Exporter", folders=["ares/export"])
+exporters = Registry("exporter", protocol="ares.export.run:Exporter", folders=["ares/export"])
 encoders = Registry("encoder", protocol="ares.search.encoding:Encoder", folders=["annotators/models"])
 text_encoders = Registry(
     "text_encoder", protocol="ares.search.encoding:TextEncoder", folders=["annotators/models"]

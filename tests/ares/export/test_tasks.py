@@ -207,8 +207,8 @@ def test_without_captions_every_task_is_the_instruction(
 ) -> None:
     selection = sample_workspace.sets["all"]
     reports = [
-        sample_workspace.export(selection, tmp_path / name, format=format, quiet=True, **options)
-        for name, options in (("default", {}), ("caption", {"task": "caption"}))
+        sample_workspace.export(selection, tmp_path / "default", format=format, quiet=True),
+        sample_workspace.export(selection, tmp_path / "caption", format=format, task="caption", quiet=True),
     ]
     assert [report.task_source for report in reports] == ["instruction", "caption"]
     for report in reports:
