@@ -25,7 +25,6 @@ from ingest.base import (
 )
 from ingest.names import camera_role, distinct_texts, parse_outcome
 from ingest.signals import numbered_names
-from ingest.spec import stated_contract, stated_kinematics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -420,6 +419,8 @@ def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> lis
 
 
 def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links: bool) -> Source:
+    from ingest.spec import stated_contract, stated_kinematics
+
     items = iter(source.items)
     first_items = list(itertools.islice(items, TRIED_RECORDS))
     record, errors = first_record(source.format, first_items, source.folder, follow_links)

@@ -44,6 +44,13 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="local (default), or ray: read on the cluster of $RAY_ADDRESS, or on this machine's own",
     )
+    _add_plan_arguments(parser)
+    _add_dataset_arguments(parser)
+    add_workspace_arguments(parser)
+
+
+def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is printed or read of the options of every dataset."""
     parser.add_argument(
         "--dry-run",
         action="store_true",
@@ -62,8 +69,6 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="read the options of each dataset from such a file",
     )
-    _add_dataset_arguments(parser)
-    add_workspace_arguments(parser)
 
 
 def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from ares.checks import CODES, CheckCode, QualityFinding
 from ares.errors import RequestError
 from ares.io import describe_os_error
@@ -76,27 +74,17 @@ class BaselineWriter:
             ) from None
 
 
-class _BaselineEntry(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    dataset: str
-    code: str
-    episode: str
-    signal: str
-    dimension: str
-
-
-class _BaselineDocument(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _BaselineDocument(NamedTuple):
     version: Literal[1]
-    findings: list[_BaselineEntry]
+    findings: list[BaselineKey]
 
 
 def read_baseline(path: str) -> Baseline:
     """The keys of a file. Raises RequestError when it cannot be read or is no baseline."""
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        document = _BaselineDocument.model_validate_json(Path(path).read_bytes())
+        document = TypeAdapter(_BaselineDocument).validate_json(Path(path).read_bytes())
     except OSError as error:
         raise RequestError("the baseline cannot be read", f"{path}: {describe_os_error(error)}") from None
     except ValidationError as error:
@@ -104,7 +92,7 @@ def read_baseline(path: str) -> Baseline:
         where = ".".join(map(str, first["loc"])) or "document"
         detail = f"{path}: {where}: {first['msg']}; --write-baseline writes one"
         raise RequestError("the file is no baseline", detail) from None
-    return frozenset(BaselineKey(**entry.model_dump()) for entry in document.findings)
+    return frozenset(document.findings)
 
 
 def github_annotations(report: CheckReport) -> Iterator[str]:

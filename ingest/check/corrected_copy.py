@@ -17,7 +17,7 @@ from ares.registry import exporters
 from ares.reports import CheckReport, CodeCounter, FixReport
 from ares.signals import EpisodeRepair
 from ingest.check.run import check, check_source
-from ingest.check.video import CheckProgress
+from ingest.check.tasks import CheckProgress
 from ingest.pipeline import find_datasets, ingest_datasets
 
 if TYPE_CHECKING:

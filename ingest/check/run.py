@@ -30,8 +30,7 @@ from ares.reports import BaselineWriter, CheckReport, CodeCounter, DataAudit, Da
 from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
 from ares.store import batched
 from ingest.base import GuardedItems, Source, guarded_item
-from ingest.check.tasks import Layout, SignalResult, SignalTask, run_signal_tasks
-from ingest.check.video import CheckProgress
+from ingest.check.tasks import CheckProgress, Layout, SignalResult, SignalTask, run_signal_tasks
 from ingest.pipeline import find_datasets
 
 if TYPE_CHECKING:

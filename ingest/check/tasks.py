@@ -1,12 +1,13 @@
-"""What a reader process does for a check: it judges signals, and draws evidence of findings."""
+"""What reader processes say of records in a check, how it is counted, and the evidence of findings."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ares.checks import EpisodeCheck, QualityFinding, check_metadata, check_signals
 from ares.clock import settle_clock
@@ -19,8 +20,12 @@ from ares.registry import plugin_fault
 from ares.repair import repair_signals
 from ares.reports import (
     CORRECTED,
+    Baseline,
+    BaselineWriter,
     CheckReport,
+    CodeCounter,
     EvidenceFile,
+    baseline_key,
     evidence_files,
     frame_strip,
     plot_finding,
@@ -28,6 +33,7 @@ from ares.reports import (
 )
 from ares.signals import (
     Correction,
+    EpisodeRepair,
     EpisodeSignals,
     EpisodeSummary,
     TypicalEpisode,
@@ -36,8 +42,13 @@ from ares.signals import (
 )
 from ingest.base import GuardedItems, Source, guarded_item
 
+if TYPE_CHECKING:
+    from ares.checks import VideoCheck, VideoSummary
+
 # Names of the dimensions of state and action: episodes are compared with those that have the same.
 Layout = tuple[tuple[str, ...], tuple[str, ...]]
+# Names of the dimensions of the state, and of the cameras: episodes are compared with those that have the same.
+VideoLayout = tuple[tuple[str, ...], tuple[str, ...]]
 # The signals of the sample are kept until they are checked, unless one episode has more bytes.
 _LARGEST_KEPT_BYTES = 2**19
 
@@ -94,6 +105,99 @@ class SignalResult:
     check: EpisodeCheck | None = None
     signals: EpisodeSignals | None = None
     corrections: tuple[Correction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoResult:
+    """What a reader says of the videos of one record.
+
+    Attributes:
+        episode_id: Id of the episode.
+        location: File, and which record of it.
+        key: Key of the record in its dataset.
+        source: File that the record was read from.
+        layout: Names of its dimensions and cameras.
+        summary: What was kept, where nothing to check it against was given.
+        check: What the checks found.
+    """
+
+    episode_id: str
+    location: str
+    key: str
+    source: str
+    layout: VideoLayout
+    summary: VideoSummary | None = None
+    check: VideoCheck | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class CheckProgress:
+    """What was counted of a dataset so far.
+
+    Attributes:
+        dataset: Its name.
+        accepted: Findings that are known and not counted.
+        writer: Collects the findings for a new baseline; None for none.
+        counter: Counts the other findings.
+        num_episodes: Episodes that were read.
+        num_without_signals: Those without state and action.
+        num_lags: Episodes with a lag.
+        num_unknown_lags: Episodes whose lag the data do not say.
+        num_failed: Records that could not be read.
+        first_failure: Why the first of them could not, or "".
+        num_accepted: Findings that `accepted` holds.
+        repairs: What was corrected or left in each episode with such findings; None where nothing is corrected.
+    """
+
+    dataset: str = ""
+    accepted: Baseline = frozenset()
+    writer: BaselineWriter | None = None
+    counter: CodeCounter = field(default_factory=CodeCounter)
+    num_episodes: int = 0
+    num_without_signals: int = 0
+    num_lags: int = 0
+    num_unknown_lags: int = 0
+    num_failed: int = 0
+    first_failure: str = ""
+    num_accepted: int = 0
+    repairs: list[EpisodeRepair] | None = None
+
+    def add(self, result: SignalResult | AresError) -> None:
+        """Count one record."""
+        if isinstance(result, AresError):
+            self.num_failed += 1
+            self.first_failure = self.first_failure or str(result)
+            return
+        self.num_episodes += 1
+        self.num_without_signals += not any(result.layout)
+        if result.check is not None:
+            self.num_lags += result.check.lag.steps is not None
+            self.num_unknown_lags += result.check.lag.could_say and result.check.lag.steps is None
+            self.add_findings(result, result.check.findings)
+        if self.repairs is not None and result.corrections:
+            self.repairs.append(
+                EpisodeRepair(
+                    episode_id=result.episode_id,
+                    key=result.key,
+                    location=result.location,
+                    corrections=result.corrections,
+                )
+            )
+
+    def add_findings(self, result: SignalResult | VideoResult, findings: tuple[QualityFinding, ...]) -> None:
+        """Count the findings of one record."""
+        if not findings:
+            return
+        if self.writer is not None:
+            self.writer.add(baseline_key(self.dataset, result.key, finding) for finding in findings)
+        new = tuple(self._unknown(result.key, findings)) if self.accepted else findings
+        self.num_accepted += len(findings) - len(new)
+        self.counter.add(result.episode_id, result.location, new, key=result.key, source=result.source)
+
+    def _unknown(self, key: str, findings: tuple[QualityFinding, ...]) -> Iterator[QualityFinding]:
+        for finding in findings:
+            if baseline_key(self.dataset, key, finding) not in self.accepted:
+                yield finding
 
 
 def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresError]:

@@ -38,7 +38,6 @@ from ingest.rlds.feature_map import RldsFeatureMap, map_features, spec_to_yaml
 from ingest.rlds.features import Feature, Misfit, read_features
 from ingest.show_spec import describe_arrays
 from ingest.signals import resolve_rate
-from ingest.spec import stated_contract, stated_kinematics
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec
@@ -202,6 +201,8 @@ def _find_folders(path: Path) -> Iterator[Path]:
 
 
 def _open_source(folder: Path, options: SourceOptions) -> Source:
+    from ingest.spec import stated_contract, stated_kinematics
+
     dataset = _open_dataset(folder, options)
     info = _read_info(folder / DATASET_INFO_FILE)
     shards = _find_shards(folder, info, _name_in_info(folder, info))
