@@ -97,8 +97,7 @@ def _run_cli(*arguments: str) -> Callable[[Workspace], None]:
 
 def _estimate_caption_judge(ws: Workspace) -> None:
     """Estimate the cost of grading the captions, with the maker of the judge but without its model."""
-    from annotators.base import Annotator, Options
-    from annotators.runner import estimate_cost
+    from annotators.base import Annotator
     from ares.registry import annotators
 
     (maker,) = (maker for maker in ws.stores.annotations.makers().values() if maker.annotator == "grade")
@@ -106,7 +105,7 @@ def _estimate_caption_judge(ws: Workspace) -> None:
         "judge",
         lambda options, stores: Annotator(maker=maker, process=lambda works: []),
     )
-    estimate_cost(ws.stores, ["judge"], Options(settings=ws.settings))
+    ws.estimate("judge")
 
 
 def _read_page(share: float) -> Callable[[Workspace], None]:

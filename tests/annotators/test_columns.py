@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.runner import annotate
 from app.dashboard.view_state import ColumnFilter, ViewState, where_sql
 from ares.annotation import Column, ColumnType, Maker
 from ares.episode import Json
@@ -19,6 +18,7 @@ from ares.search import compute_facets
 from ares.settings import settings_from_environment
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 _LIGHTS = ("bright", "dim", "dark")

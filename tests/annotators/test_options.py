@@ -12,13 +12,13 @@ from pydantic import Field, field_validator, model_validator
 
 from annotators.base import Annotator, Options
 from annotators.options import AnnotatorOptions, takes_options
-from annotators.runner import estimate_cost
 from ares.annotation import Maker
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.registry import annotators
 from ares.store import Stores
 from ares.workspace import Workspace
+from tests.annotators.runs import estimate_cost
 
 
 class SceneOptions(AnnotatorOptions):

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Annotator, Options
-from annotators.runner import annotate, estimate_cost
 from app.cli.main import main
 from ares.doctor import run_checks
 from ares.registry import annotators
@@ -21,6 +20,7 @@ from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_annotations import append_synthetic_annotations
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 from ingest.pipeline import check_unchecked_episodes
+from tests.annotators.runs import annotate, estimate_cost
 
 # Both sizes are several times the batch size of every operation.
 _SIZES = (2_000, 8_000)

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Maker
 from ares.doctor import run_checks
@@ -24,6 +23,7 @@ from ares.settings import settings_from_environment
 from ares.store import applied_sequence, reset_applied_sequence
 from ares.store.log import mongo_server as mongo_client
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})

@@ -11,13 +11,13 @@ from pydantic.fields import FieldInfo
 
 from annotators.base import Annotator, Options
 from annotators.options import options_model
-from annotators.runner import annotate
 from app.demo import GRADE_OPTIONS
 from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 pytestmark = [

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from annotators.base import Annotator, Options, Result, Subject, Work, new_annotation
-from annotators.runner import annotate
 from app.dashboard import cached_reads
 from ares import media, registry
 from ares.annotation import Annotation, Maker
@@ -23,6 +22,7 @@ from ares.search import Facet
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
+from tests.annotators.runs import annotate
 from tests.guests.conftest import Ares
 
 COLUMNS = {"brightness_change", "num_segments", "segment_labels", "segment_success"}

@@ -16,12 +16,12 @@ from annotators.base import Options
 from annotators.caption import load_captioner
 from annotators.grade import make_grade_annotator
 from annotators.revise.rounds import EpisodeWorks, RevisionJudge, Spent, grade_captions
-from annotators.runner import annotate
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.conftest import ModelServer
 from tests.annotators.judge_replies import criterion_of, grey_share
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 EPISODES = 8

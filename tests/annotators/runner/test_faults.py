@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
-from annotators.runner import annotate, estimate_cost
 from ares.annotation import Column, Cost, Maker
 from ares.errors import AresError, ModelError, PluginError
 from ares.jobs import FAILURES
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 EPISODES = 12

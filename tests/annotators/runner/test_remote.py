@@ -21,7 +21,6 @@ from pydantic import Field
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
-from annotators.runner import annotate
 from app.cli.main import main
 from ares import registry
 from ares.annotation import Cost, Maker
@@ -31,6 +30,7 @@ from ares.jobs import Engine
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")

@@ -15,7 +15,6 @@ import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.models.doubles import HashEncoder
-from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Cost, Maker
 from ares.doctor import run_checks
@@ -24,6 +23,7 @@ from ares.jobs import KeptValue, PoolRequest
 from ares.settings import settings_from_environment
 from ares.store import Stores, VectorTable
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})

@@ -11,7 +11,6 @@ import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.models.doubles import HashEncoder
-from annotators.runner import annotate, estimate_cost
 from ares import registry
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.episode import Json, MediaRef
@@ -20,6 +19,7 @@ from ares.jobs import FAILURES
 from ares.search import encoding as spaces
 from ares.settings import Price, settings_from_environment
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, CameraSeconds, Options, Result, Subject, Work, new_annotation
-from annotators.runner import annotate, estimate_cost
 from ares import media, registry
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
 from ares.store import pin_makers, segment_id
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})

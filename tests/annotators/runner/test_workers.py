@@ -13,13 +13,14 @@ import pytest
 
 from annotators.base import Options
 from annotators.models import worker_needs
-from annotators.runner import annotate, remote as replicas
+from annotators.runner import remote as replicas
 from app.cli.main import main
 from ares import registry
 from ares.errors import RequestError
 from ares.jobs import ComputePlan, MachineMemory, WorkerNeeds
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})

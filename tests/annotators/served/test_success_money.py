@@ -10,9 +10,9 @@ import pytest
 
 from annotators.base import Options
 from annotators.models import OpenAiVlm
-from annotators.runner import annotate, estimate_cost
 from ares.settings import Settings
 from ares.workspace import Workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import FINISHES, STATUSES, ScriptedServer
 
