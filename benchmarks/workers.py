@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
@@ -175,7 +176,7 @@ def make_waiting_annotator(seconds: float, options: Options, stores: Stores) -> 
         value = {"process": os.getpid(), "ended_at": time.monotonic()}
         return [Result(annotations=[new_annotation(work, maker, value)]) for work in works]
 
-    return Annotator(maker=maker, process=process, batch_size=_BATCH_SIZE)
+    return SimpleNamespace(maker=maker, process=process, batch_size=_BATCH_SIZE)
 
 
 def _compare_driver(episodes: int, runs: int) -> None:
@@ -226,7 +227,7 @@ def make_vector_annotator(has_vectors: bool, options: Options, stores: Stores) -
         annotation = new_annotation(work, maker, {"frames": _VECTORS})
         return Result(annotations=[annotation], vectors=[rows] if has_vectors else ())
 
-    return Annotator(
+    return SimpleNamespace(
         maker=maker, process=lambda works: [*map(make_result, works)], space="stub", batch_size=_BATCH_SIZE
     )
 

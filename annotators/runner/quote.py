@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -107,18 +108,14 @@ def _estimate_task(
     frames = sum(_count_frames(task, subject) for subject in sample) * rest / max(len(sample), 1)
     cost = sum(measured or (task.annotator.estimate(subject) for subject in sample), Cost())
     scale = rest / max(len(measured or sample), 1)
-    usd = price_usd(price, cost.tokens_in, cost.tokens_out) if cost.usd is None else cost.usd
+    if cost.usd is None:
+        cost = replace(cost, usd=price_usd(price, cost.tokens_in, cost.tokens_out))
     return AnnotateEstimate(
         annotator=task.name,
         planned=planned,
         already=already,
         frames=round(frames),
-        cost=Cost(
-            calls=round(cost.calls * scale),
-            tokens_in=round(cost.tokens_in * scale),
-            tokens_out=round(cost.tokens_out * scale),
-            usd=None if usd is None else usd * scale,
-        ),
+        cost=cost.scaled(scale),
         measured=len(measured),
     )
 

@@ -18,10 +18,10 @@ from annotators.base import (
     LayeredFrames,
     Options,
     episode_subject,
-    no_frames,
     unite_requests,
 )
 from annotators.options import check_model, options_model, values_by_annotator
+from annotators.runner.guard import no_frames
 from annotators.runner.remote import annotator_on_engine, decoder_pool, failed_frames, restored_threads
 from annotators.runner.task import AnnotatorTask, BusyClock, EpisodeBundle, read_signals, read_stamps
 from annotators.runner.writer import AnnotationWriter

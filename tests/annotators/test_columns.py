@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,7 +52,7 @@ def _make_scene_annotator(options: Options, stores: Stores) -> Annotator:
             for work in works
         ]
 
-    return Annotator(maker=_MAKER, process=process, batch_size=4)
+    return SimpleNamespace(maker=_MAKER, process=process, batch_size=4)
 
 
 def _scene_values(key: str) -> dict[str, Json]:
@@ -133,7 +134,9 @@ def test_a_value_that_does_not_fit_its_column_fails_its_episode(ws: Workspace) -
             for work, light in zip(works, lights, strict=True)
         ]
 
-    annotators.add("lights", lambda options, stores: Annotator(maker=maker, process=process, batch_size=4))
+    annotators.add(
+        "lights", lambda options, stores: SimpleNamespace(maker=maker, process=process, batch_size=4)
+    )
     try:
         (report,) = annotate(ws.stores, ["lights"], Options(settings=ws.settings), where="moving", quiet=True)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -63,18 +64,18 @@ def seen() -> Iterator[Seen]:
         own = options.parse(SceneOptions)
         seen["scene"] = own
         maker = Maker(annotator="scene", version="1", settings=own.maker_settings())
-        return Annotator(maker=maker, process=lambda works: [])
+        return SimpleNamespace(maker=maker, process=lambda works: [])
 
     @takes_options(ColourOptions)
     def make_colour(options: Options, stores: Stores) -> Annotator:
         own = options.parse(ColourOptions)
         seen["colour"] = own
-        return Annotator(maker=Maker(annotator="colour", version="1"), process=lambda works: [])
+        return SimpleNamespace(maker=Maker(annotator="colour", version="1"), process=lambda works: [])
 
     def make_plain(options: Options, stores: Stores) -> Annotator:
         seen["plain"] = AnnotatorOptions()
         assert not options.values
-        return Annotator(maker=Maker(annotator="plain", version="1"), process=lambda works: [])
+        return SimpleNamespace(maker=Maker(annotator="plain", version="1"), process=lambda works: [])
 
     factories = {"scene": make_scene, "colour": make_colour, "plain": make_plain}
     for name, factory in factories.items():

@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,7 +74,7 @@ def _freeze(ws: Workspace) -> None:
 def _annotator(name: str) -> Callable[[Options, Stores], Annotator]:
     def factory(options: Options, stores: Stores) -> Annotator:
         (maker,) = (maker for maker in stores.annotations.makers().values() if maker.annotator == name)
-        return Annotator(maker=maker, process=lambda works: [])
+        return SimpleNamespace(maker=maker, process=lambda works: [])
 
     return factory
 

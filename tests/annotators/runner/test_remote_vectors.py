@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,9 @@ def marker() -> Iterator[Marker]:
     marker = Marker()
 
     def factory(options: Options, stores: Stores) -> Annotator:
-        return Annotator(maker=MARK, process=marker.process, space="marks", needs_signals=True, batch_size=5)
+        return SimpleNamespace(
+            maker=MARK, process=marker.process, space="marks", needs_signals=True, batch_size=5
+        )
 
     registry.annotators.add("mark", factory)
     yield marker

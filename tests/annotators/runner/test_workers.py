@@ -30,10 +30,11 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
-from annotators.base import Annotator, FrameVectors, Result, new_annotation
+from annotators.base import FrameVectors, Result, new_annotation
 from annotators.models.doubles import HashEncoder
 from ares.annotation import Maker
 from ares.jobs import WorkerNeeds
@@ -62,7 +63,7 @@ def make_slow(options, stores):
         return [answer(work, options.device) for work in works]
 
     needs = WorkerNeeds(gpus=1.0)
-    return Annotator(maker=MAKER, process=process, space="hash-8", needs=needs)
+    return SimpleNamespace(maker=MAKER, process=process, space="hash-8", needs=needs)
 
 
 def answer(work, device):

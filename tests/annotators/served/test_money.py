@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from annotators.base import Options
-from annotators.models import OpenAiVlm
+from annotators.models.server.connection import ServerConnection
 from ares.annotation import Cost
 from ares.jobs import AnnotateReport, ReasonCount
 from ares.settings import Settings
@@ -39,7 +39,8 @@ JUDGE, CAPTIONER = "Other/Judge-9B", "Some/Vlm-7B"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
-    monkeypatch.setattr("annotators.models.server.vlm.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
+    limited = partial(ServerConnection, timeout_seconds=3.0)
+    monkeypatch.setattr("annotators.models.server.connection.ServerConnection", limited)
 
 
 @pytest.fixture
