@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from annotators.options import OwnOptions, parse_options
 from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, ModelError
-from ares.jobs import ComputePlan, WorkerNeeds
+from ares.jobs import ComputePlan
 from ares.process_tuning import pickled_by_slots
 from ares.settings import Settings
 
@@ -417,64 +417,49 @@ class Preflight:
     warnings: Sequence[str] = ()
 
 
-def no_preflight(makers: Sequence[Maker]) -> Preflight:
-    """Check nothing before a run."""
-    return Preflight()
-
-
-def no_frames(subject: Subject) -> CameraSeconds:
-    """Select no frame."""
-    return {}
-
-
-def no_cost(subject: Subject) -> Cost:
-    """A cost of nothing but time."""
-    return Cost()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotator:
+class Annotator(Protocol):
     """An annotator, ready to run; the entry points of "ares.annotators" hold factories of them, see `Factory`.
 
-    Attributes:
-        maker: Name, version, model and settings, stored with its annotations. It says what the annotator describes:
-            one Work per episode, per segment, or per annotation of the annotators that `maker.after` names.
-        process: Works on a batch; one Result, PaidFailure or AresError per Work, in order. After an exception the batch
-            is repeated Work by Work, and only the one that raises has failed.
-        select_frames: Seconds per camera that it needs decoded, of one subject and its span; all annotators of a run
-            share one decoding.
-        needs_signals: Whether it needs the trajectory.
-        batch_size: Most Works in one call.
-        workers: Most calls at the same time (several only for remote models).
-        call_limit: Calls at the same time now, where that changes during a run; at most `workers`.
-        space: Name of the embedding space that its vectors belong to, or "" when each vector names its own.
-        estimate: Expected cost of one Work.
-        warnings: What a person should know before the run; written at its start and part of its report.
-        preflight: Called once before the first call of a run, with the makers of all its annotators: raises an
-            AresError where the run cannot go well.
-        charges_budget: Whether its model charges `Options.budget` itself, call by call.
-        side_names: Names of annotations that some of its results hold beside its own; what they cost is quoted with it.
-        side_makers: Makers of some of these, where that is not its own: facts that outlive a change of its settings.
-        needs: What one worker takes of a machine, where `process` runs in several.
+    Any object with `maker` and `process` is one. What else it may have is listed here with its default, so that a
+    plug-in is a short class that inherits nothing and holds what it differs in; the class can be its own factory. The
+    runner reads all of it once and refuses a name that is nearly one of these.
+
+    Attributes and methods that can be left out:
+        select_frames(subject) -> CameraSeconds: Seconds per camera that it needs decoded, of one subject and its span;
+            all annotators of a run share one decoding. Default: none.
+        needs_signals: bool: Whether it needs the trajectory. Default: False.
+        batch_size: int: Most Works in one call. Default: 1.
+        workers: int: Most calls at the same time (several only for remote models). Default: 1.
+        call_limit() -> int: Calls at the same time now, where that changes during a run; at most `workers`.
+        space: str: Name of the embedding space that its vectors belong to. Default: "", each vector names its own.
+        estimate(subject) -> Cost: Expected cost of one Work. Default: nothing but time.
+        warnings: Sequence[str]: What a person should know before the run; written at its start and part of its report.
+        preflight(makers) -> Preflight: Called once before the first call of a run, with the makers of all its
+            annotators: raises an AresError where the run cannot go well. Default: checks nothing.
+        charges_budget: bool: Whether its model charges `Options.budget` itself, call by call. Default: False.
+        side_names: Sequence[str]: Names of annotations that some of its results hold beside its own; what they cost is
+            quoted with it.
+        side_makers: Sequence[Maker]: Makers of some of these, where that is not its own: facts that outlive a change
+            of its settings.
+        needs: WorkerNeeds: What one worker takes of a machine, where `process` runs in several.
     """
 
-    maker: Maker
-    process: Callable[[Sequence[Work]], Sequence[Outcome]]
-    select_frames: Callable[[Subject], CameraSeconds] = no_frames
-    needs_signals: bool = False
-    batch_size: int = 1
-    workers: int = 1
-    call_limit: Callable[[], int] | None = None
-    space: str = ""
-    estimate: Callable[[Subject], Cost] = no_cost
-    warnings: Sequence[str] = ()
-    preflight: Callable[[Sequence[Maker]], Preflight] = no_preflight
-    charges_budget: bool = False
-    side_names: Sequence[str] = ()
-    side_makers: Sequence[Maker] = ()
-    needs: WorkerNeeds = field(default_factory=WorkerNeeds)
+    @property
+    def maker(self) -> Maker:
+        """Name, version, model and settings, stored with its annotations.
+
+        It says what the annotator describes: one Work per episode, per segment, or per annotation of the annotators
+        that `maker.after` names.
+        """
+
+    def process(self, works: Sequence[Work]) -> Sequence[Outcome]:
+        """Work on a batch; one Result, PaidFailure or AresError per Work, in order.
+
+        After an exception the batch is repeated Work by Work, and only the one that raises has failed.
+        """
 
 
+# A function, or the class of the annotator itself.
 Factory = Callable[[Options, "Stores"], Annotator]
 
 
@@ -487,11 +472,8 @@ def new_annotation(
     camera: str = "",
     frames: Sequence[float] = (),
     cost: Cost | None = None,
-    part: str = "",
-    ordinal: int = 0,
-    revision: int = 0,
 ) -> Annotation:
-    """An annotation of a work's subject.
+    """An annotation of a work's subject; `dataclasses.replace` sets its part, ordinal or revision.
 
     Args:
         work: The work.
@@ -501,9 +483,6 @@ def new_annotation(
         camera: Camera that it was made from, or "".
         frames: Seconds of the frames that the maker was given.
         cost: What it cost.
-        part: Part of the subject, or "".
-        ordinal: Number of the candidate or vote, where one maker gives several of one subject.
-        revision: 0, or a growing number where the maker may change its mind.
     """
     start, stop = span or (work.subject.start_seconds, work.subject.stop_seconds)
     return Annotation(
@@ -519,7 +498,4 @@ def new_annotation(
         frames=tuple(frames),
         cost=cost or Cost(),
         subject_kind=work.subject.kind,
-        part=part,
-        ordinal=ordinal,
-        revision=revision,
     )

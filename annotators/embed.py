@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from annotators.base import Annotator, CameraSeconds, FrameVectors, Options, Result, Work, new_annotation
+from annotators.base import CameraSeconds, FrameVectors, Options, Result, Subject, Work, new_annotation
 from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_encoder_for, worker_needs
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Maker
@@ -116,7 +116,6 @@ SamplingName = Annotated[str, AfterValidator(_check_sampling)]
 
 
 _VERSION = "1"
-_BATCH_SIZE = 8
 
 
 class EmbedOptions(AnnotatorOptions):
@@ -132,25 +131,97 @@ class EmbedOptions(AnnotatorOptions):
     )
 
 
+class _EmbedFrames(NamedTuple):
+    """Frames of one camera: images (N, H, W, 3) uint8 and their N seconds."""
+
+    camera: str
+    seconds: Sequence[float]
+    images: NDArray[np.uint8]
+
+
 @takes_options(EmbedOptions)
-def make_embed_annotator(options: Options, stores: Stores) -> Annotator:
-    """An annotator that fills the vector table of one embedding space. Raises ModelError without its model."""
-    own = options.parse(EmbedOptions)
-    spec = absolute_spec(options.model or options.settings.embed_model)
-    encoder = load_encoder_for(spec, options, stores)
-    if options.load_models:
-        _register_space(stores, encoder, spec)
-    sampling = parse_sampling(own.sample)
-    settings: dict[str, Json] = {**sampling.maker_settings(), **own.maker_settings()}
-    maker = Maker(annotator="embed", version=_VERSION, model=encoder.name, settings=settings, kind="model")
-    return Annotator(
-        maker=maker,
-        process=lambda works: _embed_works(works, encoder, maker, sampling, own.camera),
-        select_frames=lambda subject: sampling.seconds(subject.episode, own.camera),
-        batch_size=_BATCH_SIZE,
-        space=encoder.name,
-        needs=worker_needs("embed", spec),
-    )
+class EmbedAnnotator:
+    """Fills the vector table of one embedding space. Raises ModelError without its model."""
+
+    batch_size = 8
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own = options.parse(EmbedOptions)
+        spec = absolute_spec(options.model or options.settings.embed_model)
+        self._encoder = load_encoder_for(spec, options, stores)
+        if options.load_models:
+            _register_space(stores, self._encoder, spec)
+        self._sampling, self._camera = parse_sampling(own.sample), own.camera
+        settings: dict[str, Json] = {**self._sampling.maker_settings(), **own.maker_settings()}
+        self.space, self.needs = self._encoder.name, worker_needs("embed", spec)
+        self.maker = Maker(
+            annotator="embed", version=_VERSION, model=self.space, settings=settings, kind="model"
+        )
+
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """The frames that are embedded, or compared to the last kept one."""
+        return self._sampling.seconds(subject.episode, self._camera)
+
+    def process(self, works: Sequence[Work]) -> list[Result | AresError]:
+        """One pass of the model over the frames of all works; a work whose frames fail keeps its own error."""
+        frames_by_work = [self._read_frames(work) for work in works]
+        images = [
+            image
+            for camera_frames in frames_by_work
+            if not isinstance(camera_frames, AresError)
+            for frames in camera_frames
+            for image in frames.images
+        ]
+        vectors = self._encoder.encode_images(images)
+        results: list[Result | AresError] = []
+        start = 0
+        for work, camera_frames in zip(works, frames_by_work, strict=True):
+            if isinstance(camera_frames, AresError):
+                results.append(camera_frames)
+                continue
+            stop = start + sum(len(frames.images) for frames in camera_frames)
+            results.append(self._result(work, camera_frames, vectors[start:stop]))
+            start = stop
+        return results
+
+    def _read_frames(self, work: Work) -> list[_EmbedFrames] | AresError:
+        if not work.episode.cameras:
+            return MediaError("episode has no camera", f"{work.episode.key} of {work.episode.dataset}")
+        seconds = self.select_frames(work.subject)
+        if not seconds:
+            return MediaError("episode has no such camera", repr(self._camera))
+        try:
+            return [
+                _EmbedFrames(name, camera_seconds, work.frames.at(name, camera_seconds))
+                for name, camera_seconds in seconds.items()
+            ]
+        except MediaError as error:
+            return error
+
+    def _result(
+        self, work: Work, camera_frames: Sequence[_EmbedFrames], vectors: NDArray[np.float32]
+    ) -> Result:
+        import numpy as np
+
+        frame_vectors: list[FrameVectors] = []
+        start = 0
+        for camera, seconds, _ in camera_frames:
+            stop = start + len(seconds)
+            kept = self._sampling.kept_rows(vectors[start:stop])
+            frame_vectors.append(
+                FrameVectors(
+                    episode_id=work.episode.episode_id,
+                    camera=camera,
+                    seconds=np.asarray(seconds, np.float64)[kept],
+                    vectors=vectors[start:stop][kept],
+                )
+            )
+            start = stop
+        value: dict[str, Json] = {
+            "frames": sum(len(camera.seconds) for camera in frame_vectors),
+            "space": self.space,
+        }
+        return Result(annotations=[new_annotation(work, self.maker, value)], vectors=frame_vectors)
 
 
 def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:
@@ -163,83 +234,3 @@ def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:
         "created": created or datetime.now(UTC).isoformat(timespec="seconds"),
     }
     stores.annotations.put_documents("spaces", {encoder.name: document})
-
-
-def _embed_works(
-    works: Sequence[Work], encoder: NamedEncoder, maker: Maker, sampling: FrameSampling, camera: str
-) -> list[Result | AresError]:
-    """One pass of the model over the frames of all works; a work whose frames fail keeps its own error."""
-    frames_by_work = [_read_frames(work, sampling, camera) for work in works]
-    images = [
-        image
-        for camera_frames in frames_by_work
-        if not isinstance(camera_frames, AresError)
-        for frames in camera_frames
-        for image in frames.images
-    ]
-    vectors = encoder.encode_images(images)
-    results: list[Result | AresError] = []
-    start = 0
-    for work, camera_frames in zip(works, frames_by_work, strict=True):
-        if isinstance(camera_frames, AresError):
-            results.append(camera_frames)
-            continue
-        stop = start + sum(len(frames.images) for frames in camera_frames)
-        results.append(
-            _embedding_result(work, camera_frames, vectors[start:stop], maker, encoder.name, sampling)
-        )
-        start = stop
-    return results
-
-
-class _EmbedFrames(NamedTuple):
-    """Frames of one camera: images (N, H, W, 3) uint8 and their N seconds."""
-
-    camera: str
-    seconds: Sequence[float]
-    images: NDArray[np.uint8]
-
-
-def _read_frames(work: Work, sampling: FrameSampling, camera: str) -> list[_EmbedFrames] | AresError:
-    seconds = sampling.seconds(work.episode, camera)
-    if not work.episode.cameras:
-        return MediaError("episode has no camera", f"{work.episode.key} of {work.episode.dataset}")
-    if not seconds:
-        return MediaError("episode has no such camera", repr(camera))
-    try:
-        return [
-            _EmbedFrames(name, camera_seconds, work.frames.at(name, camera_seconds))
-            for name, camera_seconds in seconds.items()
-        ]
-    except MediaError as error:
-        return error
-
-
-def _embedding_result(
-    work: Work,
-    camera_frames: Sequence[_EmbedFrames],
-    vectors: NDArray[np.float32],
-    maker: Maker,
-    space: str,
-    sampling: FrameSampling,
-) -> Result:
-    import numpy as np
-
-    frame_vectors: list[FrameVectors] = []
-    start = 0
-    for camera, seconds, _ in camera_frames:
-        stop = start + len(seconds)
-        kept = sampling.kept_rows(vectors[start:stop])
-        frame_vectors.append(
-            FrameVectors(
-                episode_id=work.episode.episode_id,
-                camera=camera,
-                seconds=np.asarray(seconds, np.float64)[kept],
-                vectors=vectors[start:stop][kept],
-            )
-        )
-        start = stop
-    count = sum(len(camera.seconds) for camera in frame_vectors)
-    return Result(
-        annotations=[new_annotation(work, maker, {"frames": count, "space": space})], vectors=frame_vectors
-    )

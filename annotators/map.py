@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.base import Options, Result, Work, new_annotation
 from ares.annotation import Column, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, ModelError
@@ -40,33 +40,6 @@ COLUMNS = (
     ),
     Column(name="map_y", type="float64", meaning="Place on the map of looks, up."),
 )
-
-
-def make_map_annotator(options: Options, stores: Stores) -> Annotator:
-    """An annotator that places episodes on a map of the newest embedding space, by the mean of their frame vectors.
-
-    UMAP (McInnes, Healy and Melville, arXiv:1802.03426) is fitted to a sample that stays the same until the workspace
-    has doubled; the other episodes are transformed into the fitted map.
-
-    Raises:
-        RequestError: There are no frame vectors, or umap-learn is not installed.
-    """
-    space = choose_space(stores)
-    sample = _map_sample_ids(stores, space.name, store=options.load_models)
-    settings: dict[str, Json] = {
-        "neighbors": _NEIGHBORS,
-        "min_dist": _MIN_DIST,
-        "seed": _SEED,
-        "sample": short_hash(list(sample)),
-        "umap": _umap_version(),
-    }
-    maker = Maker(annotator="map", version=_VERSION, model=space.name, settings=settings, columns=COLUMNS)
-    get_map = cache(lambda: fit_map(_mean_vectors(stores, space.name, sample)))
-    return Annotator(
-        maker=maker,
-        process=lambda works: _project_episodes(works, stores, space.name, get_map, maker),
-        batch_size=_BATCH_SIZE,
-    )
 
 
 class FittedMap:
@@ -137,29 +110,52 @@ def _mean_vectors(stores: Stores, space: str, ids: Sequence[str]) -> dict[str, N
     return means
 
 
-def _project_episodes(
-    works: Sequence[Work],
-    stores: Stores,
-    space: str,
-    get_map: Callable[[], FittedMap | ModelError],
-    maker: Maker,
-) -> list[Result | AresError]:
-    fitted_map = get_map()
-    if isinstance(fitted_map, ModelError):
-        return [fitted_map] * len(works)
-    means = stores.tables.vectors(space).mean_vectors([work.episode.episode_id for work in works])
-    coordinates = fitted_map.coordinates(means)
-    return [_coordinates_result(work, coordinates.get(work.episode.episode_id), maker) for work in works]
-
-
-def _coordinates_result(work: Work, point: tuple[float, float] | None, maker: Maker) -> Result | AresError:
-    if point is None:
-        return ModelError("the episode has no frame vectors", "run `ares annotate embed` first")
-    return Result(annotations=[new_annotation(work, maker, {"map_x": point[0], "map_y": point[1]})])
-
-
 def _umap_version() -> str:
     try:
         return version("umap-learn")
     except PackageNotFoundError:
         raise missing_extra("umap", "map") from None
+
+
+class MapAnnotator:
+    """Places episodes on a map of the newest embedding space, by the mean of their frame vectors.
+
+    UMAP (McInnes, Healy and Melville, arXiv:1802.03426) is fitted to a sample that stays the same until the workspace
+    has doubled; the other episodes are transformed into the fitted map.
+
+    Raises:
+        RequestError: There are no frame vectors, or umap-learn is not installed.
+    """
+
+    batch_size = _BATCH_SIZE
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        self._stores, self._space = stores, choose_space(stores).name
+        self._sample = _map_sample_ids(stores, self._space, store=options.load_models)
+        settings: dict[str, Json] = {
+            "neighbors": _NEIGHBORS,
+            "min_dist": _MIN_DIST,
+            "seed": _SEED,
+            "sample": short_hash(list(self._sample)),
+            "umap": _umap_version(),
+        }
+        self.maker = Maker(
+            annotator="map", version=_VERSION, model=self._space, settings=settings, columns=COLUMNS
+        )
+
+    def process(self, works: Sequence[Work]) -> list[Result | AresError]:
+        """A place per episode with frame vectors; the first call fits the map."""
+        if isinstance(self._map, ModelError):
+            return [self._map] * len(works)
+        ids = [work.episode.episode_id for work in works]
+        coordinates = self._map.coordinates(self._stores.tables.vectors(self._space).mean_vectors(ids))
+        return [self._result(work, coordinates.get(work.episode.episode_id)) for work in works]
+
+    @cached_property
+    def _map(self) -> FittedMap | ModelError:
+        return fit_map(_mean_vectors(self._stores, self._space, self._sample))
+
+    def _result(self, work: Work, point: tuple[float, float] | None) -> Result | AresError:
+        if point is None:
+            return ModelError("the episode has no frame vectors", "run `ares annotate embed` first")
+        return Result(annotations=[new_annotation(work, self.maker, {"map_x": point[0], "map_y": point[1]})])

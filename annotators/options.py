@@ -90,6 +90,14 @@ def values_by_annotator(
     return selected
 
 
+def check_model(model: str, names: Iterable[str]) -> None:
+    """Raises RequestError where a model is named for several annotators of a run; `motion` has none."""
+    if model and len({*names} - {"motion"}) > 1:
+        raise RequestError(
+            "a model goes with one annotator", f"got {' '.join(names)}; run them one at a time"
+        )
+
+
 def _select_values(values: Mapping[str, Json], name: str, model: type[AnnotatorOptions]) -> dict[str, Json]:
     """Values of one annotator by field; a value that addresses it has precedence."""
     general = {field: values[field] for field in model.model_fields if field in values}

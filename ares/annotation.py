@@ -136,6 +136,15 @@ class Cost:
             unknown_calls=self.unknown_calls + other.unknown_calls,
         )
 
+    def scaled(self, factor: float) -> Cost:
+        """What `factor` times as much would cost, in whole calls and tokens."""
+        return Cost(
+            calls=round(self.calls * factor),
+            tokens_in=round(self.tokens_in * factor),
+            tokens_out=round(self.tokens_out * factor),
+            usd=None if self.usd is None else self.usd * factor,
+        )
+
 
 def make_segment_id(episode_id: str, start_seconds: float, stop_seconds: float) -> str:
     """Return the id of a segment, 16 hex digits: a segment is an episode and a span, whoever names it."""

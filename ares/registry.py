@@ -215,7 +215,8 @@ Returned = TypeVar("Returned")
 def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Let a function refuse an unknown keyword with the names of those that it has.
 
-    Type checkers see the function as it is.
+    Those of a `TypedDict` that it takes as `**keywords: Unpack[...]` are among them. Type checkers see the function
+    as it is.
     """
     code = function.__code__  # a plain function; importing inspect takes 6 ms
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]

@@ -116,13 +116,9 @@ def _random_encoder(name: str, device: str) -> Any:
 
 def _embed_all(folder: Path, videos: Path, encoder: Any) -> float:
     """Frames per second of `annotate embed`, without the loading of the model."""
-    from annotators.base import Options
-    from annotators.runner import annotate
-    from ares.settings import Settings
-
     with _ingested(folder, videos) as workspace, _with_encoder(encoder):
         started_at = time.perf_counter()
-        (report,) = annotate(workspace.stores, ["embed"], Options(settings=Settings()), quiet=True)
+        (report,) = workspace.annotate("embed", quiet=True)
         seconds = time.perf_counter() - started_at
         facts = [entry.annotation for entry in workspace.stores.annotations.read()]
         if report.failed:
@@ -184,10 +180,7 @@ def _time_captions(server: str, episodes: int, concurrency: Sequence[int]) -> No
 
 
 def _compare_captions(folder: Path, videos: Path, server: str, concurrency: Sequence[int]) -> None:
-    from annotators.base import Options
     from annotators.models import OpenAiVlm
-    from annotators.runner import annotate
-    from ares.settings import settings_from_environment
 
     bodies: list[bytes] = []
     make = OpenAiVlm.__init__
@@ -202,15 +195,12 @@ def _compare_captions(folder: Path, videos: Path, server: str, concurrency: Sequ
 
         vlm._connection.post = record
 
-    settings = settings_from_environment({})
     with (
         _ingested(folder / "workspace", videos) as workspace,
         mock.patch.object(OpenAiVlm, "__init__", make_recorded),
     ):
         started_at = time.perf_counter()
-        (report,) = annotate(
-            workspace.stores, ["caption"], Options(settings=settings, model=f"openai:{server}"), quiet=True
-        )
+        (report,) = workspace.annotate("caption", model=f"openai:{server}", quiet=True)
         ours = report.cost.calls / (time.perf_counter() - started_at)
     url = server.rpartition("@")[2]
     rates = {calls: asyncio.run(_send_all(url, bodies, calls)) for calls in concurrency}

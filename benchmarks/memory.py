@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import ares
 from ares.workspace import Workspace
@@ -97,16 +98,14 @@ def _run_cli(*arguments: str) -> Callable[[Workspace], None]:
 
 def _estimate_caption_judge(ws: Workspace) -> None:
     """Estimate the cost of grading the captions, with the maker of the judge but without its model."""
-    from annotators.base import Annotator, Options
-    from annotators.runner import estimate_cost
     from ares.registry import annotators
 
     (maker,) = (maker for maker in ws.stores.annotations.makers().values() if maker.annotator == "grade")
     annotators.add(
         "judge",
-        lambda options, stores: Annotator(maker=maker, process=lambda works: []),
+        lambda options, stores: SimpleNamespace(maker=maker, process=lambda works: []),
     )
-    estimate_cost(ws.stores, ["judge"], Options(settings=ws.settings))
+    ws.estimate("judge")
 
 
 def _read_page(share: float) -> Callable[[Workspace], None]:

@@ -136,9 +136,6 @@ def _annotate(
     folder: Path, videos: Path, port: int, name: str, limit: int | None
 ) -> tuple[AnnotateReport, float, float, int]:
     import ares
-    from annotators.base import Options
-    from annotators.runner import annotate
-    from ares.settings import Settings
 
     model = "Some/Captioner-7B" if name == "caption" else "Other/Judge-9B"
     with ares.open(folder / "workspace", create=True) as workspace:
@@ -148,8 +145,9 @@ def _annotate(
         # Claims alone, as in earlier results: four calls of a caption at once.
         values: dict[str, Json] = {"observe": "never"} if name == "grade" else {}
         url = f"http://127.0.0.1:{port}/v1"
-        options = Options(settings=Settings(), model=f"openai:{model}@{url}", values=values)
-        (report,) = annotate(workspace.stores, [name], options, limit=limit, quiet=True)
+        (report,) = workspace.annotate(
+            name, model=f"openai:{model}@{url}", options=values, limit=limit, quiet=True
+        )
         seconds, cpu = time.monotonic() - started_at, processor_seconds() - used
         return report, seconds, cpu, _peak_memory_bytes()
 

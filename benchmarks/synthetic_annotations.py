@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from annotators.base import Options
-from annotators.motion import make_motion_annotator
+from annotators.motion import MotionAnnotator
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json
 from ares.workspace import Workspace
@@ -41,7 +41,7 @@ def append_synthetic_annotations(ws: Workspace, seed: int = 0) -> None:
         ws: Workspace with the episodes.
         seed: Seed of all random values.
     """
-    motion_maker = make_motion_annotator(Options(settings=ws.settings), ws.stores).maker
+    motion_maker = MotionAnnotator(Options(settings=ws.settings), ws.stores).maker
     for maker in (motion_maker, _GRADE, CHECKER, _CAPTION):
         ws.stores.annotations.add_maker(maker)
     annotations = _drawn_annotations(ws, random.Random(seed), motion_maker)

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Maker
-from ares.jobs import ComputePlan, open_engine
+from ares.jobs import AnnotateRequest, open_engine
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
@@ -139,11 +140,11 @@ def _runs_of_ray(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
 
 
 def _run_of_ray(count: int, workers: int) -> WorkerRun:
-    options = Options(settings=_SETTINGS, compute=ComputePlan(workers=workers))
+    request = AnnotateRequest(names=("stub",), workers=workers)
     with open_engine("ray") as engine, _new_workspace() as ws:
         add_synthetic_episodes(ws, count)
         used = time.process_time()
-        (report,) = annotate(ws.stores, ["stub"], options, quiet=True, engine=engine)
+        (report,) = annotate(ws.stores, request, quiet=True, engine=engine)
         used = time.process_time() - used
         seconds, episodes = _time_of_all(ws, workers)
     if report.kept != count:
@@ -175,7 +176,7 @@ def make_waiting_annotator(seconds: float, options: Options, stores: Stores) -> 
         value = {"process": os.getpid(), "ended_at": time.monotonic()}
         return [Result(annotations=[new_annotation(work, maker, value)]) for work in works]
 
-    return Annotator(maker=maker, process=process, batch_size=_BATCH_SIZE)
+    return SimpleNamespace(maker=maker, process=process, batch_size=_BATCH_SIZE)
 
 
 def _compare_driver(episodes: int, runs: int) -> None:
@@ -199,7 +200,7 @@ def _driver_seconds(engine: Engine, episodes: int, has_vectors: bool) -> float:
     with _new_workspace() as ws:
         add_synthetic_episodes(ws, episodes)
         start = time.process_time()
-        (report,) = annotate(ws.stores, ["stub"], Options(settings=_SETTINGS), quiet=True, engine=engine)
+        (report,) = annotate(ws.stores, AnnotateRequest(names=("stub",)), quiet=True, engine=engine)
         used = time.process_time() - start
         rows = ws.stores.tables.vectors("stub").count()
     registry.annotators.remove("stub")
@@ -226,7 +227,7 @@ def make_vector_annotator(has_vectors: bool, options: Options, stores: Stores) -
         annotation = new_annotation(work, maker, {"frames": _VECTORS})
         return Result(annotations=[annotation], vectors=[rows] if has_vectors else ())
 
-    return Annotator(
+    return SimpleNamespace(
         maker=maker, process=lambda works: [*map(make_result, works)], space="stub", batch_size=_BATCH_SIZE
     )
 
@@ -247,10 +248,9 @@ def _runs_of_embed(arguments: argparse.Namespace) -> Iterator[WorkerRun]:
 
 def _runs_on_this_machine(name: str, dataset: Path, counts: Sequence[int], model: str) -> Iterator[WorkerRun]:
     for workers in counts:
-        options = Options(settings=_SETTINGS, model=model, compute=ComputePlan(workers=workers))
         with _new_workspace() as ws:
             ws.ingest(dataset, quiet=True)
-            yield _timed(workers, partial(annotate, ws.stores, [name], options, quiet=True))
+            yield _timed(workers, partial(ws.annotate, name, model=model, workers=workers, quiet=True))
 
 
 if __name__ == "__main__":

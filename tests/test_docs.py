@@ -132,7 +132,7 @@ def test_the_annotators_that_are_shown_are_those_of_the_guest() -> None:
         for page, block in _blocks(language)
         if page == "docs/write-an-annotator.md"
     ]
-    assert len(shown) == 5
+    assert len(shown) == 6
     assert not [block for block in shown if not any(block in source for source in sources)]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from annotators.attack.grading import TextGrade, grade_texts, read_episode_work, text_subject
 from annotators.base import Budget
-from annotators.grade import make_grade_annotator
+from annotators.grade import GradeAnnotator
 from annotators.models import VlmReply, VlmRequest, load_encoder_for, load_vlm
 from ares.annotation import Cost
 from ares.errors import RequestError
@@ -270,7 +270,7 @@ class AttackRun:
 def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> AttackQuote:
     """What a battery would do and cost; no model is loaded and no server asked. Raises as `run_attack`."""
     sample, batteries = _compose_batteries(stores, request)
-    annotator = make_grade_annotator(replace(options, load_models=False), stores)
+    annotator = GradeAnnotator(replace(options, load_models=False), stores)
     cost = Cost()
     for truth, texts in batteries:
         subject = text_subject(stores.tables.episodes.get_episode(truth.episode_id), truth.text)
@@ -278,7 +278,7 @@ def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> At
         calls = max(expected.calls, 1)
         # The plain question is one call more per text; the criteria of a text share its frames.
         factor = len(texts) * (calls + 1) / calls
-        cost = cost + _scale_cost(expected, factor)
+        cost = cost + expected.scaled(factor)
     return AttackQuote(
         judge=annotator.maker.model,
         episodes=len(batteries),
@@ -307,7 +307,7 @@ def run_attack(
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     sample, batteries = _compose_batteries(stores, request)
     options = replace(options, budget=Budget(request.budget_usd))
-    annotator = make_grade_annotator(options, stores)
+    annotator = GradeAnnotator(options, stores)
     plain_judge = make_plain_judge(options, stores, options.model or options.settings.judge_model)
     checked = annotator.preflight([])
     graded: list[AttackResult] = []
@@ -372,13 +372,4 @@ def _attack_result(
         score=grade.score,
         verdicts=grade.verdicts,
         without_rubric=without_rubric if text.family != EXACT else None,
-    )
-
-
-def _scale_cost(cost: Cost, factor: float) -> Cost:
-    return Cost(
-        calls=round(cost.calls * factor),
-        tokens_in=round(cost.tokens_in * factor),
-        tokens_out=round(cost.tokens_out * factor),
-        usd=None if cost.usd is None else cost.usd * factor,
     )

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import (
-    Annotator,
     CameraSeconds,
     Frames,
     Outcome,
@@ -18,7 +17,7 @@ from annotators.base import (
     annotation_subject,
     outcome_cost,
 )
-from annotators.grade import ChangedFrames, blank, scrambled
+from annotators.grade import ChangedFrames, GradeAnnotator, blank, scrambled
 from annotators.prompting import map_batches
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_stamps
@@ -103,7 +102,7 @@ def text_subject(episode: Episode, text: str) -> Subject:
     return annotation_subject(episode, annotation)
 
 
-def read_episode_work(stores: Stores, episode: Episode, annotator: Annotator) -> Work:
+def read_episode_work(stores: Stores, episode: Episode, annotator: GradeAnnotator) -> Work:
     """An episode with the frames and signals that a grader needs of it, for texts about all of it."""
     signals = dict(stores.tables.trajectories.read([episode.episode_id]))
     trajectory: Trajectory | None = signals.get(episode.episode_id)
@@ -115,7 +114,7 @@ def read_episode_work(stores: Stores, episode: Episode, annotator: Annotator) ->
 
 
 def grade_texts(
-    annotator: Annotator, work: Work, texts: Sequence[tuple[str, FrameChange]]
+    annotator: GradeAnnotator, work: Work, texts: Sequence[tuple[str, FrameChange]]
 ) -> list[TextGrade]:
     """Grade texts on one episode.
 

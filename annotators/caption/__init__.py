@@ -6,11 +6,11 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.caption.annotator import (
+        CaptionAnnotator as CaptionAnnotator,
         Captioner as Captioner,
         CaptionOptions as CaptionOptions,
         caption_value as caption_value,
         load_captioner as load_captioner,
-        make_caption_annotator as make_caption_annotator,
     )
     from annotators.caption.frame_layout import (
         FrameLayout as FrameLayout,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Outcome, PaidFailure, Result, Subject, Work, new_annotation
+from annotators.base import Options, Outcome, PaidFailure, Preflight, Result, Subject, Work, new_annotation
 from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_layout, select_frame_seconds
 from annotators.models import (
     LocalModelOptions,
@@ -87,32 +87,8 @@ class Captioner:
         return read_prompt("annotators.caption", "caption").format(legend=self.layout.legend(seconds))
 
 
-@takes_options(CaptionOptions)
-def make_caption_annotator(options: Options, stores: Stores) -> Annotator:
-    """An annotator that captions whole episodes; the model never gets the instruction.
-
-    Raises:
-        RequestError: The layout or the model spec cannot be read.
-        ModelError: The model cannot be loaded.
-    """
-    captioner = load_captioner(options, stores)
-    vlm, layout, spec = captioner.vlm, captioner.layout, _model_spec(options)
-    return Annotator(
-        maker=captioner.maker,
-        process=lambda works: _make_captions(works, captioner),
-        select_frames=captioner.select_frames,
-        batch_size=vlm.batch_size,
-        workers=vlm.workers,
-        call_limit=call_limit(vlm),
-        preflight=lambda makers: make_test_call(vlm, _test_request(layout)),
-        charges_budget=True,
-        needs=worker_needs("caption", spec),
-        estimate=lambda subject: _estimate_caption_cost(captioner, subject, spec, options.settings.price),
-    )
-
-
 def load_captioner(options: Options, stores: Stores) -> Captioner:
-    """The model of a run with its settings. Raises as `make_caption_annotator` does."""
+    """The model of a run with its settings. Raises as `CaptionAnnotator` does."""
     own = options.parse(CaptionOptions)
     vlm = load_vlm(_model_spec(options), options, _MAX_NEW_TOKENS, stores)
     return Captioner(
@@ -149,15 +125,6 @@ def _caption_maker(vlm: Vlm, own: CaptionOptions) -> Maker:
         kind="model",
         fills_segments=True,
     )
-
-
-def _make_captions(works: Sequence[Work], captioner: Captioner) -> list[Outcome]:
-    requests = [_caption_request(work, captioner) for work in works]
-    replies = iter(captioner.vlm.ask([request for request in requests if isinstance(request, VlmRequest)]))
-    return [
-        _caption_result(work, captioner, next(replies)) if isinstance(request, VlmRequest) else request
-        for work, request in zip(works, requests, strict=True)
-    ]
 
 
 def _caption_request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
@@ -216,3 +183,48 @@ def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, pr
     tokens_in, tokens_out = expected_image_tokens(name, sizes) + _PROMPT_TOKENS, _CAPTION_TOKENS
     usd = price_usd(price, tokens_in, tokens_out) if spec.startswith("openai:") else 0.0
     return Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+
+@takes_options(CaptionOptions)
+class CaptionAnnotator:
+    """Captions whole episodes; the model never gets the instruction.
+
+    Raises:
+        RequestError: The layout or the model spec cannot be read.
+        ModelError: The model cannot be loaded.
+    """
+
+    charges_budget = True
+    warnings: Sequence[str] = ()
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        self._captioner = load_captioner(options, stores)
+        self._spec, self._price = _model_spec(options), options.settings.price
+        self._vlm = vlm = self._captioner.vlm
+        self.maker = self._captioner.maker
+        self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
+        self.needs = worker_needs("caption", self._spec)
+
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """The frames of a subject that the model gets."""
+        return self._captioner.select_frames(subject)
+
+    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+        """Ask the model once about grey frames."""
+        return make_test_call(self._vlm, _test_request(self._captioner.layout))
+
+    def estimate(self, subject: Subject) -> Cost:
+        """One call with the images of a subject."""
+        return _estimate_caption_cost(self._captioner, subject, self._spec, self._price)
+
+    def process(self, works: Sequence[Work]) -> list[Outcome]:
+        """One caption per work; all are asked for at once."""
+        requests = [_caption_request(work, self._captioner) for work in works]
+        asked = [request for request in requests if isinstance(request, VlmRequest)]
+        replies = iter(self._vlm.ask(asked))
+        return [
+            _caption_result(work, self._captioner, next(replies))
+            if isinstance(request, VlmRequest)
+            else request
+            for work, request in zip(works, requests, strict=True)
+        ]

@@ -6,8 +6,8 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.grade.annotator import (
+        GradeAnnotator as GradeAnnotator,
         load_rubric as load_rubric,
-        make_grade_annotator as make_grade_annotator,
         rubric_names as rubric_names,
     )
     from annotators.grade.clip_judge import ClipJudge as ClipJudge, read_candidates as read_candidates

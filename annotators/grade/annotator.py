@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from annotators.base import (
-    Annotator,
+    CameraSeconds,
     Options,
     Outcome,
     PaidFailure,
@@ -89,45 +89,6 @@ _VERSION, _OBSERVING_VERSION = "4", "5"
 _GRADED = ("caption",)
 
 
-@takes_options(GradeOptions)
-def make_grade_annotator(options: Options, stores: Stores) -> Annotator:
-    """An annotator that grades captions by a rubric.
-
-    Raises:
-        RequestError: The rubric or the judge's spec cannot be read, or all captioners are of the judge's model family.
-        ModelError: The judge cannot be loaded.
-    """
-    own = options.parse(GradeOptions)
-    rubric = load_rubric(own.rubric)
-    specs = judge_specs(options, own)
-    judge = load_judges(specs, options, own, stores, rubric)
-    families_file = options.settings.model_families
-    captioners = _caption_makers(stores)
-    errors = [model_family_error(judge, maker, families_file) for maker in captioners.values()]
-    if errors and errors[0] and all(errors):
-        raise errors[0]
-    outcomes = open_outcome_source(stores, rubric, families_file)
-    maker = _grade_maker(own, rubric, judge, outcomes)
-    grader = Grader(rubric=rubric, judge=judge, maker=maker, families_file=families_file, outcomes=outcomes)
-    plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
-    return Annotator(
-        maker=maker,
-        process=lambda works: _grade_captions(works, grader, plan, stores),
-        select_frames=judge.select_frames,
-        needs_signals=True,
-        batch_size=judge.batch_size,
-        workers=judge.workers,
-        call_limit=judge.call_limit,
-        preflight=lambda makers: _check_before_grading(grader, stores, makers),
-        charges_budget=True,
-        estimate=lambda subject: _estimate_grading_cost(subject, grader, plan),
-        side_names=(CONTROL, *{maker.annotator for maker in judge.observation_makers}),
-        side_makers=judge.observation_makers,
-        warnings=schema_warnings(judge, own),
-        needs=judge_needs(specs),
-    )
-
-
 def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSource) -> Maker:
     is_panel = isinstance(judge, PanelJudge)
     is_observing = any(isinstance(member, ObservingJudge) for member in panel_members(judge))
@@ -152,60 +113,6 @@ def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: Outc
         subject_kind="annotation",
         after=_GRADED,
     )
-
-
-def _check_before_grading(grader: Grader, stores: Stores, makers: Sequence[Maker]) -> Preflight:
-    """Raises RequestError where the run makes success, or captions by kin of the judge, before anything is paid."""
-    refuse_success_in_run(makers)
-    new = [maker for maker in makers if maker.annotator in _GRADED]
-    for maker in new:
-        error = model_family_error(grader.judge, maker, grader.families_file)
-        if error:
-            raise error
-    captioners = [*_caption_makers(stores).values(), *new]
-    checked = grader.judge.preflight()
-    related = model_family_warnings(grader.judge, captioners, grader.families_file)
-    outcomes = grader.outcomes.warnings(grader.rubric, captioners)
-    return replace(checked, warnings=[*checked.warnings, *related, *outcomes])
-
-
-def _estimate_grading_cost(subject: Subject, grader: Grader, plan: ControlPlan) -> Cost:
-    """The expected cost of a caption, with its share of the controls."""
-    judge = grader.judge
-    texts = _scale_cost(judge.estimate(subject, grader.rubric.criteria), 1 + plan.expected(subject))
-    changed = _scale_cost(judge.estimate_changed_frames(subject), plan.expected_changed_frames(subject))
-    return texts + changed + judge.estimate_observation(subject)
-
-
-def _scale_cost(cost: Cost, factor: float) -> Cost:
-    return Cost(
-        calls=round(cost.calls * factor),
-        tokens_in=round(cost.tokens_in * factor),
-        tokens_out=round(cost.tokens_out * factor),
-        usd=None if cost.usd is None else cost.usd * factor,
-    )
-
-
-def _grade_captions(
-    works: Sequence[Work], grader: Grader, plan: ControlPlan, stores: Stores
-) -> list[Outcome]:
-    captioners = _caption_makers(stores)
-    outcomes = grader.outcomes.read(works)
-    captions = [_controlled_caption(work, grader, plan, captioners, outcomes) for work in works]
-    texts = [text for caption in captions if isinstance(caption, _Caption) for text in caption.texts]
-    graded = iter(grade_texts(grader, texts))
-    results: list[Outcome] = []
-    for caption in captions:
-        if isinstance(caption, AresError):
-            results.append(caption)
-            continue
-        own, *controls = [next(graded) for _ in caption.texts]
-        results.append(
-            _grading_result(caption, own, controls, grader)
-            if isinstance(own, GradedText)
-            else _grading_failure(own, controls)
-        )
-    return results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,11 +214,9 @@ def _control_annotations(
         own, caption.controls, controls, grader.rubric, str(grader.judge.settings.get("label", ""))
     )
     cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
-    annotation = new_annotation(
-        caption.work, grader.maker, value, cost=cost, part=caption.annotation.annotation_id
-    )
-    episode_id = caption.work.episode.episode_id
-    return [replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode")]
+    annotation = new_annotation(caption.work, grader.maker, value, cost=cost)
+    part, episode_id = caption.annotation.annotation_id, caption.work.episode.episode_id
+    return [replace(annotation, name=CONTROL, subject=episode_id, subject_kind="episode", part=part)]
 
 
 def _paid_for_controls(graded: Sequence[GradeOutcome]) -> Cost:
@@ -333,3 +238,83 @@ def _distinct_observations(own: GradedText, controls: Sequence[GradeOutcome]) ->
 
 def _caption_makers(stores: Stores) -> dict[str, Maker]:
     return {key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == "caption"}
+
+
+@takes_options(GradeOptions)
+class GradeAnnotator:
+    """Grades captions by a rubric.
+
+    Raises:
+        RequestError: The rubric or the judge's spec cannot be read, or all captioners are of the judge's model family.
+        ModelError: The judge cannot be loaded.
+    """
+
+    needs_signals = True
+    charges_budget = True
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own = options.parse(GradeOptions)
+        rubric, specs = load_rubric(own.rubric), judge_specs(options, own)
+        judge = load_judges(specs, options, own, stores, rubric)
+        families_file = options.settings.model_families
+        captioners = _caption_makers(stores).values()
+        errors = [model_family_error(judge, maker, families_file) for maker in captioners]
+        if errors and errors[0] and all(errors):
+            raise errors[0]
+        outcomes = open_outcome_source(stores, rubric, families_file)
+        self.maker = _grade_maker(own, rubric, judge, outcomes)
+        self._grader = Grader(
+            rubric=rubric, judge=judge, maker=self.maker, families_file=families_file, outcomes=outcomes
+        )
+        self._stores = stores
+        self._plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
+        self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
+        self.warnings, self.needs = schema_warnings(judge, own), judge_needs(specs)
+        self.side_makers = judge.observation_makers
+        self.side_names = (CONTROL, *{maker.annotator for maker in self.side_makers})
+
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """The frames of a caption that its judge gets."""
+        return self._grader.judge.select_frames(subject)
+
+    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+        """Raises RequestError where the run makes success, or captions by kin of the judge."""
+        grader = self._grader
+        refuse_success_in_run(makers)
+        new = [maker for maker in makers if maker.annotator in _GRADED]
+        for maker in new:
+            error = model_family_error(grader.judge, maker, grader.families_file)
+            if error:
+                raise error
+        captioners = [*_caption_makers(self._stores).values(), *new]
+        checked = grader.judge.preflight()
+        related = model_family_warnings(grader.judge, captioners, grader.families_file)
+        outcomes = grader.outcomes.warnings(grader.rubric, captioners)
+        return replace(checked, warnings=[*checked.warnings, *related, *outcomes])
+
+    def estimate(self, subject: Subject) -> Cost:
+        """The expected cost of a caption, with its share of the controls."""
+        judge, plan = self._grader.judge, self._plan
+        texts = judge.estimate(subject, self._grader.rubric.criteria).scaled(1 + plan.expected(subject))
+        changed = judge.estimate_changed_frames(subject).scaled(plan.expected_changed_frames(subject))
+        return texts + changed + judge.estimate_observation(subject)
+
+    def process(self, works: Sequence[Work]) -> list[Outcome]:
+        """One grade per work about a caption, with its controls; the texts of all are graded together."""
+        grader, captioners = self._grader, _caption_makers(self._stores)
+        outcomes = grader.outcomes.read(works)
+        captions = [_controlled_caption(work, grader, self._plan, captioners, outcomes) for work in works]
+        texts = [text for caption in captions if isinstance(caption, _Caption) for text in caption.texts]
+        graded = iter(grade_texts(grader, texts))
+        results: list[Outcome] = []
+        for caption in captions:
+            if isinstance(caption, AresError):
+                results.append(caption)
+                continue
+            own, *controls = [next(graded) for _ in caption.texts]
+            results.append(
+                _grading_result(caption, own, controls, grader)
+                if isinstance(own, GradedText)
+                else _grading_failure(own, controls)
+            )
+        return results

@@ -71,13 +71,15 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
 
 
 def _load_served(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
+    from annotators.models.server.connection import ServerConnection
     from annotators.models.server.vlm import OpenAiVlm
 
     model, _, url = spec.partition(":")[2].rpartition("@")
     cache = ReplyCache(stores.annotations, model) if stores and options.load_models else None
     served = _served_model(spec, model, url, options, stores)
+    connection, price = ServerConnection(url, options.settings.openai_api_key), options.settings.price
     return OpenAiVlm(
-        model, url, options.settings, max_new_tokens, served=served, budget=options.budget, cache=cache
+        model, connection, max_new_tokens, price, served=served, budget=options.budget, cache=cache
     )
 
 

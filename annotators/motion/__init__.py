@@ -6,7 +6,7 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.motion.annotator import (
-        make_motion_annotator as make_motion_annotator,
+        MotionAnnotator as MotionAnnotator,
         measure_motion as measure_motion,
     )
     from annotators.motion.curves import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from annotators.base import FrameVectors, Options, Result, Work, new_annotation
 from annotators.motion.columns import (
     COLUMNS,
     END_EFFECTOR,
@@ -39,7 +39,6 @@ from annotators.motion.meaning import DatasetMeanings, MotionMeaning, named_mean
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Maker, short_hash
 from ares.contract import Kinematics, read_chains
-from ares.errors import AresError
 from ares.search import (
     SIGNAL_KINDS,
     SPACES_COLLECTION,
@@ -422,8 +421,8 @@ class MotionOptions(AnnotatorOptions):
 
 
 @takes_options(MotionOptions)
-def make_motion_annotator(options: Options, stores: Stores) -> Annotator:
-    """An annotator that measures motion and makes the vectors of `ares search --by state,action`.
+class MotionAnnotator:
+    """Measures motion and makes the vectors of `ares search --by state,action`.
 
     An episode without signals gets the status "no signals".
 
@@ -431,27 +430,30 @@ def make_motion_annotator(options: Options, stores: Stores) -> Annotator:
         RequestError: The URDF has no such link, or one of the options is missing.
         SourceError: The URDF cannot be read or is wrong.
     """
-    own = options.parse(MotionOptions)
-    kinematics = own.kinematics()
-    settings: dict[str, Json] = {
-        "idle": IDLE_SHARE_OF_SPEED,
-        "saturation": SATURATION_MARGIN,
-        "gripper": [GRIPPER_LOW, GRIPPER_HIGH],
-        **own.maker_settings(),
-        **({} if kinematics is None else {"kinematics": short_hash(kinematics.to_json())}),
-    }
-    maker = Maker(annotator="motion", version=_VERSION, settings=settings, columns=COLUMNS)
-    vectors, meanings = TrajectoryVectors(stores), DatasetMeanings(stores, kinematics)
 
-    def process(works: Sequence[Work]) -> list[Result | AresError]:
-        return [
-            Result(
-                annotations=[
-                    new_annotation(work, maker, measure_motion(work.trajectory, meanings.find(work)))
-                ],
-                vectors=tuple(vectors.make_vectors(work)),
-            )
-            for work in works
-        ]
+    needs_signals = True
+    batch_size = _BATCH_SIZE
 
-    return Annotator(maker=maker, process=process, needs_signals=True, batch_size=_BATCH_SIZE)
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own = options.parse(MotionOptions)
+        kinematics = own.kinematics()
+        settings: dict[str, Json] = {
+            "idle": IDLE_SHARE_OF_SPEED,
+            "saturation": SATURATION_MARGIN,
+            "gripper": [GRIPPER_LOW, GRIPPER_HIGH],
+            **own.maker_settings(),
+            **({} if kinematics is None else {"kinematics": short_hash(kinematics.to_json())}),
+        }
+        self.maker = Maker(annotator="motion", version=_VERSION, settings=settings, columns=COLUMNS)
+        self._vectors, self._meanings = TrajectoryVectors(stores), DatasetMeanings(stores, kinematics)
+
+    def process(self, works: Sequence[Work]) -> list[Result]:
+        """The measures of each trajectory, and its vectors."""
+        return [self._measure(work) for work in works]
+
+    def _measure(self, work: Work) -> Result:
+        value = measure_motion(work.trajectory, self._meanings.find(work))
+        return Result(
+            annotations=[new_annotation(work, self.maker, value)],
+            vectors=tuple(self._vectors.make_vectors(work)),
+        )

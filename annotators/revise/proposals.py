@@ -238,15 +238,9 @@ def _proposal_result(
     value |= {"revises": item.caption.annotation_id, "criteria": failed}
     (camera, seconds), *_ = proposer.captioner.select_frames(item.work.subject).items()
     annotation = new_annotation(
-        item.work,
-        proposer.proposal_maker,
-        value,
-        camera=camera,
-        frames=seconds,
-        cost=reply.cost,
-        revision=revision,
+        item.work, proposer.proposal_maker, value, camera=camera, frames=seconds, cost=reply.cost
     )
-    return Result(annotations=[annotation], paid=reply.paid)
+    return Result(annotations=[replace(annotation, revision=revision)], paid=reply.paid)
 
 
 def adopted(proposer: Proposer, proposal: Annotation) -> Annotation:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import (
-    Annotator,
     CameraSeconds,
     Frames,
     Outcome,
@@ -35,6 +34,7 @@ from ares.store import batched, newest_by_address
 
 if TYPE_CHECKING:
     from annotators.caption import Captioner
+    from annotators.grade import GradeAnnotator
     from ares.rubric import Rubric
     from ares.statistics import PairedDifference
     from ares.store import Stores
@@ -94,7 +94,7 @@ class RevisionJudge:
         is_anchor: Whether it is the second judge, of which no captioner is told.
     """
 
-    annotator: Annotator
+    annotator: GradeAnnotator
     is_anchor: bool = False
 
     @property
@@ -259,7 +259,7 @@ class EpisodeWorks:
         self,
         stores: Stores,
         captioner: Captioner,
-        judges: Sequence[Annotator],
+        judges: Sequence[GradeAnnotator],
         evidence: Mapping[str, CameraSeconds],
     ) -> None:
         self._stores, self._captioner, self._judges, self._evidence = stores, captioner, judges, evidence

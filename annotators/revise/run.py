@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Budget, episode_subject
-from annotators.caption import CaptionOptions, load_captioner, make_caption_annotator
-from annotators.grade import load_rubric, make_grade_annotator
+from annotators.caption import CaptionAnnotator, CaptionOptions, load_captioner
+from annotators.grade import GradeAnnotator, load_rubric
 from annotators.revise.proposals import Proposer, failed_criteria, make_proposer
 from annotators.revise.report import RevisionQuote, RevisionRound, RevisionRun
 from annotators.revise.rounds import (
@@ -34,7 +34,7 @@ from ares.jobs import Progress, record_job
 from ares.review import compare_makers
 
 if TYPE_CHECKING:
-    from annotators.base import Annotator, Options
+    from annotators.base import Options
     from annotators.caption import Captioner
     from ares.annotation import Maker
     from ares.statistics import PairedDifference
@@ -81,13 +81,13 @@ class ReviserAndJudges:
     """Who takes part in a revision: the captioner, also as an annotator for its price, and the judges."""
 
     captioner: Captioner
-    caption_annotator: Annotator
+    caption_annotator: CaptionAnnotator
     base: Maker
     graded_by: Maker
     job: RevisionJob
 
     @property
-    def annotators(self) -> list[Annotator]:
+    def annotators(self) -> list[CaptionAnnotator | GradeAnnotator]:
         """All that call a model."""
         return [self.caption_annotator, *(judge.annotator for judge in self.job.judges)]
 
@@ -105,10 +105,10 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
             f"they are by {base.model!r}, the captioner is {captioner.maker.model!r}; give --captioner",
         )
     rubric = load_rubric(request.rubric)
-    judge = RevisionJudge(annotator=make_grade_annotator(options, stores))
+    judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
     second = None
     if request.second_judge:
-        annotator = make_grade_annotator(replace(options, model=request.second_judge), stores)
+        annotator = GradeAnnotator(replace(options, model=request.second_judge), stores)
         second = RevisionJudge(annotator=annotator, is_anchor=True)
         if annotator.maker.model == judge.maker.model and options.load_models:
             raise RequestError("the second judge is the first", f"both are {annotator.maker.model!r}")
@@ -124,7 +124,7 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
     )
     return ReviserAndJudges(
         captioner=replace(captioner, maker=base),
-        caption_annotator=make_caption_annotator(own, stores),
+        caption_annotator=CaptionAnnotator(own, stores),
         base=base,
         graded_by=_graded_by(stores, judge.maker, is_exact=options.load_models),
         job=job,

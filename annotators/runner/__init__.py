@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.runner.quote import estimate_cost as estimate_cost
+    from annotators.runner.quote import estimate as estimate
     from annotators.runner.run import annotate as annotate
     from annotators.runner.task import EpisodeBundle as EpisodeBundle
 

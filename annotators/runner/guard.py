@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import (
-    Annotator,
     CameraSeconds,
     Factory,
     FrameVectors,
@@ -21,10 +20,10 @@ from annotators.base import (
     Result,
     Subject,
     Work,
-    no_frames,
 )
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.errors import AresError, PluginError, StoreError
+from ares.jobs import WorkerNeeds
 from ares.registry import plugin_faults
 from ares.store import annotation_to_row, type_mismatch
 
@@ -38,7 +37,43 @@ _SPAN_TOLERANCE_SECONDS = 1.0
 _MAX_BATCH_SIZE = 100_000
 _MAX_WORKERS = 1_000
 _UNIT_LENGTH_TOLERANCE = 0.01
+# As difflib counts; "batchsize" and "select_frame" are meant, "stores" and "workspace" are not.
+_SPELLING_LIKENESS = 0.85
 _SPACE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def no_frames(subject: Subject) -> CameraSeconds:
+    """Select no frame."""
+    return {}
+
+
+def _no_cost(subject: Subject) -> Cost:
+    return Cost()
+
+
+def _no_preflight(makers: Sequence[Maker]) -> Preflight:
+    return Preflight()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedAnnotator:
+    """An annotator of a run: all that `Annotator` lists, and what the plug-in left out by its default."""
+
+    maker: Maker
+    process: Callable[[Sequence[Work]], Sequence[Outcome]]
+    select_frames: Callable[[Subject], CameraSeconds] = no_frames
+    needs_signals: bool = False
+    batch_size: int = 1
+    workers: int = 1
+    call_limit: Callable[[], int] | None = None
+    space: str = ""
+    estimate: Callable[[Subject], Cost] = _no_cost
+    warnings: Sequence[str] = ()
+    preflight: Callable[[Sequence[Maker]], Preflight] = _no_preflight
+    charges_budget: bool = False
+    side_names: Sequence[str] = ()
+    side_makers: Sequence[Maker] = ()
+    needs: WorkerNeeds = field(default_factory=WorkerNeeds)
 
 
 class ResultCheck:
@@ -49,7 +84,7 @@ class ResultCheck:
         annotator: The annotator.
     """
 
-    def __init__(self, label: str, annotator: Annotator) -> None:
+    def __init__(self, label: str, annotator: GuardedAnnotator) -> None:
         self._label = label
         self._maker_id = annotator.maker.maker_id
         self._side_makers = {maker.maker_id for maker in annotator.side_makers}
@@ -185,22 +220,42 @@ def check_frames(label: str, request: Any, subject: Subject) -> CameraSeconds:
     return request
 
 
-def check_annotator(label: str, annotator: Any) -> Annotator:
-    """What a factory returned. Raises PluginError when it cannot be run."""
-    if not isinstance(annotator, Annotator):
-        raise PluginError(f"{label} is no annotator", f"its factory returned {_describe_value(annotator)}")
-    if not isinstance(annotator.maker, Maker):
-        raise PluginError(f"{label} has no maker", f"got {_describe_value(annotator.maker)}")
-    if not all(isinstance(column, Column) for column in annotator.maker.columns):
-        raise PluginError(f"{label} has a column that is no Column", _shorten_value(annotator.maker.columns))
-    for field, limit in (("batch_size", _MAX_BATCH_SIZE), ("workers", _MAX_WORKERS)):
-        value = getattr(annotator, field)
+def check_annotator(label: str, annotator: Any) -> GuardedAnnotator:
+    """All that a run needs of what a factory returned. Raises PluginError when it cannot be run."""
+    read = _read_members(label, annotator)
+    if not all(isinstance(column, Column) for column in read.maker.columns):
+        raise PluginError(f"{label} has a column that is no Column", _shorten_value(read.maker.columns))
+    for name, limit in (("batch_size", _MAX_BATCH_SIZE), ("workers", _MAX_WORKERS)):
+        value = getattr(read, name)
         if not isinstance(value, int) or not 1 <= value <= limit:
             raise PluginError(
-                f"{label} has a wrong {field}", f"got {_shorten_value(value)}; give 1 to {limit}"
+                f"{label} has a wrong {name}", f"got {_shorten_value(value)}; give 1 to {limit}"
             )
-    annotator.maker.maker_id  # noqa: B018  settings that are not JSON raise here, before anything is stored
-    return annotator
+    read.maker.maker_id  # noqa: B018  settings that are not JSON raise here, before anything is stored
+    return read
+
+
+def _read_members(label: str, annotator: Any) -> GuardedAnnotator:
+    """What a plug-in has of the members of an annotator. Raises PluginError when it lacks one, or misspelt one."""
+    if not callable(getattr(annotator, "process", None)):
+        raise PluginError(f"{label} is no annotator", f"its factory returned {_describe_value(annotator)}")
+    if not isinstance(getattr(annotator, "maker", None), Maker):
+        maker = getattr(annotator, "maker", None)
+        raise PluginError(f"{label} has no maker", f"got {_describe_value(maker)}")
+    names = {member.name for member in fields(GuardedAnnotator)}
+    present = {name: getattr(annotator, name) for name in names if hasattr(annotator, name)}
+    _refuse_misspelt(label, dir(annotator), names - present.keys())
+    return GuardedAnnotator(**present)
+
+
+def _refuse_misspelt(label: str, own: Iterable[str], absent: Collection[str]) -> None:
+    """A misspelt name would leave the default in place, and nobody would notice."""
+    from difflib import get_close_matches
+
+    for name in own:
+        nearest = [] if name.startswith("_") else get_close_matches(name, absent, 1, _SPELLING_LIKENESS)
+        if nearest:
+            raise PluginError(f"{label} has {name!r}, which no run reads", f"did you mean {nearest[0]!r}?")
 
 
 def check_cost(label: str, cost: Any) -> Cost:
@@ -262,7 +317,7 @@ def _shorten_value(value: object, quote: bool = True) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def make_guarded(label: str, factory: Factory, options: Options, stores: Stores) -> Annotator:
+def make_guarded(label: str, factory: Factory, options: Options, stores: Stores) -> GuardedAnnotator:
     """Make an annotator whose calls return errors in place of exceptions.
 
     Args:
@@ -295,7 +350,7 @@ class GuardedProcess:
         annotator: The annotator.
     """
 
-    def __init__(self, label: str, annotator: Annotator) -> None:
+    def __init__(self, label: str, annotator: GuardedAnnotator) -> None:
         self._label = label
         self._process = annotator.process
         self._check = ResultCheck(label, annotator)

@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from annotators.base import Options, Subject
+from annotators.base import Budget, Subject
 from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
-from annotators.runner.run import load_tasks, read_annotations
+from annotators.runner.run import load_tasks, read_annotations, run_options
 from annotators.runner.task import AnnotatorTask
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.errors import PluginError
-from ares.jobs import AnnotateEstimate, LocalEngine
+from ares.jobs import AnnotateEstimate, AnnotateRequest, LocalEngine
 
 if TYPE_CHECKING:
     from ares.settings import Price
@@ -26,22 +26,16 @@ _SAMPLE_SIZE = 200
 _FEWEST_MEASURED = 5
 
 
-def estimate_cost(
-    stores: Stores,
-    names: Sequence[str],
-    options: Options,
-    where: str = "",
-    retried_reason: str | None = None,
-) -> list[AnnotateEstimate]:
-    """What `annotators.runner.run.annotate` would do with these arguments. Raises as it does.
+def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
+    """What `annotators.runner.run.annotate` would do with this request. Raises as a strict run does.
 
     No model is loaded and no server is asked. What an annotator has done is not known where the fingerprint of its
     model is not: then the estimate is for all subjects.
     """
     stores.sync()
-    planned = stores.tables.episodes.count(where)
-    options = replace(options, load_models=False, planned_episodes=planned)
-    tasks = load_tasks(stores, names, options, None, True, LocalEngine(), retried_reason).tasks
+    where = request.where
+    options = run_options(stores, request, stores.tables.episodes.count(where), load_models=False)
+    tasks = load_tasks(stores, request, options, Budget(None), LocalEngine()).tasks
     described = sorted({name for task in tasks for name in task.after})
     counts = _count_subjects(stores, tasks, where, described)
     sample = list(islice(stores.tables.episodes.read(where), _SAMPLE_SIZE))
@@ -114,18 +108,14 @@ def _estimate_task(
     frames = sum(_count_frames(task, subject) for subject in sample) * rest / max(len(sample), 1)
     cost = sum(measured or (task.annotator.estimate(subject) for subject in sample), Cost())
     scale = rest / max(len(measured or sample), 1)
-    usd = price_usd(price, cost.tokens_in, cost.tokens_out) if cost.usd is None else cost.usd
+    if cost.usd is None:
+        cost = replace(cost, usd=price_usd(price, cost.tokens_in, cost.tokens_out))
     return AnnotateEstimate(
         annotator=task.name,
         planned=planned,
         already=already,
         frames=round(frames),
-        cost=Cost(
-            calls=round(cost.calls * scale),
-            tokens_in=round(cost.tokens_in * scale),
-            tokens_out=round(cost.tokens_out * scale),
-            usd=None if usd is None else usd * scale,
-        ),
+        cost=cost.scaled(scale),
         measured=len(measured),
     )
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import (
-    Annotator,
     CameraSeconds,
     Factory,
     Frames,
@@ -25,7 +24,7 @@ from annotators.base import (
     Work,
     outcome_cost,
 )
-from annotators.runner.guard import make_guarded
+from annotators.runner.guard import GuardedAnnotator, make_guarded
 from annotators.runner.task import read_signals
 from ares.errors import AresError, MediaError, ModelError, RequestError, StoreError
 from ares.jobs import (
@@ -110,7 +109,7 @@ class WrittenVectors:
 
 
 def process_on_worker(
-    annotator: Annotator, stores: Stores, keeper: ValueHolder, batch: Sequence[Any]
+    annotator: GuardedAnnotator, stores: Stores, keeper: ValueHolder, batch: Sequence[Any]
 ) -> Sequence[Any]:
     """What a worker does: annotate works, whose signals it reads itself, or write vectors that workers have kept.
 
@@ -309,13 +308,13 @@ def _count_room(needs: WorkerNeeds, room_on_gpus: int) -> int:
     return max(1, min(rooms, default=1))
 
 
-BuildAnnotator = Callable[[Options], "tuple[Annotator, Stores]"]
+BuildAnnotator = Callable[[Options], "tuple[GuardedAnnotator, Stores]"]
 PutFrames = Callable[[Frames], Callable[[], Frames | None]]
 
 
 def annotator_on_engine(
     engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, num_annotators: int
-) -> Annotator:
+) -> GuardedAnnotator:
     """An annotator whose `process` runs on an engine; its frames, costs and maker are determined here.
 
     Args:
@@ -391,7 +390,7 @@ def _build_replica(build: BuildAnnotator, options: Options, workers: int) -> Bat
 
 def _build_annotator(
     label: str, factory: Factory, folder: str, host: str, maker_id: str, options: Options
-) -> tuple[Annotator, Stores]:
+) -> tuple[GuardedAnnotator, Stores]:
     from ares.store import open_stores, workspace_exists
 
     worker_host = socket.gethostname()

@@ -18,10 +18,10 @@ from annotators.base import (
     LayeredFrames,
     Options,
     episode_subject,
-    no_frames,
     unite_requests,
 )
-from annotators.options import options_model, values_by_annotator
+from annotators.options import check_model, options_model, values_by_annotator
+from annotators.runner.guard import no_frames
 from annotators.runner.remote import annotator_on_engine, decoder_pool, failed_frames, restored_threads
 from annotators.runner.task import AnnotatorTask, BusyClock, EpisodeBundle, read_signals, read_stamps
 from annotators.runner.writer import AnnotationWriter
@@ -31,6 +31,7 @@ from ares.episode import Episode
 from ares.errors import AresError, ModelError, PluginError, RequestError
 from ares.jobs import (
     AnnotateReport,
+    AnnotateRequest,
     Engine,
     PipelineStage,
     Progress,
@@ -38,6 +39,7 @@ from ares.jobs import (
     WorkerPool,
     changing_limit,
     engine_or_local,
+    open_engine,
     record_job,
     run_pipeline,
 )
@@ -96,45 +98,62 @@ class LoadedTasks(NamedTuple):
     faults: dict[str, PluginError]
 
 
-def load_tasks(
-    stores: Stores,
-    names: Sequence[str],
-    options: Options,
-    budget_usd: float | None,
-    strict: bool,
-    engine: Engine,
-    retried_reason: str | None = None,
-) -> LoadedTasks:
-    """Make the annotators of a run; for the arguments see `annotators.runner.run.annotate`.
+def run_options(
+    stores: Stores, request: AnnotateRequest, planned_episodes: int, load_models: bool = True
+) -> Options:
+    """What the factories of the annotators of a run get; without `load_models` those of its quote.
 
     Raises:
-        RequestError: An annotator or an option is unknown, or there is a budget without a price.
+        RequestError: A model is named for several annotators.
+    """
+    check_model(request.model, request.names)
+    return Options(
+        settings=stores.settings,
+        model=request.model,
+        device=request.device,
+        values=dict(request.option_values()),
+        load_models=load_models,
+        planned_episodes=planned_episodes,
+        compute=request.compute,
+    )
+
+
+def load_tasks(
+    stores: Stores, request: AnnotateRequest, options: Options, budget: Budget, engine: Engine
+) -> LoadedTasks:
+    """Make the annotators of a run or of its quote.
+
+    Args:
+        stores: Stores of the workspace.
+        request: What is to be run.
+        options: As `run_options` makes them.
+        budget: Money of the whole run.
+        engine: Where the annotators work.
+
+    Raises:
+        RequestError: An annotator or an option is unknown.
         ModelError: A model cannot be loaded.
-        PluginError: No annotator could be made, or with `strict` one of them.
+        PluginError: No annotator could be made; where the request is strict or for a quote, one of them.
     """
     faults: dict[str, PluginError] = {}
-    factories = _import_factories(names, faults)
-    own_options = _options_by_annotator(options, factories)
-    if budget_usd is not None and options.settings.price is None:
-        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
-    budget = Budget(budget_usd)
-    own_options = {name: replace(own, budget=budget) for name, own in own_options.items()}
+    factories = _import_factories(request.names, faults)
+    own_options = _options_by_annotator(replace(options, budget=budget), factories)
     tasks: list[AnnotatorTask] = []
     for name, factory in factories.items():
         clock = BusyClock()
         try:
             with clock.measured():
                 annotator = annotator_on_engine(
-                    engine, registry.label(name), factory, own_options[name], stores, len(names)
+                    engine, registry.label(name), factory, own_options[name], stores, len(request.names)
                 )
         except PluginError as error:
             faults[name] = error
         else:
-            tasks.append(AnnotatorTask(stores, annotator, budget, strict, clock))
-    if retried_reason is not None:
+            tasks.append(AnnotatorTask(stores, annotator, budget, request.strict, clock))
+    if request.retry_failed:
         for task in tasks:
-            task.retry_failed(retried_reason)
-    if faults and (strict or not tasks):
+            task.retry_failed(request.reason)
+    if faults and (request.strict or not options.load_models or not tasks):
         raise next(iter(faults.values()))
     return LoadedTasks(tasks, faults)
 
@@ -161,37 +180,20 @@ _READ_BATCH_SIZE = 8
 # Reading signals costs a scan of the table, a third as much for each of 32 episodes as for each of 8.
 _SIGNAL_BATCH_SIZE = 32
 _PLAN_BATCH_SIZE = 500
+# Threads that decode on this machine.
+_READERS = 4
 
 
 def annotate(
-    stores: Stores,
-    names: Sequence[str],
-    options: Options,
-    *,
-    where: str = "",
-    limit: int | None = None,
-    budget_usd: float | None = None,
-    strict: bool = False,
-    retried_reason: str | None = None,
-    readers: int = 4,
-    quiet: bool = False,
-    engine: Engine | None = None,
+    stores: Stores, request: AnnotateRequest, *, quiet: bool = False, engine: Engine | None = None
 ) -> tuple[AnnotateReport, ...]:
     """Run annotators, in this order, over the episodes that lack their annotation.
 
     Args:
         stores: Where the episodes are and the annotations go.
-        names: Annotators; a later one gets the segments and annotations that an earlier one made in the same run.
-        options: Models, device, and values of the annotators' own options.
-        where: SQL filter over the episode columns.
-        limit: Most episodes to work on; complete episodes do not count.
-        budget_usd: Hard stop, in US dollars over all annotators.
-        strict: Stop at the first failure.
-        retried_reason: Work only on what the annotators have failed before, for a reason that contains this text; None
-            for everything that they have not done.
-        readers: Threads that decode on this machine.
+        request: The annotators, the episodes and all that a person wants of the run.
         quiet: Show no progress.
-        engine: Where frames are decoded and annotators work; None for this machine.
+        engine: One that is open, where frames are decoded and annotators work; None to open that of the request.
 
     Returns:
         One report per annotator.
@@ -200,33 +202,39 @@ def annotate(
         RequestError: An annotator or an option is unknown, a value of an option is wrong, the filter cannot be read, or
             there is a budget without a price.
         ModelError: A model cannot be loaded or its server not reached; nothing was annotated.
-        PluginError: No annotator could be made, or with `strict` a plug-in failed. Otherwise the fault of a plug-in
+        PluginError: No annotator could be made, or a plug-in failed in a strict run. Otherwise the fault of a plug-in
             is counted as the failure of the subject, or of all where it could not be made.
     """
     started_at = time.monotonic()
-    lock = stores.write_lock(f"ares annotate {' '.join(names)}")
-    with lock, restored_threads(), engine_or_local(engine) as engine:
+    if request.budget_usd is not None and stores.settings.price is None:
+        raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
+    opened = open_engine(request.engine) if engine is None else engine_or_local(engine)
+    with opened as engine, stores.write_lock(f"ares annotate {' '.join(request.names)}"), restored_threads():
         stores.sync()
-        total = stores.tables.episodes.count(where)
-        total = total if limit is None else min(limit, total)
-        options = replace(options, planned_episodes=total)
-        tasks, faults = load_tasks(stores, names, options, budget_usd, strict, engine, retried_reason)
+        total = stores.tables.episodes.count(request.where)
+        total = total if request.limit is None else min(request.limit, total)
+        options, budget = run_options(stores, request, total), Budget(request.budget_usd)
+        tasks, faults = load_tasks(stores, request, options, budget, engine)
         report_line = _print_nothing if quiet else print_message
-        makers = [task.annotator.maker for task in tasks]
-        for task in reversed(tasks):  # a judge refuses a captioner before the test call of that one is paid
-            task.preflight(makers, report_line)
-        for maker in [*makers, *(side for task in tasks for side in task.annotator.side_makers)]:
-            stores.annotations.add_maker(maker)
-        decoders = decoder_pool(engine, readers, len(tasks))
-        delete_unrecorded_vectors(stores)
-        progress = Progress(f"annotate {' '.join(names)}", total, None if quiet else sys.stderr)
-        bundles = islice(_incomplete_bundles(stores, tasks, where, progress), limit)
-        _run_tasks(stores, tasks, bundles, decoders, progress)
+        _prepare_run(stores, tasks, report_line)
+        progress = Progress(f"annotate {' '.join(request.names)}", total, None if quiet else sys.stderr)
+        bundles = islice(_incomplete_bundles(stores, tasks, request.where, progress), request.limit)
+        _run_tasks(stores, tasks, bundles, decoder_pool(engine, _READERS, len(tasks)), progress)
         if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
             stores.tables.optimize()
             _report_unindexed(stores, report_line)
-        reports = run_reports(tasks, faults, names, total, time.monotonic() - started_at)
+        reports = run_reports(tasks, faults, request.names, total, time.monotonic() - started_at)
         return _record_reports(stores, reports)
+
+
+def _prepare_run(stores: Stores, tasks: Sequence[AnnotatorTask], report_line: Callable[[str], None]) -> None:
+    """Check that the run can go well, and store its makers, before the first annotation."""
+    makers = [task.annotator.maker for task in tasks]
+    for task in reversed(tasks):  # a judge refuses a captioner before the test call of that one is paid
+        task.preflight(makers, report_line)
+    for maker in [*makers, *(side for task in tasks for side in task.annotator.side_makers)]:
+        stores.annotations.add_maker(maker)
+    delete_unrecorded_vectors(stores)
 
 
 def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:

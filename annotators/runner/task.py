@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from annotators.base import (
-    Annotator,
     Budget,
     CameraSeconds,
     Frames,
@@ -26,6 +25,7 @@ from annotators.base import (
     episode_subject,
     outcome_cost,
 )
+from annotators.runner.guard import GuardedAnnotator
 from ares.annotation import Annotation, Cost, Maker
 from ares.clock import needs_stamps
 from ares.episode import Episode, Trajectory
@@ -217,7 +217,7 @@ class AnnotatorTask:
     """
 
     def __init__(
-        self, stores: Stores, annotator: Annotator, budget: Budget, strict: bool, clock: BusyClock
+        self, stores: Stores, annotator: GuardedAnnotator, budget: Budget, strict: bool, clock: BusyClock
     ) -> None:
         self.annotator = annotator
         self.name = annotator.maker.annotator

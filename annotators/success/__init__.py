@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.success.annotator import make_success_annotator as make_success_annotator
+    from annotators.success.annotator import SuccessAnnotator as SuccessAnnotator
     from annotators.success.combination import (
         Combination as Combination,
         StoredOutcome as StoredOutcome,

@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Outcome, PaidFailure, Preflight, Result, Work, new_annotation
+from annotators.base import (
+    CameraSeconds,
+    Options,
+    Outcome,
+    PaidFailure,
+    Preflight,
+    Result,
+    Subject,
+    Work,
+    new_annotation,
+)
 from annotators.models import LocalModelOptions, worker_needs
 from annotators.options import takes_options
 from annotators.success.combination import MIN_TASK_RECOGNISED, TASK_RECOGNISED, Combination, load_combination
 from annotators.success.fitting import measure_signals
 from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
-from ares.annotation import Annotation, Column, Maker, short_hash
+from ares.annotation import Annotation, Column, Cost, Maker, short_hash
 from ares.errors import AresError, RequestError
 from ares.rubric import parse_caption, split_outcome
 from ares.store import MakerCatalog, read_pins, select_shown
@@ -78,35 +88,6 @@ class SuccessJudge:
     maker: Maker
     captioners: Mapping[str, Maker]
     pins: Mapping[str, str]
-
-
-@takes_options(SuccessOptions)
-def make_success_annotator(options: Options, stores: Stores) -> Annotator:
-    """An annotator that judges success by the frames, the signals and the caption that is shown.
-
-    Raises:
-        RequestError: The combination or the judge's spec cannot be read, or the model cannot do what is asked of it.
-        ModelError: The judge cannot be loaded.
-    """
-    own = options.parse(SuccessOptions)
-    is_clip = _judge_spec(options).startswith(_CLIP_PREFIX)
-    combination = load_combination(own.combination or ("clip" if is_clip else "model"))
-    judge = _load_judge(options, own, stores)
-    success = _with_maker(judge, combination, own, stores)
-    return Annotator(
-        maker=success.maker,
-        process=lambda works: _judge_episodes(works, success, stores),
-        select_frames=judge.select_frames,
-        needs_signals=True,
-        batch_size=judge.batch_size,
-        workers=judge.workers,
-        call_limit=judge.call_limit,
-        warnings=_success_warnings(success),
-        preflight=lambda makers: _check_before_judging(success, makers),
-        charges_budget=True,
-        estimate=judge.estimate,
-        needs=worker_needs("judge", _judge_spec(options)),
-    )
 
 
 def _with_maker(
@@ -179,16 +160,6 @@ def _success_warnings(success: SuccessJudge) -> list[str]:
     if not success.captioners:
         warnings.append("the workspace has no captions: success rests on frames and signals")
     return warnings
-
-
-def _check_before_judging(success: SuccessJudge, makers: Sequence[Maker]) -> Preflight:
-    """Raises RequestError where the run makes captions: which of them are stored in time would be chance."""
-    if any(maker.annotator == _CAPTIONER for maker in makers):
-        raise RequestError(
-            "success reads captions that are stored",
-            "caption and success in one command; run ares annotate caption first",
-        )
-    return success.judge.preflight()
 
 
 def _judge_episodes(works: Sequence[Work], success: SuccessJudge, stores: Stores) -> list[Outcome]:
@@ -270,3 +241,48 @@ def _success_result(
         cost=judged.cost,
     )
     return Result(annotations=[annotation], paid=judged.paid)
+
+
+@takes_options(SuccessOptions)
+class SuccessAnnotator:
+    """Judges success by the frames, the signals and the caption that is shown.
+
+    Raises:
+        RequestError: The combination or the judge's spec cannot be read, or the model cannot do what is asked of it.
+        ModelError: The judge cannot be loaded.
+    """
+
+    needs_signals = True
+    charges_budget = True
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own, spec = options.parse(SuccessOptions), _judge_spec(options)
+        combination = load_combination(
+            own.combination or ("clip" if spec.startswith(_CLIP_PREFIX) else "model")
+        )
+        self._stores, self._judge = stores, _load_judge(options, own, stores)
+        self._success = _with_maker(self._judge, combination, own, stores)
+        self.maker, self.warnings = self._success.maker, _success_warnings(self._success)
+        self.batch_size, self.workers = self._judge.batch_size, self._judge.workers
+        self.call_limit, self.needs = self._judge.call_limit, worker_needs("judge", spec)
+
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """The frames of an episode that its judge gets."""
+        return self._judge.select_frames(subject)
+
+    def estimate(self, subject: Subject) -> Cost:
+        """What its judge costs."""
+        return self._judge.estimate(subject)
+
+    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+        """Raises RequestError where the run makes captions: which of them are stored in time would be chance."""
+        if any(maker.annotator == _CAPTIONER for maker in makers):
+            raise RequestError(
+                "success reads captions that are stored",
+                "caption and success in one command; run ares annotate caption first",
+            )
+        return self._judge.preflight()
+
+    def process(self, works: Sequence[Work]) -> list[Outcome]:
+        """One probability per work with a task; one without has a gap."""
+        return _judge_episodes(works, self._success, self._stores)

@@ -7,7 +7,7 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from annotators.valuation.annotator import (
         ScoreFile as ScoreFile,
-        make_valuation_annotator as make_valuation_annotator,
+        ValuationAnnotator as ValuationAnnotator,
         read_score_file as read_score_file,
     )
     from annotators.valuation.valuers import (

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.base import Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
 from annotators.valuation.valuers import EpisodeScore, EpisodeScorer, Valuer
 from ares.annotation import Column, Maker, short_hash
 from ares.episode import Episode, Trajectory
-from ares.errors import AresError, RequestError
+from ares.errors import RequestError
 from ares.io import existing_path, open_file
 from ares.registry import valuers
 from ares.store import quote_literal
@@ -171,7 +171,6 @@ def _read_score_rows(path: str) -> Iterator[dict[str, str | None]]:
             raise RequestError("the file of scores is no CSV", f"{path}: {error}") from None
 
 
-_BATCH_SIZE = 64
 _GAPS = "valuation_gaps"
 
 
@@ -191,35 +190,6 @@ class ValuationOptions(AnnotatorOptions):
     seed: int = Field(default=0, ge=0, description="seed of the valuer", examples=[1])
 
     not_in_maker = frozenset({"scores"})
-
-
-@takes_options(ValuationOptions)
-def make_valuation_annotator(options: Options, stores: Stores) -> Annotator:
-    """An annotator that fills one column with scores, higher is better for a valuer of ours.
-
-    Raises:
-        RequestError: There is no such valuer, or the file of scores cannot be read.
-    """
-    own = options.parse(ValuationOptions)
-    score_file = read_score_file(own.scores) if own.scores else None
-    valuer: Valuer = valuers.get(own.valuer)(own.seed)
-    maker = _valuation_maker(own, valuer, score_file)
-    score = _from_file(score_file) if score_file else _by_valuer(DatasetScorers(stores, valuer, maker))
-
-    def process(works: Sequence[Work]) -> list[Result | AresError]:
-        return [
-            Result(annotations=[new_annotation(work, maker, _annotation_value(own.column, score(work)))])
-            for work in works
-        ]
-
-    warnings = _score_file_warnings(score_file)
-    return Annotator(
-        maker=maker,
-        process=process,
-        needs_signals=score_file is None,
-        batch_size=_BATCH_SIZE,
-        warnings=warnings,
-    )
 
 
 def _valuation_maker(own: ValuationOptions, valuer: Valuer, score_file: ScoreFile | None) -> Maker:
@@ -271,3 +241,31 @@ def _by_valuer(scorers: DatasetScorers) -> Callable[[Work], EpisodeScore]:
         return scorers.scorer(work.episode)(work.episode.episode_id, work.trajectory)
 
     return score
+
+
+@takes_options(ValuationOptions)
+class ValuationAnnotator:
+    """Fills one column with scores, higher is better for a valuer of ours.
+
+    Raises:
+        RequestError: There is no such valuer, or the file of scores cannot be read.
+    """
+
+    batch_size = 64
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own = options.parse(ValuationOptions)
+        file = read_score_file(own.scores) if own.scores else None
+        valuer: Valuer = valuers.get(own.valuer)(own.seed)
+        self.maker = _valuation_maker(own, valuer, file)
+        self.warnings, self.needs_signals = _score_file_warnings(file), file is None
+        self._column = own.column
+        self._score = _from_file(file) if file else _by_valuer(DatasetScorers(stores, valuer, self.maker))
+
+    def process(self, works: Sequence[Work]) -> list[Result]:
+        """One score per work, or why there is none."""
+        values = [_annotation_value(self._column, self._score(work)) for work in works]
+        return [
+            Result(annotations=[new_annotation(work, self.maker, value)])
+            for work, value in zip(works, values, strict=True)
+        ]

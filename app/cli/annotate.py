@@ -20,13 +20,16 @@ from app.cli.arguments import (
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.jobs import AnnotateRequest
 from ares.rubric import describe_trust
+from ares.workspace import annotate_operation, estimate_operation
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from annotators.options import AnnotatorOptions
     from annotators.success import Evaluation, Labels
+    from ares.store import Stores
     from ares.workspace import Workspace
 
 
@@ -357,11 +360,26 @@ def run_annotate(args: argparse.Namespace) -> int:
     workspace = open_workspace(args)
     labels = _read_labels(args, workspace)
     where = args.where if labels is None else labelled_filter(labels, args.where)
+    request = _requested_run(args, where)
     if args.dry_run:
-        _answer_quotes(args, workspace, where)
+        _answer_quotes(args, workspace.stores, request)
         return 0
-    reports = workspace.annotate(
-        *args.name,
+    reports = annotate_operation()(workspace.stores, request)
+    documents = [report.to_json() for report in reports]
+    if labels is None:
+        _answer_reports(args, documents, lambda: _report_blocks(documents))
+    else:
+        evaluation = evaluate(args, workspace, labels, reports[0].maker)
+        document = {**documents[0], "evaluation": evaluation.to_json()}
+        _answer_reports(
+            args, [document], lambda: chain(_report_blocks(documents), evaluation_blocks(evaluation))
+        )
+    return 1 if any(report.failed for report in reports) else 0
+
+
+def _requested_run(args: argparse.Namespace, where: str) -> AnnotateRequest:
+    return AnnotateRequest(
+        names=tuple(args.name),
         where=where,
         model=args.model,
         device=args.device,
@@ -375,30 +393,11 @@ def run_annotate(args: argparse.Namespace) -> int:
         workers=args.workers,
         per_worker=args.per_worker,
     )
-    documents = [report.to_json() for report in reports]
-    if labels is None:
-        _answer_reports(args, documents, lambda: _report_blocks(documents))
-    else:
-        evaluation = evaluate(args, workspace, labels, reports[0].maker)
-        document = {**documents[0], "evaluation": evaluation.to_json()}
-        _answer_reports(
-            args, [document], lambda: chain(_report_blocks(documents), evaluation_blocks(evaluation))
-        )
-    return 1 if any(report.failed for report in reports) else 0
 
 
-def _answer_quotes(args: argparse.Namespace, workspace: Workspace, where: str) -> None:
+def _answer_quotes(args: argparse.Namespace, stores: Stores, request: AnnotateRequest) -> None:
     """Print what a run would do and cost."""
-    estimates = workspace.estimate(
-        *args.name,
-        where=where,
-        model=args.model,
-        device=args.device,
-        options=args.option_values,
-        retry_failed=args.retry_failed,
-        reason=args.reason,
-    )
-    quotes = [estimate.to_json() for estimate in estimates]
+    quotes = [estimate.to_json() for estimate in estimate_operation()(stores, request)]
     _answer_reports(args, quotes, lambda: _estimate_blocks(quotes))
 
 

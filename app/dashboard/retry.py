@@ -16,7 +16,9 @@ from app.dashboard.navigation import escape_markdown
 from ares.curation import Failure, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
+from ares.jobs import AnnotateRequest
 from ares.store import Stores
+from ares.workspace import annotate_operation, estimate_operation
 
 if TYPE_CHECKING:
     from ares.jobs import AnnotateEstimate
@@ -55,6 +57,12 @@ class Retry:
         """SQL filter over the episodes."""
         return f"episode_id = '{self.episode_id}'" if self.episode_id else ""
 
+    def request(self, options: Mapping[str, Json]) -> AnnotateRequest:
+        """The run that tries it again, with these options of the annotator."""
+        return AnnotateRequest(
+            names=(self.work,), where=self.where, options=options, retry_failed=True, reason=self.reason
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryQuote:
@@ -62,12 +70,12 @@ class RetryQuote:
 
     Attributes:
         retry: What is tried again.
-        options: Options of the annotator that give the same maker.
+        request: The run that tries it, with options that give the same maker.
         estimate: Subjects, calls and money.
     """
 
     retry: Retry
-    options: Mapping[str, Json]
+    request: AnnotateRequest
     estimate: AnnotateEstimate
 
     @property
@@ -85,15 +93,14 @@ def quote_retry(workspace: Workspace, retry: Retry) -> RetryQuote:
     refused: AresError = _OTHER_OPTIONS
     for options in _possible_options(workspace.stores, retry):
         try:
-            (estimate,) = workspace.estimate(
-                retry.work, where=retry.where, options=options, retry_failed=True, reason=retry.reason
-            )
+            request = retry.request(options)
+            (estimate,) = estimate_operation()(workspace.stores, request)
         except RequestError as error:
             refused = error
             continue
         # Whether a model that was never loaded here is the same is known once it is.
         if estimate.planned or estimate.already is None:
-            return RetryQuote(retry=retry, options=options, estimate=estimate)
+            return RetryQuote(retry=retry, request=request, estimate=estimate)
         refused = _OTHER_OPTIONS
     raise refused
 
@@ -108,7 +115,7 @@ def start_retry(stores: Stores, quote: RetryQuote) -> Job:
     retry = quote.retry
     return start_job(
         stores, "retry", subject=retry.episode_id, name=retry.name, total=quote.estimate.planned,
-        arguments={"retry": asdict(retry), "options": dict(quote.options)},
+        arguments={"retry": asdict(retry), "request": asdict(quote.request)},
     )  # fmt: skip
 
 
@@ -119,13 +126,9 @@ def retry_work(workspace: Workspace, job: Job) -> dict[str, Any]:
         RequestError: The model that was loaded is another one than that of the run that failed.
     """
     retry = Retry(**job.arguments["retry"])
-    (report,) = workspace.annotate(
-        retry.work,
-        where=retry.where,
-        options=job.arguments["options"],
-        retry_failed=True,
-        reason=retry.reason,
-    )
+    document = job.arguments["request"]
+    request = AnnotateRequest(**{**document, "names": tuple(document["names"])})
+    (report,) = annotate_operation()(workspace.stores, request)
     if report.maker != retry.maker_id:
         raise _OTHER_OPTIONS
     return report.to_json()

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
         utc_now as utc_now,
     )
     from ares.jobs.requests import (
+        AnnotateKeywords as AnnotateKeywords,
+        AnnotateRequest as AnnotateRequest,
         CheckRequest as CheckRequest,
         ComputePlan as ComputePlan,
         FixRequest as FixRequest,

@@ -1,14 +1,16 @@
-"""What a user asks for: datasets to be read, checked or corrected, and the machines that may work on it."""
+"""What a user asks for: datasets to be read, checked or corrected, annotators to be run, and on which machines."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.jobs.engine import WorkerNeeds
 
 
@@ -130,3 +132,97 @@ class FixRequest:
     export_format: str = "lerobot"
     dry_run: bool = False
     num_listed: int = 20
+
+
+class AnnotateKeywords(TypedDict, total=False):
+    """Keywords of `Workspace.annotate` and `Workspace.estimate`: the fields of an `AnnotateRequest` but the names."""
+
+    where: str
+    model: str
+    device: str
+    options: Mapping[str, Json] | None
+    limit: int | None
+    budget_usd: float | None
+    strict: bool
+    retry_failed: bool
+    reason: str
+    engine: str
+    workers: int | None
+    per_worker: Mapping[str, float] | None
+
+
+_PER_WORKER = ("cpus", "memory_gb", "gpus")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotateRequest:
+    """A run of annotators over the episodes that lack their annotation; its quote gets the same object.
+
+    Attributes:
+        names: Annotators, in order; a later one gets what an earlier one made.
+        where: SQL filter over the episodes.
+        model: Model for the annotator, when one is named.
+        device: torch device, or "" for a GPU when there is one.
+        options: Own options: {"layout": ...} for all that have it, {"caption": {"layout": ...}} for one.
+        limit: Most episodes to work on; complete episodes do not count. A quote is for all episodes.
+        budget_usd: Hard stop, in US dollars over all annotators.
+        strict: Whether the first failure stops the run.
+        retry_failed: Whether only what these annotators have failed before and not done since is worked on.
+        reason: With `retry_failed`: text in the reason of these failures, whatever its case.
+        engine: "local", or "ray" for a cluster.
+        workers: Most workers of an annotator that computes itself, or None for one per GPU.
+        per_worker: What one worker takes: "cpus", "memory_gb" and "gpus"; the rest is what its annotator states.
+
+    Raises:
+        RequestError: No annotator is named, a number of workers cannot be right, or fields do not go together.
+    """
+
+    names: tuple[str, ...]
+    where: str = ""
+    model: str = ""
+    device: str = ""
+    options: Mapping[str, Json] | None = None
+    limit: int | None = None
+    budget_usd: float | None = None
+    strict: bool = False
+    retry_failed: bool = False
+    reason: str = ""
+    engine: str = "local"
+    workers: int | None = None
+    per_worker: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        _check_names(self.names)
+        if self.reason and not self.retry_failed:
+            raise RequestError(
+                "a reason goes with a retry", f"got --reason {self.reason!r}; give --retry-failed too"
+            )
+        self.compute  # noqa: B018  a wrong number raises here
+
+    @property
+    def compute(self) -> ComputePlan:
+        """Where the run works. Raises RequestError where a number cannot be right."""
+        needs = self.per_worker or {}
+        unknown = sorted(set(needs) - set(_PER_WORKER))
+        if unknown:
+            raise RequestError(f"no resource {unknown[0]!r}", f"a worker has {', '.join(_PER_WORKER)}")
+        return ComputePlan(engine=self.engine, workers=self.workers, **needs)
+
+    def option_values(self) -> Iterator[tuple[str, Json]]:
+        """Values by option: those of {"caption": {"layout": "sheet"}} are addressed as "caption.layout"."""
+        for name, value in (self.options or {}).items():
+            if isinstance(value, Mapping):
+                yield from ((f"{name}.{option}", item) for option, item in value.items())
+            else:
+                yield name, value
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    if not names:
+        raise RequestError("no annotator is named", "give for example 'motion', 'embed', 'caption'")
+    for name in names:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise RequestError(
+                "annotators are named one by one", f"got a {kind}; write annotate('motion', 'embed')"
+            )

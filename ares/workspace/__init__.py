@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     )
     from ares.workspace.episodes import Episodes as Episodes
     from ares.workspace.operations import (
+        annotate_operation as annotate_operation,
         check_operation as check_operation,
+        estimate_operation as estimate_operation,
         fix_operation as fix_operation,
         ingest_operation as ingest_operation,
         plan_ingest_operation as plan_ingest_operation,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ares.registry import operations
 
 if TYPE_CHECKING:
-    from ares.episode import Json
     from ares.jobs import (
         AnnotateEstimate,
         AnnotateReport,
+        AnnotateRequest,
         CheckRequest,
         FixRequest,
         IngestPlan,
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     )
     from ares.reports import CheckReport, FixReport
     from ares.store import Stores
-
-
-# Options of annotators: {"layout": "sheet"} for all that have it, {"caption": {"layout": "sheet"}} for one.
-AnnotatorValues = Mapping[str, "Json"]
 
 
 class IngestOperation(Protocol):
@@ -65,23 +61,7 @@ class AnnotateOperation(Protocol):
     """The entry point `annotate` of the group "ares.operations"; see `Workspace.annotate`."""
 
     def __call__(
-        self,
-        stores: Stores,
-        names: Sequence[str],
-        *,
-        where: str,
-        model: str,
-        device: str,
-        options: AnnotatorValues,
-        limit: int | None,
-        budget_usd: float | None,
-        strict: bool,
-        retry_failed: bool,
-        reason: str,
-        engine: str,
-        workers: int | None,
-        per_worker: Mapping[str, float],
-        quiet: bool,
+        self, stores: Stores, request: AnnotateRequest, *, quiet: bool = False
     ) -> tuple[AnnotateReport, ...]:
         """Run annotators over the episodes that lack their annotation."""
 
@@ -89,18 +69,7 @@ class AnnotateOperation(Protocol):
 class EstimateOperation(Protocol):
     """The entry point `estimate` of the group "ares.operations"; see `Workspace.estimate`."""
 
-    def __call__(
-        self,
-        stores: Stores,
-        names: Sequence[str],
-        *,
-        where: str,
-        model: str,
-        device: str,
-        options: AnnotatorValues,
-        retry_failed: bool,
-        reason: str,
-    ) -> list[AnnotateEstimate]:
+    def __call__(self, stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
         """Say what an annotation run would do and cost."""
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from ares.errors import RequestError
+from ares.jobs import AnnotateKeywords, AnnotateRequest
 from ares.registry import operations, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
@@ -29,7 +30,6 @@ from ares.workspace.sets import SetCollection
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ares.episode import Json
     from ares.jobs import IngestPlan, IngestReport, MediaMode
     from ares.search import MinScore
     from ares.workspace.arguments import ImageLike
@@ -374,21 +374,7 @@ class Workspace:
 
     @refuse_unknown_keywords
     def annotate(
-        self,
-        *names: str,
-        where: str = "",
-        model: str = "",
-        device: str = "",
-        options: Mapping[str, Json] | None = None,
-        limit: int | None = None,
-        budget_usd: float | None = None,
-        strict: bool = False,
-        retry_failed: bool = False,
-        reason: str = "",
-        engine: str = "local",
-        workers: int | None = None,
-        per_worker: Mapping[str, float] | None = None,
-        quiet: bool = False,
+        self, *names: str, quiet: bool = False, **keywords: Unpack[AnnotateKeywords]
     ) -> AnnotateReports:
         """Run annotators over the episodes that lack their annotation, as `ares annotate` does.
 
@@ -396,6 +382,7 @@ class Workspace:
 
         Args:
             names: Annotators, in order; a later one gets what an earlier one made.
+            quiet: Show no progress.
             where: SQL filter over the episodes.
             model: Model for the annotator, when one is named.
             device: torch device; by default a GPU when there is one.
@@ -408,7 +395,6 @@ class Workspace:
             engine: "local", or "ray" for a cluster.
             workers: Most workers of an annotator that computes itself; by default one per GPU.
             per_worker: What one worker takes: "cpus", "memory_gb" and "gpus"; the rest is what its annotator states.
-            quiet: Show no progress.
 
         Raises:
             RequestError: An annotator or an option is unknown, or the filter is wrong.
@@ -416,55 +402,21 @@ class Workspace:
         """
         from ares.workspace.episode import AnnotateReports
 
-        reports = annotate_operation()(
-            self.stores,
-            names,
-            where=where,
-            model=model,
-            device=device,
-            options=options or {},
-            limit=limit,
-            budget_usd=budget_usd,
-            strict=strict,
-            retry_failed=retry_failed,
-            reason=reason,
-            engine=engine,
-            workers=workers,
-            per_worker=per_worker or {},
-            quiet=quiet,
-        )
-        return AnnotateReports(reports)
+        request = AnnotateRequest(names=names, **keywords)
+        return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
 
     @refuse_unknown_keywords
-    def estimate(
-        self,
-        *names: str,
-        where: str = "",
-        model: str = "",
-        device: str = "",
-        options: Mapping[str, Json] | None = None,
-        retry_failed: bool = False,
-        reason: str = "",
-    ) -> EstimateList:
+    def estimate(self, *names: str, **keywords: Unpack[AnnotateKeywords]) -> EstimateList:
         """Say what `annotate` would do and cost with these arguments, as `ares annotate --dry-run` does.
 
             >>> ws.estimate("caption", where="success")
 
-        Raises as `annotate`.
+        It is for all episodes of the filter, whatever the limit. Raises as `annotate`.
         """
         from ares.workspace.episode import EstimateList
 
-        estimates = estimate_operation()(
-            self.stores,
-            names,
-            where=where,
-            model=model,
-            device=device,
-            options=options or {},
-            retry_failed=retry_failed,
-            reason=reason,
-        )
-        return EstimateList(estimates)
+        request = AnnotateRequest(names=names, **keywords)
+        return EstimateList(estimate_operation()(self.stores, request))
 
     def use(self, **makers: str) -> dict[str, str]:
         """Choose the makers whose values fill the columns.

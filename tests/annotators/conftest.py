@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Frames, Options, Subject, Work, annotation_subject, episode_subject
+from annotators.runner.guard import no_frames
 from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
 from ares.settings import Settings
@@ -252,7 +253,9 @@ def work_for() -> Callable[..., Work]:
 
     def make(episode: Episode, annotators: Sequence[Annotator], caption: Annotation | None = None) -> Work:
         subject = subject_of(episode, caption)
-        frames = Frames(episode, [annotator.select_frames(subject) for annotator in annotators])
+        frames = Frames(
+            episode, [getattr(annotator, "select_frames", no_frames)(subject) for annotator in annotators]
+        )
         frames.decode()
         return Work(subject=subject, frames=frames, trajectory=None)
 

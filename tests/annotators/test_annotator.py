@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.embed import make_embed_annotator, parse_sampling
+from annotators.embed import EmbedAnnotator, parse_sampling
 from ares.episode import Episode
 from ares.errors import MediaError, RequestError
 from ares.workspace import Workspace
@@ -35,7 +35,7 @@ def test_one_second_apart_but_at_least_four_and_at_most_240(episodes: dict[str, 
 def test_vectors_of_a_batch_go_to_their_own_frames(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
-    annotator = make_embed_annotator(options, ws.stores)
+    annotator = EmbedAnnotator(options, ws.stores)
     names = ("drawer-close_000", "gone", "basketball_009")
     works = [work_for(episodes[name], [annotator]) for name in names]
     drawer, gone, basketball = annotator.process(works)
@@ -53,11 +53,11 @@ def test_vectors_of_a_batch_go_to_their_own_frames(
 
 
 def test_the_space_can_be_found_and_loaded(options: Options, ws: Workspace) -> None:
-    annotator = make_embed_annotator(options, ws.stores)
+    annotator = EmbedAnnotator(options, ws.stores)
     document = ws.stores.annotations.get_document("spaces", annotator.space)
     assert isinstance(document, dict)
     assert (document["encoder"], document["dim"]) == ("clip", 128)
-    again = make_embed_annotator(options, ws.stores)
+    again = EmbedAnnotator(options, ws.stores)
     assert again.maker.maker_id == annotator.maker.maker_id
     assert ws.stores.annotations.get_document("spaces", annotator.space) == document
 
@@ -93,9 +93,9 @@ def test_only_frames_that_changed_are_kept() -> None:
 def test_vectors_that_changed_go_with_their_seconds(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
-    usual = make_embed_annotator(options, ws.stores)
-    changing = make_embed_annotator(replace(options, values={"sample": "change:0.02"}), ws.stores)
-    dense = make_embed_annotator(replace(options, values={"sample": "rate:4"}), ws.stores)
+    usual = EmbedAnnotator(options, ws.stores)
+    changing = EmbedAnnotator(replace(options, values={"sample": "change:0.02"}), ws.stores)
+    dense = EmbedAnnotator(replace(options, values={"sample": "rate:4"}), ws.stores)
     assert len({usual.maker.maker_id, changing.maker.maker_id, dense.maker.maker_id}) == 3
     episode = episodes["drawer-close_000"]
     results = [made.process([work_for(episode, [made])])[0] for made in (changing, dense)]

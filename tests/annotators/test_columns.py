@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.runner import annotate
 from app.dashboard.view_state import ColumnFilter, ViewState, where_sql
 from ares.annotation import Column, ColumnType, Maker
 from ares.episode import Json
@@ -19,6 +19,7 @@ from ares.search import compute_facets
 from ares.settings import settings_from_environment
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 _LIGHTS = ("bright", "dim", "dark")
@@ -51,7 +52,7 @@ def _make_scene_annotator(options: Options, stores: Stores) -> Annotator:
             for work in works
         ]
 
-    return Annotator(maker=_MAKER, process=process, batch_size=4)
+    return SimpleNamespace(maker=_MAKER, process=process, batch_size=4)
 
 
 def _scene_values(key: str) -> dict[str, Json]:
@@ -133,7 +134,9 @@ def test_a_value_that_does_not_fit_its_column_fails_its_episode(ws: Workspace) -
             for work, light in zip(works, lights, strict=True)
         ]
 
-    annotators.add("lights", lambda options, stores: Annotator(maker=maker, process=process, batch_size=4))
+    annotators.add(
+        "lights", lambda options, stores: SimpleNamespace(maker=maker, process=process, batch_size=4)
+    )
     try:
         (report,) = annotate(ws.stores, ["lights"], Options(settings=ws.settings), where="moving", quiet=True)
     finally:

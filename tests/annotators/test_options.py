@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -12,13 +13,13 @@ from pydantic import Field, field_validator, model_validator
 
 from annotators.base import Annotator, Options
 from annotators.options import AnnotatorOptions, takes_options
-from annotators.runner import estimate_cost
 from ares.annotation import Maker
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.registry import annotators
 from ares.store import Stores
 from ares.workspace import Workspace
+from tests.annotators.runs import estimate_cost
 
 
 class SceneOptions(AnnotatorOptions):
@@ -63,18 +64,18 @@ def seen() -> Iterator[Seen]:
         own = options.parse(SceneOptions)
         seen["scene"] = own
         maker = Maker(annotator="scene", version="1", settings=own.maker_settings())
-        return Annotator(maker=maker, process=lambda works: [])
+        return SimpleNamespace(maker=maker, process=lambda works: [])
 
     @takes_options(ColourOptions)
     def make_colour(options: Options, stores: Stores) -> Annotator:
         own = options.parse(ColourOptions)
         seen["colour"] = own
-        return Annotator(maker=Maker(annotator="colour", version="1"), process=lambda works: [])
+        return SimpleNamespace(maker=Maker(annotator="colour", version="1"), process=lambda works: [])
 
     def make_plain(options: Options, stores: Stores) -> Annotator:
         seen["plain"] = AnnotatorOptions()
         assert not options.values
-        return Annotator(maker=Maker(annotator="plain", version="1"), process=lambda works: [])
+        return SimpleNamespace(maker=Maker(annotator="plain", version="1"), process=lambda works: [])
 
     factories = {"scene": make_scene, "colour": make_colour, "plain": make_plain}
     for name, factory in factories.items():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.map import make_map_annotator
+from annotators.map import MapAnnotator
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace
@@ -54,7 +54,7 @@ def _fill(ws: Workspace, like: Episode, numbers: range) -> list[Episode]:
 def _coordinates(
     ws: Workspace, options: Options, episodes: list[Episode], work_for: Callable[..., Work]
 ) -> dict[str, tuple[float, float]]:
-    annotator = make_map_annotator(options, ws.stores)
+    annotator = MapAnnotator(options, ws.stores)
     results = annotator.process([work_for(episode, [annotator]) for episode in episodes])
     annotations = [
         annotation for result in results if isinstance(result, Result) for annotation in result.annotations
@@ -84,11 +84,11 @@ def test_new_episodes_are_placed_on_the_map_that_is_there(
 ) -> None:
     old = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
     maker, before = (
-        make_map_annotator(options, ws.stores).maker.maker_id,
+        MapAnnotator(options, ws.stores).maker.maker_id,
         _coordinates(ws, options, old, work_for),
     )
     new = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, _KIND_SIZE + 3))
-    assert make_map_annotator(options, ws.stores).maker.maker_id == maker
+    assert MapAnnotator(options, ws.stores).maker.maker_id == maker
     after = _coordinates(ws, options, [*old, *new], work_for)
     assert {episode_id: after[episode_id] for episode_id in before} == before
     for kind in range(_KINDS):
@@ -106,16 +106,16 @@ def test_a_workspace_that_doubled_is_drawn_anew(
     ws: Workspace, options: Options, episodes: dict[str, Episode]
 ) -> None:
     _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
-    maker = make_map_annotator(options, ws.stores).maker.maker_id
+    maker = MapAnnotator(options, ws.stores).maker.maker_id
     _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE, 3 * _KIND_SIZE))
-    assert make_map_annotator(options, ws.stores).maker.maker_id != maker
+    assert MapAnnotator(options, ws.stores).maker.maker_id != maker
 
 
 def test_an_episode_without_vectors_fails_alone_and_too_few_fail_together(
     ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
     filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
-    annotator = make_map_annotator(options, ws.stores)
+    annotator = MapAnnotator(options, ws.stores)
     bare = replace(filled[0], episode_id="f" * 16)
     good, missing = annotator.process([work_for(filled[0], [annotator]), work_for(bare, [annotator])])
     assert isinstance(good, Result)
@@ -126,11 +126,11 @@ def test_three_episodes_are_no_map(
     ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
     filled = _fill(ws, episodes["drawer-close_000"], range(1))
-    annotator = make_map_annotator(options, ws.stores)
+    annotator = MapAnnotator(options, ws.stores)
     (first, *_) = annotator.process([work_for(episode, [annotator]) for episode in filled])
     assert isinstance(first, ModelError) and "too few" in str(first)
 
 
 def test_without_vectors_embed_is_asked_for(options: Options, ws: Workspace) -> None:
     with pytest.raises(RequestError, match="annotate embed"):
-        make_map_annotator(options, ws.stores)
+        MapAnnotator(options, ws.stores)

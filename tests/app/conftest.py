@@ -69,7 +69,7 @@ def _annotate(opened: Workspace) -> None:
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     from annotators.base import Options as AnnotateOptions
-    from annotators.runner import annotate
+    from tests.annotators.runs import annotate
     from tests.ingesting import ingest_paths
 
     opened = open_workspace(str(tmp_path_factory.mktemp("dashboard") / "ws"), Settings())

@@ -48,9 +48,9 @@ def load_huggingface() -> None:
 
 
 def load_openai() -> None:
-    from annotators.models import OpenAiVlm
+    from annotators.models.server.connection import ServerConnection
 
-    OpenAiVlm("model", "http://127.0.0.1:9/v1", Settings(), 10)
+    ServerConnection("http://127.0.0.1:9/v1", "")
 
 
 def connect_mongo() -> None:

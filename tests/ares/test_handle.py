@@ -161,6 +161,24 @@ def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(ws: Workspa
         ws.export("a", "b", ftps=5)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="did you mean 'descending'"):
         ws.episodes.sort("num_steps", ascending=False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"annotate\(\) has no argument 'wehre': did you mean 'where'\?"):
+        ws.annotate("motion", wehre="success")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"estimate\(\) has no argument 'modle': did you mean 'model'\?"):
+        ws.estimate("caption", modle="hf:x")  # type: ignore[call-arg]
+
+
+def test_a_run_that_cannot_be_meant_is_refused_by_its_quote_too(ws: Workspace) -> None:
+    for verb in (ws.annotate, ws.estimate):
+        with pytest.raises(RequestError, match="no annotator is named"):
+            verb()
+        with pytest.raises(RequestError, match="annotators are named one by one: got a list"):
+            verb(["motion", "embed"])  # type: ignore[arg-type]
+        with pytest.raises(RequestError, match="a reason goes with a retry: got --reason 'server'"):
+            verb("motion", reason="server")
+        with pytest.raises(RequestError, match="wrong number of memory_gb: -1; give a number above 0"):
+            verb("motion", per_worker={"memory_gb": -1})
+        with pytest.raises(RequestError, match="a model goes with one annotator: got caption grade"):
+            verb("caption", "grade", model="hf:x")
 
 
 def test_a_misspelt_argument_is_a_type_error(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from annotators.base import Annotator, Options
-from annotators.runner import annotate, estimate_cost
 from app.cli.main import main
 from ares.doctor import run_checks
 from ares.registry import annotators
@@ -21,6 +21,7 @@ from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_annotations import append_synthetic_annotations
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 from ingest.pipeline import check_unchecked_episodes
+from tests.annotators.runs import annotate, estimate_cost
 
 # Both sizes are several times the batch size of every operation.
 _SIZES = (2_000, 8_000)
@@ -73,7 +74,7 @@ def _freeze(ws: Workspace) -> None:
 def _annotator(name: str) -> Callable[[Options, Stores], Annotator]:
     def factory(options: Options, stores: Stores) -> Annotator:
         (maker,) = (maker for maker in stores.annotations.makers().values() if maker.annotator == name)
-        return Annotator(maker=maker, process=lambda works: [])
+        return SimpleNamespace(maker=maker, process=lambda works: [])
 
     return factory
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
-from annotators.runner import annotate
+from annotators.base import Options, Result, Work, new_annotation
 from ares import registry
 from ares.annotation import Maker
 from ares.doctor import run_checks
@@ -24,6 +24,7 @@ from ares.settings import settings_from_environment
 from ares.store import applied_sequence, reset_applied_sequence
 from ares.store.log import mongo_server as mongo_client
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
@@ -105,7 +106,7 @@ def test_a_job_goes_on_when_its_database_is_killed_and_started_again(
             crash.set()
         return [Result(annotations=[new_annotation(work, maker, value={"n": len(calls)})]) for work in works]
 
-    annotator = Annotator(maker=maker, process=answer, batch_size=1)
+    annotator = SimpleNamespace(maker=maker, process=answer, batch_size=1)
     monkeypatch.setattr(registry.annotators, "get", lambda name: lambda options, stores: annotator)
     with closing(
         open_workspace(str(tmp_path / "mongo"), settings_from_environment({"ARES_MONGO_URI": mongod.uri}))

@@ -22,11 +22,11 @@ import pytest
 from pymongo import MongoClient
 
 from annotators.base import Options
-from annotators.runner import annotate
 from ares.doctor import run_checks
 from ares.settings import Price, Settings
 from ares.store import read_spending
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer
 from tests.cluster.two_machines import TwoMachines
 from tests.conftest import ROOT

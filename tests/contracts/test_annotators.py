@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from pydantic.fields import FieldInfo
 
-from annotators.base import Annotator, Options
+from annotators.base import Options
 from annotators.options import options_model
-from annotators.runner import annotate
+from annotators.runner.guard import check_annotator
 from app.demo import GRADE_OPTIONS
 from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 pytestmark = [
@@ -82,7 +83,7 @@ def run_before(name: str, options: Options, workspace: Workspace) -> None:
 
 def test_the_same_options_make_the_same_maker(name: str, options: Options, workspace: Workspace) -> None:
     first, second = (annotators.get(name)(options, workspace.stores) for _ in range(2))
-    assert isinstance(first, Annotator)
+    assert check_annotator(name, first).maker == first.maker
     assert first.maker.maker_id == second.maker.maker_id
     assert first.maker.annotator == name
 

@@ -7,14 +7,14 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from annotators.base import Annotator, Options, Result, Subject, Work, new_annotation
-from annotators.runner import annotate
+from annotators.base import Options, Result, Subject, Work, new_annotation
 from app.dashboard import cached_reads
 from ares import media, registry
 from ares.annotation import Annotation, Maker
@@ -23,6 +23,7 @@ from ares.search import Facet
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
+from tests.annotators.runs import annotate
 from tests.guests.conftest import Ares
 
 COLUMNS = {"brightness_change", "num_segments", "segment_labels", "segment_success"}
@@ -94,8 +95,8 @@ def guest_in_this_process(guest_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     """Adds the guest to the annotators of this process, for one test."""
     registry.annotators.names()  # they are read once, here without the guest's own entry points
     monkeypatch.syspath_prepend(str(guest_folder))
-    registry.annotators.add("segment", importlib.import_module("guest_segments.segmenter").make_segmenter)
-    registry.annotators.add("brightness", importlib.import_module("guest_segments.judge").make_judge)
+    registry.annotators.add("segment", importlib.import_module("guest_segments.segmenter").Segmenter)
+    registry.annotators.add("brightness", importlib.import_module("guest_segments.judge").BrightnessJudge)
 
 
 def add_reader_of_first_frames(rulings: Sequence[Annotation]) -> None:
@@ -111,7 +112,7 @@ def add_reader_of_first_frames(rulings: Sequence[Annotation]) -> None:
     def process(works: Sequence[Work]) -> list[Result]:
         return [Result(annotations=[new_annotation(work, maker, {})]) for work in works]
 
-    annotator = Annotator(maker=maker, process=process, select_frames=select_frames)
+    annotator = SimpleNamespace(maker=maker, process=process, select_frames=select_frames)
     registry.annotators.add("thumbnail", lambda options, stores: annotator)
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options
-from annotators.runner import annotate
 from ares.annotation import Maker
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
+from tests.annotators.runs import annotate
 from tests.house.imports import ROOT, SOURCES
 from tests.ingesting import ingest_paths
 from tests.recordings import compare_words

@@ -14,7 +14,7 @@ import pytest
 
 from annotators.attack import AttackRequest, run_attack
 from annotators.base import Annotator, Options, Result, Work
-from annotators.grade import load_rubric, make_grade_annotator
+from annotators.grade import GradeAnnotator, load_rubric
 from ares.annotation import Annotation
 from ares.episode import Episode, Signal, Trajectory
 from ares.rubric import CHECKS, CheckInput, Verdict, parse_caption
@@ -74,7 +74,7 @@ def grade_by_log(
 ) -> GradeAll:
     """Grades captions of one episode by the log of what happened."""
     spec = replace(options, model=f"openai:Some/Judge-9B@{model_server.url}", values={"observe": "never"})
-    annotator: Annotator = make_grade_annotator(spec, ws.stores)
+    annotator: Annotator = GradeAnnotator(spec, ws.stores)
     known: dict[str, tuple[Claim, EventLog]] = {}
     model_server.replies(judge(rules=oracle(known)))
 

@@ -15,7 +15,7 @@ from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequ
 from annotators.models.calls import ReadableImages, ReplyCache, Spending, request_key
 from annotators.models.families import find_family
 from annotators.models.inventory import get_json, model_entries
-from annotators.models.server.connection import MOST_CALLS, RETRIES, TIMEOUT_SECONDS, Answer, ServerConnection
+from annotators.models.server.connection import MOST_CALLS, Answer, ServerConnection
 from annotators.models.server.reply import (
     CompletionReply,
     ImageEncoder,
@@ -26,9 +26,9 @@ from annotators.models.server.reply import (
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
-from ares.settings import Settings
 
 if TYPE_CHECKING:
+    from ares.settings import Price
     from ares.store import Stores
 
 
@@ -99,17 +99,12 @@ class OpenAiVlm:
 
     Args:
         model: The server's name of the model.
-        url: Base URL, ending in /v1 for most servers.
-        settings: Key and price.
+        connection: To the server; it holds the key.
         max_new_tokens: Length limit of one reply.
+        price: What its tokens cost, or None where that is not known.
         served: What the server says of itself.
         budget: Pays for its calls; None for no limit.
         cache: Keeps its replies, or None.
-        timeout_seconds: Longest duration of one attempt.
-        retries: Attempts after the first.
-
-    Raises:
-        RequestError: The extra `openai` is not installed.
     """
 
     batch_size = 1
@@ -118,23 +113,20 @@ class OpenAiVlm:
     def __init__(
         self,
         model: str,
-        url: str,
-        settings: Settings,
+        connection: ServerConnection,
         max_new_tokens: int,
+        price: Price | None = None,
         served: ServedModel | None = None,
         budget: Budget | None = None,
         cache: ReplyCache | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        retries: int = RETRIES,
     ) -> None:
         self.served = served or ServedModel()
         self.name, self.family = model, find_family(model).name
         self.capabilities = server_capabilities(self.served.software)
         self.settings = {**IMAGE_SETTINGS, **self.served.to_settings()}
         self.max_new_tokens = max_new_tokens
-        self._model, self._price = model, settings.price
-        self._connection = ServerConnection(url, settings.openai_api_key, timeout_seconds, retries)
-        self._spending = Spending(budget or Budget(None), settings.price)
+        self._model, self._price, self._connection = model, price, connection
+        self._spending = Spending(budget or Budget(None), price)
         self._cache = cache
         self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="model-call")
         # The first name that the server gives the model: another one later is another model.

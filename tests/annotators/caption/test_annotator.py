@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Options, Outcome, PaidFailure, Result, Work, episode_subject
-from annotators.caption import make_caption_annotator
+from annotators.caption import CaptionAnnotator
 from annotators.caption.annotator import clean_reply
 from annotators.models import load_vlm
 from ares.episode import Episode
@@ -25,7 +25,7 @@ Works = Callable[..., Work]
 def test_real_captions_in_one_batch(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works
 ) -> None:
-    annotator = make_caption_annotator(options, ws.stores)
+    annotator = CaptionAnnotator(options, ws.stores)
     works = [work_for(episodes[name], [annotator]) for name in ("drawer-close_000", "gone", "basketball_009")]
     drawer, gone, basketball = annotator.process(works)
     assert isinstance(gone, MediaError)
@@ -44,14 +44,14 @@ def _text(result: Outcome) -> str:
 
 
 def test_the_maker_names_weights_prompt_and_layout(options: Options, ws: Workspace) -> None:
-    tiles = make_caption_annotator(options, ws.stores).maker
+    tiles = CaptionAnnotator(options, ws.stores).maker
     assert tiles.model.startswith("reference-captioner@")
     assert tiles.prompt_hash
     assert (
-        make_caption_annotator(replace(options, values={"layout": "frames:3"}), ws.stores).maker.maker_id
+        CaptionAnnotator(replace(options, values={"layout": "frames:3"}), ws.stores).maker.maker_id
         != tiles.maker_id
     )
-    assert make_caption_annotator(options, ws.stores).maker.maker_id == tiles.maker_id
+    assert CaptionAnnotator(options, ws.stores).maker.maker_id == tiles.maker_id
 
 
 @pytest.fixture()
@@ -64,7 +64,7 @@ def test_a_served_captioner_is_never_told_the_instruction(
     remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
 ) -> None:
     model_server.says(' "Close the drawer." \n')
-    annotator = make_caption_annotator(replace(remote, values={"layout": "collage"}), ws.stores)
+    annotator = CaptionAnnotator(replace(remote, values={"layout": "collage"}), ws.stores)
     episode = episodes["drawer-close_000"]
     (result,) = annotator.process([work_for(episode, [annotator])])
     assert _text(result) == "Close the drawer."
@@ -89,7 +89,7 @@ def test_an_empty_caption_is_a_failure(
     reply: str,
 ) -> None:
     model_server.says(reply)
-    annotator = make_caption_annotator(remote, ws.stores)
+    annotator = CaptionAnnotator(remote, ws.stores)
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, PaidFailure) and result.error.reason == "caption is empty"
     assert result.cost.calls == 1 and result.cost.usd == pytest.approx(0.001020)
@@ -110,7 +110,7 @@ def test_a_spec_that_cannot_be_read(options: Options, spec: str) -> None:
 
 def test_an_unknown_price_is_no_zero(remote: Options, ws: Workspace, episodes: dict[str, Episode]) -> None:
     unknown = replace(remote, settings=replace(remote.settings, price=None))
-    assert make_caption_annotator(unknown, ws.stores).estimate(episode_subject(episodes["gone"])).usd is None
+    assert CaptionAnnotator(unknown, ws.stores).estimate(episode_subject(episodes["gone"])).usd is None
 
 
 def test_a_folder_without_a_model(options: Options, tmp_path: Path, reference_models: Path) -> None:

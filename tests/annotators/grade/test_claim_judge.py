@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Annotator, Options, PaidFailure, Result, Work
-from annotators.grade import load_rubric, make_grade_annotator
+from annotators.grade import GradeAnnotator, load_rubric
 from annotators.grade.claim_judge import build_prompt, parse_reply
 from ares.annotation import Annotation
 from ares.episode import Episode, Json
@@ -33,7 +33,7 @@ def _reply(verdict: str = "MET", frames: Any = (1, 3), **more: Any) -> str:
 @pytest.fixture()
 def judge(options: Options, ws: Workspace, model_server: Any, quick_retries: None) -> Annotator:
     model = f"openai:Some/Judge-9B@{model_server.url}"
-    return make_grade_annotator(replace(options, model=model, values={"observe": "never"}), ws.stores)
+    return GradeAnnotator(replace(options, model=model, values={"observe": "never"}), ws.stores)
 
 
 @pytest.fixture()
@@ -196,14 +196,14 @@ def test_a_server_that_is_down_stores_no_grade(grade_caption: Any, model_server:
 def test_a_judge_of_the_captioners_family_is_refused(
     options: Options, ws: Workspace, model_server: Any, episodes: dict[str, Episode], caption_of: Captions
 ) -> None:
-    from annotators.caption import make_caption_annotator
+    from annotators.caption import CaptionAnnotator
 
-    captioner = make_caption_annotator(
+    captioner = CaptionAnnotator(
         replace(options, model=f"openai:Some/Judge-2B@{model_server.url}"), ws.stores
     )
     ws.stores.annotations.add_maker(captioner.maker)
     with pytest.raises(RequestError, match="the judge must not be of the captioner's model family"):
-        make_grade_annotator(
+        GradeAnnotator(
             replace(options, model=f"openai:other/judge-9b-instruct@{model_server.url}"), ws.stores
         )
 
@@ -216,17 +216,17 @@ def test_of_two_captioners_only_the_one_of_the_same_family_is_refused(
     caption_of: Captions,
     work_for: Works,
 ) -> None:
-    from annotators.caption import make_caption_annotator
+    from annotators.caption import CaptionAnnotator
 
     makers = [
-        make_caption_annotator(replace(options, model=f"openai:{name}@{model_server.url}"), ws.stores).maker
+        CaptionAnnotator(replace(options, model=f"openai:{name}@{model_server.url}"), ws.stores).maker
         for name in ("judge-2b", "Qwen3-VL")
     ]
     for maker in makers:
         ws.stores.annotations.add_maker(maker)
     model_server.says(_reply())
     values: dict[str, Json] = {"observe": "never"}
-    judge = make_grade_annotator(
+    judge = GradeAnnotator(
         replace(options, model=f"openai:judge-9b@{model_server.url}", values=values), ws.stores
     )
     episode = episodes["drawer-close_000"]

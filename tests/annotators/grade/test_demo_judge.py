@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Options, Result, Work
-from annotators.grade import load_rubric, make_grade_annotator
+from annotators.base import Options, Result, Work
+from annotators.grade import GradeAnnotator, load_rubric
 from app.demo import GRADE_OPTIONS
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Json
@@ -30,8 +30,8 @@ def options(options: Options) -> Options:
 
 
 @pytest.fixture()
-def judge(options: Options, ws: Workspace) -> Annotator:
-    return make_grade_annotator(options, ws.stores)
+def judge(options: Options, ws: Workspace) -> GradeAnnotator:
+    return GradeAnnotator(options, ws.stores)
 
 
 @pytest.fixture()
@@ -39,7 +39,7 @@ def grade_caption(
     ws: Workspace, options: Options, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
 ) -> Callable[..., dict[str, Any]]:
     def run(text: str, episode: str = "drawer-close_000") -> dict[str, Any]:
-        judge = make_grade_annotator(options, ws.stores)
+        judge = GradeAnnotator(options, ws.stores)
         (result,) = judge.process([work_for(episodes[episode], [judge], caption_of(episodes[episode], text))])
         assert isinstance(result, Result)
         return dict(result.annotations[0].value)
@@ -149,7 +149,7 @@ def test_hostile_captions_are_never_acceptable(grade_caption: Any, text: str) ->
 
 
 def test_success_and_instruction_of_the_episode_change_nothing(
-    judge: Annotator, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
+    judge: GradeAnnotator, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
 ) -> None:
     episode = episodes["drawer-close_000"]
     false_metadata = replace(
@@ -164,7 +164,7 @@ def test_success_and_instruction_of_the_episode_change_nothing(
 
 
 def test_frames_that_cannot_be_had_fail_their_own_caption_only(
-    judge: Annotator, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
+    judge: GradeAnnotator, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
 ) -> None:
     works = [
         work_for(episodes[name], [judge], caption_of(episodes[name], _TASK))
@@ -178,7 +178,7 @@ def test_frames_that_cannot_be_had_fail_their_own_caption_only(
     assert grade.camera == "" and grade.frames  # every good camera was used
 
 
-def test_its_numbers_are_labelled_wherever_they_stand(judge: Annotator) -> None:
+def test_its_numbers_are_labelled_wherever_they_stand(judge: GradeAnnotator) -> None:
     assert judge.maker.model.startswith(_LABEL) and judge.maker.settings["label"] == _LABEL
     assert [text for text in judge.preflight([]).warnings if "nothing about real robots" in text]
     value: dict[str, Json] = {
@@ -192,8 +192,8 @@ def test_its_numbers_are_labelled_wherever_they_stand(judge: Annotator) -> None:
 def test_another_rubric_and_a_list_that_is_none_are_refused(
     options: Options, ws: Workspace, tmp_path: Path
 ) -> None:
-    def make(**values: str) -> Annotator:
-        return make_grade_annotator(replace(options, values={**GRADE_OPTIONS, **values}), ws.stores)
+    def make(**values: str) -> GradeAnnotator:
+        return GradeAnnotator(replace(options, values={**GRADE_OPTIONS, **values}), ws.stores)
 
     with pytest.raises(RequestError, match=r"rules on CONTENT and OUTCOME alone.*'caption' has ATTRIBUTES"):
         make(rubric="caption")
@@ -219,7 +219,7 @@ def test_the_maker_follows_rubric_and_candidates(options: Options, ws: Workspace
     (tmp_path / "other.txt").write_text(f"{phrases}juggle the drawer\n")
 
     def maker(**values: str) -> Maker:
-        return make_grade_annotator(replace(options, values={**GRADE_OPTIONS, **values}), ws.stores).maker
+        return GradeAnnotator(replace(options, values={**GRADE_OPTIONS, **values}), ws.stores).maker
 
     usual = maker()
     assert maker(candidates=str(tmp_path / "same.txt")).maker_id == usual.maker_id, (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Options, PaidFailure, Result, Work
-from annotators.grade import load_rubric, make_grade_annotator
+from annotators.grade import GradeAnnotator, load_rubric
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode, Json
 from ares.errors import ModelError
@@ -42,7 +42,7 @@ def annotator_of(options: Options, ws: Workspace, model_server: Any, quick_retri
     def make(model: str = "Some/Judge-9B", **values: Json) -> Annotator:
         settings = replace(options.settings, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
         spec = f"openai:{model}@{model_server.url}"
-        return make_grade_annotator(replace(options, settings=settings, model=spec, values=values), ws.stores)
+        return GradeAnnotator(replace(options, settings=settings, model=spec, values=values), ws.stores)
 
     return make
 
@@ -388,7 +388,7 @@ def test_in_a_panel_an_agreement_that_another_judge_contests_is_asked_of_the_fra
 
     model_server.replies(answer)
     specs: list[Json] = [f"openai:{name}@{model_server.url}" for name in (first, second)]
-    panel = make_grade_annotator(replace(options, values={"judge": specs}), ws.stores)
+    panel = GradeAnnotator(replace(options, values={"judge": specs}), ws.stores)
     episode = episodes["drawer-close_000"]
     (outcome,) = panel.process([work_for(episode, [panel], caption_of(episode, TRUE))])
     assert isinstance(outcome, Result)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Annotator, Options, PaidFailure, Result, Work
-from annotators.grade import make_grade_annotator
+from annotators.grade import GradeAnnotator
 from annotators.grade.panel import combine_votes
 from app.cli.main import build_parser
 from ares.annotation import Annotation
@@ -34,7 +34,7 @@ def panel_of(
 ) -> Callable[..., Annotator]:
     def make(*names: str) -> Annotator:
         specs: list[Json] = [f"openai:{name}@{model_server.url}" for name in names]
-        return make_grade_annotator(replace(options, values={"judge": specs, "observe": "never"}), ws.stores)
+        return GradeAnnotator(replace(options, values={"judge": specs, "observe": "never"}), ws.stores)
 
     return make
 
@@ -145,13 +145,13 @@ def test_the_order_of_judges_makes_no_other_maker_but_another_judge_does(panel_o
 def test_judges_of_one_family_and_kin_of_the_captioner_are_refused(
     panel_of: Any, options: Options, ws: Workspace, model_server: Any
 ) -> None:
-    from annotators.caption import make_caption_annotator
+    from annotators.caption import CaptionAnnotator
 
     with pytest.raises(RequestError, match="judges of a panel must be of different model families"):
         panel_of("Some/Judge-9B", "other/judge-2b-instruct", NAMES[1])
     with pytest.raises(RequestError, match="--judge and --model both name the judge"):
-        make_grade_annotator(replace(options, model="stub:MET", values={"judge": ["stub:MET"]}), ws.stores)
-    captioner = make_caption_annotator(
+        GradeAnnotator(replace(options, model="stub:MET", values={"judge": ["stub:MET"]}), ws.stores)
+    captioner = CaptionAnnotator(
         replace(options, model=f"openai:Some/Watcher-2B@{model_server.url}"), ws.stores
     )
     ws.stores.annotations.add_maker(captioner.maker)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.grade import make_grade_annotator
+from annotators.grade import GradeAnnotator
 from annotators.grade.judge import ChangedFrames, blank
 from annotators.success.annotator import COLUMNS
 from app.demo import GRADE_OPTIONS
@@ -81,7 +81,7 @@ def grade(
     caption_of: Callable[..., Annotation],
 ) -> Callable[..., dict[str, Any]]:
     def run(text: str, captioner: str = "by-hand", start_seconds: float = 0.0) -> dict[str, Any]:
-        judge = make_grade_annotator(options, ws.stores)
+        judge = GradeAnnotator(options, ws.stores)
         episode = episodes["drawer-close_000"]
         caption = replace(caption_of(episode, text, captioner), start_seconds=start_seconds)
         (result,) = judge.process([work_for(episode, [judge], caption)])
@@ -125,7 +125,7 @@ def test_without_stored_success_the_judge_decides(
     options: Options, ws: Workspace, grade: Callable[..., Any]
 ) -> None:
     assert grade(_TASK)["source"] == "probe"
-    judge = make_grade_annotator(options, ws.stores)
+    judge = GradeAnnotator(options, ws.stores)
     (warning,) = [text for text in judge.preflight([]).warnings if "success" in text]
     assert warning.startswith("no success is stored") and "run ares annotate success before grade" in warning
 
@@ -156,23 +156,23 @@ def test_a_success_by_kin_of_the_captioner_is_not_used(
     ws.stores.annotations.add_maker(captioner)
     assert grade(_TASK, captioner.maker_id)["source"] == "probe"
     assert grade(_TASK)["source"] == "stored"
-    warnings = make_grade_annotator(options, ws.stores).preflight([]).warnings
+    warnings = GradeAnnotator(options, ws.stores).preflight([]).warnings
     assert any("model family of captioner 'hf:cousin'" in text for text in warnings)
 
 
 def test_a_new_success_makes_another_maker_of_grades(
     store_success: Callable[..., Maker], options: Options, ws: Workspace
 ) -> None:
-    makers = [make_grade_annotator(options, ws.stores).maker]
+    makers = [GradeAnnotator(options, ws.stores).maker]
     for family in ("one", "other"):
         success = store_success(maker=_maker(family))
-        makers.append(make_grade_annotator(options, ws.stores).maker)
+        makers.append(GradeAnnotator(options, ws.stores).maker)
         assert makers[-1].settings["success"] == success.maker_id
     assert len({maker.maker_id for maker in makers}) == 3
 
 
 def test_success_and_grades_of_it_are_not_made_in_one_run(options: Options, ws: Workspace) -> None:
-    judge = make_grade_annotator(options, ws.stores)
+    judge = GradeAnnotator(options, ws.stores)
     with pytest.raises(RequestError, match="grade reads success that is stored"):
         judge.preflight([_maker(), judge.maker])
 
@@ -188,7 +188,7 @@ def test_a_stored_outcome_says_nothing_of_changed_frames(
     change: bool,
 ) -> None:
     store_success()
-    judge = make_grade_annotator(options, ws.stores)
+    judge = GradeAnnotator(options, ws.stores)
     work = work_for(episodes["drawer-close_000"], [judge], caption_of(episodes["drawer-close_000"], _TASK))
     frames = ChangedFrames(work.frames, blank) if change else work.frames
     (result,) = judge.process([replace(work, frames=frames)])

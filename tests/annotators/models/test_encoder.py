@@ -11,11 +11,11 @@ import pytest
 
 from annotators.base import Options
 from annotators.models import VisionTower, load_named_encoder, load_vision_tower
-from annotators.runner import annotate
 from ares.errors import ModelError
 from ares.settings import Settings
 from ares.workspace import Workspace
 from tests.annotators.models.tiny_towers import WITH_TEXTS, WITHOUT_TEXTS, save_tower
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 Towers = Callable[[str], Path]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.embed import make_embed_annotator
+from annotators.embed import EmbedAnnotator
 from annotators.models import load_hash_encoder
 from annotators.models.doubles import HashEncoder
 from ares.episode import Episode
@@ -50,7 +50,7 @@ def test_a_wrong_spec_is_an_error(spec: str) -> None:
 def test_embed_uses_it_by_its_spec(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
-    annotator = make_embed_annotator(replace(options, model="hash:32"), ws.stores)
+    annotator = EmbedAnnotator(replace(options, model="hash:32"), ws.stores)
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, Result)
     assert {frames.vectors.shape[1] for frames in result.vectors} == {32}

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from annotators.models import OpenAiVlm, VlmFailure, VlmReply, VlmRequest
+from annotators.models.server.connection import ServerConnection
 from ares.errors import ModelError
-from ares.settings import Price, Settings
+from ares.settings import Price
 
 SECRET = "sk-very-secret-0123456789"
 REQUEST = VlmRequest(
@@ -22,8 +23,10 @@ REQUEST = VlmRequest(
 
 
 def _vlm(url: str, **changes: Any) -> OpenAiVlm:
-    settings = Settings(openai_api_key=SECRET, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
-    return OpenAiVlm("Org/Model-1", url, settings, 64, **{"retries": 2, "timeout_seconds": 5.0, **changes})
+    price = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+    limits = {name: changes.pop(name) for name in ("retries", "timeout_seconds") if name in changes}
+    connection = ServerConnection(url, SECRET, **{"retries": 2, "timeout_seconds": 5.0, **limits})
+    return OpenAiVlm("Org/Model-1", connection, 64, price, **changes)
 
 
 def _error(vlm: OpenAiVlm) -> ModelError:

@@ -12,6 +12,7 @@ import pytest
 
 from annotators.models import CachedVlm, OpenAiVlm, ReplyCache, VlmFailure, VlmReply, VlmRequest, request_key
 from annotators.models.doubles import StubVlm
+from annotators.models.server.connection import ServerConnection
 from ares.errors import ModelError
 from ares.settings import Price, Settings
 from ares.store import open_stores
@@ -32,8 +33,8 @@ def _cache(folder: str) -> ReplyCache:
 
 
 def _vlm(url: str, cache: ReplyCache) -> OpenAiVlm:
-    settings = Settings(price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
-    return OpenAiVlm("m", url, settings, 64, cache=cache, retries=0)
+    price = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+    return OpenAiVlm("m", ServerConnection(url, "", retries=0), 64, price, cache=cache)
 
 
 def test_a_reply_is_paid_once_also_by_another_process(model_server: Any, folder: str) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from annotators.models import OpenAiVlm, ServedModel, VlmFailure, VlmReply, VlmRequest
+from annotators.models.server.connection import ServerConnection
 from ares.errors import ModelError
-from ares.settings import Price, Settings
+from ares.settings import Price
 
 CHOICES = ("yes", "no", "not visible")
 CHOICE = VlmRequest(images=[], prompt="is it open?", choices=CHOICES)
@@ -19,10 +20,9 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"action": {"type": "s
 
 
 def _vlm(url: str, software: str = "") -> OpenAiVlm:
-    settings = Settings(price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
-    return OpenAiVlm(
-        "m", url, settings, 64, served=ServedModel(software=software), timeout_seconds=5, retries=0
-    )
+    price = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+    connection = ServerConnection(url, "", timeout_seconds=5, retries=0)
+    return OpenAiVlm("m", connection, 64, price, served=ServedModel(software=software))
 
 
 def _reply(outcome: VlmReply | VlmFailure) -> VlmReply:

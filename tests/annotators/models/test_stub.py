@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.caption import make_caption_annotator
+from annotators.caption import CaptionAnnotator
 from annotators.models import VlmFailure, VlmReply, VlmRequest, load_vlm
 from annotators.models.doubles import StubVlm
 from ares.episode import Episode
@@ -39,7 +39,7 @@ def test_annotations_name_the_stub_as_their_model(
 ) -> None:
     from dataclasses import replace
 
-    annotator = make_caption_annotator(replace(options, model="stub:close the drawer"), ws.stores)
+    annotator = CaptionAnnotator(replace(options, model="stub:close the drawer"), ws.stores)
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, Result)
     assert result.annotations[0].value["text"] == "close the drawer"

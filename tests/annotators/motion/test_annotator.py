@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.motion import make_motion_annotator
+from annotators.motion import MotionAnnotator
 from annotators.motion.annotator import measure_motion
 from annotators.motion.columns import COLUMNS
 from ares.episode import Episode, Signal, Trajectory
@@ -92,7 +92,7 @@ def test_missing_and_broken_signals_have_a_status_and_no_nan() -> None:
 def test_an_episode_without_signals_is_done(
     options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Callable[..., Work]
 ) -> None:
-    annotator = make_motion_annotator(options, ws.stores)
+    annotator = MotionAnnotator(options, ws.stores)
     (result,) = annotator.process([work_for(episodes["drawer-close_000"], [annotator])])
     assert isinstance(result, Result)
     assert result.annotations[0].value["status"] == "no signals"

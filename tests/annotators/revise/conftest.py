@@ -14,14 +14,14 @@ import pytest
 
 from annotators.base import Options
 from annotators.caption import load_captioner
-from annotators.grade import make_grade_annotator
+from annotators.grade import GradeAnnotator
 from annotators.revise.rounds import EpisodeWorks, RevisionJudge, Spent, grade_captions
-from annotators.runner import annotate
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.conftest import ModelServer
 from tests.annotators.judge_replies import criterion_of, grey_share
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 EPISODES = 8
@@ -115,7 +115,7 @@ def graded_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
 
 def _grade_all(stores: Stores, options: Options) -> None:
     ids = sorted(stores.tables.episodes.ids())
-    judge = RevisionJudge(annotator=make_grade_annotator(options, stores))
+    judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
     stores.annotations.add_maker(judge.maker)
     works = EpisodeWorks(
         stores,

@@ -8,12 +8,12 @@ import pytest
 
 from annotators.base import Options
 from annotators.revise import RevisionRequest, RevisionRun, quote_revision, run_revision
-from annotators.runner import annotate
 from ares.errors import RequestError
 from ares.review import compare_makers
 from ares.workspace import Workspace
 from tests.annotators.conftest import ModelServer
 from tests.annotators.revise.conftest import FLATTERY, REFUSED, SECOND, TRUE, Script
+from tests.annotators.runs import annotate
 
 # With this seed ATTRIBUTES is hidden, and VERB is told.
 REQUEST = RevisionRequest(seed=3)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
-from annotators.runner import annotate, estimate_cost
 from app.cli.main import main
 from app.demo import GRADE_OPTIONS
 from ares.jobs import AnnotateEstimate
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 NOWHERE = "hf:no-such-lab/no-such-model"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
-from annotators.runner import annotate, estimate_cost
 from ares.annotation import Column, Cost, Maker
 from ares.errors import AresError, ModelError, PluginError
 from ares.jobs import FAILURES
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 EPISODES = 12
@@ -47,7 +49,7 @@ def enter(request: pytest.FixtureRequest) -> Iterator[Callable[..., Maker]]:
 
     def add(name: str, make_process: Callable[[Maker], Any], **parts: Any) -> Maker:
         maker = Maker(annotator=name, version=request.node.nodeid, columns=(COLUMN,))
-        annotator = Annotator(maker=maker, process=make_process(maker), **parts)
+        annotator = SimpleNamespace(maker=maker, process=make_process(maker), **parts)
         annotators.add(name, lambda options, stores: annotator)
         names.append(name)
         return maker
@@ -245,10 +247,23 @@ def test_an_annotator_that_cannot_be_made_leaves_the_others(
     ("made", "message"),
     [
         (None, "is no annotator"),
-        (Annotator(maker="mark", process=_no_results), "has no maker"),  # type: ignore[arg-type]
-        (Annotator(maker=Maker(annotator="x", version="1"), process=_no_results, batch_size=0), "batch_size"),
+        (SimpleNamespace(maker="mark", process=_no_results), "has no maker"),
+        (SimpleNamespace(process=_no_results), "has no maker"),
         (
-            Annotator(maker=Maker(annotator="x", version="1", settings={"a": object()}), process=_no_results),  # type: ignore[dict-item]
+            SimpleNamespace(
+                maker=Maker(annotator="x", version="1"), process=_no_results, batchsize=4, stores=1
+            ),
+            "has 'batchsize', which no run reads: did you mean 'batch_size'?",
+        ),
+        (
+            SimpleNamespace(maker=Maker(annotator="x", version="1"), process=_no_results, batch_size=0),
+            "batch_size",
+        ),
+        (
+            SimpleNamespace(
+                maker=Maker(annotator="x", version="1", settings={"a": object()}),  # type: ignore[dict-item]
+                process=_no_results,
+            ),
             "raised TypeError",
         ),
     ],
@@ -256,7 +271,7 @@ def test_an_annotator_that_cannot_be_made_leaves_the_others(
 def test_a_factory_that_makes_no_annotator_is_one_line(ws: Workspace, made: Any, message: str) -> None:
     annotators.add("unmade", lambda options, stores: made)
     try:
-        with pytest.raises(PluginError, match=f"annotator 'unmade' .*{message}"):
+        with pytest.raises(PluginError, match=f"annotator 'unmade' .*{re.escape(message)}"):
             run(ws, "unmade")
     finally:
         annotators.remove("unmade")
@@ -278,7 +293,7 @@ def test_no_annotator_can_change_what_another_gets(ws: Workspace, enter: Callabl
 
     def make_spoiler(options: Options, stores: Any) -> Annotator:
         maker = Maker(annotator="spoiler", version="1", subject_kind="annotation", after=("good",))
-        return Annotator(maker=maker, process=spoil(maker), needs_signals=True)
+        return SimpleNamespace(maker=maker, process=spoil(maker), needs_signals=True)
 
     annotators.add("spoiler", make_spoiler)
     try:

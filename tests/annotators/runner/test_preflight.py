@@ -11,12 +11,12 @@ import pytest
 
 from annotators.base import Options
 from annotators.models import ServedModel
-from annotators.runner import annotate
 from ares.errors import ModelError, RequestError
 from ares.jobs import AnnotateReport
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.judge_replies import judge
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 NO_SUCCESS = (
@@ -97,7 +97,7 @@ def test_a_judge_of_the_captioners_family_is_refused_before_a_caption_is_paid(
     ws: Workspace, remote: Options, model_server: Any
 ) -> None:
     model_server.says("push the drawer closed")
-    options = replace(remote, model=f"openai:Some/Vlm-7B@{model_server.url}")
+    options = _captioner_and_judge(remote, model_server.url, "Some/Vlm-7B", "Some/Vlm-7B")
     with pytest.raises(RequestError, match="must not be of the captioner's model family"):
         _annotate(ws, options, ["caption", "grade"])
     assert not model_server.requests

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
-from annotators.runner import annotate, estimate_cost
 from app.cli.main import main
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 PRICE = Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)

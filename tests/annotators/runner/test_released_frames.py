@@ -13,11 +13,11 @@ import pytest
 
 from annotators.base import Frames, Options
 from annotators.models import ReadableImages
-from annotators.runner import annotate
 from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.judge_replies import COMPARES, OBSERVES, is_asked, observation, ruling
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from pydantic import Field
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
-from annotators.runner import annotate
 from app.cli.main import main
 from ares import registry
 from ares.annotation import Cost, Maker
@@ -31,6 +31,7 @@ from ares.jobs import Engine
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
@@ -140,7 +141,7 @@ def fragile(answer: Callable[[Work], Result | AresError], options: Options, stor
                 results.append(answer(work))
         return results
 
-    return Annotator(
+    return SimpleNamespace(
         maker=MAKER, process=process, select_frames=lambda episode: {"wrist": [0.0]}, batch_size=4
     )
 
@@ -214,7 +215,9 @@ def test_a_worker_with_another_model_is_refused(
 
     def factory(options: Options, stores: Stores) -> Annotator:
         maker = Maker(annotator="fragile", version="1", model="here" if os.getpid() == driver else "there")
-        return Annotator(maker=maker, process=lambda works: [annotate_process_id(work) for work in works])
+        return SimpleNamespace(
+            maker=maker, process=lambda works: [annotate_process_id(work) for work in works]
+        )
 
     enter(factory)
     with pytest.raises(RequestError, match="another model than this machine"):
@@ -235,7 +238,7 @@ def test_a_worker_gets_the_options_of_its_annotator(
     def factory(options: Options, stores: Stores) -> Annotator:
         word = options.parse(WordOptions).word
         maker = Maker(annotator="fragile", version="1", settings={"word": word})
-        return Annotator(
+        return SimpleNamespace(
             maker=maker,
             process=lambda works: [
                 Result(annotations=[new_annotation(work, maker, {"word": word, "pid": os.getpid()})])
@@ -271,7 +274,7 @@ def test_a_limit_that_a_model_learns_from_its_calls_holds_where_the_calls_are_ma
     workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
 ) -> None:
     def factory(options: Options, stores: Stores) -> Annotator:
-        return Annotator(maker=MAKER, process=CallCounter().process, workers=6, call_limit=lambda: 1)
+        return SimpleNamespace(maker=MAKER, process=CallCounter().process, workers=6, call_limit=lambda: 1)
 
     enter(factory)
     for ws, either, most in ((workspaces[0], None, 1), (workspaces[1], engine, 6)):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ import pytest
 
 from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
 from annotators.models.doubles import HashEncoder
-from annotators.runner import annotate
 from ares import registry
 from ares.annotation import Cost, Maker
 from ares.doctor import run_checks
@@ -24,6 +24,7 @@ from ares.jobs import KeptValue, PoolRequest
 from ares.settings import settings_from_environment
 from ares.store import Stores, VectorTable
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
@@ -149,7 +150,9 @@ def marker() -> Iterator[Marker]:
     marker = Marker()
 
     def factory(options: Options, stores: Stores) -> Annotator:
-        return Annotator(maker=MARK, process=marker.process, space="marks", needs_signals=True, batch_size=5)
+        return SimpleNamespace(
+            maker=MARK, process=marker.process, space="marks", needs_signals=True, batch_size=5
+        )
 
     registry.annotators.add("mark", factory)
     yield marker

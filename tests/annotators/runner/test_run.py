@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from annotators.base import Annotator, FrameVectors, Options, Result, Work, new_annotation
+from annotators.base import FrameVectors, Options, Result, Work, new_annotation
 from annotators.models.doubles import HashEncoder
-from annotators.runner import annotate, estimate_cost
 from ares import registry
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.episode import Json, MediaRef
@@ -20,6 +20,7 @@ from ares.jobs import FAILURES
 from ares.search import encoding as spaces
 from ares.settings import Price, settings_from_environment
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
@@ -41,7 +42,7 @@ def enter() -> Iterator[Callable[..., None]]:
     names: list[str] = []
 
     def add(name: str, **parts: Any) -> None:
-        annotator = Annotator(**parts)
+        annotator = SimpleNamespace(**parts)
         registry.annotators.add(name, lambda options, stores: annotator)
         names.append(name)
 
@@ -231,11 +232,11 @@ def test_a_grade_sees_the_caption_of_the_same_run_and_only_ungraded_ones_later(
 
     registry.annotators.add(
         "writer",
-        lambda options, stores: Annotator(maker=caption, process=batched(write_caption), batch_size=4),
+        lambda options, stores: SimpleNamespace(maker=caption, process=batched(write_caption), batch_size=4),
     )
     registry.annotators.add(
         "grader",
-        lambda options, stores: Annotator(maker=judge, process=batched(grade_caption)),
+        lambda options, stores: SimpleNamespace(maker=judge, process=batched(grade_caption)),
     )
     try:
         assert [counts(document) for document in run(ws, "grader")] == [(0, 0, 0, 0)]

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, CameraSeconds, Options, Result, Subject, Work, new_annotation
-from annotators.runner import annotate, estimate_cost
+from annotators.base import CameraSeconds, Options, Result, Subject, Work, new_annotation
 from ares import media, registry
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError, MediaError, RequestError
 from ares.settings import settings_from_environment
 from ares.store import pin_makers, segment_id
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
@@ -57,10 +58,10 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
 @pytest.fixture(autouse=True)
 def annotators_of_the_test() -> Iterator[None]:
     added = {
-        "halves": Annotator(maker=HALVES, process=split_into(2, HALVES)),
-        "thirds": Annotator(maker=THIRDS, process=split_into(3, THIRDS)),
-        "judge": Annotator(maker=JUDGE, process=judge, select_frames=ends),
-        "reader": Annotator(maker=READER, process=count_words),
+        "halves": SimpleNamespace(maker=HALVES, process=split_into(2, HALVES)),
+        "thirds": SimpleNamespace(maker=THIRDS, process=split_into(3, THIRDS)),
+        "judge": SimpleNamespace(maker=JUDGE, process=judge, select_frames=ends),
+        "reader": SimpleNamespace(maker=READER, process=count_words),
     }
     for name, annotator in added.items():
         registry.annotators.add(name, lambda options, stores, made=annotator: made)
@@ -238,7 +239,7 @@ def test_a_video_that_cannot_be_read_fails_its_segments_alone(ws: Workspace, tmp
 
 def test_an_annotator_that_names_no_segments_is_refused(ws: Workspace) -> None:
     maker = Maker(annotator="lost", version="1", subject_kind="segment")
-    registry.annotators.add("lost", lambda options, stores: Annotator(maker=maker, process=judge))
+    registry.annotators.add("lost", lambda options, stores: SimpleNamespace(maker=maker, process=judge))
     try:
         with pytest.raises(RequestError, match="'lost' cannot be run over episodes"):
             run(ws, "lost")

@@ -13,13 +13,14 @@ import pytest
 
 from annotators.base import Options
 from annotators.models import worker_needs
-from annotators.runner import annotate, remote as replicas
+from annotators.runner import remote as replicas
 from app.cli.main import main
 from ares import registry
 from ares.errors import RequestError
 from ares.jobs import ComputePlan, MachineMemory, WorkerNeeds
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
@@ -29,10 +30,11 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
-from annotators.base import Annotator, FrameVectors, Result, new_annotation
+from annotators.base import FrameVectors, Result, new_annotation
 from annotators.models.doubles import HashEncoder
 from ares.annotation import Maker
 from ares.jobs import WorkerNeeds
@@ -61,7 +63,7 @@ def make_slow(options, stores):
         return [answer(work, options.device) for work in works]
 
     needs = WorkerNeeds(gpus=1.0)
-    return Annotator(maker=MAKER, process=process, space="hash-8", needs=needs)
+    return SimpleNamespace(maker=MAKER, process=process, space="hash-8", needs=needs)
 
 
 def answer(work, device):

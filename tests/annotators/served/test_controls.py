@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from annotators.base import Options
-from annotators.runner import annotate, estimate_cost
 from ares.jobs import AnnotateReport
 from ares.settings import Settings
 from ares.workspace import Workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.annotators.served.conftest import NUM_EPISODES, PRICE
 from tests.annotators.served.scripted_server import ScriptedServer
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options
-from annotators.runner import annotate
 from ares.settings import Settings
 from ares.store import read_spending
 from ares.workspace import open_workspace
+from tests.annotators.runs import annotate
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import LoggedCall, ScriptedServer
 

@@ -9,13 +9,13 @@ from functools import partial
 import pytest
 
 from annotators.base import Options
-from annotators.models import OpenAiVlm
-from annotators.runner import annotate, estimate_cost
+from annotators.models.server.connection import ServerConnection
 from ares.annotation import Cost
 from ares.jobs import AnnotateReport, ReasonCount
 from ares.settings import Settings
 from ares.store import read_spending
 from ares.workspace import Workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import (
     BROKEN,
@@ -39,7 +39,8 @@ JUDGE, CAPTIONER = "Other/Judge-9B", "Some/Vlm-7B"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
-    monkeypatch.setattr("annotators.models.server.vlm.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
+    limited = partial(ServerConnection, timeout_seconds=3.0)
+    monkeypatch.setattr("annotators.models.server.connection.ServerConnection", limited)
 
 
 @pytest.fixture
@@ -148,13 +149,13 @@ def test_retried_are_only_the_failures_of_a_reason(ws: Workspace, serve: Serve, 
     failed = {failure.reason: failure.count for failure in report.failures}
     healthy = serve({"fine": 1})
     options = _options(healthy.url, CAPTIONER)
-    (quote,) = estimate_cost(ws.stores, ["caption"], options, retried_reason="refused")
+    (quote,) = estimate_cost(ws.stores, ["caption"], options, retry_failed=True, reason="refused")
     assert quote.planned == failed["model refused"]
-    (retried,) = annotate(ws.stores, ["caption"], options, quiet=True, retried_reason="REFUSED")
+    (retried,) = annotate(ws.stores, ["caption"], options, quiet=True, retry_failed=True, reason="REFUSED")
     assert (retried.planned, retried.kept, retried.failed) == (failed["model refused"],) * 2 + (0,)
     # The test call has been paid before.
     assert len(healthy.calls()) == failed["model refused"]
-    (rest,) = annotate(ws.stores, ["caption"], options, quiet=True, retried_reason="")
+    (rest,) = annotate(ws.stores, ["caption"], options, quiet=True, retry_failed=True)
     assert rest.kept == failed["reply was cut at its length limit"]
-    (nothing,) = annotate(ws.stores, ["caption"], options, quiet=True, retried_reason="")
+    (nothing,) = annotate(ws.stores, ["caption"], options, quiet=True, retry_failed=True)
     assert nothing.planned == 0

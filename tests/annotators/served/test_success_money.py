@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from annotators.base import Options
-from annotators.models import OpenAiVlm
-from annotators.runner import annotate, estimate_cost
+from annotators.models.server.connection import ServerConnection
 from ares.settings import Settings
 from ares.workspace import Workspace
+from tests.annotators.runs import annotate, estimate_cost
 from tests.annotators.served.conftest import PRICE
 from tests.annotators.served.scripted_server import FINISHES, STATUSES, ScriptedServer
 
@@ -24,7 +24,8 @@ KINDS = dict.fromkeys([*STATUSES, *FINISHES, "prose", "refusal"], 1.0) | {"fine"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
-    monkeypatch.setattr("annotators.models.server.vlm.OpenAiVlm", partial(OpenAiVlm, timeout_seconds=3.0))
+    limited = partial(ServerConnection, timeout_seconds=3.0)
+    monkeypatch.setattr("annotators.models.server.connection.ServerConnection", limited)
 
 
 def options(url: str, model: str) -> Options:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.base import Annotator, Options, Result, Work
+from annotators.base import Options, Result, Work
 from annotators.models import NamedEncoder, load_named_encoder
-from annotators.success import make_success_annotator
+from annotators.success import SuccessAnnotator
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import MediaError, RequestError
@@ -34,12 +34,12 @@ def load_once(encoder: NamedEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture()
-def annotator(options: Options, ws: Workspace) -> Annotator:
-    return make_success_annotator(options, ws.stores)
+def annotator(options: Options, ws: Workspace) -> SuccessAnnotator:
+    return SuccessAnnotator(options, ws.stores)
 
 
 @pytest.fixture()
-def judge(annotator: Annotator, episodes: dict[str, Episode], work_for: Works) -> Callable[..., Any]:
+def judge(annotator: SuccessAnnotator, episodes: dict[str, Episode], work_for: Works) -> Callable[..., Any]:
     """Judges one attempt and gives the value, or the error."""
 
     def run(name: str, task: str, **changes: Any) -> Any:
@@ -81,7 +81,7 @@ def test_what_the_source_says_of_success_changes_nothing(judge: Callable[..., An
 
 
 def test_signals_are_measured_without_unit(
-    annotator: Annotator, episodes: dict[str, Episode], work_for: Works
+    annotator: SuccessAnnotator, episodes: dict[str, Episode], work_for: Works
 ) -> None:
     work = work_for(replace(episodes["drawer-close_000"], instruction=CLOSE), [annotator])
     path = np.cumsum(np.random.default_rng(0).normal(size=(60, 4)), axis=0).astype(np.float32)
@@ -98,7 +98,7 @@ def test_signals_are_measured_without_unit(
 
 @pytest.mark.parametrize("fill", [np.nan, 0.0])
 def test_signals_that_say_nothing_are_left_out(
-    annotator: Annotator, episodes: dict[str, Episode], work_for: Works, fill: float
+    annotator: SuccessAnnotator, episodes: dict[str, Episode], work_for: Works, fill: float
 ) -> None:
     work = work_for(replace(episodes["drawer-close_000"], instruction=CLOSE), [annotator])
     signal = Signal(np.full((60, 4), fill, np.float32), ("x", "y", "z", "gripper"))
@@ -118,7 +118,7 @@ def test_the_caption_moves_the_probability_and_gives_a_missing_task(
     for name, text in (("done", CLOSE), ("failed", f"fail to {CLOSE}")):
         episode = replace(episodes["drawer-close_000"], episode_id=f"{name:_<16}", instruction="")
         ws.stores.annotations.append([caption_of(episode, text, maker.maker_id)])
-        annotator = make_success_annotator(options, ws.stores)
+        annotator = SuccessAnnotator(options, ws.stores)
         (result,) = annotator.process([work_for(episode, [annotator])])
         assert isinstance(result, Result)
         values[name] = result.annotations[0].value
@@ -134,7 +134,7 @@ def test_an_episode_without_a_task_is_not_judged(judge: Callable[..., Any]) -> N
 
 
 def test_frames_that_cannot_be_read_fail_their_own_episode_only(
-    annotator: Annotator, episodes: dict[str, Episode], work_for: Works
+    annotator: SuccessAnnotator, episodes: dict[str, Episode], work_for: Works
 ) -> None:
     works = [
         work_for(replace(episodes[name], instruction=CLOSE), [annotator])
@@ -144,23 +144,21 @@ def test_frames_that_cannot_be_read_fail_their_own_episode_only(
     assert isinstance(gone, MediaError) and isinstance(closed, Result)
 
 
-def test_captions_of_the_same_run_are_refused(annotator: Annotator) -> None:
+def test_captions_of_the_same_run_are_refused(annotator: SuccessAnnotator) -> None:
     with pytest.raises(RequestError, match="run ares annotate caption first"):
         annotator.preflight([annotator.maker, Maker(annotator="caption", version="1")])
 
 
 def test_the_maker_follows_combination_and_captioner(options: Options, ws: Workspace, tmp_path: Path) -> None:
-    usual = make_success_annotator(options, ws.stores).maker
-    assert make_success_annotator(options, ws.stores).maker.maker_id == usual.maker_id
+    usual = SuccessAnnotator(options, ws.stores).maker
+    assert SuccessAnnotator(options, ws.stores).maker.maker_id == usual.maker_id
     (tmp_path / "own.yaml").write_text(
         "{id: own, version: 1.0.0, parts: {outcome_text: {weight: 1.0}}, failure_below: 0.4, success_from: 0.6}"
     )
-    own = make_success_annotator(
-        replace(options, values={"combination": str(tmp_path / "own.yaml")}), ws.stores
-    )
+    own = SuccessAnnotator(replace(options, values={"combination": str(tmp_path / "own.yaml")}), ws.stores)
     assert own.maker.maker_id != usual.maker_id and own.maker.settings["success_from"] == 0.6
     assert any("fitted to no labels" in warning for warning in own.warnings)
     ws.stores.annotations.add_maker(Maker(annotator="caption", version="1", kind="model"))
-    assert make_success_annotator(options, ws.stores).maker.maker_id != usual.maker_id
+    assert SuccessAnnotator(options, ws.stores).maker.maker_id != usual.maker_id
     with pytest.raises(RequestError, match="one vote"):
-        make_success_annotator(replace(options, values={"votes": 3}), ws.stores)
+        SuccessAnnotator(replace(options, values={"votes": 3}), ws.stores)

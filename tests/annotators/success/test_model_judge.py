@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Options, PaidFailure, Result, Work
+from annotators.base import Options, PaidFailure, Result, Work
 from annotators.models.doubles import StubVlm
-from annotators.success import make_success_annotator
+from annotators.success import SuccessAnnotator
 from annotators.success.model_judge import ModelOutcomeJudge
 from ares.episode import Episode
 from ares.errors import RequestError
@@ -72,14 +72,12 @@ def scored_choice(request: dict[str, Any], yes: float) -> dict[str, Any]:
 
 
 @pytest.fixture()
-def annotator(options: Options, ws: Workspace, model_server: Any, quick_retries: None) -> Annotator:
-    return make_success_annotator(
-        replace(options, model=f"openai:Some/Judge-9B@{model_server.url}"), ws.stores
-    )
+def annotator(options: Options, ws: Workspace, model_server: Any, quick_retries: None) -> SuccessAnnotator:
+    return SuccessAnnotator(replace(options, model=f"openai:Some/Judge-9B@{model_server.url}"), ws.stores)
 
 
 @pytest.fixture()
-def judge(annotator: Annotator, episodes: dict[str, Episode], work_for: Works) -> Callable[[], Any]:
+def judge(annotator: SuccessAnnotator, episodes: dict[str, Episode], work_for: Works) -> Callable[[], Any]:
     def run(task: str = TASK) -> Any:
         work = work_for(replace(episodes["drawer-close_000"], instruction=task), [annotator])
         (outcome,) = annotator.process([work])
@@ -168,7 +166,7 @@ def test_votes_are_counted_and_an_unreadable_one_takes_no_side(
     spec = f"openai:Some/Judge-9B@{model_server.url}"
     own = replace(options, model=spec, values={"votes": 4})
     model_server.replies(Answers([vote("success"), vote("success"), "none", vote("failure")]))
-    annotator = make_success_annotator(own, ws.stores)
+    annotator = SuccessAnnotator(own, ws.stores)
     work = work_for(replace(episodes["drawer-close_000"], instruction=TASK), [annotator])
     (outcome,) = annotator.process([work])
     assert isinstance(outcome, Result)
@@ -216,9 +214,7 @@ def test_the_estimate_counts_every_question(
     spec = f"openai:Some/Judge-9B@{model_server.url}"
     subject = episode_subject(episodes["drawer-close_000"])
     costs = [
-        make_success_annotator(replace(priced, model=spec, values={"votes": votes}), ws.stores).estimate(
-            subject
-        )
+        SuccessAnnotator(replace(priced, model=spec, values={"votes": votes}), ws.stores).estimate(subject)
         for votes in (1, 5)
     ]
     assert [cost.calls for cost in costs] == [3, 3]
@@ -226,7 +222,7 @@ def test_the_estimate_counts_every_question(
 
 
 def test_a_server_without_probabilities_is_warned_of_and_not_asked_again(
-    annotator: Annotator, judge: Callable[[], Any], model_server: Any
+    annotator: SuccessAnnotator, judge: Callable[[], Any], model_server: Any
 ) -> None:
     answers = Answers([vote("success")])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.valuation import make_valuation_annotator, read_score_file
+from annotators.valuation import ValuationAnnotator, read_score_file
 from ares.episode import Episode, Json
 from ares.errors import RequestError
 from ares.workspace import Workspace
@@ -35,7 +35,7 @@ def test_scores_of_a_training_run_become_a_column(
 ) -> None:
     first, second, *_ = episodes.values()
     path = _write(tmp_path / "run.csv", f"episode_id,score,note\n{first.episode_id},0.25,good\n{NOBODY},1,\n")
-    annotator = make_valuation_annotator(_options(options, scores=path, column="loss"), ws.stores)
+    annotator = ValuationAnnotator(_options(options, scores=path, column="loss"), ws.stores)
     results = annotator.process([work_for(episode, [annotator]) for episode in (first, second)])
     values = [result.annotations[0].value for result in results if isinstance(result, Result)]
     assert values[0] == {"loss": 0.25}
@@ -46,9 +46,7 @@ def test_scores_of_a_training_run_become_a_column(
 def test_other_scores_are_another_maker(options: Options, ws: Workspace, tmp_path: Path) -> None:
     texts = (f"episode_id,score\n{NOBODY},{score}\n" for score in (1, 2, 1))
     paths = [_write(tmp_path / f"{n}.csv", text) for n, text in enumerate(texts)]
-    makers = [
-        make_valuation_annotator(_options(options, scores=path), ws.stores).maker.maker_id for path in paths
-    ]
+    makers = [ValuationAnnotator(_options(options, scores=path), ws.stores).maker.maker_id for path in paths]
     assert makers[0] == makers[2] != makers[1]
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def guest() -> Iterator[list[GuestOptions]]:
     @takes_options(GuestOptions)
     def factory(options: Options, stores: Stores) -> Annotator:
         received.append(options.parse(GuestOptions))
-        return Annotator(maker=Maker(annotator="guest", version="1"), process=lambda works: [])
+        return SimpleNamespace(maker=Maker(annotator="guest", version="1"), process=lambda works: [])
 
     annotators.add("guest", factory)
     yield received

@@ -39,7 +39,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> It
     import pyarrow as pa
 
     from annotators.base import Options
-    from annotators.runner import annotate
+    from tests.annotators.runs import annotate
     from tests.ingesting import ingest_paths
 
     settings = Settings(embed_model="hash:16")

@@ -15,7 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from annotators.base import Options
-from annotators.caption import make_caption_annotator
+from annotators.caption import CaptionAnnotator
 from app.dashboard import Job, Retry, cached_reads, list_jobs, quote_retry, start_retry, stop_job
 from ares.curation import list_failures
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
@@ -42,7 +42,7 @@ def _open(folder: Path, samples: Path, settings: Settings) -> tuple[Workspace, R
     """Three episodes whose captions have failed, and what tries them again."""
     workspace = open_workspace(str(folder), settings)
     workspace.ingest(samples / "video", limit=3, quiet=True)
-    maker = make_caption_annotator(Options(settings=settings, load_models=False), workspace.stores).maker
+    maker = CaptionAnnotator(Options(settings=settings, load_models=False), workspace.stores).maker
     workspace.stores.annotations.add_maker(maker)
     error = ModelError(REASON, "after 30 s")
     log = FailureLog(workspace.stores.annotations, f"caption/{maker.maker_id}")

@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 from annotators.base import Options
-from annotators.runner import annotate
 from ares.errors import RequestError
 from ares.search import choose_space, compute_facets, load_encoder
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 

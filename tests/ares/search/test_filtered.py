@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from annotators.base import Options
-from annotators.runner import estimate_cost
 from ares.curation import EpisodeSelection, selected_ids
 from ares.errors import RequestError
 from ares.registry import encoders
 from ares.search import Hit, compute_facets
 from ares.store.lance import episode_snapshot as sort_orders
+from tests.annotators.runs import estimate_cost
 from tests.ares.search.random_workspace import (
     DATASETS,
     INSTRUCTIONS,

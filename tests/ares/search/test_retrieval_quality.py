@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options
-from annotators.runner import annotate
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 # Paraphrases of instructions, for simulated tasks on which the reference CLIP was trained.

@@ -15,12 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from annotators.base import Options
-from annotators.runner import annotate
 from ares.doctor import run_checks
 from ares.search import TEXT_ENCODER_FOLDER, choose_space, encoding as embedding_spaces, load_encoder
 from ares.search.encoding import encode_text
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 # Searches in a new process and prints the vector of the text, and which libraries were imported.

@@ -16,10 +16,10 @@ import pytest
 from annotators.base import Options
 from annotators.grade import Observation, ObservationReply, observation_schema, parse_observation
 from annotators.models import HuggingfaceVlm, VlmReply, VlmRequest
-from annotators.runner import annotate, estimate_cost
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
+from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
 
 MANUAL = Path(__file__).resolve().parents[4] / "docs" / "models.md"

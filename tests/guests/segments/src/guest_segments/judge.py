@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Result, Subject, Work, new_annotation
+from annotators.base import Options, Result, Subject, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Column, Maker
 from ares.errors import AresError, MediaError
@@ -41,40 +41,44 @@ class JudgeOptions(AnnotatorOptions):
 
 
 @takes_options(JudgeOptions)
-def make_judge(options: Options, stores: Stores) -> Annotator:
-    """An annotator of the segments that the annotator `segment` makes, also of those made in the same run."""
-    own = options.parse(JudgeOptions)
-    maker = Maker(
-        annotator="brightness",
-        version="1",
-        settings=own.maker_settings(),
-        columns=_COLUMNS,
-        subject_kind="segment",
-        after=("segment",),
-    )
+class BrightnessJudge:
+    """Judges the segments that the annotator `segment` makes, also those made in the same run."""
 
-    def process(works: Sequence[Work]) -> list[Result | AresError]:
-        return [_judge(work, maker, own.max_change) for work in works]
+    batch_size = 16
 
-    return Annotator(maker=maker, process=process, select_frames=select_frames, batch_size=16)
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own = options.parse(JudgeOptions)
+        self._max_change = own.max_change
+        self.maker = Maker(
+            annotator="brightness",
+            version="1",
+            settings=own.maker_settings(),
+            columns=_COLUMNS,
+            subject_kind="segment",
+            after=("segment",),
+        )
 
+    def select_frames(self, subject: Subject) -> dict[str, list[float]]:
+        """One frame near the start and one near the stop of the span, in seconds, of the first camera."""
+        if not subject.episode.cameras:
+            return {}
+        quarter = (subject.stop_seconds - subject.start_seconds) / 4
+        seconds = [subject.start_seconds + quarter, subject.stop_seconds - quarter]
+        return {subject.episode.cameras[0].name: seconds}
 
-def select_frames(subject: Subject) -> dict[str, list[float]]:
-    """One frame near the start and one near the stop of the span, in seconds, of the first camera."""
-    if not subject.episode.cameras:
-        return {}
-    quarter = (subject.stop_seconds - subject.start_seconds) / 4
-    seconds = [subject.start_seconds + quarter, subject.stop_seconds - quarter]
-    return {subject.episode.cameras[0].name: seconds}
+    def process(self, works: Sequence[Work]) -> list[Result | AresError]:
+        """A verdict per segment."""
+        return [self._judge(work) for work in works]
 
-
-def _judge(work: Work, maker: Maker, max_change: float) -> Result | AresError:
-    for camera, seconds in select_frames(work.subject).items():
-        try:
-            first, last = work.frames.at(camera, seconds)
-        except MediaError as error:
-            return error
-        change = abs(float(last.mean()) - float(first.mean()))
-        value = {"segment_success": change <= max_change, "brightness_change": round(change, 6)}
-        return Result(annotations=[new_annotation(work, maker, value, camera=camera, frames=seconds)])
-    return MediaError("episode has no camera", work.episode.episode_id)
+    def _judge(self, work: Work) -> Result | AresError:
+        for camera, seconds in self.select_frames(work.subject).items():
+            try:
+                first, last = work.frames.at(camera, seconds)
+            except MediaError as error:
+                return error
+            change = abs(float(last.mean()) - float(first.mean()))
+            value = {"segment_success": change <= self._max_change, "brightness_change": round(change, 6)}
+            return Result(
+                annotations=[new_annotation(work, self.maker, value, camera=camera, frames=seconds)]
+            )
+        return MediaError("episode has no camera", work.episode.episode_id)

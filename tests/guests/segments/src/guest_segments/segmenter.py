@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from annotators.base import Annotator, Options, Result, Work, new_annotation
+from annotators.base import Options, Result, Work, new_annotation
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Annotation, Column, Maker
 
@@ -40,37 +40,6 @@ class Part(NamedTuple):
     label: str
 
 
-@takes_options(SegmenterOptions)
-def make_segmenter(options: Options, stores: Stores) -> Annotator:
-    """An annotator of episodes whose annotations are segments."""
-    own = options.parse(SegmenterOptions)
-    maker = Maker(
-        annotator="segment",
-        version="1",
-        settings=own.maker_settings(),
-        columns=_COLUMNS,
-        fills_segments=True,
-    )
-
-    def process(works: Sequence[Work]) -> list[Result]:
-        return [Result(annotations=_annotations(work, maker, own.parts)) for work in works]
-
-    return Annotator(maker=maker, process=process, needs_signals=True, batch_size=16)
-
-
-def _annotations(work: Work, maker: Maker, parts: int) -> list[Annotation]:
-    duration = work.episode.duration_seconds
-    return [
-        new_annotation(
-            work,
-            maker,
-            {"text": f"gripper {part.label}", "segment_labels": part.label, "num_segments": 1},
-            span=(part.start_seconds, part.stop_seconds),
-        )
-        for part in gripper_parts(work.trajectory, duration) or equal_parts(duration, parts)
-    ]
-
-
 def gripper_parts(trajectory: Trajectory | None, duration_seconds: float) -> list[Part]:
     """Parts of an episode in which the gripper stays open or shut; none without a gripper among its signals."""
     if trajectory is None or trajectory.state is None or "gripper" not in trajectory.state.names:
@@ -92,3 +61,38 @@ def equal_parts(duration_seconds: float, count: int) -> list[Part]:
     """Parts of equal length."""
     edges = [duration_seconds * index / count for index in range(count + 1)]
     return [Part(start, stop, f"part {number}") for number, (start, stop) in enumerate(pairwise(edges), 1)]
+
+
+@takes_options(SegmenterOptions)
+class Segmenter:
+    """Cuts episodes; its annotations are segments."""
+
+    needs_signals = True
+    batch_size = 16
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own = options.parse(SegmenterOptions)
+        self._parts = own.parts
+        self.maker = Maker(
+            annotator="segment",
+            version="1",
+            settings=own.maker_settings(),
+            columns=_COLUMNS,
+            fills_segments=True,
+        )
+
+    def process(self, works: Sequence[Work]) -> list[Result]:
+        """The segments of each episode."""
+        return [Result(annotations=self._segments(work)) for work in works]
+
+    def _segments(self, work: Work) -> list[Annotation]:
+        duration = work.episode.duration_seconds
+        return [
+            new_annotation(
+                work,
+                self.maker,
+                {"text": f"gripper {part.label}", "segment_labels": part.label, "num_segments": 1},
+                span=(part.start_seconds, part.stop_seconds),
+            )
+            for part in gripper_parts(work.trajectory, duration) or equal_parts(duration, self._parts)
+        ]
