@@ -10,8 +10,7 @@ import numpy as np
 from ares.episode import Episode, Record, Signal, Trajectory, make_episode_id
 from ingest.base import Item, Source
 from ingest.check.run import _check_items, sample_numbers
-from ingest.check.tasks import SignalTask, run_signal_tasks
-from ingest.check.video import CheckProgress
+from ingest.check.tasks import CheckProgress, SignalTask, run_signal_tasks
 from tests.generators.robots import random_dataset, random_robot
 
 
