@@ -149,9 +149,11 @@ def freeze_selection(stores: Stores, name: str, selection: EpisodeSelection) -> 
     Raises:
         RequestError: The name is not plain, no episode is selected, or as `selected_ids`.
     """
-    ids, made = _select_and_resolve(stores, selection)
-    fields: dict[str, Json] = {"where": made.where, "search": made.search, "ids": len(made.ids)}
-    return Sets(stores.annotations).create(name, ids, {**fields, "limit": made.limit, **made.describe()})
+    ids, resolved = _select_and_resolve(stores, selection)
+    fields: dict[str, Json] = {"where": resolved.where, "search": resolved.search, "ids": len(resolved.ids)}
+    return Sets(stores.annotations).create(
+        name, ids, {**fields, "limit": resolved.limit, **resolved.describe()}
+    )
 
 
 def selected_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
@@ -175,7 +177,7 @@ def _select_and_resolve(
     if selection.set:
         return _selected_members(stores, selection), selection
     if selection.is_search:
-        return _select_found(stores, selection)
+        return _select_by_search(stores, selection)
     if selection.ids:
         return _select_listed(stores, selection.ids, selection.condition, selection.limit), selection
     # The order matters only where a limit selects the first episodes.
@@ -187,7 +189,7 @@ def _select_and_resolve(
     return ids, selection
 
 
-def _select_found(stores: Stores, selection: EpisodeSelection) -> tuple[Iterator[str], EpisodeSelection]:
+def _select_by_search(stores: Stores, selection: EpisodeSelection) -> tuple[Iterator[str], EpisodeSelection]:
     """The best episodes of a search, or those that reach its least score, best first."""
     query = selection.query
     if query.min_score is None:

@@ -153,7 +153,8 @@ def export_set(
         MediaError: No episode can be exported, or with `strict` one cannot.
         StoreError: The disk is full.
     """
-    exporter, label = exporters.get(request.format), exporters.label(request.format)
+    exporter: Exporter = exporters.get(request.format)
+    label = exporters.label(request.format)
     reader = open_reader(request, stores, conversion)
     with plugin_faults(label):
         report = exporter(request, reader, progress)

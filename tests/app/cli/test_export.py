@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.cli.main import main
-from ares.curation import CurationSet
+from ares.curation import CurationSet, Sets
 from ares.export import ExportReader, ExportReport, ExportRequest
 from ares.registry import exporters
 from ares.workspace import Workspace
@@ -111,7 +111,7 @@ def test_an_exporter_of_another_package_gets_the_whole_request(
     options = ("--task", "caption", "--fps", "5", "--retime", "hold", "--strict")
     assert export(workspace, tmp_path / "out", "--format", "plain", *options) == 0
     expected = ExportRequest(
-        set=graded_set,
+        set=Sets(workspace.stores.annotations)[graded_set.label],
         destination=tmp_path / "out",
         format="plain",
         task="caption",
