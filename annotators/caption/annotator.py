@@ -220,8 +220,8 @@ class CaptionAnnotator:
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One caption per work; all are asked for at once."""
         requests = [_caption_request(work, self._captioner) for work in works]
-        asked = [request for request in requests if isinstance(request, VlmRequest)]
-        replies = iter(self._vlm.ask(asked))
+        sent = [request for request in requests if isinstance(request, VlmRequest)]
+        replies = iter(self._vlm.ask(sent))
         return [
             _caption_result(work, self._captioner, next(replies))
             if isinstance(request, VlmRequest)
