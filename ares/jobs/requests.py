@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from ares.errors import RequestError
@@ -89,7 +89,7 @@ class IngestRequest:
     media: MediaMode = "reference"
     limit: int | None = None
     strict: bool = False
-    compute: ComputePlan = ComputePlan()
+    compute: ComputePlan = field(default_factory=ComputePlan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
