@@ -72,9 +72,9 @@ def ingest(
 ) -> IngestReport:
     """Ingest the datasets at and below some paths; see `Workspace.ingest` for the errors."""
     # Found before the workspace is created: a wrong path must not leave an empty workspace behind.
-    found = find_datasets(existing_stores(), request)
+    sources = find_datasets(existing_stores(), request)
     with open_engine(request.compute.engine) as engine:
-        return ingest_datasets(open_stores(), found, request, quiet=quiet, engine=engine).to_report()
+        return ingest_datasets(open_stores(), sources, request, quiet=quiet, engine=engine).to_report()
 
 
 def plan_ingest(existing_stores: Callable[[], Stores | None], request: IngestRequest) -> IngestPlan:

@@ -111,12 +111,12 @@ class _Search:
 
     def options_of(self, path: str) -> SourceOptions:
         """What the ingester of the dataset at a path may know."""
-        said = self.named.get(path)
+        options = self.named.get(path)
         return SourceOptions(
-            dataset=said.dataset if said else self.request.dataset,
-            rate_hz=said.rate if said else self.request.rate_hz,
-            spec=said.spec if said else self.request.spec,
-            cameras=said.cameras if said else self.request.cameras,
+            dataset=options.dataset if options else self.request.dataset,
+            rate_hz=options.rate if options else self.request.rate_hz,
+            spec=options.spec if options else self.request.spec,
+            cameras=options.cameras if options else self.request.cameras,
             reads_unknown=self.reads_unknown,
             follow_links=self.request.follow_links,
         )
@@ -165,7 +165,7 @@ def _discover_path(discovery: Discovery, path: str, search: _Search, formats: _F
         options_of=search.options_of,
         above=_datasets_above(tree, search.stored),
         known=_known_folders(search.stored),
-        requested={at: said.format for at, said in named.items() if said.format},
+        requested={at: options.format for at, options in named.items() if options.format},
     )
     opened = list(reader.open_all())
     selected = [dataset for dataset in opened if format in ("auto", dataset.format)]
