@@ -45,7 +45,6 @@ _GREY = 128
 # Questions that most captions leave to the model.
 _CALLS_PER_CASE = 4
 _MOST_CITED_FRAMES, _LONGEST_OBSERVATION = 64, 4_000
-_TEST_CRITERION = Criterion(id="TEST", text="The frames show a robot arm.", category="essential", claim=True)
 
 
 class _ClaimReply(BaseModel):
@@ -142,7 +141,10 @@ class ClaimJudge:
         """One question about frames without content, whose reply has to be of the form asked for."""
         images = self._layout.arrange(grey_frames(self._layout.count))
         legend = self._layout.legend([float(second) for second in range(self._layout.count)])
-        request = self._request(images, build_prompt(_TEST_CRITERION, "Open the drawer.", legend))
+        criterion = Criterion(
+            id="TEST", text="The frames show a robot arm.", category="essential", claim=True
+        )
+        request = self._request(images, build_prompt(criterion, "Open the drawer.", legend))
         return make_test_call(self._vlm, request, lambda reply: _form_problem(reply, self._layout.count))
 
     def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:

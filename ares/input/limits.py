@@ -141,14 +141,14 @@ class _TimeExceeded(BaseException):
     """Raised in the thread of a call that takes too long; no `except Exception` of a reader catches it."""
 
 
+@dataclass(slots=True)
 class _Watch:
     """A thread that ends calls of other threads at their deadlines; it is started by the first call."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._deadlines: dict[int, float] = {}
-        self._seconds_per_file: dict[int, float] = {}
-        self._is_running = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _deadlines: dict[int, float] = field(default_factory=dict)
+    _seconds_per_file: dict[int, float] = field(default_factory=dict)
+    _is_running: bool = False
 
     def begin(self, seconds: float, *, per_file: bool) -> float | None:
         """Give the thread that calls this a deadline, which `renew` moves where it is one for each file.

@@ -78,7 +78,7 @@ def _read_sentence(sentence: str) -> _Reading:
 
 def _read_start(reading: _Reading) -> bool:
     """Read the subject, an auxiliary or a word for the outcome at the start; False where there is none any more."""
-    for pattern, effect in _STARTS:
+    for pattern, effect in _opening_patterns():
         match = pattern.match(reading.text)
         if match and match.end() < len(reading.text):
             reading.text = reading.text[match.end() :].strip()
@@ -152,62 +152,65 @@ _ENDINGS = (
 )
 
 
-def _opening_pattern(patterns: str, effect: str) -> tuple[re.Pattern[str], str]:
-    return re.compile(rf"(?:{patterns}),?\s+"), effect
-
-
 _ROBOT = r"(?:(?:robot(?:ic|'s)?|manipulator|arm|gripper|end[- ]effector|hand|claw)\s?)+(?<!\s)"
 # Opening words and what they say, in the order in which they are tried.
-_STARTS = (
-    _opening_pattern(r"please|now|then|first|next|finally|and", "nothing"),
-    _opening_pattern(r"in (?:the|this) (?:video|clip|episode|image|picture|frame)s?", "nothing"),
-    _opening_pattern(rf"(?:have|make|let|use|get|tell) (?:the|a|this|its) {_ROBOT}(?: to)?", "nothing"),
-    _opening_pattern(
+_OPENINGS = (
+    (r"please|now|then|first|next|finally|and", "nothing"),
+    (r"in (?:the|this) (?:video|clip|episode|image|picture|frame)s?", "nothing"),
+    (rf"(?:have|make|let|use|get|tell) (?:the|a|this|its) {_ROBOT}(?: to)?", "nothing"),
+    (
         rf"(?:the|a|an|this|its|one) (?:left |right )?{_ROBOT}|robot(?: arm| hand| gripper)?|it", "robot"
     ),
-    _opening_pattern(
+    (
         r"(?:(?:the|a|an|this) )?(?:\w+ )?(?:person|human|man|woman|operator|user|child|somebody|someone)|he|she|they",
         "person",
     ),
-    _opening_pattern(
+    (
         r"(?:(?:do|does|did|will|would|could|can|should|must) )?not|never|avoid|refrain from|refuses? to"
         r"|(?:do|does|did)? ?anything (?:but|except)(?: to)?",
         "negation",
     ),
-    _opening_pattern(r"maybe|perhaps|possibly|probably|apparently|either", "attempt"),
-    _opening_pattern(
+    (r"maybe|perhaps|possibly|probably|apparently|either", "attempt"),
+    (
         r"(?:stops?|pauses?|halts?|gives? up) (?:just |right |shortly )?before(?: you| it| the robot)?",
         "attempt",
     ),
-    _opening_pattern(r"cannot|(?:is |are |was |were )?(?:unable|not able) to", "failure"),
-    _opening_pattern(
+    (r"cannot|(?:is |are |was |were )?(?:unable|not able) to", "failure"),
+    (
         r"fail(?:s|ed|ing)? (?:to|at|in)|(?:have|has|had) failed (?:to|at|in)|unsuccessfully", "failure"
     ),
-    _opening_pattern(
+    (
         r"manag(?:e|es|ed|ing) to|succeed(?:s|ed|ing)? (?:in|at)|(?:(?:is|are|was|were) )?able to|successfully",
         "success",
     ),
-    _opening_pattern(
+    (
         r"(?:try|tries|tried|trying|(?:attempt|struggle|seek)(?:s|d|ed|ing)?) (?:to|at)", "attempt"
     ),
-    _opening_pattern(
+    (
         r"(?:(?:be|is|are|was|were) )?(?:about|ready) to|(?:gets?|getting) ready to"
         r"|(?:(?:be|is|are|was|were) )?on the (?:verge|point) of|almost|nearly",
         "attempt",
     ),
     # What is only meant, feigned or weighed has not been done.
-    _opening_pattern(
+    (
         r"(?:prepare|pretend|plan|intend|want|hope|wish|aim|decide|hesitate|threaten|promise|expect|wait|offer|mean"
         r"|need|consider|think|wonder)(?:s|es|d|ed|ing)?(?: about| of)?(?: whether| if)? to"
         r"|(?:consider|think|wonder)(?:s|ed|ing)?(?: about| of| whether| if)?",
         "attempt",
     ),
-    _opening_pattern(
+    (
         r"is|are|was|were|been|being|has|have|had|should|must|will|does|do|did|to"
         r"|(?:going|supposed|starts?|begins?) to",
         "auxiliary",
     ),
 )
+
+
+@lru_cache(maxsize=1)
+def _opening_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(rf"(?:{words}),?\s+"), effect) for words, effect in _OPENINGS)
+
+
 _NOT_DONE = r"(?:does|do|did|is|was|can|could) ?not (?:succeed|manage|make it|work|able to)"
 # What a sentence says at its end.
 _ENDS = (
