@@ -104,7 +104,7 @@ def test_every_kind_has_a_recipe_that_names_a_complete_file() -> None:
     for recipe in (*PLUGINS, "page"):
         (text,) = _files(recipe).values()
         assert ast.get_docstring(ast.parse(text)), recipe
-        assert len(text.splitlines()) <= 60, recipe
+        assert len(text.splitlines()) <= 65, recipe
 
 
 def test_the_ingester_reads_its_files(run_ares: Ares, workspace: ares.Workspace, tmp_path: Path) -> None:

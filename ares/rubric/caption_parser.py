@@ -158,9 +158,7 @@ _OPENINGS = (
     (r"please|now|then|first|next|finally|and", "nothing"),
     (r"in (?:the|this) (?:video|clip|episode|image|picture|frame)s?", "nothing"),
     (rf"(?:have|make|let|use|get|tell) (?:the|a|this|its) {_ROBOT}(?: to)?", "nothing"),
-    (
-        rf"(?:the|a|an|this|its|one) (?:left |right )?{_ROBOT}|robot(?: arm| hand| gripper)?|it", "robot"
-    ),
+    (rf"(?:the|a|an|this|its|one) (?:left |right )?{_ROBOT}|robot(?: arm| hand| gripper)?|it", "robot"),
     (
         r"(?:(?:the|a|an|this) )?(?:\w+ )?(?:person|human|man|woman|operator|user|child|somebody|someone)|he|she|they",
         "person",
@@ -176,16 +174,12 @@ _OPENINGS = (
         "attempt",
     ),
     (r"cannot|(?:is |are |was |were )?(?:unable|not able) to", "failure"),
-    (
-        r"fail(?:s|ed|ing)? (?:to|at|in)|(?:have|has|had) failed (?:to|at|in)|unsuccessfully", "failure"
-    ),
+    (r"fail(?:s|ed|ing)? (?:to|at|in)|(?:have|has|had) failed (?:to|at|in)|unsuccessfully", "failure"),
     (
         r"manag(?:e|es|ed|ing) to|succeed(?:s|ed|ing)? (?:in|at)|(?:(?:is|are|was|were) )?able to|successfully",
         "success",
     ),
-    (
-        r"(?:try|tries|tried|trying|(?:attempt|struggle|seek)(?:s|d|ed|ing)?) (?:to|at)", "attempt"
-    ),
+    (r"(?:try|tries|tried|trying|(?:attempt|struggle|seek)(?:s|d|ed|ing)?) (?:to|at)", "attempt"),
     (
         r"(?:(?:be|is|are|was|were) )?(?:about|ready) to|(?:gets?|getting) ready to"
         r"|(?:(?:be|is|are|was|were) )?on the (?:verge|point) of|almost|nearly",
