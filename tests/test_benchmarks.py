@@ -13,7 +13,7 @@ import pytest
 
 import ares
 from annotators.models.doubles import StubVlm
-from app.demo import DEMO_FOLDER
+from app.demo.run import DEMO_FOLDER
 from benchmarks import memory
 from benchmarks.run import BENCHMARKS
 from benchmarks.synthetic_media import write_videos

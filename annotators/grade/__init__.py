@@ -11,18 +11,9 @@ if TYPE_CHECKING:
         rubric_names as rubric_names,
     )
     from annotators.grade.clip_judge import ClipJudge as ClipJudge, read_candidates as read_candidates
-    from annotators.grade.controls import ControlPlan as ControlPlan
-    from annotators.grade.entailment import (
-        EntailmentModel as EntailmentModel,
-        PairEntailment as PairEntailment,
-        TextModeEntailment as TextModeEntailment,
-    )
     from annotators.grade.judge import ChangedFrames as ChangedFrames, blank as blank, scrambled as scrambled
     from annotators.grade.observation import (
         Observation as Observation,
-        ObservationReply as ObservationReply,
-        observation_schema as observation_schema,
-        parse_observation as parse_observation,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
         require_capabilities as require_capabilities,
     )
     from annotators.models.calls import (
-        CachedVlm as CachedVlm,
         ReadableImages as ReadableImages,
-        ReplyCache as ReplyCache,
-        Spending as Spending,
-        request_key as request_key,
     )
     from annotators.models.clip import (
         ClipEncoder as ClipEncoder,
@@ -33,12 +29,9 @@ if TYPE_CHECKING:
     from annotators.models.doubles import load_hash_encoder as load_hash_encoder
     from annotators.models.families import (
         ModelFamily as ModelFamily,
-        ModelRelation as ModelRelation,
         compare_models as compare_models,
-        find_family as find_family,
     )
     from annotators.models.huggingface.vlm import (
-        HuggingfaceVlm as HuggingfaceVlm,
         LocalModelOptions as LocalModelOptions,
         load_huggingface as load_huggingface,
     )
@@ -58,12 +51,7 @@ if TYPE_CHECKING:
         load_vlm as load_vlm,
         make_test_call as make_test_call,
     )
-    from annotators.models.server.connection import ServerConcurrency as ServerConcurrency
-    from annotators.models.server.vlm import (
-        OpenAiVlm as OpenAiVlm,
-        ServedModel as ServedModel,
-        describe_served_model as describe_served_model,
-    )
+    from annotators.models.server.vlm import OpenAiVlm as OpenAiVlm
     from annotators.models.text_tower import open_text_encoder as open_text_encoder
     from annotators.models.vision_tower import (
         VisionTower as VisionTower,

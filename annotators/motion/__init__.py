@@ -14,6 +14,5 @@ if TYPE_CHECKING:
         find_events as find_events,
         spectral_arc_lengths as spectral_arc_lengths,
     )
-    from annotators.motion.meaning import JointMatch as JointMatch, match_joints as match_joints
 
 __getattr__ = lazy_exports(__name__)

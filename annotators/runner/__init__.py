@@ -7,6 +7,5 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from annotators.runner.quote import estimate as estimate
     from annotators.runner.run import annotate as annotate
-    from annotators.runner.task import EpisodeBundle as EpisodeBundle
 
 __getattr__ = lazy_exports(__name__)

@@ -6,9 +6,7 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.valuation.annotator import (
-        ScoreFile as ScoreFile,
         ValuationAnnotator as ValuationAnnotator,
-        read_score_file as read_score_file,
     )
     from annotators.valuation.valuers import (
         EpisodeScore as EpisodeScore,

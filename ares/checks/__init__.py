@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         check_videos as check_videos,
         learn_videos as learn_videos,
     )
-    from ares.checks.video.features import CameraFeatures as CameraFeatures, FeatureBuilder as FeatureBuilder
+    from ares.checks.video.features import CameraFeatures as CameraFeatures
     from ares.checks.video.summary import (
         VideoSummary as VideoSummary,
         camera_features as camera_features,

@@ -6,8 +6,6 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.clock.settle import (
-        RATES_DISAGREE as RATES_DISAGREE,
-        MeasuredClock as MeasuredClock,
         camera_seconds as camera_seconds,
         measure_clock as measure_clock,
         nearest_steps as nearest_steps,
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
         are_even as are_even,
         infer_unit as infer_unit,
         read_stamps as read_stamps,
-        unit_of_name as unit_of_name,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -6,11 +6,6 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.contract.conversions import (
-        absolute_to_delta as absolute_to_delta,
-        convert_gripper as convert_gripper,
-        convert_rotation as convert_rotation,
-        delta_to_absolute as delta_to_absolute,
-        gripper_convention as gripper_convention,
         parse_conversions as parse_conversions,
     )
     from ares.contract.evidence import (
@@ -23,7 +18,6 @@ if TYPE_CHECKING:
         KinematicChain as KinematicChain,
         Kinematics as Kinematics,
         end_effector_positions as end_effector_positions,
-        kinematics_from_json as kinematics_from_json,
         read_chains as read_chains,
     )
     from ares.contract.layouts import (
@@ -49,7 +43,6 @@ if TYPE_CHECKING:
         correct_contract as correct_contract,
         drop_contracts as drop_contracts,
         is_signal_group as is_signal_group,
-        meaning_contract_from_json as meaning_contract_from_json,
         read_contracts as read_contracts,
         stated_value as stated_value,
         write_contracts as write_contracts,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ares.input.documents import (
         parse_json as parse_json,
         parse_xml as parse_xml,
-        parse_yaml as parse_yaml,
         read_json as read_json,
         read_xml as read_xml,
         read_yaml as read_yaml,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
         reading_dataset as reading_dataset,
     )
     from ares.input.limits import (
-        InputBudgets as InputBudgets,
         call_within as call_within,
         call_within_per_file as call_within_per_file,
         input_budgets as input_budgets,

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         run_pipeline as run_pipeline,
     )
     from ares.jobs.progress import Progress as Progress
-    from ares.jobs.ray_engine import RayEngine as RayEngine
     from ares.jobs.report import (
         FAILURES as FAILURES,
         FailureLog as FailureLog,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
         MediaMode as MediaMode,
     )
     from ares.jobs.worker_pool import (
-        MachineMemory as MachineMemory,
         machine_memory as machine_memory,
     )
 

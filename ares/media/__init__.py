@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ares.media.copies import (
         MEDIA_FOLDER as MEDIA_FOLDER,
         copy_cameras as copy_cameras,
-        trim_video as trim_video,
     )
     from ares.media.fingerprint import (
         SOURCE_REMEDIES as SOURCE_REMEDIES,
@@ -71,12 +70,7 @@ if TYPE_CHECKING:
         required_fields as required_fields,
     )
     from ares.media.recordings.recording import scan_messages as scan_messages
-    from ares.media.video.decode import (
-        announce_failure as announce_failure,
-        hardware_decoder as hardware_decoder,
-        separate_planes as separate_planes,
-    )
-    from ares.media.video.encode import VideoCodec as VideoCodec, encode_mp4 as encode_mp4
+    from ares.media.video.encode import encode_mp4 as encode_mp4
     from ares.media.video.packets import (
         NotCopyable as NotCopyable,
         PacketJoiner as PacketJoiner,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         CORRECTED as CORRECTED,
         CodeFix as CodeFix,
         FixReport as FixReport,
-        why_not_corrected as why_not_corrected,
     )
     from ares.reports.health import (
         DatasetHealth as DatasetHealth,

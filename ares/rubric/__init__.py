@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         KnownCaption as KnownCaption,
         Texts as Texts,
         compose_battery as compose_battery,
-        hostile_texts as hostile_texts,
         read_paraphrases as read_paraphrases,
         shipped_paraphrases as shipped_paraphrases,
     )
@@ -58,17 +57,11 @@ if TYPE_CHECKING:
         MAX_FALSE_FAILS_OF_CODE as MAX_FALSE_FAILS_OF_CODE,
         TRUST_COLUMN as TRUST_COLUMN,
         VERDICTS_COLUMN as VERDICTS_COLUMN,
-        ControlCounts as ControlCounts,
-        GateRecord as GateRecord,
         Gates as Gates,
         JudgeTrust as JudgeTrust,
         TrustState as TrustState,
-        count_controls as count_controls,
-        decide_trust as decide_trust,
         describe_gates as describe_gates,
         describe_trust as describe_trust,
-        judge_controls as judge_controls,
-        measure_gates as measure_gates,
     )
     from ares.rubric.verdict import (
         GATES as GATES,
@@ -76,8 +69,6 @@ if TYPE_CHECKING:
         PANEL_COLUMNS as PANEL_COLUMNS,
         Ruling as Ruling,
         Verdict as Verdict,
-        aggregate as aggregate,
-        correct_grade as correct_grade,
         grade_values as grade_values,
         is_verdict_column as is_verdict_column,
     )

@@ -8,15 +8,11 @@ if TYPE_CHECKING:
     from ares.search.encoding import (
         SPACES_COLLECTION as SPACES_COLLECTION,
         TEXT_ENCODER_FOLDER as TEXT_ENCODER_FOLDER,
-        EmbeddingSpace as EmbeddingSpace,
         Encoder as Encoder,
-        QueryVectors as QueryVectors,
-        TextEncoder as TextEncoder,
         choose_space as choose_space,
         embed_texts as embed_texts,
         is_text_encoder_usable as is_text_encoder_usable,
         list_spaces as list_spaces,
-        load_encoder as load_encoder,
         load_model as load_model,
         prepare_text_search as prepare_text_search,
     )
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
         compute_facets as compute_facets,
     )
     from ares.search.query import Hit as Hit, MinScore as MinScore, Query as Query
-    from ares.search.rankers.base import MomentRanker as MomentRanker
     from ares.search.rankers.motion import (
         SIGNAL_KINDS as SIGNAL_KINDS,
         SPACE_PREFIX as SPACE_PREFIX,
@@ -51,7 +46,6 @@ if TYPE_CHECKING:
     from ares.search.relevance import (
         SCORE_BINS as SCORE_BINS,
         EpisodeScores as EpisodeScores,
-        default_cut as default_cut,
         score_episodes as score_episodes,
         search as search,
     )

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         arm_of as arm_of,
         kinds_by_name as kinds_by_name,
         kinds_by_values as kinds_by_values,
-        learn_kinds as learn_kinds,
         name_tokens as name_tokens,
         value_evidence as value_evidence,
     )

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         write_members as write_members,
     )
     from ares.store.database import Tables as Tables
-    from ares.store.filters import check_filter as check_filter
     from ares.store.folder import workspace_exists as workspace_exists
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
@@ -36,28 +35,22 @@ if TYPE_CHECKING:
         SelectedRows as SelectedRows,
     )
     from ares.store.lance.episodes import EpisodeTable as EpisodeTable
-    from ares.store.lance.lance_api import lance_errors as lance_errors, open_session as open_session
+    from ares.store.lance.lance_api import lance_errors as lance_errors
     from ares.store.lance.row_index import (
         EpisodeIds as EpisodeIds,
         EpisodeRuns as EpisodeRuns,
         RowIndex as RowIndex,
-        RowIndexCache as RowIndexCache,
         best_rows_per_episode as best_rows_per_episode,
     )
     from ares.store.lance.schema import (
         EpisodeBatch as EpisodeBatch,
         arrow_type as arrow_type,
         encode_records as encode_records,
-        episode_schema as episode_schema,
-        trajectory_schema as trajectory_schema,
         type_mismatch as type_mismatch,
     )
-    from ares.store.lance.segments import SegmentTable as SegmentTable, segment_schema as segment_schema
-    from ares.store.lance.table import TableWriter as TableWriter
+    from ares.store.lance.segments import segment_schema as segment_schema
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
-    from ares.store.lance.trajectories import TrajectoryTable as TrajectoryTable
     from ares.store.log.memory import MemoryAnnotationStore as MemoryAnnotationStore
-    from ares.store.log.mongo import MongoAnnotationStore as MongoAnnotationStore
     from ares.store.log.protocol import (
         MODEL_REPLIES as MODEL_REPLIES,
         AnnotationRow as AnnotationRow,
@@ -68,7 +61,6 @@ if TYPE_CHECKING:
         read_spending as read_spending,
         spending_document as spending_document,
     )
-    from ares.store.log.sqlite import SqliteAnnotationStore as SqliteAnnotationStore
     from ares.store.opening import open_stores as open_stores
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
@@ -78,13 +70,11 @@ if TYPE_CHECKING:
         in_list as in_list,
         parenthesize as parenthesize,
         quote_literal as quote_literal,
-        split_conjunction as split_conjunction,
     )
     from ares.store.stores import Stores as Stores
     from ares.store.sync.apply import (
         applied_action as applied_action,
         applied_sequence as applied_sequence,
-        apply_log as apply_log,
         load_applied_state as load_applied_state,
         read_changes as read_changes,
         reset_applied_actions as reset_applied_actions,
@@ -118,7 +108,6 @@ if TYPE_CHECKING:
         refresh_conflicts as refresh_conflicts,
     )
     from ares.store.temp_db import StagedIds as StagedIds, TempDatabase as TempDatabase
-    from ares.store.vectors.index import FLAT_ROWS as FLAT_ROWS
     from ares.store.vectors.knn import VectorTableState as VectorTableState
     from ares.store.vectors.tables import (
         Moment as Moment,

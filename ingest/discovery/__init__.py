@@ -17,10 +17,8 @@ if TYPE_CHECKING:
         refuse_options_for_several as refuse_options_for_several,
     )
     from ingest.discovery.options_file import (
-        DatasetOptions as DatasetOptions,
         options_by_path as options_by_path,
         write_options_file as write_options_file,
     )
-    from ingest.discovery.tree import kind_of_file as kind_of_file
 
 __getattr__ = lazy_exports(__name__)

@@ -6,12 +6,8 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ingest.pipeline.find import IngestSources as IngestSources, find_datasets as find_datasets
-    from ingest.pipeline.read import (
-        CHECKER as CHECKER,
-        findings_annotation as findings_annotation,
-    )
+    from ingest.pipeline.read import CHECKER as CHECKER, findings_annotation as findings_annotation
     from ingest.pipeline.run import (
-        BatchSizer as BatchSizer,
         ingest_datasets as ingest_datasets,
         plan_lines as plan_lines,
         unread_lines as unread_lines,

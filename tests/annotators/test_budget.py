@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from annotators.base import Budget
-from annotators.models import Spending, VlmRequest
+from annotators.models import VlmRequest
+from annotators.models.calls import Spending
 from ares.annotation import Cost
 from ares.settings import Price
 

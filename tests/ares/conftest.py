@@ -11,8 +11,8 @@ import pytest
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory, make_episode_id
-from ares.store import SqliteAnnotationStore
 from ares.store.database import Tables, open_tables
+from ares.store.log.sqlite import SqliteAnnotationStore
 
 
 @pytest.fixture

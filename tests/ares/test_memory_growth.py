@@ -20,7 +20,7 @@ from ares.store import Stores, reset_applied_sequence
 from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_annotations import append_synthetic_annotations
 from benchmarks.synthetic_episodes import add_synthetic_episodes
-from ingest.pipeline import check_unchecked_episodes
+from ingest.pipeline.write import check_unchecked_episodes
 from tests.annotators.runs import annotate, estimate_cost
 
 # Both sizes are several times the batch size of every operation.

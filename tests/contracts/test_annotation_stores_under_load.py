@@ -10,8 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from ares.annotation import Annotation
-from ares.store import AnnotationStore, MongoAnnotationStore, UnstorableError
+from ares.store import AnnotationStore, UnstorableError
 from ares.store.log import protocol as serialization
+from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.protocol import MAX_BYTES, MAX_DEPTH
 
 Make = Callable[..., Annotation]

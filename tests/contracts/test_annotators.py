@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from annotators.base import Options
 from annotators.options import options_model
 from annotators.runner.guard import check_annotator
-from app.demo import GRADE_OPTIONS
+from app.demo.run import GRADE_OPTIONS
 from ares.episode import Json
 from ares.registry import annotators
 from ares.settings import Settings

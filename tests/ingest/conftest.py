@@ -14,8 +14,7 @@ import cv2
 import numpy as np
 import pytest
 
-from ares.formats import write_records
-from ares.formats.tfrecord import example_class
+from ares.formats.tfrecord import example_class, write_records
 
 _TFDS = "tensorflow_datasets.core.features."
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares.errors import PluginError, SourceError
-from ares.input import InputBudgets
+from ares.input.limits import InputBudgets
 from ingest.base import GuardedItems, Item, Source, SourceOptions, failing_item, guarded_call
 from ingest.hdf5.source import HDF5File, hdf5
 from ingest.lerobot.metadata import read_table

@@ -133,7 +133,8 @@ def _json(path: Path, rng: random.Random) -> None:
 def change_records(path: Path, rng: random.Random) -> None:
     """The payload of a TFRecord is damaged, and its checksum is right."""
     from ares.errors import SourceError
-    from ares.formats import find_records, read_record, write_records
+    from ares.formats import find_records, read_record
+    from ares.formats.tfrecord import write_records
 
     spans = [span for span in find_records(str(path)) if not isinstance(span, SourceError)]
     payloads = [read_record(str(path), span)[0] for span in spans]

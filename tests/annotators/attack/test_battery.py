@@ -12,7 +12,7 @@ import pytest
 from annotators.attack import AttackRequest, AttackRun, quote_attack, run_attack
 from annotators.attack.grading import ReversedFrames
 from annotators.base import Frames, Options
-from app.demo import GRADE_OPTIONS
+from app.demo.run import GRADE_OPTIONS
 from ares.errors import RequestError
 from ares.rubric import FAMILIES
 from ares.settings import Price

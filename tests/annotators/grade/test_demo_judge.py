@@ -11,11 +11,12 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.grade import GradeAnnotator, load_rubric
-from app.demo import GRADE_OPTIONS
+from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Json
 from ares.errors import MediaError, RequestError
-from ares.rubric import describe_trust, judge_controls
+from ares.rubric import describe_trust
+from ares.rubric.trust import judge_controls
 from ares.workspace import Workspace
 
 Works = Callable[..., Work]

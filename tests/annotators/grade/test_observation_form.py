@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from annotators.grade import observation_schema, parse_observation
+from annotators.grade.observation import observation_schema, parse_observation
 from tests.annotators.judge_replies import observation, part
 
 

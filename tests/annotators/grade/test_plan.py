@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from annotators.base import Work
-from annotators.grade import ControlPlan
+from annotators.grade.controls import ControlPlan
 from ares.annotation import Annotation
 from ares.episode import Episode
 

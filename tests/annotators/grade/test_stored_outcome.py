@@ -12,7 +12,7 @@ from annotators.base import Options, Result, Work
 from annotators.grade import GradeAnnotator
 from annotators.grade.judge import ChangedFrames, blank
 from annotators.success.annotator import COLUMNS
-from app.demo import GRADE_OPTIONS
+from app.demo.run import GRADE_OPTIONS
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Json
 from ares.errors import RequestError

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from annotators.base import PaidFailure
-from annotators.grade import PairEntailment, TextModeEntailment
+from annotators.grade.entailment import PairEntailment, TextModeEntailment
 from annotators.models import Capability, VlmFailure, VlmReply, VlmRequest
 from annotators.models.doubles import StubVlm
 from ares.annotation import Cost

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from annotators.grade import read_candidates
+from annotators.grade.clip_judge import read_candidates
 from annotators.grade.observation import is_out_of_order
-from app.demo import GRADE_OPTIONS
+from app.demo.run import GRADE_OPTIONS
 from ares.rubric import parse_caption
 
 PHRASES = read_candidates(str(GRADE_OPTIONS["candidates"]))

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from annotators.models import ServerConcurrency
-from annotators.models.server.connection import TIMEOUT_SECONDS
+from annotators.models.server.connection import TIMEOUT_SECONDS, ServerConcurrency
 from benchmarks.model_server import Profile
 
 _REFUSAL_SECONDS = 0.005

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from annotators.models import ServerConcurrency
+from annotators.models.server.connection import ServerConcurrency
 
 
 def test_no_call_is_sent_while_the_server_has_asked_for_a_pause() -> None:

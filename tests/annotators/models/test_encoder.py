@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.models import VisionTower, load_named_encoder, load_vision_tower
+from annotators.models import load_vision_tower
+from annotators.models.load import load_named_encoder
+from annotators.models.vision_tower import VisionTower
 from ares.errors import ModelError
 from ares.settings import Settings
 from ares.workspace import Workspace

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import ClipEncoder, load_clip, open_text_encoder
+from annotators.models import load_clip, open_text_encoder
+from annotators.models.clip import ClipEncoder
 from ares.errors import ModelError
 
 _TEXTS = [

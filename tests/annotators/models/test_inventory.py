@@ -13,13 +13,8 @@ from typing import Any
 
 import pytest
 
-from annotators.models import (
-    ModelRelation,
-    compare_models,
-    describe_models,
-    find_family,
-    shared_language_model,
-)
+from annotators.models import compare_models, describe_models, shared_language_model
+from annotators.models.families import ModelRelation, find_family
 from app.cli.main import main
 from ares.errors import RequestError
 from ares.settings import Settings

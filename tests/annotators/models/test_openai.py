@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import OpenAiVlm, VlmFailure, VlmReply, VlmRequest
+from annotators.models import VlmFailure, VlmReply, VlmRequest
 from annotators.models.server.connection import ServerConnection
+from annotators.models.server.vlm import OpenAiVlm
 from ares.errors import ModelError
 from ares.settings import Price
 

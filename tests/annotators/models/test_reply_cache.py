@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import CachedVlm, OpenAiVlm, ReplyCache, VlmFailure, VlmReply, VlmRequest, request_key
+from annotators.models import VlmFailure, VlmReply, VlmRequest
+from annotators.models.calls import CachedVlm, ReplyCache, request_key
 from annotators.models.doubles import StubVlm
 from annotators.models.server.connection import ServerConnection
+from annotators.models.server.vlm import OpenAiVlm
 from ares.errors import ModelError
 from ares.settings import Price, Settings
 from ares.store import open_stores

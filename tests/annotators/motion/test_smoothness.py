@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.motion import spectral_arc_lengths
+from annotators.motion.curves import spectral_arc_lengths
 from benchmarks.motion_length import log_dimensionless_jerk
 
 # Speed of the movement in the documentation of the reference, at 100 Hz, and what it says of it.

@@ -10,7 +10,7 @@ import pytest
 
 from annotators.base import Options
 from app.cli.main import main
-from app.demo import GRADE_OPTIONS
+from app.demo.run import GRADE_OPTIONS
 from ares.jobs import AnnotateEstimate
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
-from annotators.models import ServedModel
+from annotators.models.server.vlm import ServedModel
 from ares.errors import ModelError, RequestError
 from ares.jobs import AnnotateReport
 from ares.settings import Price, Settings

@@ -48,7 +48,7 @@ def pickled_by_value(ray_cluster: None) -> None:
 
 @pytest.fixture
 def engine() -> Engine:
-    from ares.jobs import RayEngine
+    from ares.jobs.ray_engine import RayEngine
 
     return RayEngine(max_workers=1)
 

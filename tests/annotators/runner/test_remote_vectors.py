@@ -22,7 +22,8 @@ from ares.doctor import run_checks
 from ares.errors import AresError, ModelError, StoreError
 from ares.jobs import KeptValue, PoolRequest
 from ares.settings import settings_from_environment
-from ares.store import Stores, VectorTable
+from ares.store import Stores
+from ares.store.vectors.tables import VectorTable
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths

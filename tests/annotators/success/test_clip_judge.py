@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.models import NamedEncoder, load_named_encoder
+from annotators.models import NamedEncoder
+from annotators.models.load import load_named_encoder
 from annotators.success import SuccessAnnotator
 from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Signal, Trajectory

@@ -7,16 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotators.success import (
-    Example,
-    area_under_curve,
-    bootstrap_interval,
-    fit_combination,
-    fit_thresholds,
-    load_combination,
-    write_combination,
-)
+from annotators.success import write_combination
 from annotators.success.clip_judge import value_order_correlation
+from annotators.success.combination import load_combination
+from annotators.success.evaluation import area_under_curve, bootstrap_interval
+from annotators.success.fitting import Example, fit_combination, fit_thresholds
 from ares.errors import RequestError
 
 OWN = "{id: own, version: 1.0.0, parts: {outcome_text: {weight: 2.0}}, failure_below: 0.3, success_from: 0.7}"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from annotators.success import load_combination
 from annotators.success.annotator import COLUMNS
-from annotators.success.combination import outcome_without_captions
+from annotators.success.combination import load_combination, outcome_without_captions
 from ares.annotation import Annotation, Maker
 
 _COMBINATION = load_combination("clip")

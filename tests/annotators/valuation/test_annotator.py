@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.valuation import ValuationAnnotator, read_score_file
+from annotators.valuation import ValuationAnnotator
+from annotators.valuation.annotator import read_score_file
 from ares.episode import Episode, Json
 from ares.errors import RequestError
 from ares.workspace import Workspace

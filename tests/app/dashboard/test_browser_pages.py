@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from app.dashboard import list_jobs
+from app.dashboard.jobs import list_jobs
 from ares.curation import undo
 from ares.episode import Record, Signal, Trajectory, make_episode_id
 from ares.settings import Settings

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.dashboard import PageLimits, cached_reads, forget_slow_filters
+from app.dashboard import cached_reads
+from app.dashboard.cached_reads import forget_slow_filters
+from app.dashboard.limits import PageLimits
 from app.dashboard.navigation import PAGES
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -188,7 +190,7 @@ def test_a_search_by_a_frame_and_by_an_upload_still_works(shown: Workspace) -> N
 
     from PIL import Image
 
-    from app.dashboard import store_upload
+    from app.dashboard.limits import store_upload
 
     file = io.BytesIO()
     Image.new("RGB", (16, 16), "red").save(file, format="PNG")

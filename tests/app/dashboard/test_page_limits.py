@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.dashboard import PageLimits, default_export_folder, export_destination
+from app.dashboard.limits import PageLimits, default_export_folder, export_destination
 from ares.errors import RequestError
 from ares.workspace import Workspace
 

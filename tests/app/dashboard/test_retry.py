@@ -16,7 +16,9 @@ from streamlit.testing.v1 import AppTest
 
 from annotators.base import Options
 from annotators.caption import CaptionAnnotator
-from app.dashboard import Job, Retry, cached_reads, list_jobs, quote_retry, start_retry, stop_job
+from app.dashboard import Retry, cached_reads
+from app.dashboard.jobs import Job, list_jobs, stop_job
+from app.dashboard.retry import quote_retry, start_retry
 from ares.curation import list_failures
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
 from ares.jobs import FailureLog

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.dashboard import PageLimits, cached_reads, forget_slow_filters
-from ares.store import EpisodeSnapshot, SqliteAnnotationStore
+from app.dashboard import cached_reads
+from app.dashboard.cached_reads import forget_slow_filters
+from app.dashboard.limits import PageLimits
+from ares.store import EpisodeSnapshot
+from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace
 
 _PAGES = ("browse", "map", "episode", "sets", "health", "status")

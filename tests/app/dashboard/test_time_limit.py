@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.dashboard import MAX_QUERIES, forget_slow_filters, run_limited
+from app.dashboard.cached_reads import MAX_QUERIES, forget_slow_filters, run_limited
 from ares.deadline import check_deadline
 from ares.errors import QueryTimeout, RequestError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from annotators.motion import find_events, measure_motion
+from annotators.motion import find_events
+from annotators.motion.annotator import measure_motion
 from app.dashboard.player_data import evidence_ticks, is_sampling_grid, motion_ticks
 from ares.episode import Signal, Trajectory
 from ares.signals import kinds_by_name

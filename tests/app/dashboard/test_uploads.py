@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.dashboard import search_image, store_upload
+from app.dashboard import search_image
+from app.dashboard.limits import store_upload
 from ares.errors import RequestError
 from ares.workspace import Workspace
 

@@ -11,8 +11,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import ares
-from app.dashboard import Job, PageLimits, cached_reads, list_jobs
+from app.dashboard import cached_reads
 from app.dashboard.annotation_rows import finding_lanes
+from app.dashboard.jobs import Job, list_jobs
+from app.dashboard.limits import PageLimits
 from app.dashboard.results import Neighbour, find_neighbours, read_page
 from app.dashboard.retry import failure_rows
 from app.dashboard.view_state import ColumnFilter, ViewState

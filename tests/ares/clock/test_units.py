@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_unit, unit_of_name
+from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_unit
+from ares.clock.stamps import unit_of_name
 
 RATES_HZ = (2.0, 400.0)
 

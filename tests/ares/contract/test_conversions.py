@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.contract import (
+from ares.contract import parse_conversions
+from ares.contract.conversions import (
+    GRIPPER_CONVENTIONS,
     absolute_to_delta,
     convert_gripper,
     delta_to_absolute,
     gripper_convention,
-    parse_conversions,
+    unit_factor,
 )
-from ares.contract.conversions import GRIPPER_CONVENTIONS, unit_factor
 from ares.errors import RequestError
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.contract import Kinematics, end_effector_positions, kinematics_from_json, read_chains
+from ares.contract import Kinematics, end_effector_positions, read_chains
+from ares.contract.kinematics import kinematics_from_json
 from tests.ares.contract.robots import joint, planar_arm, position_by_matrices, random_robot, robot
 
 # A chain with the joint frames of a Panda arm and flange: positions by pinocchio 4.1.0.

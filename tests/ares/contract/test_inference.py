@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ares.contract import MeaningContract, episode_evidence, infer_contract, meaning_contract_from_json
+from ares.contract import MeaningContract, episode_evidence, infer_contract
+from ares.contract.terms import meaning_contract_from_json
 from ares.signals import EpisodeSignals
 from tests.generators.contracts import random_meaning
 from tests.generators.scoring import ContractScore, audit_contracts, infer_generated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from annotators.motion import match_joints
+from annotators.motion.meaning import match_joints
 
 
 @pytest.mark.parametrize(

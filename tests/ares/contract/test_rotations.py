@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.contract import convert_rotation
-from ares.contract.conversions import WIDTHS
+from ares.contract.conversions import WIDTHS, convert_rotation
 from ares.errors import RequestError
 
 

@@ -24,7 +24,8 @@ from ares.export.base import FAILURES_FILE
 from ares.registry import rankers
 from ares.search import Query, compute_facets
 from ares.settings import Settings
-from ares.store import AnnotationStore, Moment, SegmentTable, StagedIds, Stores
+from ares.store import AnnotationStore, Moment, StagedIds, Stores
+from ares.store.lance.segments import SegmentTable
 from ares.workspace import Workspace, open_workspace
 from ares.workspace.summary import describe_episode
 from tests.ares.curation.conftest import annotate

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ares.curation import Sets
 from ares.curation.sets import read_lock
 from ares.errors import RequestError
-from ares.store import AnnotationStore, SqliteAnnotationStore
+from ares.store import AnnotationStore
+from ares.store.log.sqlite import SqliteAnnotationStore
 
 
 @pytest.fixture(params=["sqlite", "mongo"])

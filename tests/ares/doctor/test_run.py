@@ -17,7 +17,9 @@ from annotators.base import FrameVectors
 from ares.annotation import Annotation, Column, Maker
 from ares.doctor import Finding, run_checks
 from ares.settings import settings_from_environment
-from ares.store import SqliteAnnotationStore, TableWriter, applied_sequence, reset_applied_sequence
+from ares.store import applied_sequence, reset_applied_sequence
+from ares.store.lance.table import TableWriter
+from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ares.errors import SourceError
-from ares.formats import RecordSpan, find_records, parse_example, read_record, write_records
+from ares.formats import RecordSpan, find_records, parse_example, read_record
+from ares.formats.tfrecord import write_records
 
 PAYLOADS = [b"first" * 9, b"", b"third record", bytes(range(256)) * 3]
 

@@ -17,7 +17,6 @@ import zstandard
 
 from ares.errors import AresError, MediaError, SourceError
 from ares.input import (
-    InputBudgets,
     check_parquet_read,
     check_path_template,
     check_relative_path,
@@ -34,12 +33,13 @@ from ares.input import (
     open_video,
     open_zip,
     parse_json,
-    parse_yaml,
     read_input,
     read_lines,
     reading_dataset,
     require_own_storage,
 )
+from ares.input.documents import parse_yaml
+from ares.input.limits import InputBudgets
 from ares.io import file_state
 from ares.media import read_csv_table
 

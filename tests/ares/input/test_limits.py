@@ -16,7 +16,6 @@ import pytest
 
 from ares.errors import SourceError
 from ares.input import (
-    InputBudgets,
     check_parquet_read,
     check_path_template,
     check_relative_path,
@@ -32,6 +31,7 @@ from ares.input import (
     read_zip_entry,
     reading_dataset,
 )
+from ares.input.limits import InputBudgets
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
 

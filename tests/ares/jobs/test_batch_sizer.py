@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.pipeline import BatchSizer
+from ingest.pipeline.run import BatchSizer
 
 
 def test_batches_grow_to_the_target_time() -> None:

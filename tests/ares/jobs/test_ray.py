@@ -38,7 +38,7 @@ def pickled_by_value(ray_cluster: None) -> None:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    from ares.jobs import RayEngine
+    from ares.jobs.ray_engine import RayEngine
 
     with engine_or_local(RayEngine(max_workers=2)) as engine:
         yield engine

@@ -17,7 +17,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from ares.errors import SourceError
-from ares.jobs import PoolRequest, RayEngine
+from ares.jobs import PoolRequest
+from ares.jobs.ray_engine import RayEngine
 
 
 def tell(batch: Sequence[int]) -> list[tuple[int, str]]:

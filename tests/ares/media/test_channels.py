@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ares.episode import Channels, MediaRef
-from ares.formats import write_records
-from ares.formats.tfrecord import example_class
+from ares.formats.tfrecord import example_class, write_records
 from ares.media import (
     FileCache,
     NotCopyable,

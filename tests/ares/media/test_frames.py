@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.formats import write_records
-from ares.formats.tfrecord import example_class
+from ares.formats.tfrecord import example_class, write_records
 from ares.media import all_frames, encoded_frames, frames_at
 
 VIDEOS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {

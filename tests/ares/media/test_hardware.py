@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.media import (
-    all_frames,
-    announce_failure,
-    frames_at,
-    hardware_decoder,
-    open_video_stream,
-    separate_planes,
-)
+from ares.media import all_frames, frames_at, open_video_stream
 from ares.media.video import decode as hardware
+from ares.media.video.decode import announce_failure, hardware_decoder, separate_planes
 
 SECONDS = [0.0, 0.3, 1.2]
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ares.checks import CODES, VIDEO_CODES, check_signals
 from ares.repair import repair_signals
-from ares.reports import CORRECTED, why_not_corrected
+from ares.reports import CORRECTED
+from ares.reports.fix_report import why_not_corrected
 from ares.signals import Correction, DatasetStatistics, EpisodeSignals
 from ares.signals.change import apply_changes
 from ares.signals.statistics import TypicalEpisode

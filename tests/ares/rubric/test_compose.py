@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 
 from ares.errors import RequestError
-from ares.rubric import (
-    FAMILIES,
-    KnownCaption,
-    compose_battery,
-    hostile_texts,
-    read_paraphrases,
-    shipped_paraphrases,
-)
+from ares.rubric import FAMILIES, KnownCaption, compose_battery, read_paraphrases, shipped_paraphrases
+from ares.rubric.attack_battery import hostile_texts
 
 TASKS = sorted(shipped_paraphrases())
 # Of the file as it was written before any judge was run on it.

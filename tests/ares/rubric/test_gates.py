@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ares.episode import Json
-from ares.rubric import GateRecord, Gates, describe_trust, judge_controls, measure_gates
+from ares.rubric import Gates, describe_trust
+from ares.rubric.trust import GateRecord, judge_controls, measure_gates
 
 MET = "VERB=MET OUTCOME=MET PITFALLS=MET(code)"
 WRONG_OUTCOME = "VERB=MET OUTCOME=UNMET PITFALLS=MET(code)"

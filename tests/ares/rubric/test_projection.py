@@ -10,8 +10,10 @@ import pytest
 from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
 from ares.rubric import CONTROL, GradeProjection, read_judge_trust
-from ares.store import MakerCatalog, SqliteAnnotationStore, apply_log, reset_applied_sequence
+from ares.store import MakerCatalog, reset_applied_sequence
 from ares.store.database import Tables
+from ares.store.log.sqlite import SqliteAnnotationStore
+from ares.store.sync.apply import apply_log
 from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]

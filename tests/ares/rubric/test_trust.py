@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ares.episode import Json
-from ares.rubric import JudgeTrust, count_controls, decide_trust, describe_trust
-from ares.rubric.trust import count_votes
+from ares.rubric import JudgeTrust, describe_trust
+from ares.rubric.trust import count_controls, count_votes, decide_trust
 
 # The controls of one caption, as a run makes them.
 KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ares.episode import Json
-from ares.rubric import Ruling, Verdict, aggregate, correct_grade
-from ares.rubric.verdict import GATES, WEIGHTS, Category
+from ares.rubric import Ruling, Verdict
+from ares.rubric.verdict import GATES, WEIGHTS, Category, aggregate, correct_grade
 
 Pairs = list[tuple[Category, Verdict]]
 CATEGORIES: list[Category] = ["essential", "important", "optional", "pitfall"]

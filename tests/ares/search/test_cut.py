@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.search import default_cut
+from ares.search.relevance import default_cut
 
 
 @pytest.mark.parametrize(

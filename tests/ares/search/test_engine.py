@@ -12,7 +12,8 @@ from PIL import Image
 
 from annotators.base import Options
 from ares.errors import RequestError
-from ares.search import choose_space, compute_facets, load_encoder
+from ares.search import choose_space, compute_facets
+from ares.search.encoding import load_encoder
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions

@@ -7,8 +7,7 @@ from threading import Barrier
 
 from hypothesis import given, strategies as st
 
-from ares.search import Ranking, fuse, run_concurrently
-from ares.search.engine import best_per_episode
+from ares.search.engine import Ranking, best_per_episode, fuse, run_concurrently
 from ares.store import Moment
 
 moments = st.lists(

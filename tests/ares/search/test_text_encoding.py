@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from annotators.base import Options
 from ares.doctor import run_checks
-from ares.search import TEXT_ENCODER_FOLDER, choose_space, encoding as embedding_spaces, load_encoder
-from ares.search.encoding import encode_text
+from ares.search import TEXT_ENCODER_FOLDER, choose_space, encoding as embedding_spaces
+from ares.search.encoding import encode_text, load_encoder
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate

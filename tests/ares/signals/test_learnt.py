@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.signals import (
-    DimensionKind,
-    arm_of,
-    kinds_by_name,
-    kinds_by_values,
-    learn_kinds,
-    switch_like,
-    value_evidence,
-)
+from ares.signals import DimensionKind, arm_of, kinds_by_name
+from ares.signals.kinds import kinds_by_values, learn_kinds, value_evidence
+from ares.signals.statistics import switch_like
 from tests.generators.robots import random_dimensions
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from ares.store import AnnotationStore, MongoAnnotationStore, SqliteAnnotationStore
+from ares.store import AnnotationStore
 from ares.store.log.memory import MemoryAnnotationStore
+from ares.store.log.mongo import MongoAnnotationStore
+from ares.store.log.sqlite import SqliteAnnotationStore
 
 OpenStore = Callable[[], AnnotationStore]
 

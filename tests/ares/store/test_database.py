@@ -15,8 +15,8 @@ from filelock import FileLock
 
 from ares.episode import Record
 from ares.errors import StoreError
-from ares.store import trajectory_schema
 from ares.store.database import Tables, open_tables
+from ares.store.lance.schema import trajectory_schema
 from ares.store.sync.apply import AppliedState, applied_action, save_applied_state
 
 _CREATE_TABLES = """

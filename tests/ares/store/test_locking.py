@@ -17,9 +17,9 @@ import pytest
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
-from ares.store import MongoAnnotationStore
 from ares.store.folder import WorkspaceBusy, lock_folder
 from ares.store.log import mongo as mongo_lease
+from ares.store.log.mongo import MongoAnnotationStore
 
 Lock = Callable[..., AbstractContextManager[None]]
 

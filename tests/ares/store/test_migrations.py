@@ -20,8 +20,10 @@ from pymongo import MongoClient
 from app.cli.main import main
 from ares.doctor import run_checks
 from ares.settings import settings_from_environment
-from ares.store import MongoAnnotationStore, SqliteAnnotationStore, open_stores
+from ares.store import open_stores
 from ares.store.folder import FORMAT
+from ares.store.log.mongo import MongoAnnotationStore
+from ares.store.log.sqlite import SqliteAnnotationStore
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "workspace_v1.tar.xz"
 # Keys of makers and columns that layout 1 did not have.

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import Record
 from ares.errors import FilterError
-from ares.store import EpisodeTable, check_filter
+from ares.store import EpisodeTable
 from ares.store.database import Tables, open_tables
-from ares.store.filters import parse_condition
+from ares.store.filters import check_filter, parse_condition
 
 Make = Callable[..., Record]
 

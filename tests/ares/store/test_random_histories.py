@@ -12,13 +12,13 @@ from ares.episode import Record
 from ares.store import (
     ActionKind,
     MemoryAnnotationStore,
-    apply_log,
     new_members_key,
     record_action,
     reset_applied_sequence,
     write_members,
 )
 from ares.store.database import open_tables
+from ares.store.sync.apply import apply_log
 
 _COUNT = 5
 # What is done, the episodes or the number that it is about, and whether the tables follow at once or start anew.

@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ares.errors import FilterError
-from ares.store import (
-    TrustedFilter,
-    batched,
-    check_filter,
-    conjunction,
-    ids_filter,
-    in_list,
-    parenthesize,
-    split_conjunction,
-)
+from ares.store import TrustedFilter, batched, conjunction, ids_filter, in_list, parenthesize
+from ares.store.filters import check_filter
+from ares.store.sql import split_conjunction
 
 _TYPES = {"episode_id": "string", "success": "bool"}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ares.jobs import UnreadFile
-from ingest.discovery import discover, kind_of_file, make_plan, unread_file_lines
-from ingest.discovery.tree import SortedPaths
+from ingest.discovery import discover, make_plan, unread_file_lines
+from ingest.discovery.tree import SortedPaths, kind_of_file
 from tests.ingesting import request_for
 
 MIB = 2**20

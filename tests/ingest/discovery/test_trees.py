@@ -15,7 +15,7 @@ import pytest
 
 import ares
 from app.cli.main import main
-from ares.input import InputBudgets
+from ares.input.limits import InputBudgets
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions

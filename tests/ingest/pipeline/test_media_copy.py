@@ -142,8 +142,8 @@ def test_a_camera_that_fails_costs_its_own_record(images: Path, make_rlds: Any, 
 
 def damage(shard: Path, magic: bytes) -> None:
     """Spoil the last picture of a record, whose checksums stay right."""
-    from ares.formats import RecordSpan, find_records, read_record, write_records
-    from ares.formats.tfrecord import example_class
+    from ares.formats import RecordSpan, find_records, read_record
+    from ares.formats.tfrecord import example_class, write_records
 
     (span,) = find_records(str(shard))
     assert isinstance(span, RecordSpan)

@@ -53,7 +53,7 @@ def pickle_by_value(ray_cluster: None) -> None:
 
 @pytest.fixture
 def engine() -> Engine:
-    from ares.jobs import RayEngine
+    from ares.jobs.ray_engine import RayEngine
 
     return RayEngine(max_workers=1)
 

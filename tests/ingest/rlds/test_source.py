@@ -15,8 +15,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ares.formats import RecordSpan, find_records, write_records
-from ares.formats.tfrecord import example_class
+from ares.formats import RecordSpan, find_records
+from ares.formats.tfrecord import example_class, write_records
 from ingest.base import Item, Source, SourceOptions
 from ingest.rlds import rlds
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ares.formats import RecordSpan, find_records, read_record, write_records
-from ares.formats.tfrecord import example_class
+from ares.formats import RecordSpan, find_records, read_record
+from ares.formats.tfrecord import example_class, write_records
 from ares.media import frames_at
 from ingest.base import SourceOptions
 from ingest.rlds import rlds

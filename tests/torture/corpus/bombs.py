@@ -95,8 +95,8 @@ def _change_examples(site: Site, values: dict[str, list[bytes]]) -> None:
 def rewrite_example(folder: Path, values: dict[str, list[bytes]]) -> None:
     """Set values of the first record; the checksums are right."""
     from ares.errors import SourceError
-    from ares.formats import find_records, read_record, write_records
-    from ares.formats.tfrecord import example_class
+    from ares.formats import find_records, read_record
+    from ares.formats.tfrecord import example_class, write_records
 
     (path,) = folder.glob("*.tfrecord-*")
     spans = [span for span in find_records(str(path)) if not isinstance(span, SourceError)]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from annotators.models import HuggingfaceVlm, load_huggingface
+from annotators.models import load_huggingface
+from annotators.models.huggingface.vlm import HuggingfaceVlm
 from tests.annotators.models.huggingface.tiny_models import FAMILIES
 
 

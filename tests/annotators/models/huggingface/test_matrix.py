@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.grade import Observation, ObservationReply, observation_schema, parse_observation
-from annotators.models import HuggingfaceVlm, VlmReply, VlmRequest
+from annotators.grade import Observation
+from annotators.grade.observation import ObservationReply, observation_schema, parse_observation
+from annotators.models import VlmReply, VlmRequest
+from annotators.models.huggingface.vlm import HuggingfaceVlm
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE

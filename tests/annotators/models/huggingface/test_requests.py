@@ -11,14 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.models import (
-    HuggingfaceVlm,
-    VlmFailure,
-    VlmReply,
-    VlmRequest,
-    load_huggingface,
-    require_capabilities,
-)
+from annotators.models import VlmFailure, VlmReply, VlmRequest, load_huggingface, require_capabilities
+from annotators.models.huggingface.vlm import HuggingfaceVlm
 from ares.errors import ModelError, RequestError
 from tests.annotators.models.huggingface.tiny_models import FAMILIES, SENTENCE
 

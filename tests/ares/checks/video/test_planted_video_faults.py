@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.checks import FeatureBuilder, VideoSummary, check_code, check_videos, learn_videos
+from ares.checks import VideoSummary, check_code, check_videos, learn_videos
+from ares.checks.video.features import FeatureBuilder
 from ares.checks.video.motion_checks import frame_changes
 from tests.generators.scenes import (
     VIDEO_PLANTERS,

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
-from ares.media import NotCopyable, all_frames, frames_at, trim_video
+from ares.media import NotCopyable, all_frames, frames_at
+from ares.media.copies import trim_video
 
 MakeRef = Callable[..., MediaRef]
 

@@ -10,8 +10,9 @@ import pytest
 
 from ares.errors import RequestError
 from ares.registry import rankers
-from ares.search import MomentRanker, Query
+from ares.search import Query
 from ares.search.query import QUERY_PARTS, QueryPart
+from ares.search.rankers.base import MomentRanker
 from ares.settings import Settings
 from ares.store import Moment, Stores
 from ares.workspace import Workspace, open_workspace

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ares.store import RowIndexCache
 from ares.store.lance import row_index
+from ares.store.lance.row_index import RowIndexCache
 
 # In another process: a search that never returns blocks the interpreter too, so the process has to be ended.
 _SEARCHES = """

@@ -12,8 +12,9 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import RequestError, StoreError
-from ares.store import TrajectoryTable, encode_records
+from ares.store import encode_records
 from ares.store.database import Tables, open_tables
+from ares.store.lance.trajectories import TrajectoryTable
 
 Make = Callable[..., Record]
 

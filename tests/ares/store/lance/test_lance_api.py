@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ares.errors import FilterError, StoreError
-from ares.store import conjunction, ids_filter, lance_errors, open_session
+from ares.store import conjunction, ids_filter, lance_errors
 from ares.store.database import Tables
 from ares.store.lance.lance_api import (
     TESTED_VERSIONS,
@@ -16,6 +16,7 @@ from ares.store.lance.lance_api import (
     data_bytes,
     index_types,
     max_unindexed_rows,
+    open_session,
     plan_filter,
     row_allowlist,
 )

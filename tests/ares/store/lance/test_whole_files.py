@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ares.store import TableWriter
 from ares.store.database import compact
+from ares.store.lance.table import TableWriter
 
 _VALUES = np.random.default_rng(0).normal(size=(60, 300)).tolist()
 _ROWS = pa.table({"id": [f"e{n:02d}" for n in range(60)], "v": pa.array(_VALUES, pa.list_(pa.float32()))})

@@ -15,13 +15,13 @@ from pymongo import MongoClient
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
-from ares.store import MongoAnnotationStore
 from ares.store.log import (
     mongo,
     mongo_server as mongo_client,
     mongo_server as mongo_sequence,
     protocol as serialization,
 )
+from ares.store.log.mongo import MongoAnnotationStore
 
 Make = Callable[..., Annotation]
 

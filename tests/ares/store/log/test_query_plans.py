@@ -12,7 +12,9 @@ import pytest
 from pymongo import MongoClient, monitoring
 
 from ares.annotation import Annotation, Maker
-from ares.store import AnnotationStore, MongoAnnotationStore, SqliteAnnotationStore
+from ares.store import AnnotationStore
+from ares.store.log.mongo import MongoAnnotationStore
+from ares.store.log.sqlite import SqliteAnnotationStore
 
 Make = Callable[..., Annotation]
 _QUERY_COMMANDS = ("find", "aggregate", "update", "delete")

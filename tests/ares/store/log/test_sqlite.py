@@ -16,8 +16,8 @@ import pytest
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
-from ares.store import SqliteAnnotationStore
 from ares.store.log import protocol as serialization
+from ares.store.log.sqlite import SqliteAnnotationStore
 
 Make = Callable[..., Annotation]
 

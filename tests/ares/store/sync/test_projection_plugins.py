@@ -10,8 +10,10 @@ from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
 from ares.errors import PluginError
 from ares.registry import projections
-from ares.store import AnnotationStore, InstalledProjections, MakerCatalog, SqliteAnnotationStore, apply_log
+from ares.store import AnnotationStore, InstalledProjections, MakerCatalog
 from ares.store.database import Tables
+from ares.store.log.sqlite import SqliteAnnotationStore
+from ares.store.sync.apply import apply_log
 
 MAKER = Maker(annotator="vote", version="1")
 MakeAnnotation = Callable[..., Annotation]

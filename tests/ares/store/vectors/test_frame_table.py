@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares.errors import RequestError, StoreError
-from ares.store import Moment, VectorTable
+from ares.store import Moment
 from ares.store.database import Tables, open_tables
+from ares.store.vectors.tables import VectorTable
 
 
 class CameraFrames:

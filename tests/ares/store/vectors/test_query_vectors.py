@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.search import QueryVectors
+from ares.search.encoding import QueryVectors
 
 _DIM = 4
 

@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 import ares
-from ares.store import Moment, VectorTable
+from ares.store import Moment
 from ares.store.database import open_tables
 from ares.store.vectors import index as recall
+from ares.store.vectors.tables import VectorTable
 from ares.workspace import Workspace
 from ares.workspace.summary import workspace_status
 
