@@ -238,13 +238,16 @@ def _follow_links(group: Any, path: str) -> Any:
     return None
 
 
-def is_hard_link(group: Any, name: str) -> bool:
-    """Whether a name in a group is an object of its file, by the entry alone: a link to elsewhere is not followed."""
+def is_hard_link(group: Any, name: str | bytes) -> bool:
+    """Whether a name in a group is an object of its file, by the entry alone: a link to elsewhere is not followed.
+
+    h5py gives a name that is no UTF-8, as in a damaged file, as bytes.
+    """
     with translate_hdf5_errors(f"{group.file.filename} {group.name}"):
         return _link_kind_and_target(group, name)[0] == "hard"
 
 
-def _link_kind_and_target(group: Any, name: str) -> tuple[str, str]:
+def _link_kind_and_target(group: Any, name: str | bytes) -> tuple[str, str]:
     """Kind of an entry of a group, "hard", "soft", "external" or "" for none, and where a link leads.
 
     `Group.get(name, getlink=True)` of h5py first looks whether the target exists: it would open another file, which may
@@ -252,7 +255,8 @@ def _link_kind_and_target(group: Any, name: str) -> tuple[str, str]:
     """
     import h5py
 
-    links, entry = group.id.links, name.encode("utf-8", "surrogateescape")
+    entry = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+    links = group.id.links
     if not links.exists(entry):
         return "", ""
     kind = links.get_info(entry).type

@@ -25,6 +25,7 @@ from ares.input import (
     decompress_lz4,
     decompress_zlib,
     decompress_zstd,
+    is_hard_link,
     limited_memory,
     open_hdf5,
     open_hdf5_object,
@@ -272,6 +273,16 @@ def test_hdf5_values_come_from_the_file_itself(tmp_path: Path, budgets: InputBud
             with pytest.raises(SourceError, match=r"another file|chunk of the dataset is too large"):
                 require_own_storage(open_hdf5_object(file, key))
         assert require_own_storage(open_hdf5_object(file, "alias"))[:].tolist() == [1.0, 2.0]
+
+
+def test_a_name_in_hdf5_that_is_no_text_is_an_object_like_others(
+    tmp_path: Path, budgets: InputBudgets
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        h5py.h5g.create(file.id, b"\xff\xfe")
+        file["out"] = h5py.SoftLink("/nowhere")
+    with open_hdf5(str(tmp_path / "a.h5")) as file:
+        assert {name: is_hard_link(file, name) for name in file} == {b"\xff\xfe": True, "out": False}
 
 
 def test_columns_are_limited_by_the_footer(tmp_path: Path, budgets: InputBudgets) -> None:
