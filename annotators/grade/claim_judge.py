@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.caption import FrameLayout
-from annotators.grade.judge import Case, JudgeFrames, Judgement
+from annotators.grade.judge import GradeCase, JudgeFrames, Judgement
 from annotators.models import (
     Vlm,
     VlmFailure,
@@ -147,7 +147,7 @@ class ClaimJudge:
         request = self._request(images, build_prompt(criterion, "Open the drawer.", legend))
         return make_test_call(self._vlm, request, lambda reply: _form_problem(reply, self._layout.count))
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
+    def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """Rulings, one call per criterion of all cases at once; then the evidence of every UNMET is checked."""
         judgements = self._ask(cases)
         contested = [
@@ -167,7 +167,7 @@ class ClaimJudge:
             for judgement, rulings in zip(judgements, contested, strict=True)
         ]
 
-    def _ask(self, cases: Sequence[Case]) -> list[Judgement | PaidFailure | AresError]:
+    def _ask(self, cases: Sequence[GradeCase]) -> list[Judgement | PaidFailure | AresError]:
         questions_by_case = [self._questions(case) for case in cases]
         requests = [
             request
@@ -184,7 +184,7 @@ class ClaimJudge:
         ]
 
     def check_evidence(
-        self, claims: Sequence[tuple[Case, Ruling]]
+        self, claims: Sequence[tuple[GradeCase, Ruling]]
     ) -> list[CheckedRuling | PaidFailure | AresError]:
         """Ask about claims again without the frames that the ruling cites, and on blank frames.
 
@@ -205,7 +205,7 @@ class ClaimJudge:
             for (case, ruling), requests in zip(claims, prepared, strict=True)
         ]
 
-    def _requests_without_evidence(self, case: Case, ruling: Ruling) -> list[VlmRequest] | AresError:
+    def _requests_without_evidence(self, case: GradeCase, ruling: Ruling) -> list[VlmRequest] | AresError:
         """The question on blank frames, and before it with the cited frames masked where others are left."""
         frames = self._frames.read_pixels(case.work)
         if isinstance(frames, AresError):
@@ -218,7 +218,7 @@ class ClaimJudge:
         return [self._request(self._layout.arrange(_mask_frames(frames, mask)), prompt) for mask in masks]
 
     def _checked(
-        self, case: Case, ruling: Ruling, replies: Sequence[VlmReply | VlmFailure]
+        self, case: GradeCase, ruling: Ruling, replies: Sequence[VlmReply | VlmFailure]
     ) -> CheckedRuling | PaidFailure:
         paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in replies), Cost())
         failures = [reply for reply in replies if isinstance(reply, VlmFailure)]
@@ -232,7 +232,7 @@ class ClaimJudge:
             ruling = replace(ruling, verdict=Verdict.UNSURE, reason=reason)
         return CheckedRuling(ruling=ruling, cost=sum((reply.cost for reply in answered), Cost()), paid=paid)
 
-    def _questions(self, case: Case) -> _Questions | AresError:
+    def _questions(self, case: GradeCase) -> _Questions | AresError:
         read = self._frames.read(case.work)
         if isinstance(read, AresError):
             return read
@@ -248,7 +248,7 @@ class ClaimJudge:
         return VlmRequest(images=images, prompt=prompt, system=system, schema=schema)
 
     def _judgement(
-        self, case: Case, questions: _Questions, replies: Sequence[VlmReply | VlmFailure]
+        self, case: GradeCase, questions: _Questions, replies: Sequence[VlmReply | VlmFailure]
     ) -> Judgement | PaidFailure:
         """A server that does not answer is no verdict: the caption stays ungraded, and the replies are kept."""
         paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in replies), Cost())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, Preflight, Subject, Work
 from annotators.caption import evenly_spaced_seconds
-from annotators.grade.judge import Case, Judgement
+from annotators.grade.judge import GradeCase, Judgement
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
@@ -89,7 +89,7 @@ class ClipJudge:
 
     estimate_changed_frames = estimate_observation
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | AresError]:
+    def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | AresError]:
         """Rulings; frames that several cases share are encoded once."""
         compared: dict[tuple[int, str], NDArray[np.float32] | AresError] = {}
         judgements: list[Judgement | AresError] = []
@@ -127,7 +127,9 @@ class ClipJudge:
         """(N, D) unit vectors of the candidate phrases."""
         return self._encoder.encode_texts([_TEMPLATE.format(phrase) for phrase in self._candidates])
 
-    def _rule_criterion(self, criterion: Criterion, case: Case, similarities: NDArray[np.float32]) -> Ruling:
+    def _rule_criterion(
+        self, criterion: Criterion, case: GradeCase, similarities: NDArray[np.float32]
+    ) -> Ruling:
         """CONTENT by the frames; an outcome that the stored success leaves open stays open."""
         if criterion.id != CONTENT:
             return self._ruling(criterion, Verdict.UNSURE, "no stored success says how this action ended")

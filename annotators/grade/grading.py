@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Work
-from annotators.grade.judge import Case, Judge, Judgement
+from annotators.grade.judge import GradeCase, Judge, Judgement
 from annotators.grade.panel import model_family_error
 from annotators.success import StoredOutcome, current_success_maker, read_outcomes
 from ares.annotation import Cost, Maker
@@ -225,33 +225,16 @@ GradeOutcome = GradedText | PaidFailure | AresError
 
 def grade_texts(grader: Grader, texts: Sequence[Text]) -> list[GradeOutcome]:
     """The grades of texts, in order; the judge gets all their open criteria at once."""
-    prepared = [_prepare_text(text, grader.rubric) for text in texts]
-    judgements = iter(grader.judge.judge([text.case for text in prepared if text.is_open]))
+    cases = [_make_case(text, grader.rubric) for text in texts]
+    judgements = iter(grader.judge.judge([case for case in cases if case.criteria]))
     graded: list[GradeOutcome] = []
-    for text in prepared:
-        judgement = next(judgements) if text.is_open else Judgement(rulings=(), cost=Cost(), paid=Cost())
-        graded.append(
-            _grade_prepared_text(text, judgement, grader.rubric)
-            if isinstance(judgement, Judgement)
-            else judgement
-        )
+    for case in cases:
+        judgement = next(judgements) if case.criteria else Judgement(rulings=(), cost=Cost(), paid=Cost())
+        graded.append(_grade_case(case, judgement) if isinstance(judgement, Judgement) else judgement)
     return graded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PreparedText:
-    """A text with the rulings of code, and the case of the criteria that the judge has to rule on."""
-
-    case: Case
-    code_rulings: Sequence[Ruling]
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a criterion for the judge."""
-        return bool(self.case.criteria)
-
-
-def _prepare_text(text: Text, rubric: Rubric) -> _PreparedText:
+def _make_case(text: Text, rubric: Rubric) -> GradeCase:
     slots = parse_caption(text.text)
     subject = CheckInput(text=text.text, slots=slots, trajectory=text.work.trajectory)
     rulings = {
@@ -264,17 +247,21 @@ def _prepare_text(text: Text, rubric: Rubric) -> _PreparedText:
         # A caption that addresses the judge is not shown to it.
         rulings = {name: ruling or _unsure_after_pitfall(name, pitfall) for name, ruling in rulings.items()}
     open_criteria = [criterion for criterion in rubric.criteria if rulings[criterion.id] is None]
-    case = Case(work=text.work, text=text.text, slots=slots, criteria=open_criteria)
-    code_rulings = [ruling for ruling in rulings.values() if ruling]
-    return _PreparedText(case=case, code_rulings=code_rulings)
-
-
-def _grade_prepared_text(text: _PreparedText, judgement: Judgement, rubric: Rubric) -> GradedText:
-    by_id = {ruling.criterion: ruling for ruling in (*text.code_rulings, *judgement.rulings)}
-    value = grade_values(
-        [{**by_id[name].to_json(), "category": category} for name, category in rubric.categories]
+    return GradeCase(
+        work=text.work,
+        text=text.text,
+        slots=slots,
+        rubric=rubric,
+        rulings=[ruling for ruling in rulings.values() if ruling],
+        criteria=open_criteria,
     )
-    rulings = [by_id[name] for name, _ in rubric.categories]
+
+
+def _grade_case(case: GradeCase, judgement: Judgement) -> GradedText:
+    by_id = {ruling.criterion: ruling for ruling in (*case.rulings, *judgement.rulings)}
+    categories = case.rubric.categories
+    value = grade_values([{**by_id[name].to_json(), "category": category} for name, category in categories])
+    rulings = [by_id[name] for name, _ in categories]
     return GradedText(value=value, rulings=rulings, judgement=judgement)
 
 

@@ -12,7 +12,7 @@ from annotators.models import ModelProperties, ReadableImages
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Json
 from ares.errors import AresError, MediaError
-from ares.rubric import CaptionSlots, Criterion, Ruling
+from ares.rubric import CaptionSlots, Criterion, Rubric, Ruling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,19 +25,23 @@ _TILES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A caption to judge, and its open criteria.
+class GradeCase:
+    """A caption to grade: the rulings that it has already, and the criteria that a judge has to rule on.
 
     Attributes:
         work: The episode's frames; no judge may read its instruction or its success, which are not evidence.
         text: The caption.
         slots: What it claims, parsed.
-        criteria: Criteria to rule on.
+        rubric: The rubric of its grade.
+        rulings: Rulings by code and by the stored outcome.
+        criteria: Open criteria, for the judge to rule on.
     """
 
     work: Work
     text: str
     slots: CaptionSlots
+    rubric: Rubric
+    rulings: Sequence[Ruling]
     criteria: Sequence[Criterion]
 
 
@@ -83,7 +87,7 @@ class Judge(ModelProperties, Protocol):
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames that it needs of the span of a caption."""
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
+    def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """One result per case; a failure means that the model could not be called, and that a retry may help."""
 
     def preflight(self) -> Preflight:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from annotators.base import PaidFailure
 from annotators.grade.entailment import Entailment, EntailmentModel, PairEntailment
-from annotators.grade.judge import Case
+from annotators.grade.judge import GradeCase
 from annotators.prompting import read_json_reply
 from ares.annotation import Cost
 from ares.episode import Json
@@ -413,7 +413,7 @@ def _join_parts(parts: Sequence[ObservedPart]) -> ObservedPart:
 
 
 def compare_with_observations(
-    cases: Sequence[Case], observations: Sequence[Observation], model: EntailmentModel | None
+    cases: Sequence[GradeCase], observations: Sequence[Observation], model: EntailmentModel | None
 ) -> list[ObservationComparison | PaidFailure]:
     """What the observations bear out of the claims of each case; the model is asked about all cases at once.
 
@@ -438,7 +438,7 @@ def compare_with_observations(
 class _Comparison:
     """One caption against one observation, criterion by criterion."""
 
-    def __init__(self, case: Case, seen: _ReadObservation) -> None:
+    def __init__(self, case: GradeCase, seen: _ReadObservation) -> None:
         self._case, self._seen = case, seen
         self._agreed: dict[str, Agreement] = {}
         self._contested: dict[str, str] = {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work, new_annotation
 from annotators.grade.claim_judge import CheckedRuling, ClaimJudge
 from annotators.grade.entailment import EntailmentModel, TextModeEntailment
-from annotators.grade.judge import Case, JudgeFrames, JudgeImages, Judgement
+from annotators.grade.judge import GradeCase, JudgeFrames, JudgeImages, Judgement
 from annotators.grade.observation import (
     LEAST_CONFIDENCE,
     LEAST_ENTAILED,
@@ -259,12 +259,12 @@ _WORDED_SHARE, _CONTESTED_SHARE = 0.25, 0.25
 class _ComparedCase:
     """A case with its observation, and what that bears out."""
 
-    case: Case
+    case: GradeCase
     seen: ObservedWork
     comparison: ObservationComparison
 
     @property
-    def contested(self) -> Case:
+    def contested(self) -> GradeCase:
         """The case with the criteria that the frames have to decide."""
         criteria = [item for item in self.case.criteria if item.id in self.comparison.contested]
         return replace(self.case, criteria=criteria)
@@ -336,7 +336,7 @@ class ObservingJudge:
     def _is_own_text_mode(self) -> bool:
         return self.settings.get("entailment") == f"text:{self.name}"
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
+    def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """Rulings: by the observations of all cases first, then all contested claims at once."""
         observed = self._observer.observe([case.work for case in cases])
         seen = [outcome for outcome in observed if isinstance(outcome, ObservedWork)]
@@ -409,7 +409,7 @@ class ObservingJudge:
         )
 
     def check_evidence(
-        self, claims: Sequence[tuple[Case, Ruling]]
+        self, claims: Sequence[tuple[GradeCase, Ruling]]
     ) -> list[CheckedRuling | PaidFailure | AresError]:
         """As `ClaimJudge.check_evidence`; where the ruling rests on the observation, the frames are asked first.
 
@@ -430,7 +430,7 @@ class ObservingJudge:
             for check in ruled
         ]
 
-    def _ask_frames(self, case: Case, ruling: Ruling) -> CheckedRuling | PaidFailure | AresError:
+    def _ask_frames(self, case: GradeCase, ruling: Ruling) -> CheckedRuling | PaidFailure | AresError:
         """The ruling of the frames on a claim that the observation bears out; any other ruling as it is."""
         if ruling.source != "observation":
             return CheckedRuling(ruling=ruling, cost=Cost(), paid=Cost())

@@ -12,7 +12,7 @@ from pydantic import Field
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.caption import LayoutName, parse_layout
 from annotators.grade.claim_judge import MAX_NEW_TOKENS, CheckedRuling, ClaimJudge
-from annotators.grade.judge import Case, Judge, JudgeFrames, Judgement
+from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
 from annotators.grade.observing_judge import ObservingJudge
 from annotators.models import LocalModelOptions, compare_models, model_family, worker_needs
 from ares.annotation import Cost, Maker, short_hash
@@ -97,7 +97,7 @@ class PanelJudge:
         limits = [judge.call_limit for judge in self.members if judge.call_limit]
         return (lambda: min(limit() for limit in limits)) if limits else None
 
-    def judge(self, cases: Sequence[Case]) -> Sequence[Judgement | PaidFailure | AresError]:
+    def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """The votes of all judges on each case; a judge that cannot be called fails the case, which is retried."""
         by_judge = [judge.judge(cases) for judge in self.members]
         return [
@@ -106,7 +106,7 @@ class PanelJudge:
         ]
 
     def _vote(
-        self, case: Case, outcomes: Sequence[Judgement | PaidFailure | AresError]
+        self, case: GradeCase, outcomes: Sequence[Judgement | PaidFailure | AresError]
     ) -> Judgement | PaidFailure | AresError:
         judgements = [outcome for outcome in outcomes if isinstance(outcome, Judgement)]
         paid = sum((outcome.paid for outcome in judgements), Cost())
@@ -140,7 +140,7 @@ class PanelJudge:
         )
 
     def _check(
-        self, judge: Judge, case: Case, own: Mapping[str, Ruling], votes: Sequence[Mapping[str, Ruling]]
+        self, judge: Judge, case: GradeCase, own: Mapping[str, Ruling], votes: Sequence[Mapping[str, Ruling]]
     ) -> Sequence[CheckedRuling | PaidFailure | AresError]:
         """Check the evidence of a judge where another says UNMET; it has checked that of its own refusals itself."""
         if not isinstance(judge, ClaimJudge | ObservingJudge):

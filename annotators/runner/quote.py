@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from annotators.base import Budget, Subject
 from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
-from annotators.runner.run import load_tasks, read_annotations, run_options
+from annotators.runner.run import count_planned, load_tasks, read_annotations, run_options
 from annotators.runner.task import AnnotatorTask
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.errors import PluginError
-from ares.jobs import AnnotateEstimate, AnnotateRequest, LocalEngine
+from ares.jobs import AnnotateEstimate, AnnotateRequest, EpisodeSelection, LocalEngine
 
 if TYPE_CHECKING:
     from ares.settings import Price
@@ -33,12 +33,11 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
     model is not: then the estimate is for all subjects.
     """
     stores.sync()
-    where = request.where
-    options = run_options(stores, request, stores.tables.episodes.count(where), load_models=False)
+    options = run_options(stores, request, count_planned(stores, request), load_models=False)
     tasks = load_tasks(stores, request, options, Budget(None), LocalEngine()).tasks
     described = sorted({name for task in tasks for name in task.after})
-    counts = _count_subjects(stores, tasks, where, described)
-    sample = list(islice(stores.tables.episodes.read(where), _SAMPLE_SIZE))
+    counts = _count_subjects(stores, tasks, request.selection, described)
+    sample = list(islice(stores.tables.episodes.read(request.selection.condition), _SAMPLE_SIZE))
     annotations = read_annotations(stores, sample, described)
     subjects = [
         [
@@ -57,26 +56,50 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
 
 
 def _count_subjects(
-    stores: Stores, tasks: Sequence[AnnotatorTask], where: str, described: Sequence[str]
+    stores: Stores, tasks: Sequence[AnnotatorTask], selection: EpisodeSelection, described: Sequence[str]
 ) -> list[tuple[int, int | None]]:
-    """Subjects of the episodes that match a filter, and those of them that are done, for each annotator.
+    """Subjects of the episodes that a run goes through, and those of them that are done, for each annotator.
 
-    None takes the place of the second number where the maker of the annotator is not known.
+    As in a run complete episodes do not count for the limit. None takes the place of the second number where the
+    maker of the annotator is not known.
     """
     counts = [(0, 0)] * len(tasks)
-    for ids in stores.tables.episodes.id_batches(where):
-        # Only what is described by others has to be read: an episode is its own subject.
-        episodes = stores.tables.episodes.get(sorted(ids)) if described else []
-        annotations = read_annotations(stores, episodes, described)
-        for index, task in enumerate(tasks):
-            subjects = _subject_ids(task, episodes, annotations) if task.after else task.requested(ids)
-            done = stores.annotations.find_done_subjects(task.annotator.maker.maker_id, subjects)
-            planned, already = counts[index]
-            counts[index] = planned + len(subjects), already + len(done)
+    incomplete = 0
+    for own_counts in _counts_by_episode(stores, tasks, selection.condition, described):
+        if incomplete == selection.limit:
+            break
+        incomplete += any(done < planned for planned, done in own_counts)
+        counts = [
+            (planned + own_planned, already + done)
+            for (planned, already), (own_planned, done) in zip(counts, own_counts, strict=True)
+        ]
     return [
         (planned, None if _is_unknown(task, stores) else already)
         for task, (planned, already) in zip(tasks, counts, strict=True)
     ]
+
+
+def _counts_by_episode(
+    stores: Stores, tasks: Sequence[AnnotatorTask], where: str, described: Sequence[str]
+) -> Iterator[list[tuple[int, int]]]:
+    """For each episode the number of its subjects, and of those that are done, by annotator; in the order of a run."""
+    for ids in stores.tables.episodes.id_batches(where):
+        # Only what is described by others has to be read: an episode is its own subject.
+        episodes = stores.tables.episodes.get(ids) if described else []
+        annotations = read_annotations(stores, episodes, described)
+        by_annotator = [_subject_ids(task, ids, episodes, annotations) for task in tasks]
+        done = [
+            stores.annotations.find_done_subjects(
+                task.annotator.maker.maker_id, [subject for own in subjects.values() for subject in own]
+            )
+            for task, subjects in zip(tasks, by_annotator, strict=True)
+        ]
+        for id in ids:
+            own = [subjects.get(id, ()) for subjects in by_annotator]
+            yield [
+                (len(subjects), len(known.intersection(subjects)))
+                for subjects, known in zip(own, done, strict=True)
+            ]
 
 
 def _is_unknown(task: AnnotatorTask, stores: Stores) -> bool:
@@ -87,13 +110,20 @@ def _is_unknown(task: AnnotatorTask, stores: Stores) -> bool:
 
 
 def _subject_ids(
-    task: AnnotatorTask, episodes: Sequence[Episode], annotations: Mapping[str, Sequence[Annotation]]
-) -> list[str]:
-    return [
-        subject.id
+    task: AnnotatorTask,
+    ids: Sequence[str],
+    episodes: Sequence[Episode],
+    annotations: Mapping[str, Sequence[Annotation]],
+) -> dict[str, list[str]]:
+    """Ids of the subjects of an annotator by episode."""
+    if not task.after:
+        return {id: [id] for id in task.requested(ids)}
+    return {
+        episode.episode_id: [
+            subject.id for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
+        ]
         for episode in episodes
-        for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
-    ]
+    }
 
 
 def _estimate_task(

@@ -98,6 +98,13 @@ class LoadedTasks(NamedTuple):
     faults: dict[str, PluginError]
 
 
+def count_planned(stores: Stores, request: AnnotateRequest) -> int:
+    """Most episodes that a run works on. Raises RequestError where the filter cannot be read."""
+    matching = stores.tables.episodes.count(request.selection.condition)
+    limit = request.selection.limit
+    return matching if limit is None else min(limit, matching)
+
+
 def run_options(
     stores: Stores, request: AnnotateRequest, planned_episodes: int, load_models: bool = True
 ) -> Options:
@@ -211,14 +218,14 @@ def annotate(
     opened = open_engine(request.engine) if engine is None else engine_or_local(engine)
     with opened as engine, stores.write_lock(f"ares annotate {' '.join(request.names)}"), restored_threads():
         stores.sync()
-        total = stores.tables.episodes.count(request.where)
-        total = total if request.limit is None else min(request.limit, total)
+        total = count_planned(stores, request)
         options, budget = run_options(stores, request, total), Budget(request.budget_usd)
         tasks, faults = load_tasks(stores, request, options, budget, engine)
         report_line = _print_nothing if quiet else print_message
         _prepare_run(stores, tasks, report_line)
         progress = Progress(f"annotate {' '.join(request.names)}", total, None if quiet else sys.stderr)
-        bundles = islice(_incomplete_bundles(stores, tasks, request.where, progress), request.limit)
+        incomplete = _incomplete_bundles(stores, tasks, request.selection.condition, progress)
+        bundles = islice(incomplete, request.selection.limit)
         _run_tasks(stores, tasks, bundles, decoder_pool(engine, _READERS, len(tasks)), progress)
         if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
             stores.tables.optimize()

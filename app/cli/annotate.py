@@ -20,7 +20,7 @@ from app.cli.arguments import (
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.jobs import AnnotateRequest
+from ares.jobs import AnnotateRequest, EpisodeSelection
 from ares.rubric import describe_trust
 from ares.workspace import annotate_operation, estimate_operation
 
@@ -380,11 +380,10 @@ def run_annotate(args: argparse.Namespace) -> int:
 def _requested_run(args: argparse.Namespace, where: str) -> AnnotateRequest:
     return AnnotateRequest(
         names=tuple(args.name),
-        where=where,
+        selection=EpisodeSelection(where=where, limit=args.limit),
         model=args.model,
         device=args.device,
         options=args.option_values,
-        limit=args.limit,
         budget_usd=args.budget,
         strict=args.strict,
         retry_failed=args.retry_failed,

@@ -15,7 +15,7 @@ from ares.messages import Verbosity
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
-    from ares.curation import EpisodeSelection
+    from ares.jobs import EpisodeSelection
     from ares.workspace import Workspace
 
 
@@ -296,8 +296,8 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
 
 def parse_selection(args: argparse.Namespace) -> EpisodeSelection:
     """The selection that the arguments name. Raises RequestError for ids given in two ways, or an unreadable file."""
-    from ares.curation import EpisodeSelection
     from ares.errors import RequestError
+    from ares.jobs import EpisodeSelection
     from ares.workspace import IdFile
 
     if args.ids and args.episode_ids:

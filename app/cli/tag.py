@@ -17,7 +17,7 @@ from app.cli.arguments import (
 from app.cli.output import OutputTable, answer
 
 if TYPE_CHECKING:
-    from ares.curation import EpisodeSelection
+    from ares.jobs import EpisodeSelection
     from ares.workspace import Workspace
 
 
@@ -67,8 +67,9 @@ def _change_tag(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _tag_selection(workspace: Workspace, args: argparse.Namespace) -> EpisodeSelection:
     """The selection that the arguments name; without one a tag is removed from all episodes that have it."""
-    from ares.curation import EpisodeSelection, list_tags, tag_filter
+    from ares.curation import list_tags, tag_filter
     from ares.errors import RequestError
+    from ares.jobs import EpisodeSelection
 
     selection, condition = parse_selection(args), tag_filter(args.tag)
     if not selection.is_empty:

@@ -16,7 +16,7 @@ from app.dashboard.navigation import escape_markdown
 from ares.curation import Failure, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
-from ares.jobs import AnnotateRequest
+from ares.jobs import AnnotateRequest, EpisodeSelection
 from ares.store import Stores
 from ares.workspace import annotate_operation, estimate_operation
 
@@ -60,7 +60,11 @@ class Retry:
     def request(self, options: Mapping[str, Json]) -> AnnotateRequest:
         """The run that tries it again, with these options of the annotator."""
         return AnnotateRequest(
-            names=(self.work,), where=self.where, options=options, retry_failed=True, reason=self.reason
+            names=(self.work,),
+            selection=EpisodeSelection(where=self.where),
+            options=options,
+            retry_failed=True,
+            reason=self.reason,
         )
 
 
@@ -126,12 +130,16 @@ def retry_work(workspace: Workspace, job: Job) -> dict[str, Any]:
         RequestError: The model that was loaded is another one than that of the run that failed.
     """
     retry = Retry(**job.arguments["retry"])
-    document = job.arguments["request"]
-    request = AnnotateRequest(**{**document, "names": tuple(document["names"])})
-    (report,) = annotate_operation()(workspace.stores, request)
+    (report,) = annotate_operation()(workspace.stores, _stored_request(job.arguments["request"]))
     if report.maker != retry.maker_id:
         raise _OTHER_OPTIONS
     return report.to_json()
+
+
+def _stored_request(document: Mapping[str, Any]) -> AnnotateRequest:
+    """The request of a job, from its fields in JSON."""
+    selection = EpisodeSelection(**document["selection"])
+    return AnnotateRequest(**{**document, "names": tuple(document["names"]), "selection": selection})
 
 
 def _possible_options(stores: Stores, retry: Retry) -> Iterator[Mapping[str, Json]]:

@@ -18,7 +18,8 @@ from ares.errors import AresError, RequestError
 from ares.store import TAGS, ids_filter
 
 if TYPE_CHECKING:
-    from ares.curation import EpisodeSelection, SelectedEpisodes
+    from ares.curation import SelectedEpisodes
+    from ares.jobs import EpisodeSelection
     from ares.store import Action
 
 
@@ -67,7 +68,7 @@ def view_selection(view: ViewState) -> EpisodeSelection:
         RequestError: A filter cannot be read.
         QueryTimeout: The search took longer than the limit.
     """
-    from ares.curation import EpisodeSelection
+    from ares.jobs import EpisodeSelection
 
     return EpisodeSelection(
         where=where_sql(view, cached_reads.filter_columns()),
@@ -284,7 +285,7 @@ def _act_on_selection(
 
 def _ticked_selection() -> EpisodeSelection:
     """The ticked episodes without those that another person has excluded meanwhile."""
-    from ares.curation import EpisodeSelection
+    from ares.jobs import EpisodeSelection
 
     ids = cached_reads.workspace().stores.tables.episodes.ids(ids_filter(ticked_ids()))
     if not ids:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     )
     from ares.curation.selection import (
         SOURCE_ORDER as SOURCE_ORDER,
-        EpisodeSelection as EpisodeSelection,
         SelectedEpisodes as SelectedEpisodes,
         freeze_selection as freeze_selection,
         select_episodes as select_episodes,

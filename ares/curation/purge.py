@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
 from ares.contract import DatasetKey, drop_contracts
-from ares.curation.selection import EpisodeSelection, selected_ids
+from ares.curation.selection import selected_ids
 from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.jobs import FAILURES, utc_now
+from ares.jobs import FAILURES, EpisodeSelection, utc_now
 from ares.media import MEDIA_FOLDER
 from ares.settings import user_name
 from ares.store import (

@@ -1,15 +1,16 @@
-"""Which episodes an action or a set is about: a selection that is made once, and the ids that it selects."""
+"""Which episodes an action or a set is about: the ids that a selection selects, read once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.search import MinScore, Query, score_episodes, search as search_moments
+from ares.jobs import EpisodeSelection
+from ares.search import Query, score_episodes, search as search_moments
 from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter, quote_literal
 
 if TYPE_CHECKING:
@@ -26,93 +27,6 @@ _DEFAULT_SEARCH_LIMIT = 100
 _ID_BATCH = 10_000
 # A shorter id is the start of one; in a longer list than a batch ids are given in full.
 _ID_DIGITS = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeSelection:
-    """Which episodes: those that fulfil every condition that is set.
-
-    Attributes:
-        where: SQL filter; also applies to a list, a set and a search.
-        ids: Episode ids.
-        set: A set, as `Sets[...]` takes it.
-        dataset: Name of a dataset.
-        search: Text to search for; a search selects the best `limit` episodes, 100 without a limit.
-        like: Id of a similar episode; `like`, `image` and `by` are those of `Query`.
-        image: Image to search by.
-        by: Rankers with weights.
-        limit: Maximum number of episodes, or None. A filter selects the first in source order.
-        min_score: Selects all episodes that a search scores so high, not the best 100; see `Query`.
-
-    Raises:
-        RequestError: There is a least score without a search, or a set is combined with a list or a search.
-    """
-
-    where: str = ""
-    ids: Collection[str] = ()
-    set: str = ""
-    dataset: str = ""
-    search: str = ""
-    like: str = ""
-    image: str = ""
-    by: str = ""
-    limit: int | None = None
-    min_score: MinScore | None = None
-
-    def __post_init__(self) -> None:
-        if self.min_score is not None and not self.is_search:
-            raise RequestError(
-                "a least score belongs to a search", f"got {self.min_score}; give search, like or image"
-            )
-        if self.set and (len(self.ids) or self.is_search or self.limit is not None):
-            raise RequestError("a set is selected as a whole", "give a set, or ids, or a search with a limit")
-
-    @property
-    def is_search(self) -> bool:
-        """Whether a search selects the episodes."""
-        return bool(self.search or self.like or self.image)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no condition is set, so that every episode would be selected."""
-        return not (self.where.strip() or len(self.ids) or self.set or self.dataset or self.is_search)
-
-    @property
-    def condition(self) -> str:
-        """The filter, with the dataset in it. Raises FilterError for a filter that cannot be parsed."""
-        dataset = f"dataset = {quote_literal(self.dataset)}" if self.dataset else ""
-        return conjunction([self.where, dataset]) if dataset else self.where
-
-    @property
-    def query(self) -> Query:
-        """The search that selects them. Raises RequestError for one that cannot be made."""
-        return Query(
-            text=self.search,
-            like=self.like,
-            image=self.image,
-            by=self.by,
-            where=self.condition,
-            limit=self.limit or _DEFAULT_SEARCH_LIMIT,
-            min_score=self.min_score,
-        )
-
-    def describe(self) -> dict[str, Json]:
-        """The recipe for log and sets: the conditions that are set; ids as their number."""
-        fields: dict[str, Json] = {
-            "where": self.where,
-            "ids": len(self.ids),
-            "set": self.set,
-            "dataset": self.dataset,
-            "search": self.search,
-            "limit": self.limit,
-            "like": self.like,
-            "image": self.image,
-            "by": self.by,
-            "min_score": self.min_score,
-        }
-        return {
-            name: value for name, value in fields.items() if value or (name == "min_score" and value == 0)
-        }
 
 
 class SelectedEpisodes(StagedIds):
@@ -191,13 +105,26 @@ def _select_and_resolve(
 
 def _select_by_search(stores: Stores, selection: EpisodeSelection) -> tuple[Iterator[str], EpisodeSelection]:
     """The best episodes of a search, or those that reach its least score, best first."""
-    query = selection.query
+    query = _selection_query(selection)
     if query.min_score is None:
         return iter([hit.episode_id for hit in search_moments(stores, query)]), selection
     scores = score_episodes(stores, query)
     cut = scores.resolve_cut(query.min_score)
     ids = scores.ranked_ids(cut, query.where, limit=selection.limit)[0]
     return iter(ids), replace(selection, min_score=cut)
+
+
+def _selection_query(selection: EpisodeSelection) -> Query:
+    """The search that selects them. Raises RequestError for one that cannot be made."""
+    return Query(
+        text=selection.search,
+        like=selection.like,
+        image=selection.image,
+        by=selection.by,
+        where=selection.condition,
+        limit=selection.limit or _DEFAULT_SEARCH_LIMIT,
+        min_score=selection.min_score,
+    )
 
 
 def _select_listed(stores: Stores, ids: Collection[str], where: str, limit: int | None) -> Iterator[str]:

@@ -53,9 +53,11 @@ if TYPE_CHECKING:
         AnnotateRequest as AnnotateRequest,
         CheckRequest as CheckRequest,
         ComputePlan as ComputePlan,
+        EpisodeSelection as EpisodeSelection,
         FixRequest as FixRequest,
         IngestRequest as IngestRequest,
         MediaMode as MediaMode,
+        make_annotate_request as make_annotate_request,
     )
     from ares.jobs.worker_pool import (
         machine_memory as machine_memory,

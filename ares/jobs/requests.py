@@ -1,13 +1,14 @@
-"""What a user asks for: datasets to be read, checked or corrected, annotators to be run, and on which machines."""
+"""What a user asks for: datasets to be read or checked, episodes, annotators to be run, and on which machines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from ares.errors import RequestError
+from ares.store import conjunction, quote_literal
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -134,14 +135,86 @@ class FixRequest:
     num_listed: int = 20
 
 
-class AnnotateKeywords(TypedDict, total=False):
-    """Keywords of `Workspace.annotate` and `Workspace.estimate`: the fields of an `AnnotateRequest` but the names."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeSelection:
+    """Which episodes: those that fulfil every condition that is set.
 
-    where: str
+    Attributes:
+        where: SQL filter; also applies to a list, a set and a search.
+        ids: Episode ids.
+        set: A set, as `Sets[...]` takes it.
+        dataset: Name of a dataset.
+        search: Text to search for; a search selects the best `limit` episodes, 100 without a limit.
+        like: Id of a similar episode; `like`, `image` and `by` are those of `ares.search.Query`.
+        image: Image to search by.
+        by: Rankers with weights.
+        limit: Maximum number of episodes, or None. A filter selects the first in source order.
+        min_score: Selects all episodes that a search scores so high, not the best 100.
+
+    Raises:
+        RequestError: There is a least score without a search, or a set is combined with a list or a search.
+    """
+
+    where: str = ""
+    ids: Collection[str] = ()
+    set: str = ""
+    dataset: str = ""
+    search: str = ""
+    like: str = ""
+    image: str = ""
+    by: str = ""
+    limit: int | None = None
+    min_score: float | Literal["auto"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_score is not None and not self.is_search:
+            raise RequestError(
+                "a least score belongs to a search", f"got {self.min_score}; give search, like or image"
+            )
+        if self.set and (len(self.ids) or self.is_search or self.limit is not None):
+            raise RequestError("a set is selected as a whole", "give a set, or ids, or a search with a limit")
+
+    @property
+    def is_search(self) -> bool:
+        """Whether a search selects the episodes."""
+        return bool(self.search or self.like or self.image)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no condition is set, so that every episode would be selected."""
+        return not (self.where.strip() or len(self.ids) or self.set or self.dataset or self.is_search)
+
+    @property
+    def condition(self) -> str:
+        """The filter, with the dataset in it. Raises FilterError for a filter that cannot be parsed."""
+        dataset = f"dataset = {quote_literal(self.dataset)}" if self.dataset else ""
+        return conjunction([self.where, dataset]) if dataset else self.where
+
+    def describe(self) -> dict[str, Json]:
+        """The recipe for log and sets: the conditions that are set; ids as their number."""
+        fields: dict[str, Json] = {
+            "where": self.where,
+            "ids": len(self.ids),
+            "set": self.set,
+            "dataset": self.dataset,
+            "search": self.search,
+            "limit": self.limit,
+            "like": self.like,
+            "image": self.image,
+            "by": self.by,
+            "min_score": self.min_score,
+        }
+        return {
+            name: value for name, value in fields.items() if value or (name == "min_score" and value == 0)
+        }
+
+
+class RunKeywords(TypedDict, total=False):
+    """The fields of an `AnnotateRequest` but the names and the episodes."""
+
     model: str
     device: str
     options: Mapping[str, Json] | None
-    limit: int | None
     budget_usd: float | None
     strict: bool
     retry_failed: bool
@@ -149,6 +222,13 @@ class AnnotateKeywords(TypedDict, total=False):
     engine: str
     workers: int | None
     per_worker: Mapping[str, float] | None
+
+
+class AnnotateKeywords(RunKeywords, total=False):
+    """Keywords of `Workspace.annotate` and `Workspace.estimate`."""
+
+    where: str
+    limit: int | None
 
 
 _PER_WORKER = ("cpus", "memory_gb", "gpus")
@@ -160,11 +240,11 @@ class AnnotateRequest:
 
     Attributes:
         names: Annotators, in order; a later one gets what an earlier one made.
-        where: SQL filter over the episodes.
+        selection: The episodes, by a filter and a dataset. Its `limit` is the most to work on, of which complete
+            episodes do not count.
         model: Model for the annotator, when one is named.
         device: torch device, or "" for a GPU when there is one.
         options: Own options: {"layout": ...} for all that have it, {"caption": {"layout": ...}} for one.
-        limit: Most episodes to work on; complete episodes do not count. A quote is for all episodes.
         budget_usd: Hard stop, in US dollars over all annotators.
         strict: Whether the first failure stops the run.
         retry_failed: Whether only what these annotators have failed before and not done since is worked on.
@@ -174,15 +254,15 @@ class AnnotateRequest:
         per_worker: What one worker takes: "cpus", "memory_gb" and "gpus"; the rest is what its annotator states.
 
     Raises:
-        RequestError: No annotator is named, a number of workers cannot be right, or fields do not go together.
+        RequestError: No annotator is named, a number of workers cannot be right, fields do not go together, or the
+            episodes are those of a list, a set or a search.
     """
 
     names: tuple[str, ...]
-    where: str = ""
+    selection: EpisodeSelection = field(default_factory=EpisodeSelection)
     model: str = ""
     device: str = ""
     options: Mapping[str, Json] | None = None
-    limit: int | None = None
     budget_usd: float | None = None
     strict: bool = False
     retry_failed: bool = False
@@ -193,6 +273,8 @@ class AnnotateRequest:
 
     def __post_init__(self) -> None:
         _check_names(self.names)
+        if len(self.selection.ids) or self.selection.set or self.selection.is_search:
+            raise RequestError("annotators run over a filter", f"got {self.selection.describe()}; give where")
         if self.reason and not self.retry_failed:
             raise RequestError(
                 "a reason goes with a retry", f"got --reason {self.reason!r}; give --retry-failed too"
@@ -215,6 +297,13 @@ class AnnotateRequest:
                 yield from ((f"{name}.{option}", item) for option, item in value.items())
             else:
                 yield name, value
+
+
+def make_annotate_request(
+    names: tuple[str, ...], *, where: str = "", limit: int | None = None, **fields: Unpack[RunKeywords]
+) -> AnnotateRequest:
+    """The request of a run over the episodes of a filter. Raises as `AnnotateRequest`."""
+    return AnnotateRequest(names=names, selection=EpisodeSelection(where=where, limit=limit), **fields)
 
 
 def _check_names(names: tuple[str, ...]) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
-    from ares.curation import EpisodeSelection
     from ares.export import RetimeMode, TaskSource
+    from ares.jobs import EpisodeSelection
     from ares.search import MinScore
 
 
@@ -119,7 +119,7 @@ def make_selection(
     Raises:
         RequestError: They cannot be combined, are no ids, or the list is empty; `if_empty` is the reason then.
     """
-    from ares.curation import EpisodeSelection
+    from ares.jobs import EpisodeSelection
 
     if isinstance(episodes, EpisodeSelection):
         if options:

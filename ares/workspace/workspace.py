@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from ares.errors import RequestError
-from ares.jobs import AnnotateKeywords, AnnotateRequest
+from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import operations, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
@@ -402,7 +402,7 @@ class Workspace:
         """
         from ares.workspace.episode import AnnotateReports
 
-        request = AnnotateRequest(names=names, **keywords)
+        request = make_annotate_request(names, **keywords)
         return AnnotateReports(annotate_operation()(self.stores, request, quiet=quiet))
 
     @refuse_unknown_keywords
@@ -411,11 +411,11 @@ class Workspace:
 
             >>> ws.estimate("caption", where="success")
 
-        It is for all episodes of the filter, whatever the limit. Raises as `annotate`.
+        With a limit it is for the episodes that such a run would work on. Raises as `annotate`.
         """
         from ares.workspace.episode import EstimateList
 
-        request = AnnotateRequest(names=names, **keywords)
+        request = make_annotate_request(names, **keywords)
         return EstimateList(estimate_operation()(self.stores, request))
 
     def use(self, **makers: str) -> dict[str, str]:

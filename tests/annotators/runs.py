@@ -8,7 +8,7 @@ from typing import Any
 
 from annotators import runner
 from annotators.base import Options
-from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, Engine
+from ares.jobs import AnnotateEstimate, AnnotateReport, AnnotateRequest, Engine, make_annotate_request
 from ares.store import Stores
 
 
@@ -38,8 +38,8 @@ def make_request(names: Sequence[str], options: Options, **fields: Any) -> Annot
     """The request of a run with these options."""
     compute = options.compute
     needs = {"cpus": compute.cpus, "memory_gb": compute.memory_gb, "gpus": compute.gpus}
-    return AnnotateRequest(
-        names=tuple(names),
+    return make_annotate_request(
+        tuple(names),
         model=options.model,
         device=options.device,
         options=options.values,

@@ -7,13 +7,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ares
-from ares.curation import EpisodeSelection, Sets
+from ares.curation import Sets
 from ares.errors import RequestError
+from ares.jobs import AnnotateRequest, EpisodeSelection
 from ares.registry import operations
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -165,6 +167,12 @@ def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(ws: Workspa
         ws.annotate("motion", wehre="success")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"estimate\(\) has no argument 'modle': did you mean 'model'\?"):
         ws.estimate("caption", modle="hf:x")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("other", [{"ids": ("a",)}, {"set": "train"}, {"search": "drawer"}])
+def test_a_request_of_a_run_takes_no_list_set_or_search(other: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match=f"annotators run over a filter: got .*{next(iter(other))}"):
+        AnnotateRequest(names=("motion",), selection=EpisodeSelection(where="success", **other))
 
 
 def test_a_run_that_cannot_be_meant_is_refused_by_its_quote_too(ws: Workspace) -> None:

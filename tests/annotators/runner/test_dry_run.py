@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,18 @@ def test_a_model_that_does_not_exist_is_estimated(name: str, annotated: Workspac
 def test_a_server_is_not_asked(annotated: Workspace) -> None:
     (quote,) = estimate(annotated, "caption", model="openai:some-model@http://192.0.2.1:8000/v1")
     assert (quote.planned, quote.already, quote.cost.usd) == (4, 0, None)
+
+
+def test_a_limit_holds_for_the_quote(annotated: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    server = "openai:some-model@http://192.0.2.1:8000/v1"
+    quotes = {limit: annotated.estimate("caption", model=server, limit=limit)[0] for limit in (2, None)}
+    assert [(quote.planned, quote.already, quote.cost.calls) for quote in quotes.values()] == [
+        (2, 0, 2),
+        (4, 0, 4),
+    ]
+    line = ["annotate", "caption", "--model", server, "--limit", "2", "--dry-run", "--json", "-w"]
+    assert main([*line, annotated.path]) == 0
+    assert json.loads(capsys.readouterr().out)["planned"] == 2
 
 
 def test_changed_weights_are_another_model(

@@ -91,6 +91,16 @@ def test_again_does_nothing_and_another_maker_does_it_again(
     assert counts(run(ws, "mark2")[0]) == (12, 12, 0, 0)
 
 
+def test_a_quote_with_a_limit_is_for_the_episodes_of_its_run(
+    ws: Workspace, enter: Callable[..., None]
+) -> None:
+    enter("mark", maker=MARK, process=batched(annotate_mark))
+    run(ws, "mark", where="success")
+    (quote,) = estimate_cost(ws.stores, ["mark"], Options(settings=ws.settings), limit=3)
+    planned, kept, already, failed = counts(run(ws, "mark", limit=3)[0])
+    assert (quote.planned, quote.already, 3, 0) == (planned, already, kept, failed)
+
+
 def test_a_filter_and_a_limit_choose_what_lacks(ws: Workspace, enter: Callable[..., None]) -> None:
     enter("mark", maker=MARK, process=batched(annotate_mark))
     assert counts(run(ws, "mark", where="success", limit=4)[0])[1:] == (4, 0, 0)

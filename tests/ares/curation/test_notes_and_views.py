@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ares.curation import (
-    EpisodeSelection,
     SelectedEpisodes,
     add_note,
     add_tag,
@@ -17,6 +16,7 @@ from ares.curation import (
 )
 from ares.doctor import run_checks
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.store import reset_applied_sequence
 from ares.workspace import Workspace
 from ares.workspace.summary import describe_episode

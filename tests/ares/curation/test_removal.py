@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ares.curation import (
-    EpisodeSelection,
     SelectedEpisodes,
     count_removed_members,
     preview_removal,
@@ -21,6 +20,7 @@ from ares.curation import (
 from ares.doctor import run_checks
 from ares.errors import RequestError
 from ares.export.base import FAILURES_FILE
+from ares.jobs import EpisodeSelection
 from ares.registry import rankers
 from ares.search import Query, compute_facets
 from ares.settings import Settings

@@ -11,7 +11,6 @@ import pytest
 
 from ares.contract import DatasetKey, StoredContracts, read_contracts, write_contracts
 from ares.curation import (
-    EpisodeSelection,
     SelectedEpisodes,
     add_tag,
     count_pending_purges,
@@ -25,7 +24,7 @@ from ares.curation import (
 )
 from ares.doctor import run_checks
 from ares.errors import RequestError
-from ares.jobs import record_job
+from ares.jobs import EpisodeSelection, record_job
 from ares.store import StagedIds
 from ares.workspace import Workspace
 from tests.ingesting import ingest_paths

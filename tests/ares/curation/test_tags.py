@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ares.curation import (
-    EpisodeSelection,
     SelectedEpisodes,
     add_tag,
     list_tags,
@@ -19,6 +18,7 @@ from ares.curation import (
 )
 from ares.doctor import run_checks
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.search import compute_facets
 from ares.store import reset_applied_sequence
 from ares.workspace import Workspace

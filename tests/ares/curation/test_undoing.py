@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ares.curation import (
-    EpisodeSelection,
     SelectedEpisodes,
     clear_failures,
     list_failures,
@@ -14,6 +13,7 @@ from ares.curation import (
 )
 from ares.doctor import run_checks
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.workspace import Workspace
 
 

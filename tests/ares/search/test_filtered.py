@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from annotators.base import Options
-from ares.curation import EpisodeSelection, selected_ids
+from ares.curation import selected_ids
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.registry import encoders
 from ares.search import Hit, compute_facets
 from ares.store.lance import episode_snapshot as sort_orders

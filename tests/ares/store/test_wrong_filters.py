@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ares.curation import EpisodeSelection, selected_ids
+from ares.curation import selected_ids
 from ares.errors import FilterError, RequestError
+from ares.jobs import EpisodeSelection
 from ares.search import compute_facets
 from ares.settings import Settings
 from ares.store import parenthesize
