@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_unit, measure_clock, read_stamps
+from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_stamp_unit, measure_clock, read_stamps
 from ares.episode import ASSUMED_RATE_HZ, RateSource
 from ares.errors import SourceError
 from ares.registry import did_you_mean
@@ -102,7 +102,7 @@ def seconds_from_first(
     import numpy as np
 
     if unit is None:
-        unit, evidence = infer_unit(stamps, name, stated_rate_hz)
+        unit, evidence = infer_stamp_unit(stamps, name, stated_rate_hz)
         warnings.update({evidence: None} if evidence else {})
 
     # Subtracted as whole numbers: nanoseconds since 1970 have more digits than a float. Unsigned ones would wrap.

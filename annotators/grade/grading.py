@@ -21,8 +21,8 @@ from ares.rubric import (
     Rubric,
     Ruling,
     Verdict,
+    claims_slot,
     grade_values,
-    is_stated,
     parse_caption,
     slot_matches,
 )
@@ -289,7 +289,7 @@ def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
 
 
 def _is_slot_stated(criterion: Criterion, slots: CaptionSlots) -> bool:
-    return criterion.slot is not None and is_stated(criterion.slot, slots)
+    return criterion.slot is not None and claims_slot(criterion.slot, slots)
 
 
 def _failed_pitfall(rubric: Rubric, rulings: dict[str, Ruling | None]) -> str:

@@ -21,8 +21,8 @@ from ares.rubric import (
     VERBS,
     CaptionSlots,
     NounPhrase,
+    claims_slot,
     contradicts,
-    is_stated,
     parse_caption,
     slot_matches,
     unsupported_claims,
@@ -386,7 +386,7 @@ class _ReadObservation:
         observed = [self.slots]
         if slot in ("destination", "source"):
             end = _cached_parse(f"move it {self.part(slot).text}")
-            observed = [end, *([self.slots] if is_stated(slot, self.slots) else [])]
+            observed = [end, *([self.slots] if claims_slot(slot, self.slots) else [])]
         return all(slot_matches(slot, claimed, parsed) for parsed in observed)
 
     def adds_claims(self, claimed: CaptionSlots) -> bool:

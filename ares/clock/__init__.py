@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         SECONDS_BY_UNIT as SECONDS_BY_UNIT,
         TimeUnit as TimeUnit,
         are_even as are_even,
-        infer_unit as infer_unit,
+        infer_stamp_unit as infer_stamp_unit,
         read_stamps as read_stamps,
     )
 

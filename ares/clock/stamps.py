@@ -54,7 +54,9 @@ def unit_of_name(name: str) -> TimeUnit | None:
     return _NAME_ENDS.get(match[1].lower()) if match else None
 
 
-def infer_unit(stamps: NDArray[np.generic], name: str, stated_rate_hz: float | None = None) -> UnitGuess:
+def infer_stamp_unit(
+    stamps: NDArray[np.generic], name: str, stated_rate_hz: float | None = None
+) -> UnitGuess:
     """The unit of stamps; the first evidence that there is decides.
 
     - The end of their name.

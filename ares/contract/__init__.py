@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from ares.contract.layouts import (
         LayoutContract as LayoutContract,
-        set_contracts as set_contracts,
+        contracts_of_episodes as contracts_of_episodes,
     )
     from ares.contract.mixing import (
         Clash as Clash,

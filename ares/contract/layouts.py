@@ -76,7 +76,7 @@ class LayoutContract:
     contract: MeaningContract | None
 
 
-def set_contracts(stores: Stores, ids: Iterable[str]) -> list[LayoutContract]:
+def contracts_of_episodes(stores: Stores, ids: Iterable[str]) -> list[LayoutContract]:
     """The contracts of some episodes, one for each dataset and combination of dimensions.
 
     Args:

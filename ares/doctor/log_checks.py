@@ -18,7 +18,7 @@ from ares.store import (
     arrow_type,
     conflict_changes,
     declared_columns,
-    read_changes,
+    read_log_changes,
     refresh_conflicts,
     reset_applied_sequence,
     segment_schema,
@@ -77,7 +77,7 @@ def load_log(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
     batch_field = ("batch", pa.int64())
     database.insert(_SEGMENTS, pa.schema([*segment_schema(), batch_field]), [])
     last = stores.annotations.last_sequence()
-    for number, changes in enumerate(read_changes(stores.tables, stores.annotations, last)):
+    for number, changes in enumerate(read_log_changes(stores.tables, stores.annotations, last)):
         unknown_makers.update(changes.unknown_makers)
         for table, fields, rows in _rows_by_table(changes):
             schema = pa.schema([*fields, batch_field])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from ares.contract import SetConversion, parse_conversions, set_contracts
+from ares.contract import SetConversion, contracts_of_episodes, parse_conversions
 from ares.curation import Sets
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError, PluginError, StoreError
@@ -168,7 +168,7 @@ def open_reader(
 ) -> ExportReader:
     """Reads the set of a request; arguments and errors are those of `export_set`."""
     if conversion is None:
-        contracts = set_contracts(stores, Sets(stores.annotations).ids(request.set))
+        contracts = contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
         named = parse_conversions(request.convert) if request.convert else ()
         conversion = SetConversion(contracts, named)
     return ExportReader(stores, request.set, conversion)

@@ -143,9 +143,9 @@ def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPIS
 
 def _meaning_contracts(stores: Stores, episodes: Sequence[Episode]) -> tuple[MeaningContract, ...]:
     """Stored contracts where there are any, else inferred ones: the most frequent dimensions first."""
-    from ares.contract import set_contracts
+    from ares.contract import contracts_of_episodes
 
-    layouts = set_contracts(stores, sorted(episode.episode_id for episode in episodes))
+    layouts = contracts_of_episodes(stores, sorted(episode.episode_id for episode in episodes))
     layouts.sort(key=lambda layout: -layout.num_episodes)
     return tuple(layout.contract for layout in layouts if layout.contract is not None)
 

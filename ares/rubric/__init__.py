@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     )
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slot_match import (
+        claims_slot as claims_slot,
         contradicts as contradicts,
-        is_stated as is_stated,
         slot_matches as slot_matches,
         unsupported_claims as unsupported_claims,
     )

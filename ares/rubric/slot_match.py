@@ -16,7 +16,7 @@ def slot_matches(slot: str, claimed: CaptionSlots, observed: CaptionSlots) -> bo
     )
 
 
-def is_stated(slot: str, claimed: CaptionSlots) -> bool:
+def claims_slot(slot: str, claimed: CaptionSlots) -> bool:
     """Whether the caption makes any claim in that slot."""
     return bool(_CLAIMS[slot](claimed))
 

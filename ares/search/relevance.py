@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ares.search.engine import describe_ranked, run_concurrently, search_moments, with_full_ids
 from ares.search.query import AUTO, Hit, MinScore, Query
 from ares.search.rankers.base import RankerEvidence, load_ranker
-from ares.store import EpisodeIds, EpisodeRuns, SelectedRows
+from ares.store import EpisodeIdArray, EpisodeRuns, SelectedRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +93,7 @@ class EpisodeScores:
 
     def ranked_ids(
         self, min_score: float, where: str = "", first: int = 0, limit: int | None = None
-    ) -> tuple[EpisodeIds, NDArray[np.float64]]:
+    ) -> tuple[EpisodeIdArray, NDArray[np.float64]]:
         """Ids and scores of the episodes that pass a cut, best first; ties by id.
 
         Args:
@@ -110,7 +110,7 @@ class EpisodeScores:
         offsets = np.flatnonzero(self._passing(min_score, where))
         last = len(offsets) if limit is None else min(first + limit, len(offsets))
         offsets = self._ranked(offsets, first, last) if first < last else offsets[:0]
-        return EpisodeIds(self._ids.take(offsets)), self._scores[offsets] / SCORE_STEPS
+        return EpisodeIdArray(self._ids.take(offsets)), self._scores[offsets] / SCORE_STEPS
 
     def rows(self, min_score: float) -> SelectedRows:
         """The rows of the episodes that pass a cut, for facets."""

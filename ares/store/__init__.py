@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ares.store.lance.episodes import EpisodeTable as EpisodeTable
     from ares.store.lance.lance_api import lance_errors as lance_errors
     from ares.store.lance.row_index import (
-        EpisodeIds as EpisodeIds,
+        EpisodeIdArray as EpisodeIdArray,
         EpisodeRuns as EpisodeRuns,
         RowIndex as RowIndex,
         best_rows_per_episode as best_rows_per_episode,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         applied_action as applied_action,
         applied_sequence as applied_sequence,
         load_applied_state as load_applied_state,
-        read_changes as read_changes,
+        read_log_changes as read_log_changes,
         reset_applied_actions as reset_applied_actions,
         reset_applied_sequence as reset_applied_sequence,
         skip_applied as skip_applied,

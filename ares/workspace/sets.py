@@ -133,9 +133,9 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: There is no such set.
         """
-        from ares.contract import find_clashes, set_contracts
+        from ares.contract import contracts_of_episodes, find_clashes
 
-        return find_clashes(set_contracts(self._stores, self.ids(selection)))
+        return find_clashes(contracts_of_episodes(self._stores, self.ids(selection)))
 
     def select(self, name: str) -> list[StoredSet]:
         """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""

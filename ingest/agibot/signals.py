@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ares.clock import infer_unit
+from ares.clock import infer_stamp_unit
 from ares.episode import ArrayUse, RateSource, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.input import (
@@ -286,7 +286,7 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
     stamps, seconds = arrays.get(_TIME_KEY), None
     if stamps is not None and stamps.shape == (reader.steps,) and stamps.dtype.kind in "iuf":
         values = reader.read(_TIME_KEY, stamps)
-        unit, evidence = infer_unit(values, _TIME_KEY, NOMINAL_RATE_HZ)
+        unit, evidence = infer_stamp_unit(values, _TIME_KEY, NOMINAL_RATE_HZ)
         # Those of the format are whole nanoseconds since 1970; somebody may have converted them.
         if evidence and unit != "ns" and reader.time.unit is None:
             reader.warnings[evidence] = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ares.clock import SECONDS_BY_UNIT, infer_unit
+from ares.clock import SECONDS_BY_UNIT, infer_stamp_unit
 from ares.episode import ArrayUse, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.io import file_state
@@ -251,7 +251,7 @@ def _stamp_seconds(
 
     finite = np.flatnonzero(np.isfinite(values))
     first = values[finite[0]] if len(finite) else 0
-    guess = infer_unit(values, name, stated_rate_hz)
+    guess = infer_stamp_unit(values, name, stated_rate_hz)
     if time.unit is None and guess.evidence:
         warnings[guess.evidence] = None
     unit = SECONDS_BY_UNIT[time.unit or guess.unit]

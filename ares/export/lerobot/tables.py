@@ -232,7 +232,7 @@ def data_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
 def episode_schema(
     features: LeRobotFeatures, cameras: Sequence[str], annotation_schema: pa.Schema
 ) -> pa.Schema:
-    """Schema of the episodes files; `values` are our own columns, which LeRobot passes through."""
+    """Schema of the episodes files; `annotation_schema` has our own columns, which LeRobot passes through."""
     import pyarrow as pa
 
     integer, real = pa.int64(), pa.float64()

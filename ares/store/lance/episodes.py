@@ -10,7 +10,7 @@ from ares.episode import Episode, Record
 from ares.errors import RequestError, UnknownEpisode
 from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
 from ares.store.lance.lance_api import lance_errors, plan_filter
-from ares.store.lance.row_index import EpisodeIds
+from ares.store.lance.row_index import EpisodeIdArray
 from ares.store.lance.schema import (
     CLOCK_COLUMNS,
     STAMP_COLUMNS,
@@ -326,12 +326,12 @@ class EpisodeTable:
         """
         return {episode_id for ids in self.id_batches(where) for episode_id in ids}
 
-    def arrow_ids(self, where: str = "") -> EpisodeIds:
+    def arrow_ids(self, where: str = "") -> EpisodeIdArray:
         """Ids of the episodes that match a filter, in an Arrow array. Raises RequestError like `scan`."""
         import pyarrow as pa
 
         batches = self.scan(["episode_id"], where)
-        return EpisodeIds(pa.chunked_array([batch["episode_id"] for batch in batches], pa.string()))
+        return EpisodeIdArray(pa.chunked_array([batch["episode_id"] for batch in batches], pa.string()))
 
     def read(self, where: str = "", limit: int | None = None) -> Iterator[Episode]:
         """Episodes that match a filter, streamed. Raises RequestError for an invalid one."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ROWS_PER_EPISODE = 8
 
 
-class EpisodeIds(Collection[str]):
+class EpisodeIdArray(Collection[str]):
     """Ids of episodes in Arrow, a quarter of the memory of Python strings.
 
     Args:
@@ -105,14 +105,14 @@ class RowIndex:
         with self._lock:
             run_mask, selection = self._cached_selection(episode_ids)
             selection = selection or self.select_runs(run_mask)
-            if isinstance(episode_ids, (frozenset, EpisodeIds)):
+            if isinstance(episode_ids, (frozenset, EpisodeIdArray)):
                 self._last_selection = (episode_ids, run_mask, selection)
             return selection
 
     def run_mask(self, episode_ids: Collection[str]) -> NDArray[np.bool_]:
         """(R,) whether each run belongs to one of the episodes.
 
-        The last result is cached for a frozenset or EpisodeIds, because several rankers of a search use the same one.
+        The last result is cached for a frozenset or EpisodeIdArray: several rankers of a search use the same one.
         """
         with self._lock:
             return self._cached_selection(episode_ids)[0]
@@ -127,7 +127,7 @@ class RowIndex:
             return self._last_selection[1:]
         value_set = pa.array(episode_ids, pa.string())
         run_mask: NDArray[np.bool_] = pc.is_in(self.episode_ids, value_set=value_set).to_numpy()
-        if isinstance(episode_ids, (frozenset, EpisodeIds)):
+        if isinstance(episode_ids, (frozenset, EpisodeIdArray)):
             self._last_selection = (episode_ids, run_mask, None)
         return run_mask, None
 

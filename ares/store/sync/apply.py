@@ -264,7 +264,7 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     tables.episodes.add_missing_columns(catalog.declared_schema())
     job = _ApplyJob(tables, annotations)
     job.follow_pins()
-    applied = sum(job.apply(changes) for changes in job.read_changes(job.state.sequence, _WRITE_BATCH))
+    applied = sum(job.apply(changes) for changes in job.read_log_changes(job.state.sequence, _WRITE_BATCH))
     job.follow_actions()
     job.finish(max(end, job.state.sequence))
     if job.errors:
@@ -273,9 +273,9 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     return applied
 
 
-def read_changes(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[LogChanges]:
+def read_log_changes(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[LogChanges]:
     """Yield the changes of the log from its start to a sequence number, in batches, without applying them."""
-    yield from _ApplyJob(tables, annotations).read_changes(0, _READ_BATCH, sequence)
+    yield from _ApplyJob(tables, annotations).read_log_changes(0, _READ_BATCH, sequence)
 
 
 class _ApplyJob:
@@ -307,7 +307,7 @@ class _ApplyJob:
             self._projections.correct,
         )
 
-    def read_changes(self, after: int, size: int, until: int | None = None) -> Iterator[LogChanges]:
+    def read_log_changes(self, after: int, size: int, until: int | None = None) -> Iterator[LogChanges]:
         """Yield the changes after a sequence number, up to another one, for `size` or more annotations at a time."""
         changes = self._collector.new_changes(after)
         while batch := self._read(changes.last_sequence, until):

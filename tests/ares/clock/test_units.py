@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_unit
+from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_stamp_unit
 from ares.clock.stamps import unit_of_name
 
 RATES_HZ = (2.0, 400.0)
@@ -34,7 +34,7 @@ def test_units_are_told_by_size_and_rate(unit: TimeUnit, start: float) -> None:
         if len(np.unique(stamps)) < 3:
             continue
         stated = chance.choice([None, rate_hz * chance.uniform(0.5, 2)])
-        guess = infer_unit(stamps, "clock", stated)
+        guess = infer_stamp_unit(stamps, "clock", stated)
         assert guess.unit == unit, f"seed {seed}, {rate_hz} Hz"
         assert bool(guess.evidence) == (unit != "s"), f"seed {seed}"
 
@@ -49,13 +49,13 @@ def test_a_name_decides_over_everything_else() -> None:
         "joints": None,
     }
     assert {name: unit_of_name(name) for name in names} == names
-    assert infer_unit(np.arange(5) / 30, "time_ms", 30.0) == ("ms", "")
+    assert infer_stamp_unit(np.arange(5) / 30, "time_ms", 30.0) == ("ms", "")
 
 
 def test_what_may_be_another_unit_is_said() -> None:
-    guess = infer_unit(np.arange(9), "t")
+    guess = infer_stamp_unit(np.arange(9), "t")
     assert guess.unit == "s" and "may be milliseconds or step numbers" in guess.evidence
-    assert infer_unit(np.arange(9), "t", 1.0) == ("s", "")
-    assert infer_unit(np.array([5.0, np.nan]), "t") == ("s", "")
-    assert infer_unit(np.array([1_700_000_000_000]), "t").unit == "ms"
-    assert "30 Hz, as seconds 0.03 Hz" in infer_unit(np.arange(9) * 100 / 3, "t").evidence
+    assert infer_stamp_unit(np.arange(9), "t", 1.0) == ("s", "")
+    assert infer_stamp_unit(np.array([5.0, np.nan]), "t") == ("s", "")
+    assert infer_stamp_unit(np.array([1_700_000_000_000]), "t").unit == "ms"
+    assert "30 Hz, as seconds 0.03 Hz" in infer_stamp_unit(np.arange(9) * 100 / 3, "t").evidence

@@ -11,7 +11,7 @@ import pytest
 
 from ares.errors import RequestError
 from ares.store import TempDatabase
-from ares.store.lance.row_index import EpisodeIds
+from ares.store.lance.row_index import EpisodeIdArray
 
 _SCHEMA = pa.schema([("id", pa.string())])
 
@@ -69,7 +69,7 @@ def test_what_a_stream_raises_is_raised_as_it_is() -> None:
 
 
 def test_ids_are_held_as_arrow_and_are_a_collection() -> None:
-    ids = EpisodeIds(pa.chunked_array([["a", "b"], ["c"]]))
+    ids = EpisodeIdArray(pa.chunked_array([["a", "b"], ["c"]]))
     assert (len(ids), list(ids)) == (3, ["a", "b", "c"])
     assert "c" in ids and "d" not in ids
     assert pa.array(ids, pa.string()).to_pylist() == ["a", "b", "c"]
