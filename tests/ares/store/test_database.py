@@ -138,6 +138,6 @@ def test_a_full_disk_while_progress_is_saved_is_an_error_of_the_store(
         raise OSError("LanceError(IO): No space left on device (os error 28)")
 
     assert applied_action(tables) == 0
-    monkeypatch.setattr("ares.store.TableWriter.upsert", fail)
+    monkeypatch.setattr("ares.store.lance.table.TableWriter.upsert", fail)
     with pytest.raises(StoreError, match=r"the table index_state cannot be used: .*No space left"):
         save_applied_state(tables, AppliedState(actions=3))
