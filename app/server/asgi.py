@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 import threading
 import time
@@ -21,6 +22,8 @@ from ares.settings import Settings
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     import streamlit as st
     import uvicorn
 
@@ -125,7 +128,32 @@ def serve(
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
         if open_browser:
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
-        server.run(sockets=[listener])
+        with _ending_on_hangup(server):
+            server.run(sockets=[listener])
+
+
+@contextmanager
+def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
+    """Let SIGHUP end the server as SIGTERM does, without a traceback; it reaches the caller afterwards."""
+    number = getattr(signal, "SIGHUP", None)
+    before = number and signal.getsignal(number)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or number is None or before in (signal.SIG_IGN, None):
+        yield
+        return
+    received: list[int] = []
+
+    def end(signal_number: int, frame: FrameType | None) -> None:
+        received.append(signal_number)
+        server.should_exit = True
+
+    signal.signal(number, end)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+    if received:
+        signal.raise_signal(number)
 
 
 @contextmanager
