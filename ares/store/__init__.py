@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     )
     from ares.store.lance.segments import segment_schema as segment_schema
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
-    from ares.store.log.memory import MemoryAnnotationStore as MemoryAnnotationStore
     from ares.store.log.protocol import (
         MODEL_REPLIES as MODEL_REPLIES,
         AnnotationRow as AnnotationRow,

@@ -27,7 +27,6 @@ WITHOUT_CALLERS = (
     "annotators/models/doubles.py",
     "ares/curation/sets.py: read_lock",
     "ares/review/labels.py",
-    "ares/store/log/memory.py",
     "ares/workspace/workspace.py: torch_dataset",
 )
 # Methods that Python or a library calls: of files, of servers, and of results in a notebook.

@@ -265,6 +265,6 @@ def test_the_log_of_actions_is_the_same_on_every_store(store: AnnotationStore) -
 @pytest.fixture
 def store(tmp_path: Path) -> AnnotationStore:
     """An empty log in memory."""
-    from ares.store import MemoryAnnotationStore
+    from tests.ares.store.memory_log import MemoryAnnotationStore
 
     return MemoryAnnotationStore()

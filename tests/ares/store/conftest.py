@@ -11,9 +11,9 @@ import pytest
 from pymongo import MongoClient
 
 from ares.store import AnnotationStore
-from ares.store.log.memory import MemoryAnnotationStore
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
+from tests.ares.store.memory_log import MemoryAnnotationStore
 
 OpenStore = Callable[[], AnnotationStore]
 

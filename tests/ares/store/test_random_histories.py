@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ares.episode import Record
 from ares.store import (
     ActionKind,
-    MemoryAnnotationStore,
     new_members_key,
     record_action,
     reset_applied_sequence,
@@ -19,6 +18,7 @@ from ares.store import (
 )
 from ares.store.database import open_tables
 from ares.store.sync.apply import apply_log
+from tests.ares.store.memory_log import MemoryAnnotationStore
 
 _COUNT = 5
 # What is done, the episodes or the number that it is about, and whether the tables follow at once or start anew.

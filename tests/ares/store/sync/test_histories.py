@@ -16,9 +16,9 @@ from ares.settings import settings_from_environment
 from ares.store import Stores, open_stores, pin_makers, reset_applied_sequence
 from ares.store.database import Tables
 from ares.store.lance.schema import episode_schema
-from ares.store.log.memory import MemoryAnnotationStore
 from ares.store.sync import apply, apply as progress, changes
 from ares.store.sync.apply import apply_log
+from tests.ares.store.memory_log import MemoryAnnotationStore
 from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
 from tests.ares.store.sync.makers import MAKERS, OUTCOMES
 from tests.ares.store.sync.oracle import Oracle, Row

@@ -8,9 +8,9 @@ import pytest
 
 from ares.store import pin_makers
 from ares.store.database import Tables
-from ares.store.log.memory import MemoryAnnotationStore
 from ares.store.sync import apply, apply as progress
 from ares.store.sync.apply import apply_log
+from tests.ares.store.memory_log import MemoryAnnotationStore
 from tests.ares.store.sync.histories import Step, Writer, apply_quietly
 from tests.ares.store.sync.makers import GUESTS
 from tests.ares.store.sync.tables_in_memory import RowsInMemory, StateInMemory, TablesInMemory

@@ -1,4 +1,4 @@
-"""An annotation log in memory, for tests and for authors of plug-ins; nothing is written to disk."""
+"""An annotation log in memory: the double of the tests; nothing is written to disk."""
 
 from __future__ import annotations
 
