@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
@@ -54,6 +51,8 @@ def read_config_file(path: Path) -> dict[str, str]:
     Raises:
         RequestError: The file cannot be read, a key is unknown, or a value has a wrong type.
     """
+    import tomllib
+
     try:
         with path.open("rb") as file:
             table: dict[str, Any] = tomllib.load(file)
@@ -95,6 +94,8 @@ def _config_error(path: Path, error: ValidationError) -> RequestError:
     key = str(first["loc"][0]) if first["loc"] else ""
     names = list(ConfigFile.__annotations__)
     if first["type"] == "extra_forbidden":
+        from difflib import get_close_matches
+
         close = get_close_matches(key, names, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
         return RequestError(f"unknown key {key!r} in the config file", f"{hint} ({path})")
@@ -267,6 +268,8 @@ def _config_values(path: Path | None) -> dict[str, str]:
 
 def user_name() -> str:
     """Return the name of the user, who is the person behind an action; "unknown" where the system has none."""
+    import getpass
+
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container whose user has no entry
