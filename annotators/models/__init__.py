@@ -12,8 +12,6 @@ if TYPE_CHECKING:
         VlmFailure as VlmFailure,
         VlmReply as VlmReply,
         VlmRequest as VlmRequest,
-        count_image_tokens as count_image_tokens,
-        expected_image_tokens as expected_image_tokens,
         model_family as model_family,
         price_usd as price_usd,
         require_capabilities as require_capabilities,
@@ -34,6 +32,10 @@ if TYPE_CHECKING:
     from annotators.models.huggingface.vlm import (
         LocalModelOptions as LocalModelOptions,
         load_huggingface as load_huggingface,
+    )
+    from annotators.models.image_tokens import (
+        count_image_tokens as count_image_tokens,
+        expected_image_tokens as expected_image_tokens,
     )
     from annotators.models.inventory import (
         ModelDescription as ModelDescription,
