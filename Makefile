@@ -13,17 +13,17 @@ demo: run-env ## Run the whole job on the sample, then open the dashboard (ARGS=
 app: app-env ## Open the dashboard of a workspace, without models where there are none (ARGS="-w FOLDER")
 	@$(BIN)/ares app $(ARGS)
 
-test: dev-env ## Run every test (ARGS="-k NAME -x")
+test: dev-env ## Run every test but those of `make check` (ARGS="-k NAME -x")
 	@scripts/test_system.sh
 	@scripts/node.sh test
-	@$(BIN)/pytest -n auto --dist loadfile $(ARGS)
+	@$(BIN)/pytest -n auto --dist loadfile --ignore tests/house --ignore tests/test_docs.py $(ARGS)
 
 check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@scripts/node.sh check
-	@$(BIN)/pytest -q tests/house tests/test_docs.py
+	@$(BIN)/pytest -q -n auto --dist loadfile tests/house tests/test_docs.py
 
 bench: run-env ## Run the benchmarks (ARGS="16")
 	@$(BIN)/python -m benchmarks.run $(ARGS)

@@ -48,7 +48,7 @@ class Registry:
         return sorted({*self._added, *(entry.name for entry in self._entries())})
 
     def get(self, name: str) -> Plugin:
-        """Return the plug-in of that name.
+        """Return the plug-in of that name; a built-in one stands in pyproject.toml as "module:object".
 
         Raises:
             RequestError: The name is unknown, or several packages declare it.

@@ -54,7 +54,8 @@ class Item:
     Attributes:
         episode_id: Made by `ares.episode.episode_id`.
         location: File, and which record of it; for messages.
-        load: Reads the record; a partial of a module-level function, so that it can be pickled. Raises SourceError.
+        load: Reads the record; a partial of a module-level function beside the call of `Item`, so that it can be
+            pickled. Raises SourceError.
     """
 
     episode_id: str
@@ -144,7 +145,10 @@ FolderClaim = Literal["dataset", "data", "store"]
 
 @runtime_checkable
 class Ingester(Protocol):
-    """A source format; the entry points of the group "ares.ingesters" name objects that fill this protocol."""
+    """A source format; the entry points of the group "ares.ingesters" name objects that fill this protocol.
+
+    The built-in ones stand last in each `source.py` under `ingest/`, or in the file of the format.
+    """
 
     @property
     def name(self) -> str:

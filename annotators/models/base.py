@@ -132,7 +132,10 @@ class ModelProperties(Protocol):
 
 
 class Vlm(ModelProperties, Protocol):
-    """A vision-language model; the same request gives the same reply as far as the back end can promise it."""
+    """A vision-language model; the same request gives the same reply as far as the back end can promise it.
+
+    Made by `load_vlm`.
+    """
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -57,7 +57,10 @@ def _no_preflight(makers: Sequence[Maker]) -> Preflight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedAnnotator:
-    """An annotator of a run: all that `Annotator` lists, and what the plug-in left out by its default."""
+    """An annotator of a run: all that `Annotator` lists, and what the plug-in left out by its default.
+
+    `make_guarded` sets `process`, and `annotator_on_engine` where workers do it.
+    """
 
     maker: Maker
     process: Callable[[Sequence[Work]], Sequence[Outcome]]

@@ -176,7 +176,7 @@ def draw_player(
 
 
 def draw_rulings(captions: Sequence[Json], key: str) -> None:
-    """Draw captions with their grades."""
+    """Draw captions with their grades; see `components/rulings/index.js`."""
     load_component("rulings")(data={"captions": list(captions), "pairs": []}, key=key)
 
 

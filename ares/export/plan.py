@@ -369,7 +369,8 @@ class GroupedFormat:
 
     Attributes:
         name: Name and version, as the manifest has them.
-        write_dataset: Writes one group into its folder; an episode that fails is added to the failures.
+        write_dataset: Writes one group into its folder, by a partial in the exporter; an episode that fails is added
+            to the failures.
         folders: Folder of each group inside the export; None for those of `plan_datasets`.
         find_origin: Says which episodes are copied, see `plan_datasets`.
         left_out: Describes the data of a group that the format leaves out.

@@ -113,7 +113,10 @@ def _absent_error() -> StoreError:
 
 
 class Exporter(Protocol):
-    """A format to export to: the type of the entry points of the group "ares.exporters"."""
+    """A format to export to: the type of the entry points of the group "ares.exporters".
+
+    The built-in ones are named `export_FORMAT`.
+    """
 
     def __call__(
         self, request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]

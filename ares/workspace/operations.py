@@ -74,30 +74,30 @@ class EstimateOperation(Protocol):
 
 
 def ingest_operation() -> IngestOperation:
-    """The ingestion. Raises RequestError when its package is not installed."""
+    """The ingestion, `ingest.operation.ingest`. Raises RequestError where it is missing."""
     return cast("IngestOperation", operations.get("ingest"))
 
 
 def plan_ingest_operation() -> PlanIngestOperation:
-    """The plan of an ingestion. Raises RequestError when its package is not installed."""
+    """The plan of an ingestion, `ingest.operation.plan_ingest`. Raises RequestError where it is missing."""
     return cast("PlanIngestOperation", operations.get("plan_ingest"))
 
 
 def check_operation() -> CheckOperation:
-    """The check of datasets. Raises RequestError when its package is not installed."""
+    """The check of datasets, `ingest.check.run.check`. Raises RequestError where it is missing."""
     return cast("CheckOperation", operations.get("check"))
 
 
 def fix_operation() -> FixOperation:
-    """The correction of a dataset. Raises RequestError when its package is not installed."""
+    """The correction of a dataset, `ingest.check.corrected_copy.fix`. Raises RequestError where it is missing."""
     return cast("FixOperation", operations.get("fix"))
 
 
 def annotate_operation() -> AnnotateOperation:
-    """The annotation run. Raises RequestError when its package is not installed."""
+    """The annotation run, `annotators.runner.annotate`. Raises RequestError where it is missing."""
     return cast("AnnotateOperation", operations.get("annotate"))
 
 
 def estimate_operation() -> EstimateOperation:
-    """The estimate of an annotation run. Raises RequestError when its package is not installed."""
+    """The estimate of a run, `annotators.runner.estimate`. Raises RequestError where it is missing."""
     return cast("EstimateOperation", operations.get("estimate"))

@@ -518,5 +518,5 @@ class AppOperation(Protocol):
 
 
 def app_operation() -> AppOperation:
-    """The function that serves the dashboard. Raises RequestError when its package is not installed."""
+    """The server of the dashboard, `app.dashboard.served_pages.start`. Raises RequestError where it is missing."""
     return cast("AppOperation", operations.get("app"))

@@ -184,6 +184,7 @@ class CheckedBatch:
 AnnotationTexts = tuple[str, ...]
 LoadFunction = Callable[[], Record | RecordIdentity]
 ReadResult = CheckedBatch | RecordIdentity | AresError
+# Run `read_records`; made by `ingest.pipeline.run`.
 Readers = WorkerPool[LoadFunction, CheckedBatch | RecordIdentity]
 
 

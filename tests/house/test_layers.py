@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from ares.workspace import operations, workspace
 from scripts.house_numbers import describe_circles, file_graph, room_graph
 from tests.house.imports import (
     FOLDERS,
@@ -189,3 +191,12 @@ def test_the_reader_of_imports_sees_every_form(source: str) -> None:
 def test_circles_are_found_with_all_their_members() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"f"}, "f": {"e"}, "g": set[str]()}
     assert describe_circles(graph) == ["3: a b c", "2: e f"]
+
+
+def test_an_operation_says_where_it_is_defined() -> None:
+    """`ares` reaches the packages above it by name only: the docstring is what leads a reader on."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    targets = {name: value.replace(":", ".") for name, value in groups["ares.operations"].items()}
+    functions = {**vars(operations), "app_operation": workspace.app_operation}
+    said = {name: functions[f"{name}_operation"].__doc__ for name in targets if name != "command"}
+    assert [name for name, text in said.items() if f"`{targets[name]}`" not in text] == []

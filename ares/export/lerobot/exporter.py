@@ -213,7 +213,7 @@ _SCRATCH_FOLDER = ".scratch"
 
 
 class DatasetWriter(Protocol):
-    """Writes the episodes of one group as a dataset of one version of LeRobot."""
+    """Writes the episodes of one group as one dataset: `LeRobotWriter` or `LeRobotV21Writer`."""
 
     counts: DatasetCounts
 

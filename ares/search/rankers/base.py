@@ -26,6 +26,8 @@ EncodedT = TypeVar("EncodedT")
 class Ranker(Protocol[EncodedT]):
     """Ranks episodes by one kind of evidence. Entry points of "ares.rankers" are classes called with `Stores`.
 
+    The built-in ones are in `visual.py`, `text.py` and `motion.py`.
+
     Attributes:
         query_parts: The parts of a query that it compares: "text", "image", "like".
     """
@@ -131,7 +133,8 @@ class GuardedRanker:
     """
 
     def __init__(self, label: str, ranker: Any) -> None:
-        self._label, self._ranker = label, ranker
+        self._label = label
+        self._ranker: Ranker[Any] = ranker
 
     def encode(self, query: Query) -> Sequence[Any]:
         """As `Ranker.encode`."""

@@ -251,6 +251,7 @@ class LogEntry(NamedTuple):
 class AnnotationStore(Protocol):
     """Append-only annotations with sequence numbers, and small keyed documents (sets, failures, jobs, spaces).
 
+    `SqliteAnnotationStore` and `MongoAnnotationStore` fill it; `Stores.annotations` chooses.
     Every method may raise StoreError when the store cannot be reached; what was stored before is not lost.
 
     Attributes:
