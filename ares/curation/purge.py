@@ -402,8 +402,7 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         header = {**header, "phase": "erase", "action": action.number}
         stores.annotations.put_documents(_PURGES, {token: header})
         stores.annotations.drop_documents(_PURGES, blocks)
-        stores.sync()
-        stores.tables.episodes.mark_duplicates()
+        stores.sync()  # applies the purge: of the episodes that are left, others may be the first of their content
     erase_tables(stores, cast("list[str]", header["tables"]))
     stores.annotations.erase_deleted()
     stores.annotations.drop_documents(_PURGES, [token])

@@ -124,6 +124,21 @@ def load_stored(stores: Stores, database: TempDatabase) -> None:
     database.create_table_as(STORED, f"SELECT episode_id FROM episodes {removed}")
 
 
+def check_duplicates(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find episodes whose `duplicate_of` is not the episode of their content that was stored first."""
+    count, example = stores.tables.episodes.find_wrong_duplicates()
+    if count:
+        if repair:
+            stores.tables.episodes.mark_duplicates()
+        yield Finding(
+            check="duplicate_of is the first stored episode of the same content",
+            count=count,
+            example=f"episode {example}",
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
 def check_vectors(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
     """Compare vectors with the episodes, and with the annotations in the table "embedded" of the database."""
     for space in stores.tables.spaces():

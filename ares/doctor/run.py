@@ -10,6 +10,7 @@ from ares.doctor.checks import (
     Finding,
     check_actions,
     check_copies,
+    check_duplicates,
     check_failure_log,
     check_files,
     check_indexes,
@@ -62,6 +63,7 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
     with TempDatabase() as database:
         yield from check_actions(stores, database, repair)
         yield from check_rows(stores, database, repair)
+        yield from check_duplicates(stores, repair)
         yield from load_log(stores, database)
         yield from check_vectors(stores, database, repair)
         # Values are compared only with an index that has applied the whole log.

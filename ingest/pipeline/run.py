@@ -387,11 +387,12 @@ def ingest_datasets(
         readers = _open_readers(engine, sources, request)
         _prepare_workspace(stores, discovery, quiet)
         check_log = CheckLog(stores)
+        ingested = stores.tables.episodes.next_time()
         known_duplicates = stores.tables.episodes.count_duplicates()
         _count_unopened(stores, report.counts, discovery, request.strict)
         with tuned_garbage_collector():
             for source in sources:
-                writer = RecordWriter(stores, report.counts, check_log, request.strict)
+                writer = RecordWriter(stores, report.counts, check_log, ingested, request.strict)
                 limit = None if request.limit is None else request.limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
                 report.copied_bytes += writer.copied_bytes

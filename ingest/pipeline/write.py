@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ares.annotation import Annotation
@@ -135,15 +136,19 @@ class RecordWriter:
         stores: Where to; the caller holds the write lock.
         counts: Where every item is counted.
         check_log: Where the annotations of the checks go.
+        ingested: Time of the ingestion, see `EpisodeTable.next_time`.
         strict: Whether the first failure is raised.
     """
 
-    def __init__(self, stores: Stores, counts: Report, check_log: CheckLog, strict: bool) -> None:
+    def __init__(
+        self, stores: Stores, counts: Report, check_log: CheckLog, ingested: datetime, strict: bool
+    ) -> None:
         self.counts = counts
         self.copied_bytes = 0
         self.sample_ids: list[str] = []
         self._stores = stores
         self._check_log = check_log
+        self._ingested = ingested
         self._strict = strict
         self._failure_log = FailureLog(stores.annotations, "ingest")
         self._buffer = WriteBuffer()
@@ -184,7 +189,7 @@ class RecordWriter:
     def _write(self, buffer: WriteBuffer) -> None:
         """Write signals, then episodes, then the annotations of the checks."""
         if buffer.items:
-            self._stores.tables.episodes.write([batch.rows for batch in buffer.items])
+            self._stores.tables.episodes.write([batch.rows for batch in buffer.items], self._ingested)
             self._check_log.append([row for batch in buffer.items for row in batch.annotations])
         for batch, items in buffer.items.items():
             self.counts.add_kept(items=len(items))

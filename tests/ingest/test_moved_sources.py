@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -165,6 +164,6 @@ def test_a_move_is_parsed_at_the_sign_before_a_place_that_is_there(tmp_path: Pat
 def test_stamps_survive_the_tables(ws: Workspace, lab: Path) -> None:
     ingest_paths(ws.stores, [str(lab / "video")], limit=2, quiet=True)
     episodes = list(ws.stores.tables.episodes.read())
-    (batch,) = [arrow.episodes_to_arrow(episodes, datetime.now(UTC))]
+    (batch,) = [arrow.episodes_to_arrow(episodes)]
     assert arrow.episodes_from_arrow(batch, "/ws") == episodes
     assert all(camera.media.stamp for episode in episodes for camera in episode.cameras)

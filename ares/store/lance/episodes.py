@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ares.episode import Episode, Record
@@ -111,11 +114,13 @@ _SHOWN_IDS = 5
 _DUPLICATE_HASHES = """
 SELECT content_hash FROM hashes WHERE content_hash <> '' GROUP BY content_hash HAVING count(*) > 1
 """
-_FIRST_OF_SAME_CONTENT = """
+# One ingestion gives all of its episodes the same time.
+_STORED_ORDER = ("ingested", "dataset", "version", "split", "key")
+_FIRST_OF_SAME_CONTENT = f"""
 SELECT episode_id, CASE WHEN first = episode_id THEN NULL ELSE first END AS now, duplicate_of AS before
 FROM (
     SELECT episode_id, duplicate_of, first_value(episode_id) OVER (
-        PARTITION BY content_hash ORDER BY dataset, version, split, key, episode_id
+        PARTITION BY content_hash ORDER BY {", ".join(_STORED_ORDER)}, episode_id
     ) AS first
     FROM candidates WHERE content_hash <> ''
 )
@@ -173,10 +178,22 @@ class EpisodeTable:
         new = [record for record in reversed(by_id.values()) if record.episode.episode_id not in existing_ids]
         if new:
             self._trajectories.delete([record.episode.episode_id for record in new])
-            self.write([encode_records(new)])
+            self.write([encode_records(new)], self.next_time())
 
-    def write(self, batches: Sequence[EpisodeBatch]) -> None:
+    def next_time(self) -> datetime:
+        """Time of an ingestion that begins now: later than that of any episode, also where the clock was set back."""
+        import pyarrow.compute as pc
+
+        batches = chain(self.scan(["ingested"]), self._removed.scan(["ingested"]))
+        latest = (pc.max(batch["ingested"]).as_py() for batch in batches)
+        return max([datetime.now(UTC), *(time + timedelta(microseconds=1) for time in latest if time)])
+
+    def write(self, batches: Sequence[EpisodeBatch], ingested: datetime) -> None:
         """Write episodes like `add`; the caller makes sure that neither their rows nor their signals exist.
+
+        Args:
+            batches: Their rows.
+            ingested: Time of the ingestion that stores them, the same for all of them, see `next_time`.
 
         Raises:
             StoreError: A table cannot be written.
@@ -188,8 +205,10 @@ class EpisodeTable:
         self._add_columns(pa.schema([episode_schema().field(name) for name in later]))
         with lance_errors("episodes"):
             schema = self._writer.schema
-            rows = [fit_cameras(batch.episodes, schema) for batch in batches]
-            self._writer.add(pa.Table.from_batches(rows))
+            rows = pa.Table.from_batches([fit_cameras(batch.episodes, schema) for batch in batches])
+            field = rows.schema.field("ingested")
+            times = pa.repeat(pa.scalar(ingested, field.type), len(rows))
+            self._writer.add(rows.set_column(rows.schema.get_field_index(field.name), field, times))
 
     def restore(self, rows: pa.Table) -> None:
         """Write rows of removed episodes again: columns of the source alone; episodes that exist stay as they are.
@@ -236,17 +255,40 @@ class EpisodeTable:
         add_columns(self._writer, self.snapshot().arrow_schema, columns)
 
     def mark_duplicates(self) -> int:
-        """Set `duplicate_of` to the first episode of the same content, whatever the order of ingestion.
+        """Set `duplicate_of` to the episode of the same content that was stored first.
+
+        Those that one ingestion has stored have the same time: of them the first by dataset, version, split, key.
 
         Returns:
-            How many episodes have the content of an earlier one (by dataset, version, split, key).
+            How many episodes have the content of an earlier one.
         """
         import pyarrow as pa
 
-        columns = ["episode_id", "content_hash", "dataset", "version", "split", "key", "duplicate_of"]
+        with self._compared_contents() as temp_db:
+            if temp_db is None:
+                return 0
+            for batch in temp_db.stream(_CHANGED_ROWS, _DUPLICATE_ROWS):
+                self.set_values(pa.Table.from_batches([batch]))
+            return int(temp_db.query("SELECT count(now) AS count FROM originals")["count"][0].as_py())
+
+    def find_wrong_duplicates(self) -> tuple[int, str]:
+        """Number of episodes whose `duplicate_of` `mark_duplicates` would change, and the first id of them or ""."""
+        with self._compared_contents() as temp_db:
+            if temp_db is None:
+                return 0, ""
+            wrong = temp_db.query(
+                f"SELECT count(*) AS count, min(episode_id) AS first FROM ({_CHANGED_ROWS})"
+            )
+            return int(wrong["count"][0].as_py()), wrong["first"][0].as_py() or ""
+
+    @contextmanager
+    def _compared_contents(self) -> Iterator[TempDatabase | None]:
+        """A database with the table "originals": what `duplicate_of` is, and is to be. None without any duplicate."""
+        columns = [*_STORED_ORDER, "episode_id", "content_hash", "duplicate_of"]
         rows = self.snapshot()
         if not self.count_duplicates() and _few_and_all_different(rows):
-            return 0
+            yield None
+            return
         with TempDatabase() as temp_db:
             temp_db.insert("hashes", rows.schema(["content_hash"]), rows.reader(["content_hash"]))
             temp_db.create_table_as("duplicate_hashes", _DUPLICATE_HASHES)
@@ -256,9 +298,7 @@ class EpisodeTable:
             )
             temp_db.insert("candidates", rows.schema(columns), rows.reader(columns), candidates)
             temp_db.create_table_as("originals", _FIRST_OF_SAME_CONTENT)
-            for batch in temp_db.stream(_CHANGED_ROWS, _DUPLICATE_ROWS):
-                self.set_values(pa.Table.from_batches([batch]))
-            return int(temp_db.query("SELECT count(now) AS count FROM originals")["count"][0].as_py())
+            yield temp_db
 
     def count_duplicates(self) -> int:
         """Number of episodes that have the content of an earlier one, at the last `mark_duplicates`."""

@@ -87,8 +87,8 @@ def trajectory_schema() -> pa.Schema:
     )
 
 
-def episodes_to_arrow(episodes: Sequence[Episode], ingested: datetime) -> pa.RecordBatch:
-    """The rows of some episodes."""
+def episodes_to_arrow(episodes: Sequence[Episode]) -> pa.RecordBatch:
+    """The rows of some episodes, without what only the process knows that writes them: duplicates, and the time."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {
@@ -106,7 +106,7 @@ def episodes_to_arrow(episodes: Sequence[Episode], ingested: datetime) -> pa.Rec
         "action_names": [episode.action_names for episode in episodes],
         "metadata": [json.dumps(dict(episode.metadata), allow_nan=False) for episode in episodes],
         "duplicate_of": [None] * len(episodes),
-        "ingested": [ingested] * len(episodes),
+        "ingested": [None] * len(episodes),
         "source_stamp": [episode.source_stamp for episode in episodes],
         # Beside the cameras and not in them: an older table can get a column, but not a new field in a list.
         "camera_stamps": [[camera.media.stamp for camera in episode.cameras] for episode in episodes],
@@ -476,10 +476,10 @@ class EpisodeBatch:
 
 
 def encode_records(records: Sequence[Record]) -> EpisodeBatch:
-    """The rows of one or more records, with the present time as their time of ingestion."""
+    """The rows of one or more records; their time of ingestion is set when they are written."""
     import pyarrow as pa
 
-    episodes = episodes_to_arrow([record.episode for record in records], datetime.now(UTC))
+    episodes = episodes_to_arrow([record.episode for record in records])
     batches = [trajectories_to_arrow(*part) for part in _split_by_values(records)]
     return EpisodeBatch(episodes, pa.Table.from_batches(batches))
 

@@ -392,8 +392,9 @@ class _ApplyJob:
             if len(restored):
                 refresh_texts(self._tables, self._annotations, self._history, TAG_KINDS | NOTE_KINDS)
             forget_removed(self._tables, restored)
+            # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it.
+            self._tables.episodes.mark_duplicates()
             if len(removed) or len(restored):
-                self._tables.episodes.mark_duplicates()
                 # What a projection counts counts with the episode that it is of.
                 self.state.views_sequence = 0
                 self.state.counted = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import numpy as np
@@ -217,36 +218,50 @@ def test_values_of_another_type_are_refused(filled: Tables, records: list[Record
         filled.episodes.set_values(pa.table({"episode_id": _ids(records)[:1], "Bad name": ["x"]}))
 
 
-def test_duplicates_point_to_the_first_of_them(tmp_path: Path, make_record: Make) -> None:
-    """Whatever the order in which they were ingested."""
-    content = {"content_hash": "same"}
-    records = [
-        make_record(1, dataset="b", split="train", **content),
-        make_record(2, dataset="a", split="val", **content),
-        make_record(3, dataset="a", split="train", **content),
-        make_record(4, dataset="z", content_hash=""),
-        make_record(5, dataset="z", content_hash=""),
-        make_record(6, dataset="a", split="train"),
-    ]
-    first = records[2].episode.episode_id
-    for seed in range(3):
-        tables = open_tables(str(tmp_path / str(seed)))
-        for record in random.Random(seed).sample(records, len(records)):
-            tables.episodes.add([record])
-        assert tables.episodes.mark_duplicates() == 2
-        assert tables.episodes.mark_duplicates() == 2
-        rows = {row["key"]: row["duplicate_of"] for row in _rows(tables, ["key", "duplicate_of"])}
-        assert rows == {"1": first, "2": first, "3": None, "4": None, "5": None, "6": None}
+class Clock(datetime):
+    """A clock that a test sets."""
+
+    time = datetime(2026, 11, 1, tzinfo=UTC)
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        """The time that the test has set."""
+        return cls.time
 
 
-def test_a_new_first_takes_over_its_duplicates(tables: Tables, make_record: Make) -> None:
-    tables.episodes.add([make_record(number, dataset="m", content_hash="same") for number in (5, 6)])
-    assert tables.episodes.mark_duplicates() == 1
-    new = make_record(1, dataset="a", content_hash="same")
-    tables.episodes.add([new])
-    assert tables.episodes.mark_duplicates() == 2
-    rows = {row["key"]: row["duplicate_of"] for row in _rows(tables, ["key", "duplicate_of"])}
-    assert rows == {"1": None, "5": new.episode.episode_id, "6": new.episode.episode_id}
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_stored_first_is_the_original(
+    tmp_path: Path, make_record: Make, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever the names; within one ingestion the first name, however it was written. The clock may go back."""
+    rng = random.Random(seed)
+    monkeypatch.setattr("ares.store.lance.episodes.datetime", Clock)
+    tables, stored = open_tables(str(tmp_path)), dict[str, tuple[str, tuple[object, ...]]]()
+    for run in range(4):
+        Clock.time += timedelta(hours=rng.choice([-30, 0, 30]))
+        records = []
+        for number in range(10 * run, 10 * run + rng.randint(1, 5)):
+            names = {name: rng.choice("abz") for name in ("dataset", "version", "split")}
+            names["content_hash"] = rng.choice(["", "one", "two", "three"])
+            records.append(make_record(number, key=f"{rng.randrange(99)}/{number}", **names))
+            episode = records[-1].episode
+            order = (run, episode.dataset, episode.version, episode.split, episode.key)
+            stored[episode.episode_id] = (episode.content_hash, order)
+        time = tables.episodes.next_time()
+        for record in rng.sample(records, len(records)):
+            tables.episodes.write([encode_records([record])], time)
+        tables.episodes.mark_duplicates()
+        expected = {id: _original(stored, id) for id in stored}
+        rows = _rows(tables, ["episode_id", "duplicate_of"])
+        assert {row["episode_id"]: row["duplicate_of"] for row in rows} == expected
+        assert tables.episodes.find_wrong_duplicates() == (0, "")
+        assert tables.episodes.mark_duplicates() == sum(value is not None for value in expected.values())
+
+
+def _original(stored: dict[str, tuple[str, tuple[object, ...]]], episode_id: str) -> str | None:
+    content, _ = stored[episode_id]
+    same = [(order, id) for id, (other, order) in stored.items() if content and other == content]
+    return min(same)[1] if same and min(same)[1] != episode_id else None
 
 
 def test_instructions_are_found_by_their_words(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def old_tables(folder: Path, record: Record) -> Tables:
     import lancedb
     import pyarrow as pa
 
-    rows = arrow.episodes_to_arrow([record.episode], datetime.now(UTC))
+    rows = arrow.episodes_to_arrow([record.episode])
     fields = list(rows.schema)
     index = rows.schema.get_field_index("cameras")
     old_type = pa.struct([field for field in fields[index].type.value_type if field.name != "channels"])
