@@ -30,7 +30,10 @@ WITHOUT_CALLERS = (
     "ares/workspace/workspace.py: torch_dataset",
 )
 # Methods that Python or a library calls: of files, of servers, and of results in a notebook.
-CALLED_BY_LIBRARIES = {"_repr_html_", "handle_error", "readall", "readinto", "seekable"}
+CALLED_BY_LIBRARIES = {
+    "_repr_html_", "_runtime_env_has_working_dir", "handle_error", "readall", "readinto", "redirect_request",
+    "seekable",
+}  # fmt: skip
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
