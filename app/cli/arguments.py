@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
 from ares.errors import RequestError
-from ares.messages import Verbosity
+from ares.messages import Verbosity, visible
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -215,6 +215,13 @@ def worker_resources(text: str) -> dict[str, float]:
     return {name.strip(): _parse_bounded_number(number, 0.0, 1e6, meaning) for name, _, number in pairs}
 
 
+def seed_number(text: str) -> int:
+    """Parse the value of --seed: an integer from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a seed; give a whole number from 0 on")
+    return int(text)
+
+
 def usd_amount(text: str) -> float:
     """Parse the value of --budget: US dollars from 0 on."""
     return _parse_bounded_number(
@@ -289,7 +296,7 @@ def confirm(args: argparse.Namespace, question: str) -> bool:
         return True
     if not sys.stdin.isatty():
         raise RequestError("nothing was done, as there is no terminal to ask on", "give --yes")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

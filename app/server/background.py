@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.server.asgi import ServedPages, listening
 from ares.errors import AresError, RequestError
+from ares.messages import escape_logs
 from ares.settings import inherited_environment, inherited_path
 from ares.workspace import Dashboard, Workspace, open_workspace
 
@@ -111,6 +112,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """Serve what standard input says until that is closed; a line on standard output says where, or why not."""
+    escape_logs()
     location, settings, pages, options = pickle.load(sys.stdin.buffer)
     answers = os.dup(1)
     os.dup2(2, 1)  # nobody reads what is printed later

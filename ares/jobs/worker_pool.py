@@ -22,6 +22,7 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import BatchFunction, R, T, WorkerLimits
+from ares.messages import escape_logs
 from ares.settings import inherited_environment, inherited_path
 
 
@@ -424,6 +425,7 @@ def serve(connection_fd: int) -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    escape_logs()
     connection = Connection(connection_fd)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive_messages, args=(connection, messages), daemon=True).start()
