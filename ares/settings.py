@@ -267,7 +267,7 @@ def _user_config_path() -> Path | None:
 
 
 @contextmanager
-def chosen_config(file: str) -> Iterator[None]:
+def selected_config(file: str) -> Iterator[None]:
     """Read the settings from this file inside the block, also in processes that it starts; "" changes nothing."""
     if not file:
         yield

@@ -16,7 +16,7 @@ from app.cli.errors import StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
 from ares.errors import RequestError
 from ares.messages import timed, verbosity
-from ares.settings import chosen_config, completed_line, leave_current_folder, name_ignored_config
+from ares.settings import completed_line, leave_current_folder, name_ignored_config, selected_config
 
 
 class CommandEntry(NamedTuple):
@@ -274,7 +274,7 @@ class _Invocation:
         _refuse_undecodable(self._arguments)
         args = parser.parse_args(self._arguments)
         self._stack.enter_context(verbosity(args.verbosity))
-        self._stack.enter_context(chosen_config(args.config))
+        self._stack.enter_context(selected_config(args.config))
         name_ignored_config()
         refuse_format(args)
         args.is_program = self._is_program

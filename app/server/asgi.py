@@ -310,7 +310,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
 
 def _ignore_current_folder(config: Any) -> None:
     """Let Streamlit read no .streamlit/config.toml of the current folder: it can name addresses to be asked."""
-    list_files = config.get_config_files
+    list_files: Callable[[str], list[str]] = config.get_config_files
 
     def list_user_files(file_name: str) -> list[str]:
         return list_files(file_name)[:1]  # that of the user comes first

@@ -19,7 +19,7 @@ BANNED = {
     "wanted",
 }  # fmt: skip
 # Terms that contain such a word.
-TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder"}
+TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder", "connection_made"}
 # Role words: every room of one kind of plug-in has such a file.
 ROLES = {"source", "episode", "annotator", "exporter", "run", "base", "tables"}
 # Doubles that stand beside their protocol, and what people call in Python, on a terminal or in a notebook.

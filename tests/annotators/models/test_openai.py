@@ -116,7 +116,7 @@ def test_a_redirect_takes_the_key_nowhere(status: int) -> None:
             asked.append(self.path)
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(status)
-            self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/stranger")
+            self.send_header("Location", f"http://localhost:{server.server_port}/stranger")
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
+import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 

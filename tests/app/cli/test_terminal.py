@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import h5py
+import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
