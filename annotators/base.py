@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from annotators.options import OwnOptions, parse_options
 from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
-from ares.errors import AresError, MediaError, ModelError
+from ares.errors import AresError, MediaError, ModelError, RequestError
 from ares.jobs import ComputePlan
 from ares.process_tuning import pickled_by_slots
 from ares.settings import Settings
@@ -169,6 +170,8 @@ class Budget:
     """
 
     def __init__(self, usd: float | None) -> None:
+        if usd is not None and not math.isfinite(usd):
+            raise RequestError("a budget is not a number", f"{usd!r}; give US dollars such as 2.50")
         self._left_usd = usd
         self._calls_in_flight = 0
         self._is_spent = False

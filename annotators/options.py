@@ -20,7 +20,7 @@ class AnnotatorOptions(BaseModel):
         not_in_maker: Fields that cannot change a value, such as a batch size; all others are part of the maker's id.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     not_in_maker: ClassVar[frozenset[str]] = frozenset()
 

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+
+# `python -m ares` puts the current folder first on the path: its files would be taken for modules of Python.
+if (
+    sys.argv[:1] == ["-m"]  # while Python still looks for the module
+    and sys.orig_argv[-len(sys.argv)] in ("ares", "-mares")
+    and not sys.flags.safe_path
+    and sys.path[0] != os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+):
+    del sys.path[0]
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -78,10 +89,12 @@ def open(path: str | os.PathLike[str] | None = None, *, create: bool = False) ->
             MongoDB.
         StoreError: A newer version wrote the workspace, or its location cannot be reached.
     """
-    from ares.settings import settings_from_environment
+    from ares.settings import name_ignored_config, settings_from_environment
     from ares.workspace import open_workspace
 
     settings = settings_from_environment()
+    name_ignored_config()
+    name_ignored_config(path or settings.workspace)
     return open_workspace(path or settings.workspace, settings, create=create)
 
 

@@ -7,6 +7,7 @@ from typing import cast
 
 from ares.errors import AresError
 from ares.imports import PACKAGES, refuse_shadowing
+from ares.messages import write_stderr
 from ares.registry import operations
 
 
@@ -17,7 +18,7 @@ def main() -> int:
             refuse_shadowing(package)
         command = operations.get("command")
     except AresError as error:
-        print(f"ares: {error}", file=sys.stderr)
+        write_stderr(f"ares: {error}")
         return 2
     return cast("int", command())
 

@@ -7,10 +7,12 @@ import os
 import sys
 import threading
 import time
+import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from typing import TextIO
+from typing import Any, TextIO
 
 _LOGGER = logging.getLogger("ares")
 # A wait shorter than this needs no explanation.
@@ -42,10 +44,22 @@ def is_verbose() -> bool:
     return _Level.current is Verbosity.VERBOSE
 
 
-def print_message(text: str) -> None:
-    """Write a line on standard error, unless only errors are to be written; above a progress bar if one is drawn."""
+def visible(text: str) -> str:
+    """The text as one line, with control characters as escapes: what data name must not control a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def visible_lines(text: str) -> str:
+    """The same lines with all other control characters as escapes."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def print_message(*lines: str) -> None:
+    """Write lines on standard error, unless only errors are to be written; above a progress bar if one is drawn."""
     if not is_quiet():
-        write_stderr(text)
+        write_stderr(*lines)
 
 
 @contextmanager
@@ -73,10 +87,10 @@ def timed(step: str) -> Iterator[None]:
     print_detail(f"{step}: {time.monotonic() - started_at:.2f} s")
 
 
-def write_stderr(text: str) -> None:
-    """Write a line on standard error; one that is closed or full is ignored, as nobody could read of it."""
+def write_stderr(*lines: str) -> None:
+    """Write lines on standard error; one that is closed or full is ignored, as nobody could read of it."""
     with ignoring_lost_stderr():
-        print(text, file=sys.stderr, flush=True)
+        print(*map(visible, lines), sep="\n", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -100,6 +114,8 @@ def discard(stream: TextIO | None) -> None:
 def verbosity(level: Verbosity) -> Iterator[None]:
     """Set the level for the calls inside, in all threads."""
     previous, _Level.current = _Level.current, level
+    records, warning = logging.getLogRecordFactory(), warnings.formatwarning
+    escape_logs()
     try:
         if level is Verbosity.VERBOSE:
             with _log_lines():
@@ -108,6 +124,33 @@ def verbosity(level: Verbosity) -> Iterator[None]:
             yield
     finally:
         _Level.current = previous
+        logging.setLogRecordFactory(records)
+        warnings.formatwarning = warning
+
+
+class _VisibleRecord(logging.LogRecord):
+    """A record of any library, whose message and traceback have control characters of data as escapes."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.exc_info and self.exc_info[0]:
+            self.exc_text = visible_lines("".join(traceback.format_exception(*self.exc_info)).rstrip())
+
+    def getMessage(self) -> str:  # the name of logging
+        return visible_lines(super().getMessage())
+
+
+_format_warning = warnings.formatwarning
+
+
+def _format_visible_warning(*args: Any, **options: Any) -> str:
+    return visible_lines(_format_warning(*args, **options))
+
+
+def escape_logs() -> None:
+    """Let what libraries log or warn of reach the terminal as `visible_lines`, in this process from now on."""
+    logging.setLogRecordFactory(_VisibleRecord)
+    warnings.formatwarning = _format_visible_warning
 
 
 @contextmanager

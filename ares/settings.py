@@ -1,9 +1,12 @@
-"""Settings from environment variables and the file ares.toml, checked key by key."""
+"""Settings from environment variables and the user's file ares.toml; and what processes of ARES inherit."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
@@ -58,7 +61,9 @@ def read_config_file(path: Path) -> dict[str, str]:
             table: dict[str, Any] = tomllib.load(file)
     except OSError as error:
         raise RequestError("the config file cannot be read", f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise RequestError("the config file is nested too deeply", str(path)) from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number with thousands of digits
         raise RequestError("the config file is no TOML", f"{path}: {error}") from None
     from pydantic import ConfigDict, ValidationError, create_model
 
@@ -69,7 +74,10 @@ def read_config_file(path: Path) -> dict[str, str]:
         config = model.model_validate({key: _as_tuple(value) for key, value in table.items()})
     except ValidationError as error:
         raise _config_error(path, error) from None
-    values = {name: _as_text(name, value) for name, value in config if value not in ("", None)}
+    try:
+        values = {name: _as_text(name, value) for name, value in config if value not in ("", None)}
+    except ValueError as error:  # a number with thousands of digits
+        raise RequestError("wrong value in the config file", f"{error} ({path})") from None
     _warn_of_readable_secrets(path, values)
     return values
 
@@ -109,7 +117,16 @@ def _warn_of_readable_secrets(path: Path, values: dict[str, str]) -> None:
         print_message(f"{path} holds {' and '.join(secrets)}, and other users can read it: chmod 600 {path}")
 
 
-_CONFIG_NAME = "ares.toml"
+_CONFIG_NAME, _CONFIG_VARIABLE = "ares.toml", "ARES_CONFIG"
+# Settings that are numbers, with an example of each.
+_NUMBERS = {
+    "media_cache_gb": "gigabytes such as 10",
+    "query_seconds": "seconds such as 10",
+    "max_megapixels": "millions such as 100",
+    "reader_gb": "gigabytes such as 4",
+    "record_seconds": "seconds such as 300",
+}
+_MEDIA_CACHE_GB, _LARGEST_NUMBER = 10.0, 1e9
 # The variable of each setting; in the config file it has the name on the left.
 _VARIABLES = {
     "workspace": "ARES_WORKSPACE",
@@ -210,40 +227,81 @@ def settings_from_environment(environ: Mapping[str, str] | None = None) -> Setti
     env = os.environ if environ is None else environ
     path = config_path() if environ is None else None
     texts = {**_config_values(path), **_environment_values(env)}
+    numbers = {field: _parse_number(field, texts.pop(field)) for field in _NUMBERS if field in texts}
     parsed = {
         "price": _parse_price(texts.pop("price", "")),
-        "media_cache_bytes": _cache_bytes(texts.pop("media_cache_gb", "10")),
+        "media_cache_bytes": int(numbers.pop("media_cache_gb", _MEDIA_CACHE_GB) * 2**30),
         "export_dirs": _split_list(texts.pop("export_dirs", ""), os.pathsep),
-        "query_seconds": _parse_number(
-            "ARES_QUERY_SECONDS", texts.pop("query_seconds", "10"), "seconds such as 10"
-        ),
-        "max_megapixels": _parse_number(
-            "ARES_MAX_MEGAPIXELS", texts.pop("max_megapixels", "100"), "millions such as 100"
-        ),
-        "reader_gb": _parse_number("ARES_READER_GB", texts.pop("reader_gb", "4"), "gigabytes such as 4"),
-        "record_seconds": _parse_number(
-            "ARES_RECORD_SECONDS", texts.pop("record_seconds", "300"), "seconds such as 300"
-        ),
         "follow_links": _parse_flag("ARES_FOLLOW_LINKS", texts.pop("follow_links", "0")),
         "trusted_proxies": _split_list(texts.pop("trusted_proxies", ""), ","),
+        **numbers,
     }
     return Settings(**texts, **parsed)  # type: ignore[arg-type]
 
 
 def config_path() -> Path | None:
-    """The config file in use, or None: $ARES_CONFIG, else ./ares.toml, else ares.toml in ~/.config/ares.
+    """The config file in use, or None: that of `--config` or $ARES_CONFIG, else ares.toml in the user's folder.
+
+    A file in the current folder is not read: whoever made the folder would choose where keys and frames go.
 
     Raises:
-        RequestError: $ARES_CONFIG names a file that does not exist.
+        RequestError: `--config` or $ARES_CONFIG names a file that does not exist.
     """
-    explicit = os.environ.get("ARES_CONFIG")
+    explicit = os.environ.get(_CONFIG_VARIABLE)
     if explicit:
         if not Path(explicit).is_file():
-            raise RequestError("the config file does not exist", f"ARES_CONFIG {explicit!r}")
+            raise RequestError(
+                "the config file does not exist", f"{explicit!r}, from --config or ARES_CONFIG"
+            )
         return Path(explicit)
-    user_folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    candidates = (Path(_CONFIG_NAME), Path(user_folder).expanduser() / "ares" / _CONFIG_NAME)
-    return next((path for path in candidates if path.is_file()), None)
+    path = _user_config_path()
+    return path if path and path.is_file() else None
+
+
+def _user_config_path() -> Path | None:
+    """Where the config file of the user belongs (XDG Base Directory Specification); None for a user without a home."""
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    if not Path(folder).is_absolute():  # the specification says: ignored
+        folder = os.path.expanduser("~/.config")  # noqa: PTH111  # a Path raises where there is no home
+    return Path(folder) / "ares" / _CONFIG_NAME if Path(folder).is_absolute() else None
+
+
+@contextmanager
+def selected_config(file: str) -> Iterator[None]:
+    """Read the settings from this file inside the block, also in processes that it starts; "" changes nothing."""
+    if not file:
+        yield
+        return
+    previous = os.environ.get(_CONFIG_VARIABLE)
+    os.environ[_CONFIG_VARIABLE] = os.path.abspath(file)  # noqa: PTH100  # workers have other current folders
+    try:
+        yield
+    finally:
+        if previous is None:
+            del os.environ[_CONFIG_VARIABLE]
+        else:
+            os.environ[_CONFIG_VARIABLE] = previous
+
+
+def name_ignored_config(workspace: str | os.PathLike[str] = "") -> None:
+    """Print a line where the current folder, or a workspace elsewhere, has a file ares.toml that is not read."""
+    path = Path(workspace, _CONFIG_NAME)
+    if not os.path.lexists(path) or (workspace and _is_same_file(Path(workspace), Path())):
+        return
+    used = config_path()
+    if used is None or not _is_same_file(path, used):
+        where = f"the workspace {workspace}" if workspace else "the current folder"
+        kept = _user_config_path() or "a folder of your own"
+        print_message(
+            f"{_CONFIG_NAME} in {where} is ignored: give --config {path}, or keep settings in {kept}"
+        )
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
 
 
 def environment_variables() -> dict[str, str]:
@@ -293,7 +351,9 @@ def _parse_price(text: str) -> Price | None:
     try:
         price_in, price_out = (float(part) for part in text.split(","))
     except ValueError:
-        raise RequestError("ARES_PRICE cannot be read", f"{text!r}; use IN,OUT such as 0.15,0.60") from None
+        price_in = price_out = math.nan
+    if not all(0 <= price < _LARGEST_NUMBER for price in (price_in, price_out)):  # false for nan, too
+        raise RequestError("ARES_PRICE cannot be read", f"{text!r}; use IN,OUT such as 0.15,0.60")
     return Price(usd_per_mtok_in=price_in, usd_per_mtok_out=price_out)
 
 
@@ -301,11 +361,17 @@ def _split_list(text: str, separator: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(separator) if part.strip())
 
 
-def _parse_number(variable: str, text: str, example: str) -> float:
+def _parse_number(field: str, text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise RequestError(f"{variable} is not a number", f"{text!r}; use {example}") from None
+        number = math.nan
+    # A cache may be of no size. Both are false for nan, too.
+    if not (0 < number < _LARGEST_NUMBER or (number == 0 and field == "media_cache_gb")):
+        raise RequestError(
+            f"{_VARIABLES[field]} is not a number above 0", f"{text[:100]!r}; use {_NUMBERS[field]}"
+        )
+    return number
 
 
 def _parse_flag(variable: str, text: str) -> bool:
@@ -314,13 +380,45 @@ def _parse_flag(variable: str, text: str) -> bool:
     return text.lower() in ("1", "true")
 
 
-def _cache_bytes(text: str) -> int:
-    try:
-        return int(float(text) * 2**30)
-    except ValueError:
-        raise RequestError(
-            "ARES_MEDIA_CACHE_GB is not a number", f"{text!r}; use gigabytes such as 10"
-        ) from None
+# The path of imports before libraries are imported: some change it for as long as their own import takes.
+_FIRST_PATH = frozenset(sys.path)
+
+
+def inherited_path() -> list[str]:
+    """The entries of `sys.path` for a process that ARES starts.
+
+    The current folder is left out, as its files may be a stranger's. So are folders of packages that came later: cv2
+    puts its own folder there while it is imported, with a `typing` in it.
+    """
+    return [
+        entry
+        for entry in sys.path
+        if not _is_current_folder(entry)
+        and (entry in _FIRST_PATH or not os.path.isfile(os.path.join(entry, "__init__.py")))  # noqa: PTH113, PTH118
+    ]
+
+
+def inherited_environment() -> dict[str, str]:
+    """The environment of a process that ARES starts: Python never puts the current folder on its path there."""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [os.path.abspath(entry) for entry in named if not _is_current_folder(entry)]  # noqa: PTH100
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(kept)}
+
+
+def leave_current_folder() -> None:
+    """Take the current folder off the path of this process, and of all that it or a library starts."""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    # An empty entry, such as that of PYTHONPATH=:/opt/lib, stands in `sys.path` as an absolute path.
+    if any(map(_is_current_folder, named)) and named != [""]:
+        here, ours = os.path.abspath(os.curdir), str(Path(__file__).parents[1])  # noqa: PTH100
+        sys.path[:] = [entry for entry in sys.path if entry != here or here in (*named, ours)]
+    sys.path[:] = [entry for entry in sys.path if not _is_current_folder(entry)]
+    os.environ.update(inherited_environment())
+
+
+def _is_current_folder(entry: str) -> bool:
+    """Whether an entry of a path means the folder that is current when it is read, whichever that is."""
+    return os.path.normpath(entry) == os.curdir
 
 
 def completed_line() -> str | None:

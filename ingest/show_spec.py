@@ -200,10 +200,14 @@ def spec_lines(document: Mapping[str, Any]) -> Iterator[str]:
 def _flow_yaml(value: Any) -> str:
     import yaml
 
-    text = yaml.safe_dump(
-        value, default_flow_style=True, sort_keys=False, width=1_000_000, allow_unicode=True
-    )
-    return str(text).removesuffix("...\n").strip()
+    def dump(is_unicode: bool) -> str:
+        text = yaml.safe_dump(
+            value, default_flow_style=True, sort_keys=False, width=1_000_000, allow_unicode=is_unicode
+        )
+        return str(text).removesuffix("...\n").strip()
+
+    text = dump(is_unicode=True)
+    return text if text.isprintable() else dump(is_unicode=False)
 
 
 def _one_line(text: str) -> str:

@@ -22,6 +22,7 @@ from ares.contract import (
 )
 from ares.episode import Channels, Role
 from ares.errors import SourceError
+from ares.input import parse_yaml
 from ares.registry import did_you_mean
 from ares.signals import kinds_by_name
 
@@ -260,18 +261,19 @@ def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
 
 def _read_document(path: Path) -> Any:
     """The content of a spec file; `like: NAME` adds the fields of another built-in spec."""
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text())
+        document = parse_yaml(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError("dataset spec cannot be read", f"{path}: {error}") from None
-    except yaml.YAMLError as error:
-        raise SourceError("dataset spec is not YAML", f"{path}: {error}") from None
+    except SourceError as error:
+        raise SourceError("dataset spec is not YAML", str(error)) from None
     if not isinstance(document, dict) or "like" not in document:
         return document
-    base_spec = _FOLDER / f"{document.pop('like')}.yaml"
-    return _read_document(base_spec) | document
+    base, built_in = document.pop("like"), sorted(file.stem for file in _FOLDER.glob("*.yaml"))
+    if base not in built_in:
+        hint = f"{did_you_mean(str(base), built_in)}there are: {', '.join(built_in)}"
+        raise SourceError("dataset spec is like no built-in one", f"{path}: {str(base)[:100]!r}; {hint}")
+    return _read_document(_FOLDER / f"{base}.yaml") | document
 
 
 # How slices of a spec say the convention of a rotation or a gripper.

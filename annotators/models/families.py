@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from annotators.models.base import model_family
-from ares.errors import RequestError
+from ares.errors import RequestError, SourceError
+from ares.input import parse_yaml
 
 # "same": trained from one release of a language model; "lineage": from releases of one family of them.
 Closeness = Literal["same", "lineage", ""]
@@ -128,12 +129,10 @@ def _read_table() -> tuple[_Entry, ...]:
 
 @cache
 def _read_user_table(file: str) -> tuple[_Entry, ...]:
-    import yaml
-
     if not file:
         return ()
     try:
-        return _Table.model_validate(yaml.safe_load(Path(file).expanduser().read_text("utf-8"))).families
+        return _Table.model_validate(parse_yaml(Path(file).expanduser().read_text("utf-8"), file)).families
     except OSError as error:
         raise RequestError(
             "the table of model families cannot be read", f"{file}: {error.strerror}"
@@ -144,5 +143,5 @@ def _read_user_table(file: str) -> tuple[_Entry, ...]:
         raise RequestError(
             "the table of model families is wrong", f"{file}: {field or 'file'}: {first['msg']}"
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (SourceError, UnicodeDecodeError) as error:
         raise RequestError("the table of model families is no YAML", f"{file}: {error}") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from annotators.models.families import find_family, shared_lineage
 from annotators.models.weights import (
@@ -73,9 +73,31 @@ def _hub_endpoint() -> str:
     return str(constants.ENDPOINT)
 
 
+class _RefusingRedirects(HTTPRedirectHandler):
+    """Leaves a redirect unanswered, which `urlopen` then raises as an HTTPError."""
+
+    def redirect_request(self, *_: object) -> None:
+        """None: no other address gets the headers of the request."""
+
+
 def get_json(url: str, headers: dict[str, str]) -> Any:
-    with urlopen(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as response:
-        return json.loads(response.read(2**20))
+    """The JSON document at an address.
+
+    Args:
+        url: The address.
+        headers: Sent with the request. With any, no redirect is followed: they may hold a key.
+
+    Raises:
+        HTTPError: The server refuses, or redirects a request with headers.
+        OSError: It cannot be reached.
+        ValueError: The answer is no JSON, or is nested too deeply.
+    """
+    opener = build_opener(_RefusingRedirects) if headers else build_opener()
+    with opener.open(Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as response:
+        try:
+            return json.loads(response.read(2**20))
+        except RecursionError:
+            raise ValueError("the answer is nested too deeply") from None
 
 
 def model_entries(document: Any) -> list[dict[str, Any]]:

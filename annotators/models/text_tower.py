@@ -384,7 +384,7 @@ class MappedWeights:
             with safe_open(path, framework="numpy") as file:
                 self.metadata: dict[str, str] = file.metadata() or {}
                 self._tensors = _map_tensors(path)
-        except (OSError, ValueError, SafetensorError) as error:
+        except (OSError, ValueError, RecursionError, SafetensorError) as error:
             raise ModelError("stored text encoder cannot be read", f"{path}: {error}") from None
 
     def names(self) -> list[str]:
@@ -437,7 +437,10 @@ def write_tower(path: Path, stored: StoredTower) -> None:
 
 def read_configs(weights: MappedWeights) -> tuple[TowerConfig, TokenizerConfig]:
     """Architecture and tokenizer of a file. Raises ModelError for a file of another version."""
-    document = json.loads(weights.metadata.get(_METADATA, "{}"))
+    try:
+        document = json.loads(weights.metadata.get(_METADATA, "{}"))
+    except (ValueError, RecursionError) as error:
+        raise ModelError("stored text encoder cannot be read", str(error)) from None
     if document.get("format") != _FORMAT:
         raise ModelError("stored text encoder is of another version", f"{document.get('format')!r}")
     return TowerConfig(**document["tower"]), TokenizerConfig(**document["tokenizer"])

@@ -62,7 +62,7 @@ class ModelFiles(NamedTuple):
             return None
         try:
             return sum(math.prod(shape) for path in self.weight_files for shape in _tensor_shapes(path))
-        except (OSError, ValueError, KeyError, struct.error):
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError, struct.error):
             return None
 
     def language_model(self) -> str:
@@ -84,7 +84,7 @@ class ModelFiles(NamedTuple):
     def _config(self) -> dict[str, Any]:
         try:
             config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return config if isinstance(config, dict) else {}
 
@@ -121,7 +121,7 @@ def _has_every_shard(files: ModelFiles) -> bool:
     for index in files.folder.glob("*.index.json"):
         try:
             names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        except (OSError, ValueError, KeyError, AttributeError):
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
             return False
         if not all((files.folder / name).exists() for name in names):
             return False

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ares.annotation import Annotation, Maker, short_hash
 from ares.curation import maker_catalog
-from ares.errors import RequestError
+from ares.errors import RequestError, SourceError
+from ares.input import parse_yaml
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -176,12 +177,10 @@ def write_combination(combination: Combination, path: str) -> None:
 
 
 def _parse_combination(text: str, name: str) -> Combination:
-    import yaml
-
     try:
-        return Combination.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise RequestError("combination is no YAML", f"{name}: {' '.join(str(error).split())}") from None
+        return Combination.model_validate(parse_yaml(text, name))
+    except SourceError as error:
+        raise RequestError("combination is no YAML", str(error)) from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"

@@ -232,7 +232,7 @@ def evaluation_blocks(evaluation: Evaluation) -> Iterator[Block]:
         for name, (hits, total) in evaluation.shares().items()
     ]
     yield OutputTable(shares, ["share", "95 % interval"])
-    yield "\n".join(_area_lines(evaluation.to_json()))
+    yield tuple(_area_lines(evaluation.to_json()))
 
 
 def _describe_labels(evaluation: Evaluation) -> str:
@@ -440,13 +440,13 @@ def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
     yield _report_table(reports, _REPORT_KEYS)
     for report in reports:
         if report["failures"]:
-            yield f"{report['annotator']} failed:{tallies(report, 'failures')}"
+            yield (f"{report['annotator']} failed:", *tallies(report, "failures"))
         if report["warnings"]:
-            yield f"{report['annotator']} warnings:{tallies(report, 'warnings')}"
+            yield (f"{report['annotator']} warnings:", *tallies(report, "warnings"))
         trust = cast("Mapping[str, Mapping[str, Json]]", report["judge_trust"])
         if trust:
-            lines = [f"\n  {dataset}: {describe_trust(document)}" for dataset, document in trust.items()]
-            yield f"{report['annotator']}, the judge by its controls:{''.join(lines)}"
+            lines = [f"  {dataset}: {describe_trust(document)}" for dataset, document in trust.items()]
+            yield (f"{report['annotator']}, the judge by its controls:", *lines)
 
 
 def _report_table(reports: list[dict[str, Json]], keys: tuple[str, ...]) -> OutputTable:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from app.cli.arguments import (
-    add_verbosity_options,
+    add_common_options,
     add_workspace_arguments,
     add_workspace_option,
     open_workspace,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def add_app_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_workspace_option(parser)
-    add_verbosity_options(parser)
+    add_common_options(parser)
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="H", help="address to listen on (default: loopback only)"
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
 from ares.errors import RequestError
-from ares.messages import Verbosity
+from ares.messages import Verbosity, visible
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _DEFAULT_WORKSPACE = "$ARES_WORKSPACE or ./ares-workspace"
 def add_workspace_arguments(
     parser: argparse.ArgumentParser, *, rows: bool = False, default: str = _DEFAULT_WORKSPACE
 ) -> None:
-    """Add the options that every command on a workspace has: --workspace, --output, --json, -v and -q.
+    """Add the options that every command on a workspace has: --workspace, --output, --json, -v, -q, --config.
 
     Args:
         parser: Parser of the command.
@@ -39,7 +39,7 @@ def add_workspace_arguments(
     group = parser.add_argument_group("workspace and output")
     add_workspace_option(group, default)
     _add_output_options(group, formats)
-    add_verbosity_options(group)
+    add_common_options(group)
     parser.set_defaults(formats=formats)
 
 
@@ -56,12 +56,12 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options of every command")
     add_workspace_option(group)
     _add_output_options(group, ROW_FORMATS)
-    add_verbosity_options(group)
+    add_common_options(group)
 
 
 def add_shared_defaults(parser: argparse.ArgumentParser) -> None:
     """Set the defaults of these options once: those of a command would replace what stands before it."""
-    parser.set_defaults(workspace=None, output=DOCUMENT_FORMATS[0], verbosity=Verbosity.NORMAL)
+    parser.set_defaults(workspace=None, output=DOCUMENT_FORMATS[0], verbosity=Verbosity.NORMAL, config="")
 
 
 def add_workspace_option(parser: _Arguments, default: str = _DEFAULT_WORKSPACE) -> None:
@@ -93,8 +93,8 @@ def _add_output_options(parser: _Arguments, formats: tuple[str, ...]) -> None:
     )
 
 
-def add_verbosity_options(parser: _Arguments) -> None:
-    """Add -v and -q."""
+def add_common_options(parser: _Arguments) -> None:
+    """Add -v, -q and --config."""
     levels = (
         ("-v", "--verbose", Verbosity.VERBOSE, "also steps with their durations, logs, tracebacks"),
         ("-q", "--quiet", Verbosity.QUIET, "no progress and no messages: only errors on standard error"),
@@ -109,6 +109,13 @@ def add_verbosity_options(parser: _Arguments) -> None:
             default=argparse.SUPPRESS,
             help=text,
         )
+    parser.add_argument(
+        "--config",
+        type=user_path,
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="read the settings from this file (default: $ARES_CONFIG or ~/.config/ares/ares.toml)",
+    )
 
 
 def user_path(text: str) -> str:
@@ -208,6 +215,13 @@ def worker_resources(text: str) -> dict[str, float]:
     return {name.strip(): _parse_bounded_number(number, 0.0, 1e6, meaning) for name, _, number in pairs}
 
 
+def seed_number(text: str) -> int:
+    """Parse the value of --seed: an integer from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a seed; give a whole number from 0 on")
+    return int(text)
+
+
 def usd_amount(text: str) -> float:
     """Parse the value of --budget: US dollars from 0 on."""
     return _parse_bounded_number(
@@ -251,11 +265,12 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     Raises:
         RequestError: There is no workspace, or the folder holds something else.
     """
-    from ares.settings import settings_from_environment
+    from ares.settings import name_ignored_config, settings_from_environment
     from ares.workspace import new_workspace, open_workspace as open_at
 
     settings = settings_from_environment()
     path = args.workspace or settings.workspace
+    name_ignored_config(path)
     workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
     args.workspace_handle = workspace
     return workspace
@@ -281,7 +296,7 @@ def confirm(args: argparse.Namespace, question: str) -> bool:
         return True
     if not sys.stdin.isatty():
         raise RequestError("nothing was done, as there is no terminal to ask on", "give --yes")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

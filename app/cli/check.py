@@ -6,7 +6,13 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.cli.arguments import add_source_arguments, add_workspace_arguments, episode_count, rate_hz
+from app.cli.arguments import (
+    add_source_arguments,
+    add_workspace_arguments,
+    episode_count,
+    rate_hz,
+    seed_number,
+)
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.errors import RequestError
@@ -131,7 +137,7 @@ def _export_lines(report: FixReport) -> Iterator[Block]:
             f"left out: {failure['count']} episodes: {failure['reason']}; first: {failure['example']}"
         )
     packets = f"{document['copied_packets']} frames copied, {document['encoded_frames']} encoded"
-    yield "\n".join([*lines, packets])
+    yield (*lines, packets)
 
 
 def _fix_conclusion(report: FixReport, num_changes: int) -> str:
@@ -282,7 +288,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         help="plant faults into some episodes of each dataset, and print how many the checks find there",
     )
     parser.add_argument(
-        "--audit-seed", type=int, default=0, metavar="N", help="seed of the faults (0); printed"
+        "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
     )
     _add_fix_arguments(parser)
     add_workspace_arguments(parser, default="not used")

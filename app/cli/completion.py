@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from app.cli.arguments import add_verbosity_options
+from app.cli.arguments import add_common_options
 from app.cli.output import CommandParser
 from ares.errors import AresError
 
@@ -16,7 +16,7 @@ _SHELLS = ("bash", "zsh", "fish")
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help=f"the shell: {', '.join(_SHELLS)}")
-    add_verbosity_options(parser)
+    add_common_options(parser)
 
 
 def run_completion(args: argparse.Namespace) -> int:

@@ -42,7 +42,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     findings = open_workspace(args).doctor(repair=args.repair, relocate=moves)
     lines = [_finding_line(finding) for finding in findings]
     documents = [finding.to_json() for finding in findings]
-    answer(args, documents, lambda: "\n".join(lines) or "all promises between the stores hold", documents)
+    answer(args, documents, lambda: tuple(lines) or "all promises between the stores hold", documents)
     return 1 if any(not finding.repaired for finding in findings) else 0
 
 

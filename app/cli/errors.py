@@ -224,7 +224,7 @@ def _own_path(filename: str) -> str:
 
 def _show_traceback() -> None:
     if is_verbose():
-        write_stderr(traceback.format_exc().rstrip())
+        write_stderr(*traceback.format_exc().rstrip().split("\n"))
 
 
 def _os_error_reason(error: OSError) -> str:

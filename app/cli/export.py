@@ -82,12 +82,12 @@ def describe_export_stop(args: argparse.Namespace) -> str:
     return f"{args.dest!r} was not written; run the same command again"
 
 
-def _export_summary(document: dict[str, Json]) -> str:
+def _export_summary(document: dict[str, Json]) -> tuple[str, ...]:
     lines = [f"{name}: {value}" for name, value in document.items() if name not in ("failed", "failures")]
     if document["failed"]:
-        headline = (
+        lines.append(
             f"failed: {document['failed']} episodes of the set are not in the export, "
             f"{FAILURES_FILE} lists them:"
         )
-        lines.append(headline + tallies(document, "failures"))
-    return "\n".join(lines)
+        lines += tallies(document, "failures")
+    return tuple(lines)

@@ -143,7 +143,7 @@ def _dry_run(args: argparse.Namespace) -> int:
     plan = plan_ingest_operation()(workspace.existing_stores, request)
     if args.write_options:
         write_options_file(args.write_options, plan, options_by_path(plan, request))
-    answer(args, plan.to_json(), lambda: "\n".join(plan_lines(plan)))
+    answer(args, plan.to_json(), lambda: tuple(plan_lines(plan)))
     return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
 
 
@@ -151,7 +151,7 @@ def _show_spec(args: argparse.Namespace) -> int:
     from ingest.operation import show_specs
 
     spec = show_specs(_requested_ingestion(args))
-    answer(args, {"spec": spec}, lambda: spec.rstrip())
+    answer(args, {"spec": spec}, lambda: tuple(spec.rstrip().split("\n")))
     return 0
 
 
@@ -164,7 +164,7 @@ def describe_ingest_stop(args: argparse.Namespace) -> str:
     return f"the workspace has {count} episodes; run the same command again to read the rest"
 
 
-def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies: bool) -> str:
+def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies: bool) -> tuple[str, ...]:
     from ingest.pipeline import unread_lines
 
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
@@ -177,13 +177,13 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
     if with_copies:
         lines.append(_copied_line(document))
     if document["failures"]:
-        lines.append("failed:" + tallies(document, "failures"))
+        lines += ["failed:", *tallies(document, "failures")]
     if document["warnings"]:
-        lines.append("suspicious:" + tallies(document, "warnings"))
+        lines += ["suspicious:", *tallies(document, "warnings")]
     if report.plan.num_unread:
         lines.append(f"not read: {report.plan.num_unread} files that hold or stand for data")
         lines += unread_lines(report.plan)
-    return "\n".join(lines)
+    return tuple(lines)
 
 
 def _copied_line(document: dict[str, Json]) -> str:

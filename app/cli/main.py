@@ -16,7 +16,7 @@ from app.cli.errors import StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
 from ares.errors import RequestError
 from ares.messages import timed, verbosity
-from ares.settings import completed_line
+from ares.settings import completed_line, leave_current_folder, name_ignored_config, selected_config
 
 
 class CommandEntry(NamedTuple):
@@ -190,7 +190,7 @@ _READING = ("search", "show", "rubric", "models", "status", "completion")
 _NOTHING_CHANGED = "nothing was changed"
 _STORED_STAYS = "what was stored until then stays; run the same command again"
 # Options that may stand before the command and have a value.
-_VALUE_OPTIONS = ("-w", "--workspace", "--output")
+_VALUE_OPTIONS = ("-w", "--workspace", "--output", "--config")
 
 
 def build_parser(selected: str = "") -> CommandParser:
@@ -224,6 +224,7 @@ def build_parser(selected: str = "") -> CommandParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns an `ExitStatus`, or 128 and the number of the signal that stopped it."""
     if argv is None:
+        leave_current_folder()
         if (line := completed_line()) is not None:
             _answer_shell(line)
         _prepare_streams()
@@ -273,6 +274,8 @@ class _Invocation:
         _refuse_undecodable(self._arguments)
         args = parser.parse_args(self._arguments)
         self._stack.enter_context(verbosity(args.verbosity))
+        self._stack.enter_context(selected_config(args.config))
+        name_ignored_config()
         refuse_format(args)
         args.is_program = self._is_program
         if self._is_program and self.command in _WITHOUT_PANDAS:

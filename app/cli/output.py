@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ares.episode import Json
 from ares.errors import AresError, FilterError
-from ares.messages import ignoring_lost_stderr
+from ares.messages import ignoring_lost_stderr, visible, visible_lines
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ class CommandParser(argparse.ArgumentParser):
 
     def print_help(self, file: Any = None) -> None:
         """Write the help; unlike in argparse, an output that cannot be written is an error."""
-        (file or sys.stdout).write(self.format_help())
+        (file or sys.stdout).write(visible_lines(self.format_help()))
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong as one line and exit with status 2."""
         from ares.messages import write_stderr
 
-        text = visible(" ".join(message.split()))
+        text = " ".join(message.split())
         separator = "" if text.endswith("?") else ";"
         write_stderr(f"{self.prog}: {text}{separator} see `{self.prog} --help`")
         raise SystemExit(_EXIT_REFUSED)
@@ -108,13 +108,8 @@ class CommandParser(argparse.ArgumentParser):
         return f"no option {option!r}" + (f": {hint}" if hint else "")
 
 
-def visible(text: str) -> str:
-    """The text with control characters written as escapes: data must not control a terminal."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
 # Control characters that JSON leaves as they are, and those that change the direction of a text.
-_UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 # With these a spreadsheet takes a text for a formula (OWASP, "CSV Injection").
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -187,7 +182,8 @@ class OutputTable:
         return [self.header, *self.rows] if self.header else [*self.rows]
 
 
-Block = str | OutputTable
+# A line, several lines, or a table.
+Block = str | tuple[str, ...] | OutputTable
 
 
 class AnswerLost(Exception):
@@ -213,7 +209,8 @@ def answer(
     Args:
         args: Parsed arguments.
         document: What `--output json` prints; an iterator among its values is printed as a list while it is read.
-        build_text: Returns the text for people: a text, a table, or several, each on lines of its own.
+        build_text: Returns the text for people: a line, a tuple of lines, a table, or several of them. Control
+            characters in them, line breaks too, are written as escapes.
         rows: The list as rows with the same names, for a command that declares `rows`; printed while they are read.
 
     Raises:
@@ -236,7 +233,7 @@ def _print_answer(
 ) -> None:
     if format == "table":
         text = build_text()
-        _print_blocks([text] if isinstance(text, Block) else text)
+        _print_blocks([text] if isinstance(text, str | tuple | OutputTable) else text)
     elif format == "jsonl":
         write_json_lines(rows, sys.stdout)
     elif format == "csv":
@@ -257,15 +254,14 @@ def paragraphs(blocks: Iterable[Block]) -> Iterator[Block]:
         yield block
 
 
-def tallies(report: Mapping[str, Json], key: str) -> str:
-    """Failures or warnings of a report: per reason a line with its count, and its first example."""
+def tallies(report: Mapping[str, Json], key: str) -> Iterator[str]:
+    """Failures or warnings of a report: per reason a line with its count, and one with its first example."""
     rows = report.get(key) or []
     assert isinstance(rows, list)
-    return "".join(
-        f"\n  {row['count']:>6}  {_cell_text(row['reason'])}\n          first: {_cell_text(row['example'])}"
-        for row in rows
-        if isinstance(row, dict)
-    )
+    for row in rows:
+        if isinstance(row, dict):
+            yield f"  {row['count']:>6}  {row['reason']}"
+            yield f"          first: {row['example']}"
 
 
 def print_error(command: str, error: AresError) -> None:
@@ -284,14 +280,18 @@ def _print_error_line(command: str, error: AresError) -> None:
     else:
         print(f"{prefix} {message}", file=sys.stderr)
     if isinstance(error, FilterError) and error.pointer:
-        print(error.pointer, file=sys.stderr)
+        print(visible_lines(error.pointer), file=sys.stderr)
     sys.stderr.flush()
 
 
 def _print_blocks(blocks: Iterable[Block]) -> None:
     console: Console | None = None
     for block in blocks:
-        if isinstance(block, str) or not sys.stdout.isatty():
+        if isinstance(block, str):
+            print(visible(block))
+        elif isinstance(block, tuple):
+            print(*map(visible, block), sep="\n")
+        elif not sys.stdout.isatty():
             print(block)
         elif block.rows or block.header:
             console = console or _plain_console(sys.stdout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
@@ -16,6 +15,7 @@ from app.cli.arguments import (
     parse_selection,
 )
 from app.cli.output import OutputTable, answer
+from ares.messages import write_stderr
 
 if TYPE_CHECKING:
     from ares.curation import RemovalPreview, SelectedEpisodes, UndoReport
@@ -51,10 +51,10 @@ def run_remove(args: argparse.Namespace) -> int:
             raise RequestError("no episode is selected", "nothing was removed")
         preview = preview_removal(workspace.stores, selected)
         if not args.yes:
-            print(_preview_text(preview, args.purge), file=sys.stderr)
+            write_stderr(*_preview_lines(preview, args.purge))
         question = "delete them for good?" if args.purge else "remove them?"
         if not confirm(args, question):
-            print("nothing was removed", file=sys.stderr)
+            write_stderr("nothing was removed")
             return 1
         (_purge_selection if args.purge else _remove_selection)(workspace, args, selected, preview)
     return 0
@@ -67,9 +67,9 @@ def describe_remove_stop(args: argparse.Namespace) -> str:
     return "`ares undo --list` shows whether the removal was recorded; the next job completes it"
 
 
-def _preview_text(preview: RemovalPreview, is_purge: bool) -> str:
+def _preview_lines(preview: RemovalPreview, is_purge: bool) -> list[str]:
     log = "deleted with them" if is_purge else "they stay in the log"
-    lines = [
+    return [
         f"{preview.episodes} episodes",
         *(f"  dataset {name}: {count}" for name, count in preview.datasets.items()),
         *(f"  annotations of {name}: {count} episodes, {log}" for name, count in preview.annotations.items()),
@@ -81,7 +81,6 @@ def _preview_text(preview: RemovalPreview, is_purge: bool) -> str:
             else "; `ares undo` brings them back"
         ),
     ]
-    return "\n".join(lines)
 
 
 def _remove_selection(

@@ -6,7 +6,14 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import add_workspace_arguments, episode_count, open_workspace, torch_device, usd_amount
+from app.cli.arguments import (
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+    seed_number,
+    torch_device,
+    usd_amount,
+)
 from app.cli.output import Block, OutputTable, answer, paragraphs
 
 if TYPE_CHECKING:
@@ -277,7 +284,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=episode_count, metavar="N", help="at most N captions")
     parser.add_argument(
         "--seed",
-        type=int,
+        type=seed_number,
         default=0,
         metavar="N",
         help="of the hidden criteria and the bootstrap (default 0)",
@@ -368,7 +375,9 @@ def _add_compare_arguments(parser: argparse.ArgumentParser) -> None:
         "--judge", default="", metavar="MAKER", help="maker of the grades by which captioners are compared"
     )
     parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (default 0)")
+    parser.add_argument(
+        "--seed", type=seed_number, default=0, metavar="N", help="of the bootstrap (default 0)"
+    )
     add_workspace_arguments(parser)
 
 
@@ -392,7 +401,7 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
         help="most texts of a family in one episode (default 2)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the sample and of the texts (default 0)"
+        "--seed", type=seed_number, default=0, metavar="N", help="of the sample and of the texts (default 0)"
     )
     parser.add_argument(
         "--paraphrases", default="", metavar="FILE", help="YAML file: true paraphrases by caption"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,9 +148,7 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
     removed = count_removed_members(workspace.stores, [episode_set])[episode_set.label]
     losses = _describe_losses(removed, episode_set.purged)
     if losses and args.output == "table":
-        print(
-            f"ares set show: {episode_set.label}: {episode_set.episodes} episodes, {losses}", file=sys.stderr
-        )
+        write_stderr(f"ares set show: {episode_set.label}: {episode_set.episodes} episodes, {losses}")
     document = {
         **episode_set.to_json(),
         "removed": removed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from app.cli.arguments import (
     open_workspace,
 )
 from app.cli.output import Block, OutputTable, answer, makers_table, paragraphs
+from ares.messages import write_stderr
 from ares.rubric import describe_trust
 from ares.workspace import makers_json
 
@@ -133,7 +133,7 @@ def _clear_failures(workspace: Workspace, args: argparse.Namespace) -> int:
     if not count:
         raise RequestError("no failure matches", "`ares failures list` shows them")
     if not confirm(args, f"clear {count} failures? what failed stays undone"):
-        print("nothing was cleared", file=sys.stderr)
+        write_stderr("nothing was cleared")
         return 1
     action = clear_failures(workspace.stores, **conditions)
     text = f"cleared {action.count} failures; `ares undo {action.number}` brings them back"

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.dashboard.jobs import Job, read_job, write_job
 from ares.errors import AresError
+from ares.messages import escape_logs
 from ares.settings import Settings
 
 _WRITE_SECONDS = 0.5
@@ -21,6 +22,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def main() -> None:
     """Do what the job file says, and write into it how far the job is and how it ends."""
+    escape_logs()
     path, lock = Path(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(lock, False)  # only this process holds it
     location, settings = pickle.load(sys.stdin.buffer)

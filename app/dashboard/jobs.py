@@ -91,7 +91,7 @@ def read_job(path: Path) -> Job | None:
     is_alive = has_process(path)  # before the file, whose last state is written before the process ends
     try:
         job = Job(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     return job if job.ended or is_alive else replace(job, state="lost")
 

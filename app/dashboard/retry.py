@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import streamlit as st
 
@@ -149,9 +150,22 @@ def _possible_options(stores: Stores, retry: Retry) -> Iterator[Mapping[str, Jso
 
     maker = stores.annotations.makers().get(retry.maker_id)
     fields = options_model(annotators.get(retry.work)).model_fields
-    settings = maker.settings if maker else {}
-    yield {retry.work: {field: settings[field] for field in fields if field in settings}}
+    kept = maker.settings if maker else {}
+    options = {field: kept[field] for field in fields if field in kept}
+    settings = stores.settings
+    # Whoever made the workspace must not choose the server that gets the key and the frames.
+    if _model_servers(options) <= _model_servers([settings.caption_model, settings.judge_model]):
+        yield {retry.work: options}
     yield {}
+
+
+def _model_servers(value: Json) -> set[str]:
+    """The servers, as "SCHEME://HOST:PORT", of all model specs within a value."""
+    if isinstance(value, str):
+        url = urlsplit(value.rpartition("@")[2]) if value.startswith("openai:") else None
+        return {f"{url.scheme}://{url.netloc}"} if url else set()
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return set().union(*map(_model_servers, items))
 
 
 _READ_ONLY = "The workspace is read-only for the user of this server."

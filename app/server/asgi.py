@@ -1,13 +1,15 @@
-"""The server process: pages, media routes and access control; beyond loopback it needs a password."""
+"""The server process: pages, media routes, log-in where there is a password, and bounds on connections."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
 import threading
 import time
 import webbrowser
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 # An image to search by; a websocket message carries what a user typed or selected.
 MAX_UPLOAD_MB, _MAX_MESSAGE_BYTES = 16, 8 * 2**20
+# A connection has so long to send the head of a request, and between two parts of its body.
+_HEAD_SECONDS, _BODY_SECONDS = 10.0, 30.0
+# Connections without a request, of which the oldest are closed; and all, beyond which requests get 503.
+_MOST_WAITING, _MOST_CONNECTIONS = 256, 512
 # The server answers when the browser asks.
 _BROWSER_SECONDS = 0.8
 _CONFIG: dict[str, Any] = {
@@ -184,8 +190,87 @@ def listening(
             forwarded_allow_ips=proxies,
             server_header=False,
             timeout_graceful_shutdown=3,
+            limit_concurrency=_MOST_CONNECTIONS,
+            http=make_bounded_protocol(),
         )
         yield uvicorn.Server(config), listener, address
+
+
+class ConnectionBounds:
+    """The connections of one server: those that send no request, or stop in the middle of one, are closed.
+
+    Connections are protocols of uvicorn, with their event loop, transport and current cycle of request and response.
+    """
+
+    def __init__(self) -> None:
+        # Without a request, the oldest first.
+        self._waiting: OrderedDict[Any, None] = OrderedDict()
+        self._timers: dict[Any, asyncio.TimerHandle] = {}
+
+    def watch(self, connection: Any) -> None:
+        """Set the time until which more must come, for what is missing of a request."""
+        cycle = connection.cycle
+        if connection not in connection.connections:  # it is closed, or a websocket now
+            self.forget(connection)
+        elif cycle is None or cycle.response_complete:
+            self.add_waiting(connection)
+            if connection not in self._timers:  # not anew with each byte, as a head may come byte by byte
+                close = connection.transport.close
+                self._timers[connection] = connection.loop.call_later(_HEAD_SECONDS, close)
+        else:
+            self.forget(connection)
+            if cycle.more_body:
+                timer = connection.loop.call_later(_BODY_SECONDS, self._end_body, connection)
+                self._timers[connection] = timer
+
+    def add_waiting(self, connection: Any) -> None:
+        """Count a connection that has no request now; the oldest of too many is closed."""
+        self._waiting.setdefault(connection)
+        if len(self._waiting) > _MOST_WAITING:
+            oldest, _ = self._waiting.popitem(last=False)
+            oldest.transport.close()
+
+    def forget(self, connection: Any) -> None:
+        """Let a connection take its time: it is closed, or its request is answered."""
+        self._waiting.pop(connection, None)
+        if (timer := self._timers.pop(connection, None)) is not None:
+            timer.cancel()
+
+    def _end_body(self, connection: Any) -> None:
+        del self._timers[connection]
+        if connection.flow.read_paused:  # this server has not read yet what came
+            self.watch(connection)
+        elif connection.cycle.more_body and not connection.cycle.response_complete:
+            connection.transport.close()
+
+
+def make_bounded_protocol() -> type[asyncio.Protocol]:
+    """The HTTP protocol of one server, with `ConnectionBounds`."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    bounds = ConnectionBounds()
+    base: Any = AutoHTTPProtocol  # its attributes are not part of its type
+
+    class BoundedProtocol(base):  # type: ignore[misc]
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            bounds.watch(self)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            bounds.watch(self)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()  # which gives it some seconds for the next request
+            if self in self.connections and self.cycle.response_complete:
+                bounds.add_waiting(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            bounds.forget(self)
+            super().connection_lost(exc)
+
+    protocol: type[asyncio.Protocol] = BoundedProtocol
+    return protocol
 
 
 def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
@@ -201,18 +286,18 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
 
     password = workspace.settings.app_password
     _require_password(host, workspace.settings)
+    _ignore_current_folder(config)
     for name, value in _CONFIG.items():
         config.set_option(name, value)
     # Without this, Streamlit warns that caches created before the server starts are in memory, as all are. Setting an
     # option sets the levels of all its loggers, so this comes behind.
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
-    needs_login = bool(password) and not is_loopback(host)
-    pages.show(workspace, needs_login)
+    pages.show(workspace, bool(password))
     middleware = [
         Middleware(SecurityHeadersMiddleware),
         Middleware(SameOriginMiddleware, loopback_only=is_loopback(host)),
     ]
-    if needs_login:
+    if password:
         middleware.append(Middleware(LoginMiddleware, password=password))
     return st.App(
         pages.script,
@@ -221,6 +306,17 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,
     )
+
+
+def _ignore_current_folder(config: Any) -> None:
+    """Let Streamlit read no .streamlit/config.toml of the current folder: it can name addresses to be asked."""
+    list_files: Callable[[str], list[str]] = config.get_config_files
+
+    def list_user_files(file_name: str) -> list[str]:
+        return list_files(file_name)[:1]  # that of the user comes first
+
+    if list_files.__name__ != list_user_files.__name__:
+        config.get_config_files = list_user_files
 
 
 def _parse_proxies(texts: Sequence[str]) -> list[str]:

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from app.server.asgi import ServedPages, listening
 from ares.errors import AresError, RequestError
+from ares.messages import escape_logs
+from ares.settings import inherited_environment, inherited_path
 from ares.workspace import Dashboard, Workspace, open_workspace
 
 if TYPE_CHECKING:
     import uvicorn
 
 
-# Of two modules of one name the child finds the same: without this, an `app.py` in the working folder would hide ours.
+# Of two modules of one name the child finds the same.
 _PROGRAM = """\
 import json, runpy, sys
 sys.path[:] = json.loads(sys.argv.pop(1))
@@ -45,9 +47,14 @@ def start_module(
         inherited: File descriptors that it keeps.
         stdout: As for `subprocess.Popen`.
     """
-    command = [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), module, *arguments]
+    command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(inherited_path()), module, *arguments]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=stdout, pass_fds=inherited, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        pass_fds=inherited,
+        start_new_session=True,
+        env=inherited_environment(),
     )
     assert process.stdin
     pickle.dump(message, process.stdin)
@@ -105,6 +112,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """Serve what standard input says until that is closed; a line on standard output says where, or why not."""
+    escape_logs()
     location, settings, pages, options = pickle.load(sys.stdin.buffer)
     answers = os.dup(1)
     os.dup2(2, 1)  # nobody reads what is printed later

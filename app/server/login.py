@@ -1,4 +1,4 @@
-"""Log-in beyond loopback: the password form, limits on failed attempts, and session tokens."""
+"""Log-in where a password is set: the password form, limits on failed attempts, and session tokens."""
 
 from __future__ import annotations
 

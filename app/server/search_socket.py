@@ -60,7 +60,7 @@ class SearchService:
             return _error_answer("busy")
         try:
             return json.dumps({"hits": self._search(line)}).encode()
-        except (AresError, ValueError, KeyError, TypeError) as error:
+        except (AresError, ValueError, KeyError, TypeError, RecursionError) as error:
             return _error_answer(str(error))
         finally:
             self._slots.release()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import FAILURES, EpisodeSelection, utc_now
 from ares.media import MEDIA_FOLDER
+from ares.messages import write_stderr
 from ares.settings import user_name
 from ares.store import (
     ACTION_MEMBERS,
@@ -258,7 +258,7 @@ def erase_tables(stores: Stores, names: Sequence[str]) -> None:
     """
     stores.tables.erase_deleted(names)
     stores.tables.optimize(names)
-    stores.tables.refresh_indexes(lambda line: print(line, file=sys.stderr))
+    stores.tables.refresh_indexes(write_stderr)
     stores.tables.drop_old_versions(names)
 
 

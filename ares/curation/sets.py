@@ -393,8 +393,8 @@ def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
     try:
         document = json.loads(path.read_text())
         selection, ids = _read_header(document), [str(id) for id in document["ids"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RequestError("the lock file cannot be read", f"{path}: {error!r}") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
     ids_hash, count = hash_ids(ids)
     if (ids_hash, count) != (selection.ids_hash, selection.episodes):
         expected = f"{selection.episodes} with {selection.ids_hash}"

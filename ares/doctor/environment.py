@@ -249,7 +249,7 @@ def _workspace_fact(workspace: str) -> EnvironmentFact:
         document = json.loads((path / "workspace.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return EnvironmentFact(name="workspace", value=f"none at {path}", advice="`ares ingest` creates one")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return EnvironmentFact(name="workspace", value=f"{path} cannot be read: {error}")
     known = document if isinstance(document, dict) else {}
     value = f"{path}, format {known.get('format')}, annotations in {known.get('annotations')}"

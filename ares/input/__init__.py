@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ares.input.documents import (
         parse_json as parse_json,
         parse_xml as parse_xml,
+        parse_yaml as parse_yaml,
         read_json as read_json,
         read_xml as read_xml,
         read_yaml as read_yaml,

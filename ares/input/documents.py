@@ -76,6 +76,8 @@ def parse_yaml(text: bytes | str, where: str) -> Any:
     """
     import yaml
 
+    # Beside its own error, the constructor raises these for values that a tag makes strange, such as `!!bool x`.
+    faults = (yaml.YAMLError, ValueError, OverflowError, LookupError, AttributeError, TypeError)
     _check_size(text, input_budgets().yaml_bytes, where)
     try:
         loader = yaml.SafeLoader(text)
@@ -89,7 +91,7 @@ def parse_yaml(text: bytes | str, where: str) -> Any:
             loader.dispose()
     except RecursionError:
         raise SourceError("document is nested too deeply", where) from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
+    except faults as error:
         raise SourceError("file is not YAML", f"{where}: {' '.join(str(error).split())[:300]}") from None
 
 

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
-from ares.messages import is_quiet
+from ares.messages import is_quiet, visible
 
 if TYPE_CHECKING:
     import rich.progress
@@ -33,7 +33,7 @@ class Progress:
     """
 
     def __init__(self, label: str, total: int | None, stream: TextIO | None = sys.stderr) -> None:
-        self._label, self._total = label, total
+        self._label, self._total = visible(label), total
         self._stream = None if is_quiet() else stream
         self._started_at = self._shown_at = time.monotonic()
         self._done = 0

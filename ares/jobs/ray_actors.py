@@ -20,6 +20,7 @@ from ares.imports import needs_extra
 from ares.jobs.engine import BatchFunction, KeptValue, WorkerLimits, WorkerNeeds
 from ares.jobs.growing_pool import PoolResources
 from ares.jobs.worker_pool import WorkerDied, WorkerLimitExceeded, WorkerLost, resident_bytes
+from ares.settings import inherited_path
 
 # The methods of an actor for other actors run beside its work: it answers while it works, and two actors that ask
 # each other do not wait for ever.
@@ -208,6 +209,26 @@ def _muted_stderr() -> Iterator[None]:
         os.dup2(saved, 2)
         os.close(saved)
         os.close(null)
+
+
+def make_job_config(address: str) -> Any:
+    """Where the workers of this job import from, for `ray.init`; None for a client of ray ("ray://...").
+
+    By default ray puts the current folder of the driver first on the path of every worker, whose files would be taken
+    for modules. It does not for a job with a working folder. The folder of the driver's script stays on the path.
+    """
+    if address.startswith("ray://"):
+        return None
+    from ray.job_config import JobConfig
+
+    class PathConfig(JobConfig):
+        def _runtime_env_has_working_dir(self) -> bool:
+            return True
+
+    script_folder = str(Path(sys.argv[0]).resolve().parent)
+    config = PathConfig()
+    config._py_driver_sys_path = [script_folder] if script_folder in inherited_path() else []
+    return config
 
 
 def unreachable_error(address: str, error: Exception) -> RequestError:

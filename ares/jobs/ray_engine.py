@@ -16,6 +16,7 @@ from ares.jobs.ray_actors import (
     RayValueHolder,
     check_reachable,
     load_ray,
+    make_job_config,
     measure_pool_resources,
     start_actor,
     unreachable_error,
@@ -53,7 +54,13 @@ class RayEngine:
             address = ray_address()
             check_reachable(address)
             try:
-                ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+                ray.init(
+                    address,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    job_config=make_job_config(address),
+                )
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise unreachable_error(address, error) from None
 

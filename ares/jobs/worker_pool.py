@@ -22,6 +22,8 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import BatchFunction, R, T, WorkerLimits
+from ares.messages import escape_logs
+from ares.settings import inherited_environment, inherited_path
 
 
 class WorkerDied(Exception):
@@ -140,7 +142,8 @@ class RestartingPool(Generic[T, R]):
         """Start all workers now, without waiting for them: there is enough work for each."""
         self._started_at = float("-inf")
         for slot in self._slots:
-            slot.worker()
+            with suppress(WorkerNotStarted):  # its first batch starts it again
+                slot.worker()
 
     def close(self) -> None:
         """End all workers."""
@@ -148,6 +151,13 @@ class RestartingPool(Generic[T, R]):
             slot.close()
 
     def _process(self, batch: Sequence[T], is_retry: bool = False) -> Sequence[R | AresError]:
+        for _ in range(_STARTS - 1):
+            with suppress(WorkerNotStarted):
+                return self._process_once(batch, is_retry)
+            time.sleep(_START_PAUSE_SECONDS)
+        return self._process_once(batch, is_retry)
+
+    def _process_once(self, batch: Sequence[T], is_retry: bool) -> Sequence[R | AresError]:
         slot = self._take(is_retry)
         worker = None
         try:
@@ -157,7 +167,7 @@ class RestartingPool(Generic[T, R]):
             worker = slot.worker()
             results: Sequence[R | AresError] = worker.process(batch)
             return results
-        except WorkerDied:
+        except (WorkerDied, WorkerNotStarted):
             if slot is not None:
                 slot.discard(worker)
             raise
@@ -237,15 +247,32 @@ class _WorkerSlot:
         self.discard(self._worker)
 
 
-# Not multiprocessing: that runs the user's main script again, which may have no guard against it.
-_PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from ares.jobs.worker_pool import serve; serve(int(sys.argv[1]))"
-)
+# Not multiprocessing: that runs the user's main script again, which may have no guard against it. What keeps it from
+# starting is sent as the first message, in the form that `Connection` reads.
+_PROGRAM = """\
+import os, sys
+descriptor = int(sys.argv[1])
+try:
+    import json
+    sys.path[:] = json.loads(sys.argv[2])
+    from ares.jobs.worker_pool import serve
+except BaseException as error:
+    reason = f"{type(error).__name__}: {error}".encode(errors="replace")[:500]
+    os.write(descriptor, len(reason).to_bytes(4, "big") + reason)
+    sys.exit(1)
+serve(descriptor)
+"""
+_READY = b"ready"
 _STDERR = 2
 _EXIT_TIMEOUT_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 _CANNOT_START = "a worker process cannot start"
+# A worker that cannot start is started so often, after so long a pause: memory may be short for a moment.
+_STARTS, _START_PAUSE_SECONDS = 3, 0.5
+
+
+class WorkerNotStarted(RequestError):
+    """A worker that could not start; the next one may."""
 
 
 class MachineMemory(NamedTuple):
@@ -281,7 +308,7 @@ class WorkerProcess:
         limits: What one batch may cost; None for no limits.
 
     Raises:
-        RequestError: It cannot be started.
+        WorkerNotStarted: It cannot be started.
     """
 
     def __init__(
@@ -292,14 +319,19 @@ class WorkerProcess:
         self._limits = limits
         self._connection, child_connection = Pipe()
         with child_connection:
-            command = [sys.executable, "-c", _PROGRAM, str(child_connection.fileno()), json.dumps(sys.path)]
+            descriptor = child_connection.fileno()
+            command = [sys.executable, "-P", "-c", _PROGRAM, str(descriptor), json.dumps(inherited_path())]
             try:
                 # What the function prints must not get into the command's answer.
                 self._process = subprocess.Popen(
-                    command, pass_fds=[child_connection.fileno()], stdin=subprocess.DEVNULL, stdout=_STDERR
+                    command,
+                    pass_fds=[descriptor],
+                    stdin=subprocess.DEVNULL,
+                    stdout=_STDERR,
+                    env=inherited_environment(),
                 )
             except OSError as error:  # no memory, too many processes, no such interpreter
-                raise RequestError(
+                raise WorkerNotStarted(
                     _CANNOT_START, f"{error.filename or ''} {error.strerror}".strip()
                 ) from None
         with suppress(OSError):  # it has ended already: the first call of `process` reports why
@@ -316,7 +348,7 @@ class WorkerProcess:
         Raises:
             WorkerDied: The process ended during this batch.
             WorkerLimitExceeded: The batch exceeded the limits; the process was killed.
-            RequestError: It ended before its first batch: the next process would, too.
+            WorkerNotStarted: It ended before its first batch.
             Exception: What the function raised, with the traceback of the worker as a note.
         """
         if not self._is_ready:
@@ -351,9 +383,11 @@ class WorkerProcess:
 
     def _wait_until_ready(self) -> None:
         try:
-            self._connection.recv_bytes()
+            answer = self._connection.recv_bytes()
         except (EOFError, OSError):
-            raise RequestError(_CANNOT_START, f"{self._exit_reason()}; see its output above") from None
+            raise WorkerNotStarted(_CANNOT_START, f"{self._exit_reason()}; see its output above") from None
+        if answer != _READY:
+            raise WorkerNotStarted(_CANNOT_START, answer.decode(errors="replace"))
         self._is_ready = True
 
     def close(self) -> None:
@@ -391,11 +425,12 @@ def serve(connection_fd: int) -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    escape_logs()
     connection = Connection(connection_fd)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive_messages, args=(connection, messages), daemon=True).start()
     fn = _build_function(messages.get())
-    connection.send_bytes(b"ready")
+    connection.send_bytes(_READY)
     while True:
         connection.send_bytes(_answer_batch(fn, messages.get()))
 

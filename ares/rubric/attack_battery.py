@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from ares.errors import RequestError
+from ares.errors import RequestError, SourceError
+from ares.input import parse_yaml
 
 _PREPOSITIONS = frozenset(
     (
@@ -212,12 +213,12 @@ def shipped_paraphrases() -> Texts:
 
 def read_paraphrases(path: Path) -> Texts:
     """Paraphrases in a YAML file of the user. Raises RequestError for another form."""
-    import yaml
-
     try:
-        return _check_text_lists(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        return _check_text_lists(parse_yaml(path.read_text(encoding="utf-8"), str(path)))
+    except (OSError, ValueError) as error:
         raise RequestError("paraphrases cannot be read", f"{path}: {error}".replace("\n", " ")) from None
+    except SourceError as error:
+        raise RequestError("paraphrases cannot be read", str(error)) from None
 
 
 def _read_text_file(name: str) -> Texts:

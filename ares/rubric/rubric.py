@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from ares.annotation import Column, canonical_json
-from ares.errors import RequestError
+from ares.errors import RequestError, SourceError
+from ares.input import parse_yaml
 from ares.rubric.verdict import RESERVED_CRITERIA, Category, verdict_column
 
 # Part of the hash; to be changed when any field changes its meaning.
@@ -123,12 +124,12 @@ class Rubric(_StrictModel):
 
 def read_rubric(path: Path) -> Rubric:
     """Read a rubric from YAML. Raises RequestError naming the first invalid field."""
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RequestError("rubric cannot be read", f"{path}: {error}".replace("\n", " ")) from None
+        document = parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError("rubric cannot be read", f"{path}: {error}") from None
+    except SourceError as error:
+        raise RequestError("rubric cannot be read", str(error)) from None
     try:
         return Rubric.model_validate(document)
     except ValidationError as error:

@@ -172,7 +172,7 @@ def _read_manifest(path: str) -> dict[str, object]:
     try:
         with _store_errors(path):
             document = json.loads(manifest.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{str(manifest)!r} cannot be read", str(error)) from None
     if not isinstance(document, dict) or not _KEYS.issubset(document):
         raise StoreError(f"{str(manifest)!r} cannot be read", f"it needs {', '.join(sorted(_KEYS))}")

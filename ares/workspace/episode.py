@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ares.annotation import Annotation
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
+from ares.messages import visible
 from ares.search import Hit
 from ares.workspace.tables import ResultTable, html_table
 
@@ -202,7 +203,9 @@ class StoredEpisode(Episode):
     def __repr__(self) -> str:
         cameras = ", ".join(camera.name for camera in self.cameras) or "none"
         length = f"{self.num_steps} steps at {self.rate_hz:g} Hz"
-        return f"StoredEpisode({self.episode_id!r}: {self.instruction!r}, {length}, cameras: {cameras})"
+        return (
+            f"StoredEpisode({self.episode_id!r}: {self.instruction!r}, {length}, cameras: {visible(cameras)})"
+        )
 
     def _repr_html_(self) -> str:
         """Posters of its cameras, and its main fields, for notebooks."""

@@ -105,5 +105,5 @@ def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _text_cell(value: object) -> str:
     text = "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
     # Data must not control a terminal.
-    visible = "".join(character if character.isprintable() else " " for character in text)
-    return visible if len(visible) <= _CELL_WIDTH else f"{visible[: _CELL_WIDTH - 3]}..."
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return line if len(line) <= _CELL_WIDTH else f"{line[: _CELL_WIDTH - 3]}..."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ares.errors import RequestError
 from ares.jobs import AnnotateKeywords, make_annotate_request
+from ares.messages import visible
 from ares.registry import operations, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
@@ -113,7 +114,7 @@ class Workspace:
     def _overview(self) -> str:
         from ares.workspace.summary import overview_parts
 
-        return ", ".join(overview_parts(self.stores))
+        return visible(", ".join(overview_parts(self.stores)))
 
     def _repr_html_(self) -> str:
         """The same with a few episodes, for notebooks."""

@@ -279,7 +279,7 @@ _SHOWN_KINDS = 8
 
 def print_plan(plan: IngestPlan) -> None:
     """Write the plan on standard error, unless only errors are to be written."""
-    print_message("\n".join(plan_lines(plan)))
+    print_message(*plan_lines(plan))
 
 
 def plan_lines(plan: IngestPlan) -> Iterator[str]:

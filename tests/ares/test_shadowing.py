@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 _INGEST = "import ares; ares.open('w', create=True).ingest('data')"
 
 
-def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)
+def _run(folder: Path, *arguments: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    inherited = os.environ.get("PYTHONPATH", "")
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, inherited]))}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize("name", ["ingest.py", "app.py", "annotators/__init__.py", "annotators/own.py"])
@@ -21,7 +26,8 @@ def test_the_command_names_both_files(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("")
     package = name.partition("/")[0].removesuffix(".py")
-    ran = _run(tmp_path, "-m", "ares", "status")
+    assert "there is no workspace" in _run(tmp_path, "-m", "ares", "status").stderr
+    ran = _run(tmp_path, "-m", "ares", "status", path=str(tmp_path))
     if name == "annotators/own.py":  # a folder without __init__.py hides nothing
         assert "there is no workspace" in ran.stderr
         return

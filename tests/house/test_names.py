@@ -19,7 +19,7 @@ BANNED = {
     "wanted",
 }  # fmt: skip
 # Terms that contain such a word.
-TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder"}
+TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder", "connection_made"}
 # Role words: every room of one kind of plug-in has such a file.
 ROLES = {"source", "episode", "annotator", "exporter", "run", "base", "tables"}
 # Doubles that stand beside their protocol, and what people call in Python, on a terminal or in a notebook.
@@ -30,7 +30,10 @@ WITHOUT_CALLERS = (
     "ares/workspace/workspace.py: torch_dataset",
 )
 # Methods that Python or a library calls: of files, of servers, and of results in a notebook.
-CALLED_BY_LIBRARIES = {"_repr_html_", "handle_error", "readall", "readinto", "seekable"}
+CALLED_BY_LIBRARIES = {
+    "_repr_html_", "_runtime_env_has_working_dir", "handle_error", "readall", "readinto", "redirect_request",
+    "seekable",
+}  # fmt: skip
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

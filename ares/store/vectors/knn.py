@@ -86,7 +86,7 @@ class IndexTuning:
 def read_tuning(dataset: lance.LanceDataset) -> IndexTuning | None:
     """The tuning stored with a table, or None when it has none that can be read."""
     text = dataset.config().get(_KEY)
-    with suppress(ValueError, TypeError, KeyError):
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
         document = json.loads(text or "")
         settings = tuple(SearchSetting(**setting) for setting in document["settings"])
         return IndexTuning(**{**document, "settings": settings})

@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import logging
 import socket
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 import pytest
 
 from annotators.models import VlmFailure, VlmReply, VlmRequest
+from annotators.models.inventory import check_server
 from annotators.models.server.connection import ServerConnection
-from annotators.models.server.vlm import OpenAiVlm
+from annotators.models.server.vlm import OpenAiVlm, ServedModel, describe_served_model
 from ares.errors import ModelError
 from ares.settings import Price
 
@@ -102,6 +105,34 @@ def test_what_will_not_mend_is_not_tried_again(model_server: Any, status: int) -
     assert error.reason == f"model server answered {status}"
     assert model_server.url in error.detail
     assert len(model_server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_takes_the_key_nowhere(status: int) -> None:
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Location", f"http://localhost:{server.server_port}/stranger")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        assert _error(_vlm(url)).reason == f"model server answered {status}"
+        assert describe_served_model(url, "m", SECRET) == ServedModel()
+        assert check_server("m", url, SECRET) == f"the server answers {status}"
+        server.shutdown()
+    assert asked == ["/v1/chat/completions", "/v1/models", "/v1/models"]
 
 
 def test_a_timeout(model_server: Any, quick_retries: None) -> None:

@@ -18,7 +18,8 @@ from annotators.base import Options
 from annotators.caption import CaptionAnnotator
 from app.dashboard import Retry, cached_reads
 from app.dashboard.jobs import Job, list_jobs, stop_job
-from app.dashboard.retry import quote_retry, start_retry
+from app.dashboard.retry import _possible_options, quote_retry, start_retry
+from ares.annotation import Maker
 from ares.curation import list_failures
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
 from ares.jobs import FailureLog
@@ -81,6 +82,20 @@ def _suspend(job: Job) -> bool:
     if job.pid:
         os.kill(job.pid, signal.SIGSTOP)
     return bool(job.pid)
+
+
+def test_a_workspace_does_not_choose_the_server_of_another_try(tmp_path: Path) -> None:
+    own, stranger = "openai:m@http://127.0.0.1:9/v1", "openai:m@http://stranger.example/v1"
+    workspace = open_workspace(str(tmp_path / "w"), Settings(caption_model=FREE, judge_model=own))
+    maker = Maker(annotator="grade", version="1", settings={"judge": [stranger], "rubric": "caption"})
+    workspace.stores.annotations.add_maker(maker)
+    retry = Retry(work="grade", maker_id=maker.maker_id)
+    assert list(_possible_options(workspace.stores, retry)) == [{}]
+    usual = Maker(annotator="grade", version="1", settings={"judge": [own], "rubric": "caption"})
+    workspace.stores.annotations.add_maker(usual)
+    options, _ = _possible_options(workspace.stores, replace(retry, maker_id=usual.maker_id))
+    assert options["grade"] == {"judge": [own], "rubric": "caption"}
+    workspace.close()
 
 
 def test_a_button_tries_a_failed_caption_again_and_another_all_of_a_reason(

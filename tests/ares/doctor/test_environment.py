@@ -114,7 +114,7 @@ def test_the_workspace_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_settings_are_told_and_secrets_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARES_CONFIG", str(tmp_path / "ares.toml"))
     monkeypatch.setenv("ARES_CACHE", "/tmp/elsewhere")
     monkeypatch.setenv("ARES_APP_PASSWORD", "hidden")
     (tmp_path / "ares.toml").write_text('judge_model = "stub:x"\n')

@@ -128,6 +128,62 @@ def test_a_worker_that_cannot_start_is_one_error_not_one_for_each_item() -> None
             pool.map([1, 2, 3])
 
 
+def test_a_worker_that_cannot_start_at_first_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.jobs.worker_pool._START_PAUSE_SECONDS", 0.0)
+    python, tries = tmp_path / "python", tmp_path / "tries"
+    python.write_text(
+        f'#!/bin/sh\necho >> {tries}\n[ $(wc -l < {tries}) -gt 2 ] || exit 1\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(
+            PoolRequest(double, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+        )
+        assert pool.map([1, 2]) == [2, 4]
+        assert len(tries.read_text().splitlines()) == 3
+
+
+def paths(batch: Sequence[int]) -> list[list[str]]:
+    return [list(sys.path) for _ in batch]
+
+
+def test_the_path_of_a_worker_is_neither_of_the_current_folder_nor_of_an_import_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, package, added = tmp_path / "here", tmp_path / "cv2", tmp_path / "added"
+    for folder in (here, package, added):
+        folder.mkdir()
+        if folder != added:  # as cv2 has a `typing` of its own, and stands on the path while it is imported
+            (folder / "__init__.py").touch()
+            for module in ("typing", "json", "sitecustomize", "numpy"):
+                (folder / f"{module}.py").write_text("raise SystemExit('a file that is not of Python')")
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "path", ["", str(package), *sys.path, str(added), "."])
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(
+            PoolRequest(paths, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+        )
+        (path,) = pool.map([1])
+    assert isinstance(path, list) and str(added) in path
+    assert not {"", ".", str(here), str(package)} & set(path)
+
+
+def test_what_keeps_a_worker_from_starting_is_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ares.jobs.worker_pool._START_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("ares.jobs.worker_pool.inherited_path", lambda: ["/nowhere"])
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(
+            PoolRequest(double, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
+        )
+        with pytest.raises(
+            RequestError, match=r"^a worker process cannot start: ModuleNotFoundError: No module"
+        ):
+            pool.map([1])
+
+
 @pytest.mark.parametrize(
     ("interpreter", "message"),
     [("/nowhere/python", "No such file or directory"), ("/bin/false", "exit status 1")],

@@ -202,9 +202,13 @@ def test_the_command_prints_one_document_and_nothing_else_even_when_workers_die(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    (tmp_path / "data" / "numpy").mkdir(parents=True)
+    for module in ("numpy/__init__.py", "h5py.py", "yaml.py", "pydantic.py"):
+        (tmp_path / "data" / module).write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__file__)")
     arguments = ["--format", "deadly", "-w", str(tmp_path / "ws"), "--engine", "ray", "--json"]
-    command = [sys.executable, "-c", SMALL_CLUSTER, "ingest", str(tmp_path), *arguments]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-P", "-c", SMALL_CLUSTER, "ingest", ".", *arguments]
+    process = subprocess.run(command, cwd=tmp_path / "data", capture_output=True, text=True, timeout=120)
+    assert not (tmp_path / "ran").exists(), "a worker imported a file of the folder that was ingested"
     assert process.returncode == 2, process.stderr  # nothing was stored
     document = json.loads(process.stdout)
     assert (document["planned"], document["failed"]) == (1, 1)

@@ -1,0 +1,147 @@
+"""What data name, such as folders, cameras and tasks, cannot control a terminal, whichever command prints it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+import ares
+from app.cli.main import main
+from ares.jobs import Progress
+from ares.messages import Verbosity, announce_if_slow, print_message, verbosity
+
+# Sets the title of a terminal, clears it, begins a line of its own, turns the direction of text, and a C1 control.
+EVIL = "x\x1b]0;pwned\x07\x1b[2J\nforged line\r\u202edaer\u2066\x9b31m\x7f"
+UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+Output = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset whose folder, file, camera, task, signal and dimension have that name; and a workspace of it."""
+    folder = tmp_path_factory.mktemp("terminal")
+    data = folder / EVIL.replace("/", "") / f"{EVIL}.hdf5"
+    data.parent.mkdir()
+    random = np.random.default_rng(3)
+    with h5py.File(data, "w") as file:
+        for name in ("demo_0", "demo_1"):
+            file[f"data/{name}/actions"] = random.normal(size=(30, 7)).astype(np.float32)
+            file[f"data/{name}/obs/{EVIL}"] = random.integers(0, 256, (30, 24, 32, 3), np.uint8)
+            file[f"data/{name}/obs/joint{EVIL}_pos"] = random.normal(size=(30, 7)).astype(np.float32)
+            file["data"].attrs["task"] = EVIL
+            file[f"data/{name}"].attrs["language_instruction"] = EVIL
+    (data.parent / f"broken{EVIL}.hdf5").write_bytes(b"\x89HDF\r\n\x1a\nbroken")
+    return folder
+
+
+@pytest.fixture
+def output(folder: Path, capsys: pytest.CaptureFixture[str]) -> Output:
+    """What a command prints in all, which is checked."""
+
+    def run(*arguments: str, workspace: bool = True) -> str:
+        main([*arguments, *(("-w", str(folder / "ws")) if workspace else ())])
+        printed = capsys.readouterr()
+        text = printed.out + printed.err
+        assert not (found := UNSAFE.search(text)), (
+            f"{arguments}: {text[max(0, found.start() - 80) :][:160]!r}"
+        )
+        assert "\nforged" not in text, arguments
+        return text
+
+    return run
+
+
+def test_no_command_prints_what_controls_a_terminal(folder: Path, output: Output) -> None:
+    data = str(next(path for path in folder.iterdir() if path.name.startswith("x")))
+    assert "pwned" in output("ingest", data, "--dry-run")
+    assert "pwned" in output("ingest", data, "--show-spec")
+    assert "pwned" in output("ingest", data)
+    assert "pwned" in output("check", data, workspace=False)
+    assert "pwned" in output("check", data, "--github", workspace=False)
+    (row,) = json.loads(output("status", "--json"))["datasets"].items()
+    assert "pwned" in row[0] and row[1] == 2
+    ids = [hit["episode_id"] for hit in json.loads(output("search", "--where", "num_steps > 0", "--json"))]
+    output("tag", "add", "odd", ids[0])
+    output("note", EVIL.replace("\x00", ""), ids[0])
+    output("set", "create", "all")
+    output("annotate", "motion")
+    for command in (
+        ["status"], ["status", "-v"], ["show", ids[0]], ["search", "--where", "num_steps > 0"],
+        ["search", "--where", "num_steps > 0", "--output", "jsonl"], ["search", "--where", EVIL], ["search", EVIL],
+        ["set", "list"], ["set", "show", "all"], ["set", "show", EVIL], ["tag", "list"], ["undo", "--list"], ["doctor"],
+        ["doctor", "--output", "csv"], ["failures", "list"], ["annotate", "motion", "--dry-run"], ["use"],
+        ["export", "all", str(folder / "out"), "--format", "parquet"], ["remove", ids[0]], ["remove", EVIL],
+        ["export", "all", str(folder / EVIL)], ["ingest", str(folder / "none" / EVIL)], ["rubric", "check", EVIL],
+        ["annotate", EVIL], ["search", f"--{EVIL}"], [EVIL],
+    ):  # fmt: skip
+        try:
+            output(*command)
+        except SystemExit:  # of the parser of arguments
+            continue
+    with ares.open(folder / "ws") as ws:
+        for shown in (repr(ws), repr(ws.episodes), repr(ws.episodes[ids[0]]), repr(ws.sets)):
+            assert not UNSAFE.search(shown), shown
+
+
+def test_tables_on_a_terminal_are_escaped_too(folder: Path, output: Output, tmp_path: Path) -> None:
+    data = str(next(path for path in folder.iterdir() if path.name.startswith("x")))
+    output("ingest", data, "-w", str(tmp_path / "ws"), workspace=False)
+    program = "import sys; from app.cli.main import main; sys.exit(main())"
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", program, "status", "-w", str(tmp_path / "ws")]
+    with subprocess.Popen(
+        command, stdout=theirs, stderr=theirs, env={**os.environ, "NO_COLOR": "1"}
+    ) as process:
+        os.close(theirs)
+        text = b"".join(_read_until_end(ours)).decode()
+        assert process.wait(60) == 0
+    assert "pwned" in text
+    # A terminal gets CR LF, and the dim header, of the command itself.
+    own = re.sub("\r\n|\x1b\\[[0-9;]*m", "\n", text)
+    assert "\x1b]" not in text and "\x1b[2J" not in text and not UNSAFE.search(own), text
+
+
+def _read_until_end(descriptor: int) -> Iterator[bytes]:
+    try:
+        while part := os.read(descriptor, 4096):
+            yield part
+    except OSError:  # the program has closed its side
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def test_messages_progress_and_logs_are_lines_without_controls(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.messages._PATIENCE_SECONDS", 0.0)
+    with verbosity(Verbosity.VERBOSE):
+        print_message(EVIL, "a second line")
+        with announce_if_slow(EVIL) as _:
+            pass
+        progress = Progress(EVIL, 3, sys.stderr)
+        monkeypatch.setattr("ares.jobs.progress._LINE_SECONDS", 0.0)
+        progress.advance()
+        progress.close()
+        try:
+            raise ValueError(EVIL)
+        except ValueError:
+            logging.getLogger("some.library").exception("about %s", EVIL)
+        logging.getLogger("some.library").warning(EVIL)
+        shown = warnings.formatwarning(EVIL, UserWarning, "file.py", 1, "")
+    text = capfd.readouterr().err + shown
+    assert text.count("pwned") >= 5 and "a second line\n" in text
+    assert not UNSAFE.search(text), text
+    assert "\nforged line" not in text.replace(shown, "").partition("some.library")[0]
