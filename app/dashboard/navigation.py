@@ -155,6 +155,18 @@ def switch_page(page_list: Mapping[str, Page]) -> None:
         st.switch_page(page_list[name], query_params=params)
 
 
+def entered_text(key: str, default: str = "") -> str:
+    """Return what a field holds, without spaces around it; the default where another page has taken its place."""
+    value = st.session_state.get(key)
+    return default if value is None else str(value).strip()
+
+
+def selected_rows(key: str) -> list[int]:
+    """Return the rows that are selected in a table; none where another page has taken its place."""
+    state = st.session_state.get(key)
+    return list(state["selection"]["rows"]) if state else []
+
+
 def show_error(error: AresError) -> None:
     """Show an error in one box, with the position in a filter that cannot be parsed."""
     detail = f"\n\n{escape_markdown(error.detail)}" if error.detail else ""

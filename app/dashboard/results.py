@@ -74,7 +74,7 @@ def lower_cut(view: ViewState) -> float | None:
 
 def _read_ranked(view: ViewState, where: str, matching: int, total: int) -> ResultPage:
     scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
-    shown = cached_reads.limited(lambda: scores.count(cut, where), where)
+    shown = _count_shown(view)
     first = _first_of_page(view, shown)
     ranked, values = cached_reads.limited(lambda: scores.ranked_ids(cut, where, first, PAGE_SIZE), where)
     ids = list(ranked)
@@ -95,22 +95,30 @@ def _first_of_page(view: ViewState, shown: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
-    """An episode beside another one in the list of a view.
+class Neighbourhood:
+    """The episodes around one in the list of a view.
 
     Attributes:
-        episode_id: Its id.
-        position: Its position in the list, from 0.
+        position: Where the episode is in the list, from 0; where it was, if it is no longer there; -1 without a list.
+        before: Ids and positions of episodes before it, the nearest last.
+        after: Those of episodes behind it, the nearest first.
+        begins: Whether the first of these begins the list.
+        ends: Whether the last of these ends the list.
+        count: Length of the whole list.
+        is_listed: Whether the episode is in the list near that place.
     """
 
-    episode_id: str
-    position: int
+    position: int = -1
+    before: tuple[tuple[str, int], ...] = ()
+    after: tuple[tuple[str, int], ...] = ()
+    begins: bool = True
+    ends: bool = True
+    count: int = 0
+    is_listed: bool = True
 
 
-def find_neighbours(
-    view: ViewState, episode_id: str, position: int
-) -> tuple[Neighbour | None, Neighbour | None]:
-    """Return the episodes before and behind an episode in the list of a view; None past an end of the list.
+def find_neighbours(view: ViewState, episode_id: str, position: int) -> Neighbourhood:
+    """Return the episodes around an episode in the list of a view.
 
     Args:
         view: The view.
@@ -119,17 +127,27 @@ def find_neighbours(
     """
     first = max(0, position - _MOST_MOVED)
     ids = _read_part(view, first, 2 * _MOST_MOVED + 2)
-    if episode_id in ids:
-        position = first + ids.index(episode_id)
-        return _neighbour_at_position(ids, first, position - 1), _neighbour_at_position(
-            ids, first, position + 1
-        )
-    return _neighbour_at_position(ids, first, position - 1), _neighbour_at_position(ids, first, position)
+    is_listed = episode_id in ids
+    index = ids.index(episode_id) if is_listed else min(position - first, len(ids))
+    numbered = list(zip(ids, range(first, first + len(ids)), strict=True))
+    return Neighbourhood(
+        position=first + index,
+        before=tuple(numbered[:index]),
+        after=tuple(numbered[index + is_listed :]),
+        begins=first == 0,
+        ends=len(ids) < 2 * _MOST_MOVED + 2,
+        count=_count_shown(view),
+        is_listed=is_listed,
+    )
 
 
-def _neighbour_at_position(ids: list[str], first: int, position: int) -> Neighbour | None:
-    index = position - first
-    return Neighbour(episode_id=ids[index], position=position) if 0 <= index < len(ids) else None
+def _count_shown(view: ViewState) -> int:
+    """Length of the whole list of a view."""
+    where = where_sql(view, cached_reads.filter_columns())
+    if not view.is_search:
+        return cached_reads.count_episodes(where)
+    scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
+    return cached_reads.limited(lambda: scores.count(cut, where), where)
 
 
 def shown_second(view: ViewState, episode_id: str) -> float | None:

@@ -11,7 +11,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchCut
 from app.dashboard.limits import search_image
-from app.dashboard.navigation import escape_markdown
+from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.results import search_cut
 from app.dashboard.view_state import ViewState, view_to_params, where_sql
 from ares.errors import AresError, RequestError
@@ -102,7 +102,7 @@ def _draw_created(view: ViewState) -> None:
 
 
 def _open_created(name: str) -> None:
-    del st.session_state[_CREATED]
+    st.session_state.pop(_CREATED, None)
     navigation.open_page("sets", {"set": [name]})
 
 
@@ -181,7 +181,7 @@ def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
             st.text_input("New tag", key="selection.tag_name", placeholder="blurred")
             st.form_submit_button(
                 "Add the tag",
-                on_click=lambda: _change_tag(view, is_all, _entered_text("selection.tag_name"), True),
+                on_click=lambda: _change_tag(view, is_all, entered_text("selection.tag_name"), True),
             )
 
 
@@ -210,7 +210,7 @@ def current_person() -> str:
     """Return the name that the log has for what is done on this page."""
     from ares.settings import user_name
 
-    return _entered_text(_PERSON) or user_name()
+    return entered_text(_PERSON) or user_name()
 
 
 def _draw_person() -> None:
@@ -218,10 +218,6 @@ def _draw_person() -> None:
     st.session_state[_PERSON] = current_person()
     with st.popover(f"as {escape_markdown(current_person())}", type="tertiary"):
         st.text_input("Your name, for the log", key=_PERSON)
-
-
-def _entered_text(key: str) -> str:
-    return str(st.session_state.get(key, "")).strip()
 
 
 def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
@@ -251,7 +247,7 @@ def _change_tag(view: ViewState, is_all: bool, tag: str, is_added: bool) -> None
 def _write_note(view: ViewState, is_all: bool) -> None:
     from ares.curation import add_note
 
-    stores, note = cached_reads.workspace().stores, _entered_text("selection.note")
+    stores, note = cached_reads.workspace().stores, entered_text("selection.note")
     _act_on_selection(
         view, is_all,
         lambda selected: add_note(stores, note, selected, person=current_person()),
@@ -262,7 +258,7 @@ def _write_note(view: ViewState, is_all: bool) -> None:
 def _exclude_episodes(view: ViewState, is_all: bool) -> None:
     from ares.curation import remove_episodes
 
-    stores, note = cached_reads.workspace().stores, _entered_text("selection.reason")
+    stores, note = cached_reads.workspace().stores, entered_text("selection.reason")
     _act_on_selection(
         view, is_all,
         lambda selected: remove_episodes(stores, selected, person=current_person(), note=note),

@@ -16,6 +16,9 @@ from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_s
 from app.dashboard.view_state import ViewState, filter_label, view_to_params
 from ares.errors import AresError
 
+# One key for every page, so that a click is for the same list whatever was drawn meanwhile.
+_PAGE_NUMBER = "browse.page"
+
 
 def render() -> None:
     """Draw the view that the URL describes."""
@@ -119,10 +122,9 @@ def _draw_results(view: ViewState, page: ResultPage) -> None:
         on_tick=change_ticks,
     )
     if page.pages > 1:
-        current = min(view.page, page.pages)
-        key = f"browse.page.{current}"
+        st.session_state[_PAGE_NUMBER] = min(view.page, page.pages)
         with st.container(horizontal_alignment="center"):
-            st.pagination(page.pages, default=current, key=key, on_change=lambda: _turn_page(view, key))
+            st.pagination(page.pages, key=_PAGE_NUMBER, on_change=_turn_page, args=(view,))
     if view.page >= page.pages:
         _draw_more_button(view, page)
 
@@ -137,5 +139,5 @@ def _draw_more_button(view: ViewState, page: ResultPage) -> None:
     )  # fmt: skip
 
 
-def _turn_page(view: ViewState, key: str) -> None:
-    write_view(replace(view, page=int(st.session_state[key])))
+def _turn_page(view: ViewState) -> None:
+    write_view(replace(view, page=int(st.session_state.get(_PAGE_NUMBER, view.page))))

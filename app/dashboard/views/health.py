@@ -68,9 +68,8 @@ def _draw_findings(health: DatasetHealth) -> None:
 
 
 def _open_selected(health: DatasetHealth) -> None:
-    rows = st.session_state["health.worst"]["selection"]["rows"]
-    if rows:
-        episode = health.worst[rows[0]]
+    for row in navigation.selected_rows("health.worst")[:1]:
+        episode = health.worst[row]
         navigation.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
 
 

@@ -78,7 +78,9 @@ def _label_of(sets: list[CurationSet], requested: str) -> str | None:
 
 
 def _put_selection_in_url() -> None:
-    write_parameter("set", str(st.session_state["sets.selected"]))
+    selected = st.session_state.get("sets.selected")
+    if selected:
+        write_parameter("set", str(selected))
 
 
 def _recipe_text(episode_set: CurationSet) -> str:

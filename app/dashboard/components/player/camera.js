@@ -14,9 +14,9 @@ import { h } from "../dom.js";
 /**
  * @param {Camera} camera
  * @param {import("./clock.js").Clock} clock
- * @param {import("../dom.js").Send} send
+ * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
  */
-export function buildCamera(camera, clock, send) {
+export function buildCamera(camera, clock, search) {
   const video = buildVideo(camera);
   const note = h("div", { class: "note", role: "status" });
   const fold = buildFold(camera);
@@ -27,7 +27,7 @@ export function buildCamera(camera, clock, send) {
     fold,
     flags,
     h("span", { class: "space" }),
-    buildAlike(camera, clock, send),
+    buildAlike(camera, clock, search),
   );
   const node = h("figure", { class: "camera", "data-camera": camera.name }, video, note, caption);
   const setOpen = (/** @type {boolean} */ isOpen) => {
@@ -64,12 +64,12 @@ function buildFold(camera) {
 /**
  * @param {Camera} camera
  * @param {import("./clock.js").Clock} clock
- * @param {import("../dom.js").Send} send
+ * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
  */
-function buildAlike(camera, clock, send) {
-  const search = () => send("frame", `${camera.name}@${clock.time.toFixed(3)}`);
+function buildAlike(camera, clock, search) {
+  const ask = () => search(`${camera.name}@${clock.time.toFixed(3)}`);
   const title = "Find moments that look like this frame";
-  return h("button", { class: "alike", title, onclick: search }, "Find like this");
+  return h("button", { class: "alike", title, onclick: ask }, "Find like this");
 }
 
 /**
