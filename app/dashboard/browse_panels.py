@@ -12,10 +12,10 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchCut
 from app.dashboard.components import draw_filters, draw_search_input
 from app.dashboard.limits import IMAGE_TYPES, store_upload
-from app.dashboard.navigation import column_label, entered_text, escape_markdown, write_view
-from app.dashboard.results import search_cut, sort_columns
+from app.dashboard.navigation import column_label, entered_text, escape_markdown, write_parameters, write_view
+from app.dashboard.results import search_cut, sort_columns, unknown_values
 from app.dashboard.selection_bar import current_person
-from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
+from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
@@ -57,6 +57,12 @@ def draw_words_filter(view: ViewState) -> None:
         "Filter by words", key="browse.words", on_change=apply, placeholder="drawer open",
         help="Only episodes whose instruction or caption has all of these words, or parts of words",
     )  # fmt: skip
+
+
+def draw_unknown(view: ViewState) -> None:
+    """Draw a line for each value of a filter that no episode has."""
+    for text in unknown_values(view):
+        st.warning(escape_markdown(text), icon=":material/help:")
 
 
 def draw_facets(view: ViewState) -> None:
@@ -151,7 +157,7 @@ def draw_saved_views(view: ViewState) -> None:
             with st.container(horizontal=True):
                 st.button(
                     escape_markdown(saved.name), key=f"views.open.{saved.name}", width="stretch",
-                    on_click=write_view, args=(view_from_params(saved.query),),
+                    on_click=write_parameters, args=(saved.query,),
                     help=f"saved by {escape_markdown(saved.person)}, {saved.created[:10]}",
                 )  # fmt: skip
                 st.button(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.dashboard import cached_reads
-from app.dashboard.view_state import PAGE_SIZE, ViewState, where_sql
+from app.dashboard.limits import search_image
+from app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, where_sql
 from ares.curation import SOURCE_ORDER
-from ares.errors import RequestError
-from ares.search import Hit
+from ares.search import Hit, Query
 
 # How far an episode may have moved in its list since the list was drawn, by exclusions and new episodes.
 _MOST_MOVED = 48
+# So many values of a filter are looked up: an address may have thousands.
+_MOST_VALUES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,12 +176,50 @@ def sort_columns(columns: dict[str, str]) -> list[str]:
     return [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
 
 
+def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
+    """Raise RequestError for a part of a view that names what this workspace does not have.
+
+    Args:
+        view: The view.
+        columns: The columns of the episodes table, with their types.
+    """
+    where_sql(view, columns)
+    _order_by(view)
+    stores = cached_reads.workspace().stores
+    search_image(stores, view.image)
+    if view.by:
+        # Rankers of any search: that of the address may have been removed.
+        Query(text="any", like="0000", image="0000/any@0", by=view.by)
+    if view.like:
+        cached_reads.limited(lambda: stores.tables.episodes.resolve_id(view.like))
+
+
+def unknown_values(view: ViewState) -> list[str]:
+    """Say of each value of a filter that no episode of the workspace has, which ones there are."""
+    return [
+        _unknown_text(column_filter.column, value)
+        for column_filter in view.filters.values()
+        for value in column_filter.values[:_MOST_VALUES]
+        if not cached_reads.count_episodes(_only_value(column_filter.column, value))
+    ]
+
+
+def _only_value(column: str, value: str) -> str:
+    own = ViewState(filters={column: ColumnFilter(column=column, values=(value,))})
+    return where_sql(own, cached_reads.filter_columns())
+
+
+def _unknown_text(column: str, value: str) -> str:
+    (facet,) = cached_reads.read_facets("", column)
+    known = ", ".join(str(name).lower() if facet.type == "bool" else str(name) for name, _ in facet.counts)
+    return f"No episode has {column} {value[:100]!r}; there are: {known[:300] or 'no values yet'}"
+
+
 def _order_by(view: ViewState) -> str:
     if not view.sort:
         return SOURCE_ORDER
     columns = sort_columns(cached_reads.filter_columns())
     if view.sort not in columns:
-        raise RequestError(
-            f"no column {view.sort[:100]!r} to sort by", f"there are: {', '.join(sorted(columns))}"
-        )
+        reason = f"no column {view.sort[:100]!r} to sort by"
+        raise AddressError("sort", reason, f"there are: {', '.join(sorted(columns))}")
     return f"{view.sort} {'DESC' if view.descending else 'ASC'}"

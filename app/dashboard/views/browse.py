@@ -7,11 +7,17 @@ from dataclasses import replace
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.browse_panels import draw_facets, draw_saved_views, draw_search_bar, draw_words_filter
+from app.dashboard.browse_panels import (
+    draw_facets,
+    draw_saved_views,
+    draw_search_bar,
+    draw_unknown,
+    draw_words_filter,
+)
 from app.dashboard.cards import build_cards, episode_params
 from app.dashboard.components import draw_grid
 from app.dashboard.navigation import escape_markdown, read_view, write_view
-from app.dashboard.results import ResultPage, lower_cut, read_page
+from app.dashboard.results import ResultPage, check_view, lower_cut, read_page
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, ticked_ids
 from app.dashboard.view_state import ViewState, filter_label, view_to_params
 from ares.errors import AresError
@@ -31,11 +37,16 @@ def render() -> None:
         draw_words_filter(view)
         draw_facets(view)
     try:
+        check_view(view, cached_reads.filter_columns())
         page = read_page(view)
     except AresError as error:
         _draw_filter_buttons(view)
         navigation.show_error(error)
         return
+    draw_unknown(view)
+    if view.page > page.pages:
+        last = f"This is the last one, {page.pages:,}."
+        st.warning(f"There is no page {view.page:,} of these episodes. {last}", icon=":material/help:")
     _draw_result_line(view, page)
     draw_selection_bar(view, page.shown)
     _draw_results(view, page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,10 +37,10 @@ from app.dashboard.components import (
 )
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
 from app.dashboard.player_data import signal_plots, timeline_ticks
-from app.dashboard.results import Neighbourhood, find_neighbours, shown_second
+from app.dashboard.results import Neighbourhood, check_view, find_neighbours, shown_second
 from app.dashboard.retry import draw_episode_failures
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, ticked_ids
-from app.dashboard.view_state import ViewState, view_to_params
+from app.dashboard.view_state import AddressError, ViewState, view_to_params
 from ares.checks import QualityFinding
 from ares.clock import rounding_seconds
 from ares.episode import Episode, Json, Trajectory
@@ -48,6 +49,7 @@ from ares.reports import episode_findings
 from ares.store import NOTES, TAGS
 
 _MAX_SIMILAR = 6
+_ROUNDING_SECONDS = 0.01
 # Ways to compare episodes: label, and the value of `--by`.
 _WAYS = {
     "Look and words": "",
@@ -71,6 +73,7 @@ _GRADE_BADGES = {
 def render() -> None:
     """Draw the episode that the URL names."""
     view = read_view()
+    check_view(view, cached_reads.filter_columns())
     episode_id = read_parameter("episode")
     if not episode_id:
         st.info(
@@ -130,8 +133,8 @@ def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> d
     """The title, the notes, and the place in the list that the episode was opened from."""
     position = _list_position()
     known = Neighbourhood() if position is None else find_neighbours(view, episode.episode_id, position)
-    if not known.is_listed:
-        text = f"This episode is not at place {known.position + 1:,} of the list that the address describes."
+    if position is not None and not known.is_listed:
+        text = f"This episode is not at place {position + 1:,} of the list that the address describes."
         st.caption(f":material/info: {text}")
     return {
         "episode": episode.episode_id,
@@ -163,14 +166,24 @@ def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
 def _list_position() -> int | None:
     """Position of the episode in the list that it was opened from, or None."""
     text = read_parameter("at")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise AddressError("at", "a place in a list cannot be read", f"got {text!r}; places count from 0")
+    return int(text) if text else None
 
 
 def _requested_second(view: ViewState, episode: Episode) -> float:
     """The second of the address; without one that which a search matches best, or the start."""
-    text = read_parameter("t")
-    second = float(text) if text else shown_second(view, episode.episode_id) or 0.0
-    return min(max(second, 0.0), episode.duration_seconds)
+    text, end = read_parameter("t"), episode.duration_seconds
+    try:
+        second = float(text) if text else shown_second(view, episode.episode_id) or 0.0
+    except ValueError:
+        second = math.nan
+    # A written second is rounded.
+    if not 0 <= second <= end + _ROUNDING_SECONDS:
+        raise AddressError(
+            "t", "a second cannot be shown", f"got {text!r}; this episode has 0 to {end:.2f} s"
+        )
+    return min(second, end)
 
 
 def _player_data(

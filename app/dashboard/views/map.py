@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.navigation import column_label, read_view
+from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar
 from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
 
@@ -28,6 +30,8 @@ def render() -> None:
     """Draw the map of the episodes that match the filters of the URL."""
     view = read_view()
     columns = cached_reads.filter_columns()
+    check_view(view, columns)
+    draw_unknown(view)
     if not all(axis in columns for axis in _AXES):
         st.header("No map yet")
         st.write("It is drawn by a job, from the vectors of the frames:")
@@ -35,17 +39,19 @@ def render() -> None:
         return
     where = " AND ".join(part for part in (where_sql(view, columns), "map_x IS NOT NULL") if part)
     total = cached_reads.count_episodes(where)
-    colour = _draw_headline(columns, total)
+    colour = _draw_headline(view, columns, total)
     points = cached_reads.read_points(where, [*_AXES, colour, "instruction"], _MAX_POINTS, total)
     event = st.altair_chart(_map_chart(points, colour), on_select="rerun", key="map.chart")
     _draw_box(view, event.selection.get("box", {}) if event else {})
 
 
-def _draw_headline(columns: Mapping[str, str], total: int) -> str:
+def _draw_headline(view: ViewState, columns: Mapping[str, str], total: int) -> str:
     """Draw the number of episodes and a list of columns; returns the column to colour by."""
     with st.container(horizontal=True, vertical_alignment="center"):
         sampled = f", of which {_MAX_POINTS:,} are drawn" if total > _MAX_POINTS else ""
         st.markdown(f"**{total:,} episodes on the map**{sampled}", width="content")
+        if view.is_search:
+            st.caption("The map shows all that the filters select; a search narrows only Browse.")
         st.caption("Drag a box around points to open them. Near points look alike; the axes mean nothing.")
         st.space("stretch")
         options = [name for name in _COLOUR_COLUMNS if name in columns]

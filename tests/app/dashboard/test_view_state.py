@@ -34,11 +34,6 @@ def test_a_view_is_the_same_after_a_trip_through_the_url(view: ViewState) -> Non
     assert view_from_params(view_to_params(view)) == view
 
 
-def test_nonsense_in_the_url_is_left_out() -> None:
-    view = view_from_params({"page": ["x"], "cut": ["1.5"], "f.num_steps": ["~range:a..b"], "f.dataset": []})
-    assert view == ViewState()
-
-
 def test_the_sql_of_filters() -> None:
     view = ViewState(
         where="num_steps > 3",
