@@ -171,6 +171,23 @@ def draw_player(data: dict[str, Json], key: str, on_frame_search: Callable[[str]
     load_component("player")(data=data, key=key, on_frame_change=handle_frame)
 
 
+def draw_keeper(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
+    """Draw nothing; let the tab keep the ticks and the scroll over a reload.
+
+    Args:
+        data: The workspace, the ticks, and whether this session knows of none yet.
+        key: Streamlit key of the component.
+        on_restored: Called with the ids that were ticked, and the view of which all was selected or None.
+    """
+
+    def handle_restored() -> None:
+        stored = sent_value(key, "restored")
+        if stored:
+            on_restored([str(id) for id in stored["ticked"]], stored["all"])
+
+    load_component("keeper")(data=data, key=key, on_restored_change=handle_restored)
+
+
 def draw_rulings(captions: Sequence[Json], key: str) -> None:
     """Draw captions with their grades."""
     load_component("rulings")(data={"captions": list(captions), "pairs": []}, key=key)

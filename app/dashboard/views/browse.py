@@ -20,6 +20,7 @@ from app.dashboard.navigation import escape_markdown, read_view, write_view
 from app.dashboard.results import ResultPage, check_view, lower_cut, read_page
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, ticked_ids
 from app.dashboard.view_state import ViewState, filter_label, view_to_params
+from ares.episode import Json
 from ares.errors import AresError
 
 # One key for every page, so that a click is for the same list whatever was drawn meanwhile.
@@ -47,9 +48,11 @@ def render() -> None:
     if view.page > page.pages:
         last = f"This is the last one, {page.pages:,}."
         st.warning(f"There is no page {view.page:,} of these episodes. {last}", icon=":material/help:")
+    # Read before the count is drawn, which would stand above the cards of the page before.
+    cards = _read_cards(view, page)
     _draw_result_line(view, page)
     draw_selection_bar(view, page.shown)
-    _draw_results(view, page)
+    _draw_results(view, page, cards)
 
 
 def _draw_empty_workspace() -> None:
@@ -114,17 +117,18 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
             draw_set_form(view, page.shown)
 
 
-def _draw_results(view: ViewState, page: ResultPage) -> None:
+def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:
+    episodes, captions = cached_reads.read_episodes(page.ids), cached_reads.read_captions(page.ids)
+    return build_cards(episodes, captions, page.hits, view_to_params(view), page.first, view.is_search)
+
+
+def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
     if not page.ids:
         text = "No episode fits. Remove a filter, or search for something else."
         st.info(text, icon=":material/search_off:")
         _draw_more_button(view, page)
         return
-    episodes = cached_reads.read_episodes(page.ids)
     params = view_to_params(view)
-    cards = build_cards(
-        episodes, cached_reads.read_captions(page.ids), page.hits, params, page.first, view.is_search
-    )
     draw_grid(
         cards,
         "browse.grid",
