@@ -34,6 +34,9 @@ def render() -> None:
         _draw_empty_workspace()
         return
     draw_search_bar(view)
+    with st.container():
+        # Here, and not among the filters, the page says that it waits for a model.
+        cached_reads.warm_up(**view.query)
     with st.sidebar:
         draw_words_filter(view)
         draw_facets(view)

@@ -21,6 +21,7 @@ from app.dashboard.cards import (
     build_cards,
     episode_params,
     grade_label,
+    lost_reason,
     notices,
     outcome_label,
     poster_url,
@@ -189,8 +190,10 @@ def _requested_second(view: ViewState, episode: Episode) -> float:
 def _player_data(
     episode: Episode, trajectory: Trajectory, captions: list[Any], spans: list[Json], start: float
 ) -> dict[str, Json]:
+    reasons = cached_reads.limited(lambda: [lost_reason(camera) for camera in episode.cameras])
     cameras: list[Json] = [
         {
+            "lost": lost,
             "name": camera.name,
             "about": f"{camera.role} · {camera.width}×{camera.height} · {camera.codec}",
             "video": video_url(episode, camera.name),
@@ -198,7 +201,7 @@ def _player_data(
             "flags": list(camera.flags),
             "rate": camera.media.rate_hz,
         }
-        for camera in episode.cameras
+        for camera, lost in zip(episode.cameras, reasons, strict=True)
     ]
     is_uneven = episode.clock_shift_seconds > rounding_seconds(episode.rate_hz)
     return {

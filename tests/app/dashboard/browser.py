@@ -55,7 +55,7 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
         refused: Part of the addresses that the server may refuse; the browser logs each as an error.
     """
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.set_default_timeout(20_000)
+    tab.set_default_timeout(60_000)
     foreign: list[str] = []
     errors: list[str] = []
     tab.on(

@@ -1,4 +1,4 @@
-"""What a person has done survives a reload, and what is being renewed looks so, in a real browser."""
+"""What a person has done survives a reload, and what is renewed or waited for looks so, in a real browser."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ _OPACITY = """node => {
     all *= getComputedStyle(node).opacity;
   return all;
 }"""
+
+# The model of the vectors is loaded once the file is gone; each load is a line of another file.
+_SERVE_WITH_SLOW_MODEL = f"""
+import pathlib, sys, time
+from annotators.models import doubles
+folder, load = pathlib.Path(sys.argv[1]).parent, doubles.load_hash_encoder
+def wait_and_load(spec, device=""):
+    with (folder / "loads").open("a") as file:
+        file.write(spec + "\\n")
+    while (folder / {_GATE!r}).exists():
+        time.sleep(0.01)
+    return load(spec, device)
+doubles.load_hash_encoder = wait_and_load
+"""
 
 
 @pytest.fixture
@@ -117,3 +131,27 @@ def test_cards_that_are_renewed_look_so_and_have_no_new_count_above(
         expect(page.locator(".card")).to_have_count(12)
         page.wait_for_function("() => !document.querySelector('[data-stale=true]')")
         assert _opacity(page, ".card") == 1
+
+
+def test_the_first_search_by_a_frame_waits_for_the_model_and_says_so(
+    browser: Browser, mapped: Workspace
+) -> None:
+    mapped.annotate("embed", model="hash:32", quiet=True)
+    episode_id = min(mapped.stores.tables.episodes.ids())
+    gate = Path(mapped.path).parent / _GATE
+    gate.touch()
+    with (
+        serve(mapped, _SERVE_WITH_SLOW_MODEL + SERVE_COMMAND) as address,
+        open_tab(browser, address) as page,
+        open_tab(browser, address) as other,
+    ):
+        for tab in (page, other):
+            tab.goto(f"{address}/episode?episode={episode_id}")
+            tab.locator(".player .camera video").first.wait_for()
+            tab.get_by_role("button", name="Find like this").first.click()
+            tab.locator("[data-testid=stMain]").get_by_text("Loading the model").first.wait_for()
+        gate.unlink()
+        for tab in (page, other):
+            tab.get_by_text(re.compile("of 4 episodes")).wait_for()
+            tab.locator(".card .corner.score").first.wait_for()
+    assert (gate.parent / "loads").read_text().splitlines() == ["hash:32"]

@@ -7,6 +7,7 @@ import { h } from "../dom.js";
  * @property {string} about
  * @property {string} video
  * @property {string} poster
+ * @property {string} lost Why its file cannot be played; "" where it can.
  * @property {string[]} flags What is wrong with it; such a camera is folded at the start.
  * @property {number} rate
  */
@@ -18,7 +19,7 @@ import { h } from "../dom.js";
  */
 export function buildCamera(camera, clock, search) {
   const video = buildVideo(camera);
-  const note = h("div", { class: "note", role: "status" });
+  const note = h("div", { class: "note", role: "status" }, camera.lost);
   const fold = buildFold(camera);
   const flags = camera.flags.map((flag) => h("span", { class: "badge bad" }, flag));
   const caption = h(
@@ -26,14 +27,16 @@ export function buildCamera(camera, clock, search) {
     {},
     fold,
     flags,
+    camera.lost && h("span", { class: "badge bad" }, "gone"),
     h("span", { class: "space" }),
-    buildAlike(camera, clock, search),
+    !camera.lost && buildAlike(camera, clock, search),
   );
-  const node = h("figure", { class: "camera", "data-camera": camera.name }, video, note, caption);
+  const style = camera.lost ? "camera lost" : "camera";
+  const node = h("figure", { class: style, "data-camera": camera.name }, video, note, caption);
   const setOpen = (/** @type {boolean} */ isOpen) => {
     node.classList.toggle("collapsed", !isOpen);
     fold.setAttribute("aria-expanded", String(isOpen));
-    if (isOpen) start(camera, video, clock);
+    if (isOpen && !camera.lost) start(camera, video, clock);
     else clock.unfollow(video);
   };
   fold.addEventListener("click", () => setOpen(node.classList.contains("collapsed")));
@@ -50,7 +53,7 @@ function buildVideo(camera) {
     muted: true,
     playsInline: true,
     preload: "auto",
-    poster: camera.poster,
+    poster: camera.lost ? null : camera.poster,
     "aria-label": label,
   });
 }

@@ -23,6 +23,7 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  */
 
 const OPENED = "ares-player-opened";
+const MANY_CAMERAS = 6;
 const SAME_SECONDS = 1e-3;
 
 class Player {
@@ -60,7 +61,8 @@ class Player {
         this.plots.map((plot) => plot.node),
       );
     const cameraGrid = h("div", { class: `cameras n${Math.min(4, numOpen)}` }, cameras);
-    const stage = h("div", { class: plots ? "stage" : "stage alone" }, cameraGrid, plots);
+    const style = `stage${plots ? "" : " alone"}${numOpen > MANY_CAMERAS ? " many" : ""}`;
+    const stage = h("div", { class: style }, cameraGrid, plots);
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
     return h("div", { class: "player", "data-episode": this.data.episode }, stage, dock);
   }
