@@ -14,6 +14,10 @@ _STYLE = """<style>
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
+@media (min-width: 641px) {
+  .st-key-episode_head { flex-wrap: nowrap !important; }
+  .st-key-episode_head > div { min-width: 0; }
+}
 @media (max-width: 640px) {
   .st-key-browse_bar .stHorizontalBlock { flex-wrap: wrap; gap: 0.5rem; }
   .st-key-browse_bar .stColumn { flex: 1 1 20%; min-width: 0; }

@@ -113,7 +113,7 @@ def render() -> None:
 
 def _draw_headline(view: ViewState, episode: Episode) -> None:
     columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="episode_head"):
         st.button(
             "Results", icon=":material/arrow_back:", key="episode.back",
             on_click=navigation.open_page, args=("browse", view_to_params(view)),

@@ -80,6 +80,9 @@ def test_the_player_of_an_odd_episode_can_be_used(browser: Browser, odd: Workspa
         box = title.bounding_box()
         assert box is not None and box["height"] < 60
         assert _is_in_sight(page.locator(".player .play"))
+        # Beside the buttons, and not below them.
+        buttons = page.get_by_role("button", name="Results").bounding_box()
+        assert buttons is not None and abs(buttons["y"] - box["y"]) < 20
         page.get_by_role("button", name="more", exact=True).click()
         assert title.evaluate("title => title.clientHeight") > 200
         assert title.inner_text().strip() == _LONG.strip()

@@ -36,7 +36,9 @@ const RIGHT = 8;
 const MOST_LINES = 10;
 // With more points in a column of pixels a line would be a solid block: it is drawn as a band.
 const MOST_IN_COLUMN = 2;
+// Of one band, and of all bands over each other.
 const BAND_ALPHA = 0.22;
+const BANDS_ALPHA = 0.6;
 const ACTION_DASH = [4, 3];
 
 /** @param {Signal} signal */
@@ -169,7 +171,8 @@ export class Plot {
     const xs = this.signal.times.map((time) => this.x(time));
     const inside = xs.filter((x) => x >= LEFT && x <= frame.width - RIGHT).length;
     if (inside > MOST_IN_COLUMN * (frame.width - LEFT - RIGHT)) {
-      drawBand(frame, bandColumns(xs, values));
+      const shown = this.lines.filter((line) => !line.hidden).length;
+      drawBand(frame, bandColumns(xs, values), Math.min(BAND_ALPHA, BANDS_ALPHA / shown));
       return;
     }
     let isDown = false;
@@ -198,7 +201,12 @@ export class Plot {
     pen.textBaseline = "top";
     const { start, stop } = this.shown;
     for (const second of timeSteps(start, stop, Math.max(2, width / 90))) {
-      pen.fillText(writeSecond(second, stop), Math.min(this.x(second), width - 14), height - BOTTOM + 4);
+      const text = writeSecond(second, stop);
+      pen.fillText(
+        text,
+        Math.min(this.x(second), width - pen.measureText(text).width / 2),
+        height - BOTTOM + 4,
+      );
     }
   }
 
@@ -223,14 +231,15 @@ export class Plot {
  *
  * @param {Frame} frame
  * @param {import("./scale.js").Column[]} columns
+ * @param {number} alpha Of the band.
  */
-function drawBand(frame, columns) {
+function drawBand(frame, columns, alpha) {
   const { pen } = frame;
   const { globalAlpha } = pen;
   columns.forEach(({ x, high }) => pen.lineTo(x, yOf(frame, high)));
   columns.toReversed().forEach(({ x, low }) => pen.lineTo(x, yOf(frame, low)));
   pen.fillStyle = pen.strokeStyle;
-  pen.globalAlpha = globalAlpha * BAND_ALPHA;
+  pen.globalAlpha = globalAlpha * alpha;
   pen.fill();
   pen.globalAlpha = globalAlpha;
   pen.beginPath();
