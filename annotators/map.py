@@ -1,4 +1,4 @@
-"""The annotator `map`: 2-D coordinates of each episode in an embedding space, by UMAP fitted to a sample."""
+"""The annotator `map`: 2-D coordinates of each episode in an embedding space, by UMAP, or by PCA without it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from annotators.base import Options, Result, Work, new_annotation
 from ares.annotation import Column, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, ModelError
-from ares.imports import missing_extra
+from ares.messages import print_message
 from ares.search import choose_space
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ COLUMNS = (
 
 
 class FittedMap:
-    """A UMAP model fitted to a sample of episodes.
+    """A projection fitted to a sample of episodes.
 
     Args:
-        model: The fitted umap.UMAP.
+        model: The fitted umap.UMAP, or the fitted `PcaModel`.
         ids: episode_ids of its sample, in order of its rows.
     """
 
@@ -69,22 +69,53 @@ class FittedMap:
         return {episode_id: (round(float(x), 4), round(float(y), 4)) for episode_id, (x, y) in points.items()}
 
 
-def fit_map(means: dict[str, NDArray[np.float32]]) -> FittedMap | ModelError:
-    """Fit UMAP to the mean vectors (D,) of episodes; an error when there are too few for a map."""
+class PcaModel:
+    """The two directions in which vectors differ most.
+
+    Attributes:
+        embedding_: Places (N, 2) of the vectors that it is fitted to.
+    """
+
+    embedding_: NDArray[np.float32]
+
+    def fit(self, vectors: NDArray[np.float32]) -> None:
+        """Fit it to unit vectors (N, D)."""
+        import numpy as np
+
+        self._mean = vectors.mean(axis=0)
+        _, _, directions = np.linalg.svd(vectors - self._mean, full_matrices=False)
+        # The sign of a direction is arbitrary: its largest part is positive, on every machine.
+        largest = np.abs(directions[:2]).argmax(axis=1)
+        self._directions = directions[:2] * np.sign(directions[[0, 1], largest])[:, None]
+        self.embedding_ = self.transform(vectors)
+
+    def transform(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Places (N, 2) of vectors (N, D)."""
+        places: NDArray[np.float32] = (vectors - self._mean) @ self._directions.T
+        return places
+
+
+def fit_map(means: dict[str, NDArray[np.float32]], is_umap: bool = True) -> FittedMap | ModelError:
+    """Fit UMAP, or else PCA, to the mean vectors (D,) of episodes; an error when there are too few for a map."""
     if len(means) < _MIN_EPISODES:
         return ModelError("too few embedded episodes for a map", f"{len(means)}, at least {_MIN_EPISODES}")
     import numpy as np
+
+    model = _new_umap(len(means)) if is_umap else PcaModel()
+    model.fit(np.stack(list(means.values())))
+    return FittedMap(model, list(means))
+
+
+def _new_umap(count: int) -> Any:
     import umap
 
-    model = umap.UMAP(
-        n_neighbors=min(_NEIGHBORS, len(means) - 1),
+    return umap.UMAP(
+        n_neighbors=min(_NEIGHBORS, count - 1),
         min_dist=_MIN_DIST,
         metric="cosine",
         random_state=_SEED,
         n_jobs=1,  # a fixed seed needs one thread; umap warns about more
     )
-    model.fit(np.stack(list(means.values())))
-    return FittedMap(model, list(means))
 
 
 def _map_sample_ids(stores: Stores, space: str, store: bool) -> tuple[str, ...]:
@@ -110,21 +141,23 @@ def _mean_vectors(stores: Stores, space: str, ids: Sequence[str]) -> dict[str, N
     return means
 
 
-def _umap_version() -> str:
+def _projection_settings() -> dict[str, Json]:
+    """Settings of UMAP where it is installed; those of PCA otherwise, which says so."""
     try:
-        return version("umap-learn")
+        umap = version("umap-learn")
     except PackageNotFoundError:
-        raise missing_extra("umap", "map") from None
+        return {"projection": "pca"}
+    return {"neighbors": _NEIGHBORS, "min_dist": _MIN_DIST, "seed": _SEED, "umap": umap}
 
 
 class MapAnnotator:
     """Places episodes on a map of the newest embedding space, by the mean of their frame vectors.
 
-    UMAP (McInnes, Healy and Melville, arXiv:1802.03426) is fitted to a sample that stays the same until the workspace
-    has doubled; the other episodes are transformed into the fitted map.
+    UMAP (McInnes, Healy and Melville, arXiv:1802.03426), or PCA where umap-learn is not installed, is fitted to a
+    sample that stays the same until the workspace has doubled; the other episodes are transformed into the fitted map.
 
     Raises:
-        RequestError: There are no frame vectors, or umap-learn is not installed.
+        RequestError: There are no frame vectors.
     """
 
     batch_size = _BATCH_SIZE
@@ -132,13 +165,12 @@ class MapAnnotator:
     def __init__(self, options: Options, stores: Stores) -> None:
         self._stores, self._space = stores, choose_space(stores).name
         self._sample = _map_sample_ids(stores, self._space, store=options.load_models)
-        settings: dict[str, Json] = {
-            "neighbors": _NEIGHBORS,
-            "min_dist": _MIN_DIST,
-            "seed": _SEED,
-            "sample": short_hash(list(self._sample)),
-            "umap": _umap_version(),
-        }
+        settings = {**_projection_settings(), "sample": short_hash(list(self._sample))}
+        self._is_umap = "umap" in settings
+        if not self._is_umap and options.load_models:
+            print_message(
+                "the map is made by PCA; UMAP separates groups better: pip install 'ares-curation[map]'"
+            )
         self.maker = Maker(
             annotator="map", version=_VERSION, model=self._space, settings=settings, columns=COLUMNS
         )
@@ -153,7 +185,7 @@ class MapAnnotator:
 
     @cached_property
     def _map(self) -> FittedMap | ModelError:
-        return fit_map(_mean_vectors(self._stores, self._space, self._sample))
+        return fit_map(_mean_vectors(self._stores, self._space, self._sample), self._is_umap)
 
     def _result(self, work: Work, point: tuple[float, float] | None) -> Result | AresError:
         if point is None:

@@ -12,10 +12,10 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchCut
 from app.dashboard.components import draw_filters, draw_search_input
 from app.dashboard.limits import IMAGE_TYPES, store_upload
-from app.dashboard.navigation import column_label, escape_markdown, write_view
-from app.dashboard.results import search_cut, sort_columns
+from app.dashboard.navigation import column_label, entered_text, escape_markdown, write_parameters, write_view
+from app.dashboard.results import search_cut, sort_columns, unknown_values
 from app.dashboard.selection_bar import current_person
-from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
+from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
@@ -49,7 +49,7 @@ def draw_words_filter(view: ViewState) -> None:
     """Draw the field for words that the texts of an episode must have; a search beside it ranks what is left."""
 
     def apply() -> None:
-        words = " ".join(str(st.session_state["browse.words"]).split())
+        words = " ".join(entered_text("browse.words", view.words).split())
         write_view(replace(view, words=words, page=1))
 
     st.session_state["browse.words"] = view.words
@@ -57,6 +57,12 @@ def draw_words_filter(view: ViewState) -> None:
         "Filter by words", key="browse.words", on_change=apply, placeholder="drawer open",
         help="Only episodes whose instruction or caption has all of these words, or parts of words",
     )  # fmt: skip
+
+
+def draw_unknown(view: ViewState) -> None:
+    """Draw a line for each value of a filter that no episode has."""
+    for text in unknown_values(view):
+        st.warning(escape_markdown(text), icon=":material/help:")
 
 
 def draw_facets(view: ViewState) -> None:
@@ -151,7 +157,7 @@ def draw_saved_views(view: ViewState) -> None:
             with st.container(horizontal=True):
                 st.button(
                     escape_markdown(saved.name), key=f"views.open.{saved.name}", width="stretch",
-                    on_click=write_view, args=(view_from_params(saved.query),),
+                    on_click=write_parameters, args=(saved.query,),
                     help=f"saved by {escape_markdown(saved.person)}, {saved.created[:10]}",
                 )  # fmt: skip
                 st.button(
@@ -166,7 +172,7 @@ def draw_saved_views(view: ViewState) -> None:
 def _save_view(view: ViewState) -> None:
     from ares.curation import save_view
 
-    name, params = str(st.session_state["views.name"]), view_to_params(view)
+    name, params = entered_text("views.name"), view_to_params(view)
     _change_saved_views(
         lambda: save_view(cached_reads.workspace().stores, name, params, person=current_person())
     )
@@ -195,14 +201,14 @@ def draw_search_bar(view: ViewState) -> None:
     """Draw the row; a change of a part of it changes the view in the URL."""
 
     def apply() -> None:
-        sort = str(st.session_state["browse.sort"])
-        text = str(st.session_state["browse.text"]).strip()
+        sort = entered_text("browse.sort", view.sort or _SOURCE_ORDER)
+        text = entered_text("browse.text", view.text)
         searched = view if text == view.text else view.with_query(text=text)
         changed = replace(
             searched,
-            where=str(st.session_state["browse.where"]).strip(),
+            where=entered_text("browse.where", view.where),
             sort="" if sort == _SOURCE_ORDER else sort,
-            descending=st.session_state["browse.direction"] == _DESCENDING,
+            descending=entered_text("browse.direction", direction) == _DESCENDING,
             page=1,
         )
         write_view(changed)
@@ -210,12 +216,13 @@ def draw_search_bar(view: ViewState) -> None:
     def search_image(data: bytes) -> None:
         write_view(view.with_query(image=store_upload(cached_reads.workspace().stores, data)))
 
+    direction = _DESCENDING if view.descending else _ASCENDING
     draw_search_input("browse.search_input", search_image)
     columns = sort_columns(cached_reads.filter_columns())
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where
     st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
-    st.session_state["browse.direction"] = _DESCENDING if view.descending else _ASCENDING
+    st.session_state["browse.direction"] = direction
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
         text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")
@@ -242,7 +249,7 @@ def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
     """Draw the choice of what a search by text compares; another one has another default cut."""
 
     def apply() -> None:
-        by = str(st.session_state["browse.by"])
+        by = entered_text("browse.by", view.by)
         write_view(view.with_query(text=view.text, like=view.like, image=view.image, by=by))
 
     ways = _WAYS if view.by in _WAYS else {**_WAYS, view.by: view.by}
@@ -273,7 +280,7 @@ def _draw_order(
 
 def _draw_image_upload(view: ViewState) -> None:
     def search() -> None:
-        file = st.session_state["browse.image"]
+        file = st.session_state.get("browse.image")
         if file is not None:
             image = store_upload(cached_reads.workspace().stores, file.getvalue())
             write_view(view.with_query(image=image))

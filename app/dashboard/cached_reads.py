@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 from threading import BoundedSemaphore, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ from app.dashboard.limits import PageLimits, search_image
 from ares.deadline import Deadline, current_deadline, limit_time
 from ares.errors import QueryTimeout, RequestError
 from ares.rubric import TRUST_COLUMN
-from ares.search import Facet, Hit, Query
+from ares.search import Facet, Hit, Query, list_spaces, load_encoder, prepare_text_search
 from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
 from ares.workspace import Workspace
 
@@ -194,8 +195,8 @@ def clear_caches() -> None:
         count_episodes,
         _facets_of_version,
         _scores_of_version,
-        describe_hits,
-        similar_episodes,
+        _described_hits,
+        _found_episodes,
         read_ids,
         read_points,
         read_captions,
@@ -243,8 +244,58 @@ def _facets_of_version(where: str, only: str, version: int, cut: SearchCut | Non
     return limited(lambda: compute_facets(workspace().stores, where, columns, rows), where)
 
 
+# By model: its load, which is waited for by every page that needs it.
+_loads: dict[str, Future[object]] = {}
+# Rankers that compare by the vectors of a model.
+_MODEL_RANKERS = ("frames", "meaning")
+
+
+def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") -> None:
+    """Load the model that a search needs, once per server and outside the time limit; the page says that it waits.
+
+    A model that cannot be loaded is no error here: the search says why.
+    """
+    is_by_model = not by or any(name in by for name in _MODEL_RANKERS)
+    stores = workspace().stores
+    spaces = limited(lambda: list_spaces(stores)) if is_by_model and (text or like or image) else {}
+    for space in list(spaces.values())[-1:]:
+        # The texts of a space may have a smaller encoder of their own.
+        load = partial(load_encoder, space) if image else partial(prepare_text_search, stores, space)
+        _wait_for_load(f"{space.name} {'images' if image else 'texts'}", space.model, load)
+
+
+def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+    with _lock:
+        future = _loads.get(name)
+        if future is None or (future.done() and future.exception()):
+            future = _loads[name] = Future()
+            Thread(target=_load_model, args=(load, future), name="load", daemon=True).start()
+    if future.done():
+        return
+    if get_script_run_ctx() is None:
+        wait([future])
+        return
+    with st.spinner(f"Loading the model {_code(model)}, once for this server", show_time=True):
+        wait([future])
+
+
+def _code(text: str) -> str:
+    """A text as code in Markdown."""
+    return f"`{text.replace('`', '')}`"
+
+
+def _load_model(load: Callable[[], object], future: Future[object]) -> None:
+    try:
+        future.set_result(load())
+    except BaseException as error:
+        future.set_exception(error)
+
+
 def search_scores(*, text: str = "", like: str = "", image: str = "", by: str = "") -> EpisodeScores:
     """Return the score of every episode for a text, an image or an episode."""
+    warm_up(text=text, like=like, image=image, by=by)
     tables = workspace().stores.tables
     version = limited(lambda: (tables.episodes.version(), tables.segments.version()))
     return _scores_of_version(text, like, image, by, version)
@@ -258,7 +309,6 @@ def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple
     return limited(lambda: score_episodes(workspace().stores, query))
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
 def describe_hits(
     ids: Sequence[str],
     scores: Sequence[float],
@@ -269,15 +319,28 @@ def describe_hits(
     by: str = "",
 ) -> list[Hit]:
     """Return the best moment of each of some episodes, for a text, an image or an episode."""
+    warm_up(text=text, like=like, image=image, by=by)
+    return _described_hits(ids, scores, text, like, image, by)
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
+def _described_hits(
+    ids: Sequence[str], scores: Sequence[float], text: str, like: str, image: str, by: str
+) -> list[Hit]:
     from ares.search import describe_ranked
 
     query = _search_query(text, like, image, by)
     return limited(lambda: describe_ranked(workspace().stores, query, ids, scores))
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
 def similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     """Return the episodes most like one, by fused ranks."""
+    warm_up(like=episode_id, by=by)
+    return _found_episodes(episode_id, by, limit)
+
+
+@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
+def _found_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     from ares.search import search
 
     query = Query(like=episode_id, by=by, limit=limit)

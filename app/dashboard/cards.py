@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from ares.episode import Camera, Episode, Json
+from ares.errors import AresError
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
 from ares.store import CONFLICT, DISAGREEMENT
@@ -82,6 +83,19 @@ def outcome_label(episode: Episode) -> str:
     return {True: "success", False: "failure", None: ""}[episode.success]
 
 
+def lost_reason(camera: Camera) -> str:
+    """Return why the file of a camera cannot be shown: gone or changed; "" where it is there, or remote."""
+    from ares.media import verify_source
+
+    if "://" in camera.media.uri:
+        return ""
+    try:
+        verify_source(camera.media)
+    except AresError as error:
+        return str(error)
+    return ""
+
+
 def card_facts(episode: Episode) -> list[str]:
     """Return dataset, number of cameras and rate of an episode, for one line."""
     good = sum(not camera.flags for camera in episode.cameras)
@@ -98,6 +112,8 @@ def _card_data(
     is_scored: bool,
 ) -> dict[str, Json]:
     camera = _poster_camera(episode, hit)
+    if camera and lost_reason(camera):
+        camera = None
     # A hit without a camera matched by its text, which belongs to no moment.
     second = hit.seconds if hit and hit.camera else None
     query = urlencode(episode_params(params, episode.episode_id, position, second or 0.0), doseq=True)

@@ -57,6 +57,13 @@ def _add_module(path: Path, modules: dict[Path, str]) -> None:
     modules[path] = _EXPORT.sub("", _IMPORT.sub("", text))
 
 
+def sent_value(key: str, name: str) -> Any:
+    """What a component has sent; None where something else has taken its place since it was clicked."""
+    import streamlit as st
+
+    return getattr(st.session_state.get(key), name, None)
+
+
 def draw_filters(
     facets: Sequence[Mapping[str, Json]], key: str, on_change: Callable[[ColumnFilter], None]
 ) -> None:
@@ -69,9 +76,7 @@ def draw_filters(
     """
 
     def handle_change() -> None:
-        import streamlit as st
-
-        value = st.session_state[key].changed
+        value = sent_value(key, "changed")
         if value:
             on_change(_column_filter(value))
 
@@ -121,17 +126,13 @@ def draw_grid(
     """
 
     def handle_opened() -> None:
-        import streamlit as st
-
-        opened = st.session_state[key].opened
+        opened = sent_value(key, "opened")
         if opened:
             episode_id, position, second = opened
             on_open(str(episode_id), int(position), float(second))
 
     def handle_ticked() -> None:
-        import streamlit as st
-
-        change = st.session_state[key].ticked
+        change = sent_value(key, "ticked")
         if change and on_tick:
             on_tick([str(id) for id in change["shown"]], [str(id) for id in change["ticked"]])
 
@@ -143,36 +144,48 @@ def draw_grid(
     load_component("grid")(data=data, key=key, on_opened_change=handle_opened, on_ticked_change=handle_ticked)
 
 
-def draw_player(
-    data: dict[str, Json],
-    key: str,
-    on_step: Callable[[int], None],
-    on_frame_search: Callable[[str], None],
-) -> None:
+def draw_headline(data: dict[str, Json], key: str) -> None:
+    """Draw the title, the notes and the place of an episode; the browser opens its neighbours by their address.
+
+    Args:
+        data: What `app.dashboard.views.episode` says of it.
+        key: Streamlit key of the component, the same for every episode.
+    """
+    load_component("headline")(data=data, key=key)
+
+
+def draw_player(data: dict[str, Json], key: str, on_frame_search: Callable[[str], None]) -> None:
     """Draw the player.
 
     Args:
         data: Cameras, signals and timeline of the episode.
-        key: Streamlit key of the component.
-        on_step: Called with -1 or 1 when the user opens the previous or next episode.
-        on_frame_search: Called with "CAMERA@SECONDS" when the user searches for frames like the current one.
+        key: Streamlit key of the component, the same for every episode: a player stays until the next one is there.
+        on_frame_search: Called with "EPISODE_ID/CAMERA@SECONDS" when the user searches for frames like that one.
     """
 
-    def handle_step() -> None:
-        import streamlit as st
-
-        step = st.session_state[key].move
-        if step:
-            on_step(int(step))
-
     def handle_frame() -> None:
-        import streamlit as st
-
-        frame = st.session_state[key].frame
+        frame = sent_value(key, "frame")
         if frame:
             on_frame_search(str(frame))
 
-    load_component("player")(data=data, key=key, on_move_change=handle_step, on_frame_change=handle_frame)
+    load_component("player")(data=data, key=key, on_frame_change=handle_frame)
+
+
+def draw_keeper(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
+    """Draw nothing; let the tab keep the ticks and the scroll over a reload.
+
+    Args:
+        data: The workspace, the ticks, and whether this session knows of none yet.
+        key: Streamlit key of the component.
+        on_restored: Called with the ids that were ticked, and the view of which all was selected or None.
+    """
+
+    def handle_restored() -> None:
+        stored = sent_value(key, "restored")
+        if stored:
+            on_restored([str(id) for id in stored["ticked"]], stored["all"])
+
+    load_component("keeper")(data=data, key=key, on_restored_change=handle_restored)
 
 
 def draw_rulings(captions: Sequence[Json], key: str) -> None:
@@ -195,9 +208,7 @@ def draw_search_input(key: str, on_image: Callable[[bytes], None]) -> None:
     """
 
     def handle_drop() -> None:
-        import streamlit as st
-
-        dropped = st.session_state[key].dropped
+        dropped = sent_value(key, "dropped")
         if dropped:
             on_image(_decode_data_url(str(dropped)))
 

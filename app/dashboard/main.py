@@ -5,11 +5,19 @@ from pathlib import Path
 import streamlit as st
 
 from app.dashboard.navigation import build_pages, draw_log_out_link, switch_page
+from app.dashboard.selection_bar import keep_ticks
 
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 _STYLE = """<style>
+.st-key-keeper { display: none; }
+/* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
+[data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
+@media (min-width: 641px) {
+  .st-key-episode_head { flex-wrap: nowrap !important; }
+  .st-key-episode_head > div { min-width: 0; }
+}
 @media (max-width: 640px) {
   .st-key-browse_bar .stHorizontalBlock { flex-wrap: wrap; gap: 0.5rem; }
   .st-key-browse_bar .stColumn { flex: 1 1 20%; min-width: 0; }
@@ -21,4 +29,5 @@ draw_log_out_link()
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
+keep_ticks()
 current_page.run()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from app.dashboard import cached_reads
-from app.dashboard.view_state import FILTER_PREFIX, ViewState, view_from_params, view_to_params
+from app.dashboard.view_state import FILTER_PREFIX, AddressError, ViewState, view_from_params, view_to_params
+from app.server import UNKNOWN_PAGE
 from ares.errors import AresError, FilterError, RequestError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
 
 
 def read_view() -> ViewState:
-    """Return the view that the URL describes. Raises RequestError for a URL beyond the limits."""
+    """Return the view that the URL describes. Raises RequestError for a URL beyond the limits, or that has faults."""
     params = {name: st.query_params.get_all(name) for name in st.query_params if _is_read(name)}
     texts = [text for values in params.values() for text in values]
     size = sum(map(len, texts)) + sum(map(len, params))
@@ -62,7 +63,7 @@ def read_view() -> ViewState:
 
 
 def read_parameter(name: str, default: str = "") -> str:
-    """Return the value of one parameter, at most 200 characters of it.
+    """Return the value of one parameter, at most 200 characters of it. Raises AddressError where it is given twice.
 
     Args:
         name: One of the parameters of `PAGES`.
@@ -70,7 +71,24 @@ def read_parameter(name: str, default: str = "") -> str:
     """
     if name not in _ALL_PARAMETERS:
         raise KeyError(name)
-    return str(st.query_params.get(name, default))[:200]
+    texts = st.query_params.get_all(name)
+    if len(texts) > 1:
+        raise AddressError(name, f"the address has {name} {len(texts)} times", "give it once")
+    return str(texts[0])[:200] if texts else default
+
+
+def _check_parameters(page: str) -> None:
+    """Raise AddressError for a parameter that a page does not know, and for a page that does not exist."""
+    if UNKNOWN_PAGE in st.query_params:
+        titles = ", ".join(entry.title for entry in PAGES.values())
+        reason = f"there is no page {st.query_params[UNKNOWN_PAGE][:100]!r}"
+        raise AddressError(UNKNOWN_PAGE, reason, f"there are: {titles}")
+    known = PAGES[page].parameters
+    for name in st.query_params:
+        if name not in known and not ("where" in known and name.startswith(FILTER_PREFIX)):
+            names = [*known, f"{FILTER_PREFIX}COLUMN"] if "where" in known else known
+            detail = f"it reads: {', '.join(names) or 'none'}"
+            raise AddressError(name, f"this page reads no parameter {name[:100]!r}", detail)
 
 
 def restore_parameters(page: str) -> None:
@@ -92,6 +110,10 @@ def write_parameter(name: str, value: str) -> None:
     if name not in _ALL_PARAMETERS:
         raise KeyError(name)
     st.query_params[name] = value
+
+
+def _drop_parameter(error: AddressError) -> None:
+    del st.query_params[error.parameter]
 
 
 def write_view(view: ViewState) -> None:
@@ -155,6 +177,18 @@ def switch_page(page_list: Mapping[str, Page]) -> None:
         st.switch_page(page_list[name], query_params=params)
 
 
+def entered_text(key: str, default: str = "") -> str:
+    """Return what a field holds, without spaces around it; the default where another page has taken its place."""
+    value = st.session_state.get(key)
+    return default if value is None else str(value).strip()
+
+
+def selected_rows(key: str) -> list[int]:
+    """Return the rows that are selected in a table; none where another page has taken its place."""
+    state = st.session_state.get(key)
+    return list(state["selection"]["rows"]) if state else []
+
+
 def show_error(error: AresError) -> None:
     """Show an error in one box, with the position in a filter that cannot be parsed."""
     detail = f"\n\n{escape_markdown(error.detail)}" if error.detail else ""
@@ -198,9 +232,14 @@ def page_function(name: str) -> Callable[[], None]:
     def draw() -> None:
         try:
             restore_parameters(name)
+            _check_parameters(name)
             import_view(name).render()
         except AresError as error:
             show_error(error)
+            if isinstance(error, AddressError):
+                st.button(
+                    "Open the page without it", key="address.without", on_click=_drop_parameter, args=(error,)
+                )
 
     draw.__name__ = name
     return draw

@@ -117,8 +117,9 @@ def signal_plots(trajectory: Trajectory) -> list[Json]:
     equal, and the action stays nearer to the state than the state or the action ranges.
 
     Returns:
-        One object per plot: title, times (P,) in seconds, groups of lines. A line has a name, a label,
-        values (P,), and action (P,) or None; P is at most 2000, and a value that is not finite is None.
+        One object per plot: title, times (P,) in seconds, groups of lines, and the seconds of a block of which only the
+        extremes are drawn, or 0. A line has a name, a label, values (P,), and action (P,) or None; P is at most 2000,
+        and a value that is not finite is None.
     """
     state, action = trajectory.state, trajectory.action
     pairs = paired_dimensions(state, action) if state and action else {}
@@ -168,27 +169,49 @@ def _are_near(state: NDArray[np.float32], action: NDArray[np.float32]) -> bool:
     return distance <= max(float(np.ptp(state[finite])), float(np.ptp(action[finite])), 1e-6)
 
 
-def thin_steps(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[np.int64]:
-    """Return the steps to draw of a long signal, chosen so that no spike is lost.
+def thin_values(values: NDArray[np.float32], most: int = MOST_POINTS) -> NDArray[np.float32]:
+    """Return the extremes of a long signal, so that no spike of any dimension is lost.
 
     Args:
         values: (T, D) float32.
-        most: Most steps to return.
+        most: Most rows to return; an even number.
 
     Returns:
-        (P,) int64, sorted, with both ends, P <= most. Of every block of steps these are the two at which the
-        dimension of the largest range has its minimum and its maximum.
+        (P, D) float32, P <= most. Two rows for every block of steps: the lowest and the highest value that each
+        dimension has there, in the order of time; NaN where it has none. The values themselves where T <= most.
     """
     import numpy as np
 
-    steps = len(values)
-    if steps <= most:
-        return np.arange(steps)
-    scale = np.ptp(values, axis=0)
-    widest = values[:, int(np.argmax(np.where(np.isfinite(scale), scale, -1.0)))]
-    blocks = np.array_split(np.arange(steps), (most - 2) // 2)
-    ends = [block[int(extreme(widest[block]))] for block in blocks for extreme in (np.argmin, np.argmax)]
-    return np.unique(np.array([0, *ends, steps - 1]))
+    if len(values) <= most:
+        return values
+    is_finite = np.isfinite(values)
+    low, high = np.where(is_finite, values, np.inf), np.where(is_finite, values, -np.inf)
+    rows = []
+    for start, stop in pairwise(_block_edges(len(values), most)):
+        first, last = low[start:stop].argmin(axis=0), high[start:stop].argmax(axis=0)
+        block, dimensions = values[start:stop], np.arange(values.shape[1])
+        rows += [block[np.minimum(first, last), dimensions], block[np.maximum(first, last), dimensions]]
+    return np.where(np.isfinite(rows), rows, np.nan).astype(np.float32)
+
+
+def thin_times(times: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray[np.float64]:
+    """Return the seconds (P,) at which `thin_values` is drawn: start and middle of each block, and both ends."""
+    import numpy as np
+
+    if len(times) <= most:
+        return times
+    edges = _block_edges(len(times), most)
+    thinned = np.array(
+        [times[step] for start, stop in pairwise(edges) for step in (start, (start + stop) // 2)]
+    )
+    thinned[-1] = times[-1]
+    return thinned
+
+
+def _block_edges(steps: int, most: int) -> list[int]:
+    import numpy as np
+
+    return [int(edge) for edge in np.linspace(0, steps, most // 2 + 1)]
 
 
 def _plot_data(
@@ -198,16 +221,17 @@ def _plot_data(
     action: Signal | None = None,
     pairs: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[str, Json]:
-    steps = thin_steps(signal.values)
+    values, drawn = thin_values(signal.values), thin_times(times)
+    commanded = thin_values(action.values) if action else None
     grouped = group_dimensions(signal.names)
     group_of = {position: group for group, positions in grouped for position in positions}
     lines: list[Json] = [
         {
             "name": name,
             "label": short_name(name, group_of[number]),
-            "values": _json_values(signal.values[steps, number]),
-            "action": _json_values(action.values[steps, pairs[number]])
-            if action and number in pairs
+            "values": _json_values(values[:, number]),
+            "action": _json_values(commanded[:, pairs[number]])
+            if commanded is not None and number in pairs
             else None,
         }
         for number, name in enumerate(signal.names)
@@ -215,7 +239,10 @@ def _plot_data(
     groups: list[Json] = [
         {"name": name, "lines": [lines[position] for position in positions]} for name, positions in grouped
     ]
-    return {"title": title, "times": [round(float(time), 6) for time in times[steps]], "groups": groups}
+    seconds = [round(float(time), 6) for time in drawn]
+    # How long the block is of which two points are the extremes; 0 where every step is a point.
+    block = 2 * (seconds[-1] - seconds[0]) / len(seconds) if len(drawn) < len(times) else 0.0
+    return {"title": title, "times": seconds, "groups": groups, "block": block}
 
 
 def _json_values(values: NDArray[np.float32]) -> list[Json]:

@@ -42,11 +42,8 @@ def _load_browse() -> Sequence[str]:
 def _load_search(ids: Sequence[str]) -> None:
     """Load the model of texts and the index of words, by a search for the words of one episode."""
     from app.dashboard.results import read_page
-    from ares.search import choose_space, list_spaces, prepare_text_search
 
-    stores = cached_reads.workspace().stores
-    if list_spaces(stores):
-        prepare_text_search(stores, choose_space(stores))
+    cached_reads.warm_up(text="any")
     for episode in cached_reads.read_episodes(ids[:1]):
         if episode.instruction.strip():
             read_page(ViewState(text=episode.instruction))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.dashboard import cached_reads
-from app.dashboard.view_state import PAGE_SIZE, ViewState, where_sql
+from app.dashboard.limits import search_image
+from app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, where_sql
 from ares.curation import SOURCE_ORDER
-from ares.errors import RequestError
-from ares.search import Hit
+from ares.search import Hit, Query
 
 # How far an episode may have moved in its list since the list was drawn, by exclusions and new episodes.
 _MOST_MOVED = 48
+# So many values of a filter are looked up: an address may have thousands.
+_MOST_VALUES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ def lower_cut(view: ViewState) -> float | None:
 
 def _read_ranked(view: ViewState, where: str, matching: int, total: int) -> ResultPage:
     scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
-    shown = cached_reads.limited(lambda: scores.count(cut, where), where)
+    shown = _count_shown(view)
     first = _first_of_page(view, shown)
     ranked, values = cached_reads.limited(lambda: scores.ranked_ids(cut, where, first, PAGE_SIZE), where)
     ids = list(ranked)
@@ -95,22 +98,30 @@ def _first_of_page(view: ViewState, shown: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
-    """An episode beside another one in the list of a view.
+class Neighbourhood:
+    """The episodes around one in the list of a view.
 
     Attributes:
-        episode_id: Its id.
-        position: Its position in the list, from 0.
+        position: Where the episode is in the list, from 0; where it was, if it is no longer there; -1 without a list.
+        before: Ids and positions of episodes before it, the nearest last.
+        after: Those of episodes behind it, the nearest first.
+        begins: Whether the first of these begins the list.
+        ends: Whether the last of these ends the list.
+        count: Length of the whole list.
+        is_listed: Whether the episode is in the list near that place.
     """
 
-    episode_id: str
-    position: int
+    position: int = -1
+    before: tuple[tuple[str, int], ...] = ()
+    after: tuple[tuple[str, int], ...] = ()
+    begins: bool = True
+    ends: bool = True
+    count: int = 0
+    is_listed: bool = True
 
 
-def find_neighbours(
-    view: ViewState, episode_id: str, position: int
-) -> tuple[Neighbour | None, Neighbour | None]:
-    """Return the episodes before and behind an episode in the list of a view; None past an end of the list.
+def find_neighbours(view: ViewState, episode_id: str, position: int) -> Neighbourhood:
+    """Return the episodes around an episode in the list of a view.
 
     Args:
         view: The view.
@@ -119,17 +130,27 @@ def find_neighbours(
     """
     first = max(0, position - _MOST_MOVED)
     ids = _read_part(view, first, 2 * _MOST_MOVED + 2)
-    if episode_id in ids:
-        position = first + ids.index(episode_id)
-        return _neighbour_at_position(ids, first, position - 1), _neighbour_at_position(
-            ids, first, position + 1
-        )
-    return _neighbour_at_position(ids, first, position - 1), _neighbour_at_position(ids, first, position)
+    is_listed = episode_id in ids
+    index = ids.index(episode_id) if is_listed else min(position - first, len(ids))
+    numbered = list(zip(ids, range(first, first + len(ids)), strict=True))
+    return Neighbourhood(
+        position=first + index,
+        before=tuple(numbered[:index]),
+        after=tuple(numbered[index + is_listed :]),
+        begins=first == 0,
+        ends=len(ids) < 2 * _MOST_MOVED + 2,
+        count=_count_shown(view),
+        is_listed=is_listed,
+    )
 
 
-def _neighbour_at_position(ids: list[str], first: int, position: int) -> Neighbour | None:
-    index = position - first
-    return Neighbour(episode_id=ids[index], position=position) if 0 <= index < len(ids) else None
+def _count_shown(view: ViewState) -> int:
+    """Length of the whole list of a view."""
+    where = where_sql(view, cached_reads.filter_columns())
+    if not view.is_search:
+        return cached_reads.count_episodes(where)
+    scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
+    return cached_reads.limited(lambda: scores.count(cut, where), where)
 
 
 def shown_second(view: ViewState, episode_id: str) -> float | None:
@@ -155,12 +176,50 @@ def sort_columns(columns: dict[str, str]) -> list[str]:
     return [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
 
 
+def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
+    """Raise RequestError for a part of a view that names what this workspace does not have.
+
+    Args:
+        view: The view.
+        columns: The columns of the episodes table, with their types.
+    """
+    where_sql(view, columns)
+    _order_by(view)
+    stores = cached_reads.workspace().stores
+    search_image(stores, view.image)
+    if view.by:
+        # Rankers of any search: that of the address may have been removed.
+        Query(text="any", like="0000", image="0000/any@0", by=view.by)
+    if view.like:
+        cached_reads.limited(lambda: stores.tables.episodes.resolve_id(view.like))
+
+
+def unknown_values(view: ViewState) -> list[str]:
+    """Say of each value of a filter that no episode of the workspace has, which ones there are."""
+    return [
+        _unknown_text(column_filter.column, value)
+        for column_filter in view.filters.values()
+        for value in column_filter.values[:_MOST_VALUES]
+        if not cached_reads.count_episodes(_only_value(column_filter.column, value))
+    ]
+
+
+def _only_value(column: str, value: str) -> str:
+    own = ViewState(filters={column: ColumnFilter(column=column, values=(value,))})
+    return where_sql(own, cached_reads.filter_columns())
+
+
+def _unknown_text(column: str, value: str) -> str:
+    (facet,) = cached_reads.read_facets("", column)
+    known = ", ".join(str(name).lower() if facet.type == "bool" else str(name) for name, _ in facet.counts)
+    return f"No episode has {column} {value[:100]!r}; there are: {known[:300] or 'no values yet'}"
+
+
 def _order_by(view: ViewState) -> str:
     if not view.sort:
         return SOURCE_ORDER
     columns = sort_columns(cached_reads.filter_columns())
     if view.sort not in columns:
-        raise RequestError(
-            f"no column {view.sort[:100]!r} to sort by", f"there are: {', '.join(sorted(columns))}"
-        )
+        reason = f"no column {view.sort[:100]!r} to sort by"
+        raise AddressError("sort", reason, f"there are: {', '.join(sorted(columns))}")
     return f"{view.sort} {'DESC' if view.descending else 'ASC'}"

@@ -351,6 +351,5 @@ def failure_rows(stores: Stores, failures: Sequence[Failure]) -> list[dict[str, 
 
 
 def _open_selected(key: str, rows: Sequence[Mapping[str, str]]) -> None:
-    selected = st.session_state[key]["selection"]["rows"]
-    if selected:
-        navigation.open_page("episode", {"episode": [rows[selected[0]]["episode"]]})
+    for row in navigation.selected_rows(key)[:1]:
+        navigation.open_page("episode", {"episode": [rows[row]["episode"]]})

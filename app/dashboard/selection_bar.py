@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,10 +11,12 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchCut
+from app.dashboard.components import draw_keeper
 from app.dashboard.limits import search_image
-from app.dashboard.navigation import escape_markdown
+from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.results import search_cut
 from app.dashboard.view_state import ViewState, view_to_params, where_sql
+from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.store import TAGS, ids_filter
 
@@ -102,11 +105,15 @@ def _draw_created(view: ViewState) -> None:
 
 
 def _open_created(name: str) -> None:
-    del st.session_state[_CREATED]
+    st.session_state.pop(_CREATED, None)
     navigation.open_page("sets", {"set": [name]})
 
 
 _TICKED, _ALL, _LAST, _PERSON = "selection.ticked", "selection.all", "selection.last", "selection.person"
+# Whether this session has heard of ticks, from the user or from what the tab kept over a reload.
+_IS_KNOWN = "selection.known"
+# What a tab keeps is not more than this session would let a user tick.
+_MAX_TICKS, _EPISODE_ID = 100_000, re.compile("[0-9a-f]{16}")
 # So many tags of the selection have a button.
 _MAX_TAGS = 12
 
@@ -132,7 +139,25 @@ def ticked_ids() -> set[str]:
 def change_ticks(shown: list[str], ticked: list[str]) -> None:
     """Tick some episodes of a page and no other one of it."""
     st.session_state[_TICKED] = (ticked_ids() - set(shown)) | set(ticked)
-    st.session_state[_ALL] = None
+    st.session_state[_ALL], st.session_state[_IS_KNOWN] = None, True
+
+
+def keep_ticks() -> None:
+    """Draw nothing; let the tab of the browser keep the ticks, so that they survive a reload."""
+    data: dict[str, Json] = {
+        "workspace": cached_reads.workspace().stores.workspace_id,
+        "isNew": not st.session_state.get(_IS_KNOWN, False),
+        "ticked": list[Json](sorted(ticked_ids())),
+        "all": st.session_state.get(_ALL),
+    }
+    with st.container(key="keeper"):
+        draw_keeper(data, "keeper.kept", _restore_ticks)
+
+
+def _restore_ticks(ids: list[str], everything: dict[str, list[str]] | None) -> None:
+    kept = {id for id in ids[:_MAX_TICKS] if _EPISODE_ID.fullmatch(id)}
+    st.session_state[_TICKED] = ticked_ids() | kept
+    st.session_state[_ALL], st.session_state[_IS_KNOWN] = everything, True
 
 
 def draw_selection_bar(view: ViewState, shown: int) -> None:
@@ -161,11 +186,11 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
 
 
 def _select_all(view: ViewState) -> None:
-    st.session_state[_ALL] = view_to_params(view)
+    st.session_state[_ALL], st.session_state[_IS_KNOWN] = view_to_params(view), True
 
 
 def _clear_selection() -> None:
-    st.session_state[_TICKED], st.session_state[_ALL] = set(), None
+    st.session_state[_TICKED], st.session_state[_ALL], st.session_state[_IS_KNOWN] = set(), None, True
 
 
 def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
@@ -181,7 +206,7 @@ def _draw_tags(view: ViewState, is_all: bool, count: int) -> None:
             st.text_input("New tag", key="selection.tag_name", placeholder="blurred")
             st.form_submit_button(
                 "Add the tag",
-                on_click=lambda: _change_tag(view, is_all, _entered_text("selection.tag_name"), True),
+                on_click=lambda: _change_tag(view, is_all, entered_text("selection.tag_name"), True),
             )
 
 
@@ -210,7 +235,7 @@ def current_person() -> str:
     """Return the name that the log has for what is done on this page."""
     from ares.settings import user_name
 
-    return _entered_text(_PERSON) or user_name()
+    return entered_text(_PERSON) or user_name()
 
 
 def _draw_person() -> None:
@@ -218,10 +243,6 @@ def _draw_person() -> None:
     st.session_state[_PERSON] = current_person()
     with st.popover(f"as {escape_markdown(current_person())}", type="tertiary"):
         st.text_input("Your name, for the log", key=_PERSON)
-
-
-def _entered_text(key: str) -> str:
-    return str(st.session_state.get(key, "")).strip()
 
 
 def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
@@ -251,7 +272,7 @@ def _change_tag(view: ViewState, is_all: bool, tag: str, is_added: bool) -> None
 def _write_note(view: ViewState, is_all: bool) -> None:
     from ares.curation import add_note
 
-    stores, note = cached_reads.workspace().stores, _entered_text("selection.note")
+    stores, note = cached_reads.workspace().stores, entered_text("selection.note")
     _act_on_selection(
         view, is_all,
         lambda selected: add_note(stores, note, selected, person=current_person()),
@@ -262,7 +283,7 @@ def _write_note(view: ViewState, is_all: bool) -> None:
 def _exclude_episodes(view: ViewState, is_all: bool) -> None:
     from ares.curation import remove_episodes
 
-    stores, note = cached_reads.workspace().stores, _entered_text("selection.reason")
+    stores, note = cached_reads.workspace().stores, entered_text("selection.reason")
     _act_on_selection(
         view, is_all,
         lambda selected: remove_episodes(stores, selected, person=current_person(), note=note),

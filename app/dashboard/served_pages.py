@@ -20,11 +20,15 @@ def dashboard_pages(export_dirs: Sequence[str] = (), query_seconds: float | None
         export_dirs: Folders below which pages may export; by default those of the settings, else one in the workspace.
         query_seconds: Time limit of each query of a page; by default that of the settings.
     """
+    folder = Path(__file__).parent
     return ServedPages(
-        script=Path(__file__).with_name("main.py"),
+        script=folder / "main.py",
         show=partial(_show_workspace, tuple(export_dirs), query_seconds),
         preload=_load_ahead,
         show_error=_show_error,
+        # `app.dashboard.navigation` has the same names, and imports Streamlit.
+        names=tuple(path.stem for path in (folder / "views").glob("[a-z]*.py")),
+        first="browse",
     )
 
 

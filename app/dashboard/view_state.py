@@ -14,8 +14,23 @@ PAGE_SIZE = 24
 FILTER_PREFIX = "f."
 # Texts of an episode that words filter.
 _TEXT_COLUMNS = ("instruction", "caption")
-# Marker of a missing value in the URL; a value that starts with "~" is written with "~~".
-_MISSING = "~missing"
+# Marker of a missing value in the URL, and the start of a range; a value that starts with "~" is written with "~~".
+_MISSING, _RANGE = "~missing", "~range:"
+_NUMBERS = frozenset(("int64", "float64", "timestamp"))
+
+
+class AddressError(RequestError):
+    """A parameter of the URL that says nothing that the page knows.
+
+    Args:
+        parameter: Its name.
+        reason: As for every error.
+        detail: As for every error.
+    """
+
+    def __init__(self, parameter: str, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.parameter = parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,16 +108,14 @@ class ViewState:
 
 
 def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
-    """Parse a view from the query parameters of a URL; what cannot be parsed is left out."""
+    """Parse a view from the query parameters of a URL. Raises AddressError for what cannot be parsed."""
     filters: dict[str, ColumnFilter] = {}
     for name, texts in params.items():
         if name.startswith(FILTER_PREFIX):
             column_filter = _parse_filter(name.removeprefix(FILTER_PREFIX), texts)
-            if not column_filter.is_empty:
-                filters[column_filter.column] = column_filter
+            filters[column_filter.column] = column_filter
     sort = _first_value(params, "sort")
-    page = _first_value(params, "page")
-    return ViewState(
+    view = ViewState(
         text=_first_value(params, "q"),
         like=_first_value(params, "like"),
         image=_first_value(params, "image"),
@@ -112,9 +125,12 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         filters=filters,
         sort=sort.removeprefix("-"),
         descending=sort.startswith("-"),
-        page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 8 and int(page) else 1,
+        page=_parse_page(_first_value(params, "page")),
         cut=_parse_cut(_first_value(params, "cut")),
     )
+    if view.cut is not None and not view.is_search:
+        raise AddressError("cut", "a cut belongs to a search", "give q, like or image beside it")
+    return view
 
 
 def view_to_params(view: ViewState) -> dict[str, list[str]]:
@@ -145,13 +161,19 @@ def where_sql(view: ViewState, columns: Mapping[str, str], leave_out: str = "") 
         leave_out: Column whose filter is not applied (for the counts beside its own values).
 
     Raises:
-        RequestError: A filter on an unknown column, or SQL that would reach beyond its parentheses.
+        AddressError: A filter on an unknown column, or one that its type cannot have.
+        RequestError: SQL that would reach beyond its parentheses.
     """
     parts = [parenthesize(view.where)] if view.where else []
     parts += [_word_condition(word, columns) for word in view.words.lower().split()]
     for column, column_filter in view.filters.items():
         if column not in columns:
-            raise RequestError(f"no column {column!r}", f"there are: {', '.join(sorted(columns))}")
+            raise AddressError(
+                f"{FILTER_PREFIX}{column}",
+                f"no column {column!r}",
+                f"there are: {', '.join(sorted(columns))}",
+            )
+        _check_filter(column_filter, columns[column])
         if column != leave_out:
             parts.append(_filter_condition(column_filter, columns[column]))
     return " AND ".join(parts)
@@ -196,6 +218,24 @@ def _filter_condition(column_filter: ColumnFilter, kind: str) -> str:
     return f"({' OR '.join(f'({part})' for part in parts)})"
 
 
+def _check_filter(column_filter: ColumnFilter, kind: str) -> None:
+    """Raise AddressError for a value or a range that a column of this type cannot have."""
+    column, name = column_filter.column, f"{FILTER_PREFIX}{column_filter.column}"
+    is_number = kind in _NUMBERS
+    if column_filter.values and is_number:
+        detail = f"got {column_filter.values[0][:100]!r}; give {_RANGE}10..20"
+        raise AddressError(name, f"{column} is a number and takes a range", detail)
+    if not is_number and (column_filter.low is not None or column_filter.high is not None):
+        raise AddressError(
+            name, f"{column} is no number and takes no range", f"give one of its values, or {_MISSING}"
+        )
+    wrong = [value for value in column_filter.values if kind == "bool" and value not in ("true", "false")]
+    if wrong:
+        raise AddressError(
+            name, f"{column} is true or false", f"got {wrong[0][:100]!r}; {_MISSING} is neither"
+        )
+
+
 def _bound_sql(bound: float, kind: str, rounded: Callable[[float], int]) -> str:
     """Return a bound as SQL.
 
@@ -210,42 +250,60 @@ def _bound_sql(bound: float, kind: str, rounded: Callable[[float], int]) -> str:
 
 
 def _parse_filter(column: str, texts: Sequence[str]) -> ColumnFilter:
-    values: list[str] = []
-    low: float | None = None
-    high: float | None = None
-    for text in texts:
-        bounds = _parse_range(text) if text.startswith("~range:") else None
-        if bounds:
-            low, high = bounds
-        elif text != _MISSING and not text.startswith("~range:"):
-            values.append(text[1:] if text.startswith("~~") else text)
-    return ColumnFilter(column=column, values=tuple(values), low=low, high=high, missing=_MISSING in texts)
+    name = f"{FILTER_PREFIX}{column}"
+    ranges = [text for text in texts if text.startswith(_RANGE)]
+    values = [text for text in texts if text not in (_MISSING, *ranges)]
+    low, high = _parse_range(name, ranges[0]) if ranges else (None, None)
+    if len(ranges) > 1:
+        raise AddressError(name, f"{column} has {len(ranges)} ranges", "give one")
+    unknown = [text for text in values if text.startswith("~") and not text.startswith("~~")]
+    if unknown or not texts:
+        detail = (
+            f"got {unknown[:1]}; give a value, {_RANGE}LOW..HIGH or {_MISSING}; a value with ~ begins with ~~"
+        )
+        raise AddressError(name, f"the filter of {column} cannot be read", detail)
+    plain = tuple(text[1:] if text.startswith("~~") else text for text in values)
+    return ColumnFilter(column=column, values=plain, low=low, high=high, missing=_MISSING in texts)
 
 
-def _parse_range(text: str) -> tuple[float | None, float | None] | None:
-    low, _, high = text.removeprefix("~range:").partition("..")
+def _parse_range(name: str, text: str) -> tuple[float | None, float | None]:
+    low, dots, high = text.removeprefix(_RANGE).partition("..")
     try:
         bounds = [float(part) if part else None for part in (low, high)]
     except ValueError:
-        return None
-    if any(bound is not None and not math.isfinite(bound) for bound in bounds):
-        return None
+        bounds = []
+    numbers = [bound for bound in bounds if bound is not None]
+    if not dots or not numbers or not all(map(math.isfinite, numbers)) or numbers != sorted(numbers):
+        detail = f"got {text[:100]!r}; give {_RANGE}LOW..HIGH with the lower number first; one of them may be left out"
+        raise AddressError(name, "a range cannot be read", detail)
     return bounds[0], bounds[1]
+
+
+def _parse_page(text: str) -> int:
+    if not text:
+        return 1
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text)):
+        raise AddressError(
+            "page", "the number of a page cannot be read", f"got {text[:100]!r}; pages count from 1"
+        )
+    return int(text)
 
 
 def _parse_cut(text: str) -> float | None:
     try:
-        cut = float(text)
+        cut = float(text) if text else None
     except ValueError:
-        return None
-    return cut if 0 <= cut <= 1 else None
+        cut = math.nan
+    if cut is not None and not 0 <= cut <= 1:
+        raise AddressError("cut", "a cut cannot be read", f"got {text[:100]!r}; give a score from 0 to 1")
+    return cut
 
 
 def _format_filter(column_filter: ColumnFilter) -> list[str]:
     texts = [f"~{value}" if value.startswith("~") else value for value in column_filter.values]
     low, high = column_filter.low, column_filter.high
     if low is not None or high is not None:
-        texts.append(f"~range:{_exact_number(low)}..{_exact_number(high)}")
+        texts.append(f"{_RANGE}{_exact_number(low)}..{_exact_number(high)}")
     return [*texts, _MISSING] if column_filter.missing else texts
 
 
@@ -259,4 +317,6 @@ def _short_number(bound: float | None) -> str:
 
 def _first_value(params: Mapping[str, Sequence[str]], name: str) -> str:
     texts = params.get(name, [])
+    if len(texts) > 1:
+        raise AddressError(name, f"the address has {name} {len(texts)} times", "give it once")
     return texts[0] if texts else ""

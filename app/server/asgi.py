@@ -95,12 +95,16 @@ class ServedPages:
             RequestError for a limit of the pages that cannot be used.
         preload: Loads what the first pages need; called from a thread.
         show_error: Draws what a page raised; returns whether nothing else is to be shown.
+        names: Names of the pages, which are their addresses.
+        first: Name of the page that opens at the address of the server.
     """
 
     script: Path
     show: Callable[[Workspace, bool], None]
     preload: Callable[[], None]
     show_error: Callable[[Exception], bool]
+    names: tuple[str, ...]
+    first: str
 
 
 def serve(
@@ -282,6 +286,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
 
     from app.server.login import LoginMiddleware
     from app.server.media_routes import build_routes
+    from app.server.page_addresses import PageAddressMiddleware
     from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
 
     password = workspace.settings.app_password
@@ -299,6 +304,8 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     ]
     if password:
         middleware.append(Middleware(LoginMiddleware, password=password))
+    # Behind the log-in, which sends a browser back to the address that it asked for.
+    middleware.append(Middleware(PageAddressMiddleware, names=pages.names, first=pages.first))
     return st.App(
         pages.script,
         routes=build_routes(workspace.stores),

@@ -35,11 +35,14 @@ def build_routes(stores: Stores) -> list[BaseRoute]:
     from anyio import CapacityLimiter
     from starlette.routing import Route
 
+    from app.server.page_addresses import BASE_SCRIPT, answer_base_script
+
     limiter = CapacityLimiter(_MAX_THREADS)
     video = _file_endpoint(partial(_make_video, stores), "video/mp4", limiter)
     poster = _file_endpoint(partial(_make_poster, stores), "image/jpeg", limiter)
     return [
         Route("/api/health", _health_endpoint(stores)),
+        Route(BASE_SCRIPT, answer_base_script),
         Route("/api/media/{episode}/{camera:path}.mp4", video),
         Route("/api/thumb/{episode}/{camera:path}.jpg", poster),
     ]

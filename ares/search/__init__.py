@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         embed_texts as embed_texts,
         is_text_encoder_usable as is_text_encoder_usable,
         list_spaces as list_spaces,
+        load_encoder as load_encoder,
         load_model as load_model,
         prepare_text_search as prepare_text_search,
     )

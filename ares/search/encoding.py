@@ -104,9 +104,14 @@ def choose_space(stores: Stores, name: str = "") -> EmbeddingSpace:
     return spaces[name or list(spaces)[-1]]
 
 
+_loading = threading.RLock()
+
+
 def load_encoder(space: EmbeddingSpace, device: str = "") -> Encoder:
     """The model of a space, loaded once per process. Raises ModelError when it cannot be loaded."""
-    return load_model(space.encoder, space.model, device)
+    # Two threads that need it at once would both load it.
+    with _loading:
+        return load_model(space.encoder, space.model, device)
 
 
 @lru_cache(maxsize=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,13 @@ from ares.episode import Episode, Record, Trajectory
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace
 
-pytest.importorskip("umap")
 _KINDS, _KIND_SIZE = 3, 12
+
+
+@pytest.fixture(autouse=True)
+def _with_umap(request: pytest.FixtureRequest) -> None:
+    if "pca" not in request.node.name:
+        pytest.importorskip("umap")
 
 
 class _Row(NamedTuple):
@@ -134,3 +140,29 @@ def test_three_episodes_are_no_map(
 def test_without_vectors_embed_is_asked_for(options: Options, ws: Workspace) -> None:
     with pytest.raises(RequestError, match="annotate embed"):
         MapAnnotator(options, ws.stores)
+
+
+def test_without_umap_the_map_is_made_by_pca_and_its_maker_says_so(
+    ws: Workspace,
+    options: Options,
+    episodes: dict[str, Episode],
+    work_for: Callable[..., Work],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("annotators.map.version", version)
+    filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
+    places = _coordinates(ws, options, filled, work_for)
+    centres = {}
+    for kind in range(_KINDS):
+        own = np.array([places[_id(kind, number)] for number in range(_KIND_SIZE)])
+        centres[kind] = own.mean(axis=0)
+        assert np.linalg.norm(own - centres[kind], axis=1).max() < 0.3
+    assert min(np.linalg.norm(centres[a] - centres[b]) for a, b in ((0, 1), (0, 2), (1, 2))) > 0.6
+    maker = MapAnnotator(options, ws.stores).maker
+    assert maker.settings["projection"] == "pca" and "umap" not in maker.settings
+    assert "made by PCA" in capsys.readouterr().err
+    assert _coordinates(ws, options, filled, work_for) == places

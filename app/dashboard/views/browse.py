@@ -7,14 +7,24 @@ from dataclasses import replace
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.browse_panels import draw_facets, draw_saved_views, draw_search_bar, draw_words_filter
+from app.dashboard.browse_panels import (
+    draw_facets,
+    draw_saved_views,
+    draw_search_bar,
+    draw_unknown,
+    draw_words_filter,
+)
 from app.dashboard.cards import build_cards, episode_params
 from app.dashboard.components import draw_grid
 from app.dashboard.navigation import escape_markdown, read_view, write_view
-from app.dashboard.results import ResultPage, lower_cut, read_page
+from app.dashboard.results import ResultPage, check_view, lower_cut, read_page
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, ticked_ids
 from app.dashboard.view_state import ViewState, filter_label, view_to_params
+from ares.episode import Json
 from ares.errors import AresError
+
+# One key for every page, so that a click is for the same list whatever was drawn meanwhile.
+_PAGE_NUMBER = "browse.page"
 
 
 def render() -> None:
@@ -24,18 +34,28 @@ def render() -> None:
         _draw_empty_workspace()
         return
     draw_search_bar(view)
+    with st.container():
+        # Here, and not among the filters, the page says that it waits for a model.
+        cached_reads.warm_up(**view.query)
     with st.sidebar:
         draw_words_filter(view)
         draw_facets(view)
     try:
+        check_view(view, cached_reads.filter_columns())
         page = read_page(view)
     except AresError as error:
         _draw_filter_buttons(view)
         navigation.show_error(error)
         return
+    draw_unknown(view)
+    if view.page > page.pages:
+        last = f"This is the last one, {page.pages:,}."
+        st.warning(f"There is no page {view.page:,} of these episodes. {last}", icon=":material/help:")
+    # Read before the count is drawn, which would stand above the cards of the page before.
+    cards = _read_cards(view, page)
     _draw_result_line(view, page)
     draw_selection_bar(view, page.shown)
-    _draw_results(view, page)
+    _draw_results(view, page, cards)
 
 
 def _draw_empty_workspace() -> None:
@@ -100,17 +120,18 @@ def _draw_result_line(view: ViewState, page: ResultPage) -> None:
             draw_set_form(view, page.shown)
 
 
-def _draw_results(view: ViewState, page: ResultPage) -> None:
+def _read_cards(view: ViewState, page: ResultPage) -> list[Json]:
+    episodes, captions = cached_reads.read_episodes(page.ids), cached_reads.read_captions(page.ids)
+    return build_cards(episodes, captions, page.hits, view_to_params(view), page.first, view.is_search)
+
+
+def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
     if not page.ids:
         text = "No episode fits. Remove a filter, or search for something else."
         st.info(text, icon=":material/search_off:")
         _draw_more_button(view, page)
         return
-    episodes = cached_reads.read_episodes(page.ids)
     params = view_to_params(view)
-    cards = build_cards(
-        episodes, cached_reads.read_captions(page.ids), page.hits, params, page.first, view.is_search
-    )
     draw_grid(
         cards,
         "browse.grid",
@@ -119,10 +140,9 @@ def _draw_results(view: ViewState, page: ResultPage) -> None:
         on_tick=change_ticks,
     )
     if page.pages > 1:
-        current = min(view.page, page.pages)
-        key = f"browse.page.{current}"
+        st.session_state[_PAGE_NUMBER] = min(view.page, page.pages)
         with st.container(horizontal_alignment="center"):
-            st.pagination(page.pages, default=current, key=key, on_change=lambda: _turn_page(view, key))
+            st.pagination(page.pages, key=_PAGE_NUMBER, on_change=_turn_page, args=(view,))
     if view.page >= page.pages:
         _draw_more_button(view, page)
 
@@ -137,5 +157,5 @@ def _draw_more_button(view: ViewState, page: ResultPage) -> None:
     )  # fmt: skip
 
 
-def _turn_page(view: ViewState, key: str) -> None:
-    write_view(replace(view, page=int(st.session_state[key])))
+def _turn_page(view: ViewState) -> None:
+    write_view(replace(view, page=int(st.session_state.get(_PAGE_NUMBER, view.page))))

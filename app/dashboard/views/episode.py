@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -20,6 +21,7 @@ from app.dashboard.cards import (
     build_cards,
     episode_params,
     grade_label,
+    lost_reason,
     notices,
     outcome_label,
     poster_url,
@@ -28,17 +30,18 @@ from app.dashboard.cards import (
 from app.dashboard.components import (
     draw_findings,
     draw_grid,
+    draw_headline,
     draw_pairs,
     draw_player,
     draw_rulings,
     draw_segments,
 )
-from app.dashboard.navigation import escape_markdown, read_parameter, read_view, write_parameters
+from app.dashboard.navigation import escape_markdown, read_parameter, read_view
 from app.dashboard.player_data import signal_plots, timeline_ticks
-from app.dashboard.results import Neighbour, find_neighbours, shown_second
+from app.dashboard.results import Neighbourhood, check_view, find_neighbours, shown_second
 from app.dashboard.retry import draw_episode_failures
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, ticked_ids
-from app.dashboard.view_state import ViewState, view_to_params
+from app.dashboard.view_state import AddressError, ViewState, view_to_params
 from ares.checks import QualityFinding
 from ares.clock import rounding_seconds
 from ares.episode import Episode, Json, Trajectory
@@ -47,6 +50,7 @@ from ares.reports import episode_findings
 from ares.store import NOTES, TAGS
 
 _MAX_SIMILAR = 6
+_ROUNDING_SECONDS = 0.01
 # Ways to compare episodes: label, and the value of `--by`.
 _WAYS = {
     "Look and words": "",
@@ -70,6 +74,7 @@ _GRADE_BADGES = {
 def render() -> None:
     """Draw the episode that the URL names."""
     view = read_view()
+    check_view(view, cached_reads.filter_columns())
     episode_id = read_parameter("episode")
     if not episode_id:
         st.info(
@@ -81,14 +86,16 @@ def render() -> None:
     episode = cached_reads.limited(lambda: workspace.stores.tables.episodes.get_episode(episode_id))
     segments = cached_reads.limited(lambda: read_segments(workspace.stores, episode))
     annotations = cached_reads.limited(lambda: read_annotations(workspace.stores, episode, segments))
-    _draw_headline(view, episode)
+    second = _requested_second(view, episode)
+    # In a container: what stands above the player may be more or less, and the player keeps its place on the page.
+    with st.container():
+        _draw_headline(view, episode)
     trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
     spans = timeline_spans(segments, episode)
     draw_player(
-        _player_data(episode, trajectory, annotations.captions, spans),
-        key=f"episode.player.{episode_id}",
-        on_step=lambda step: _open_neighbour(view, _neighbour_episodes(view, episode_id)[step > 0]),
-        on_frame_search=lambda frame: navigation.open_page("browse", {"image": [f"{episode_id}/{frame}"]}),
+        _player_data(episode, trajectory, annotations.captions, spans, second),
+        key="episode.player",
+        on_frame_search=lambda frame: navigation.open_page("browse", {"image": [frame]}),
     )
     findings = st.container()
     left_column, right_column = st.columns([3, 2], gap="large")
@@ -105,30 +112,42 @@ def render() -> None:
 
 
 def _draw_headline(view: ViewState, episode: Episode) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="episode_head"):
         st.button(
             "Results", icon=":material/arrow_back:", key="episode.back",
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
-        neighbours = _neighbour_episodes(view, episode.episode_id)
-        buttons = (("Previous", "chevron_left"), ("Next", "chevron_right"))
-        for (text, icon), neighbour in zip(buttons, neighbours, strict=True):
-            st.button(
-                text, icon=f":material/{icon}:", key=f"episode.{text}", disabled=neighbour is None,
-                on_click=_open_neighbour, args=(view, neighbour),
-            )  # fmt: skip
-        st.markdown(f"#### {escape_markdown(episode.instruction or episode.key)}", width="content")
-        columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
-        _draw_badges(episode, columns)
-        st.space("stretch")
+        draw_headline(_headline_data(view, episode, columns.get(NOTES) or ()), key="episode.headline")
+        is_ticked = episode.episode_id in ticked_ids()
         st.toggle(
-            "Select", key=f"episode.select.{episode.episode_id}", value=episode.episode_id in ticked_ids(),
-            on_change=_change_tick, args=(episode.episode_id,),
+            "Select", key=f"episode.select.{episode.episode_id}", value=is_ticked,
+            on_change=change_ticks, args=([episode.episode_id], [] if is_ticked else [episode.episode_id]),
         )  # fmt: skip
-    for note in columns.get(NOTES) or ():
-        st.caption(f":material/edit_note: {escape_markdown(note)}")
+    with st.container(horizontal=True, gap="small", key="episode.badges"):
+        _draw_badges(episode, columns)
     if ticked_ids():
         draw_selection_bar(view, 0)
+
+
+def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> dict[str, Json]:
+    """The title, the notes, and the place in the list that the episode was opened from."""
+    position = _list_position()
+    known = Neighbourhood() if position is None else find_neighbours(view, episode.episode_id, position)
+    if position is not None and not known.is_listed:
+        text = f"This episode is not at place {position + 1:,} of the list that the address describes."
+        st.caption(f":material/info: {text}")
+    return {
+        "episode": episode.episode_id,
+        "title": episode.instruction or episode.key,
+        "notes": list[Json](notes),
+        "at": known.position if known.is_listed else -1,
+        "count": known.count,
+        "before": [list(entry) for entry in known.before],
+        "after": [list(entry) for entry in known.after],
+        "begins": known.begins,
+        "ends": known.ends,
+    }
 
 
 def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
@@ -145,40 +164,36 @@ def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
         st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
 
 
-def _change_tick(episode_id: str) -> None:
-    is_ticked = st.session_state[f"episode.select.{episode_id}"]
-    change_ticks([episode_id], [episode_id] if is_ticked else [])
-
-
 def _list_position() -> int | None:
     """Position of the episode in the list that it was opened from, or None."""
     text = read_parameter("at")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise AddressError("at", "a place in a list cannot be read", f"got {text!r}; places count from 0")
+    return int(text) if text else None
 
 
-def _neighbour_episodes(view: ViewState, episode_id: str) -> tuple[Neighbour | None, Neighbour | None]:
-    """The episodes before and behind an episode in the list that it was opened from."""
-    position = _list_position()
-    return (None, None) if position is None else find_neighbours(view, episode_id, position)
-
-
-def _open_neighbour(view: ViewState, neighbour: Neighbour | None) -> None:
-    if neighbour is None:
-        st.toast("There is no further episode in this list.")
-        return
-    second = shown_second(view, neighbour.episode_id) or 0.0
-    write_parameters(episode_params(view_to_params(view), neighbour.episode_id, neighbour.position, second))
+def _requested_second(view: ViewState, episode: Episode) -> float:
+    """The second of the address; without one that which a search matches best, or the start."""
+    text, end = read_parameter("t"), episode.duration_seconds
+    try:
+        second = float(text) if text else shown_second(view, episode.episode_id) or 0.0
+    except ValueError:
+        second = math.nan
+    # A written second is rounded.
+    if not 0 <= second <= end + _ROUNDING_SECONDS:
+        raise AddressError(
+            "t", "a second cannot be shown", f"got {text!r}; this episode has 0 to {end:.2f} s"
+        )
+    return min(second, end)
 
 
 def _player_data(
-    episode: Episode, trajectory: Trajectory, captions: list[Any], spans: list[Json]
+    episode: Episode, trajectory: Trajectory, captions: list[Any], spans: list[Json], start: float
 ) -> dict[str, Json]:
-    try:
-        start = min(max(float(read_parameter("t", "0")), 0.0), episode.duration_seconds)
-    except ValueError:
-        start = 0.0
+    reasons = cached_reads.limited(lambda: [lost_reason(camera) for camera in episode.cameras])
     cameras: list[Json] = [
         {
+            "lost": lost,
             "name": camera.name,
             "about": f"{camera.role} · {camera.width}×{camera.height} · {camera.codec}",
             "video": video_url(episode, camera.name),
@@ -186,7 +201,7 @@ def _player_data(
             "flags": list(camera.flags),
             "rate": camera.media.rate_hz,
         }
-        for camera in episode.cameras
+        for camera, lost in zip(episode.cameras, reasons, strict=True)
     ]
     is_uneven = episode.clock_shift_seconds > rounding_seconds(episode.rate_hz)
     return {
@@ -196,7 +211,7 @@ def _player_data(
         # Only where the clock is not even; the player then finds steps and frames by them.
         "stamps": trajectory.timestamps.tolist() if is_uneven else [],
         "paired_by_index": is_uneven and episode.frame_pairing == "index",
-        "start": start if start == start else 0.0,
+        "start": start,
         "cameras": cameras,
         "signals": signal_plots(trajectory),
         "ticks": cached_reads.limited(

@@ -9,31 +9,40 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import contract_rows, finding_rows, worst_rows
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
+from app.dashboard.view_state import AddressError
 from ares.reports import DatasetHealth
 
 # Combinations of dimensions that are drawn, the most frequent first.
 _SHOWN_CONTRACTS = 3
+_DATASET = "health.dataset"
 
 
 def render() -> None:
     """Draw the health of the dataset that the URL names, or of the first."""
     datasets = list(cached_reads.count_datasets())
+    named = read_parameter("dataset")
+    if named and named not in datasets:
+        detail = f"there are: {', '.join(datasets) or 'none yet'}"
+        raise AddressError("dataset", f"there is no dataset {named!r}", detail)
     st.header("Data health")
     if not datasets:
         st.info("There are no episodes yet: run `ares ingest FOLDER`.", icon=":material/info:")
         return
-    named = read_parameter("dataset")
-    dataset = st.selectbox(
-        "Dataset", datasets, index=datasets.index(named) if named in datasets else 0, key="health.dataset"
-    )
-    if dataset != named:
-        write_parameters({"dataset": [dataset]})
+    # The address decides: a list that keeps its own choice would show another dataset after the button "back".
+    st.session_state[_DATASET] = named or datasets[0]
+    dataset = str(st.selectbox("Dataset", datasets, key=_DATASET, on_change=_put_dataset_in_url))
     with st.spinner("Checking a sample of the episodes"):
         health = cached_reads.read_health(dataset)
     _draw_tiles(health)
     _draw_findings(health)
     _draw_contracts(health)
     _draw_dimensions(health)
+
+
+def _put_dataset_in_url() -> None:
+    dataset = navigation.entered_text(_DATASET)
+    if dataset:
+        write_parameters({"dataset": [dataset]})
 
 
 def _draw_tiles(health: DatasetHealth) -> None:
@@ -68,9 +77,8 @@ def _draw_findings(health: DatasetHealth) -> None:
 
 
 def _open_selected(health: DatasetHealth) -> None:
-    rows = st.session_state["health.worst"]["selection"]["rows"]
-    if rows:
-        episode = health.worst[rows[0]]
+    for row in navigation.selected_rows("health.worst")[:1]:
+        episode = health.worst[row]
         navigation.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
+from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.navigation import column_label, read_view
+from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar
 from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
+from ares.search import list_spaces
 
 if TYPE_CHECKING:
     import altair
@@ -28,25 +32,52 @@ def render() -> None:
     """Draw the map of the episodes that match the filters of the URL."""
     view = read_view()
     columns = cached_reads.filter_columns()
+    check_view(view, columns)
+    draw_unknown(view)
     if not all(axis in columns for axis in _AXES):
-        st.header("No map yet")
-        st.write("It is drawn by a job, from the vectors of the frames:")
-        st.code(f"ares annotate map --workspace {cached_reads.workspace().path}", language=None)
+        _draw_no_map()
         return
     where = " AND ".join(part for part in (where_sql(view, columns), "map_x IS NOT NULL") if part)
     total = cached_reads.count_episodes(where)
-    colour = _draw_headline(columns, total)
+    colour = _draw_headline(view, columns, total)
     points = cached_reads.read_points(where, [*_AXES, colour, "instruction"], _MAX_POINTS, total)
     event = st.altair_chart(_map_chart(points, colour), on_select="rerun", key="map.chart")
     _draw_box(view, event.selection.get("box", {}) if event else {})
 
 
-def _draw_headline(columns: Mapping[str, str], total: int) -> str:
+def _draw_no_map() -> None:
+    """Draw the command that makes a map, with all that it needs."""
+    workspace = cached_reads.workspace()
+    has_vectors = bool(cached_reads.limited(lambda: list_spaces(workspace.stores)))
+    names = ["map"] if has_vectors else ["embed", "map"]
+    st.header("No map yet")
+    st.write("It is drawn by a job, from the vectors of the frames:")
+    st.code(shlex.join(["ares", "annotate", *names, "--workspace", workspace.path]), language=None)
+    st.caption(
+        "It is made by UMAP where that is installed (`pip install 'ares-curation[map]'`), else by PCA."
+    )
+
+
+def _method_text() -> str:
+    """How the map was made, by the makers of its places; "" where nothing says so."""
+    makers = cached_reads.limited(lambda: cached_reads.workspace().stores.annotations.makers())
+    found = {
+        "PCA" if maker.settings.get("projection") == "pca" else "UMAP"
+        for maker in makers.values()
+        if maker.annotator == "map"
+    }
+    return f" Made by {' and '.join(sorted(found))}." if found else ""
+
+
+def _draw_headline(view: ViewState, columns: Mapping[str, str], total: int) -> str:
     """Draw the number of episodes and a list of columns; returns the column to colour by."""
     with st.container(horizontal=True, vertical_alignment="center"):
         sampled = f", of which {_MAX_POINTS:,} are drawn" if total > _MAX_POINTS else ""
         st.markdown(f"**{total:,} episodes on the map**{sampled}", width="content")
-        st.caption("Drag a box around points to open them. Near points look alike; the axes mean nothing.")
+        if view.is_search:
+            st.caption("The map shows all that the filters select; a search narrows only Browse.")
+        text = "Drag a box around points to open them. Near points look alike; the axes mean nothing."
+        st.caption(text + _method_text())
         st.space("stretch")
         options = [name for name in _COLOUR_COLUMNS if name in columns]
         return str(st.selectbox("Colour", options, format_func=column_label, key="map.colour", width=180))

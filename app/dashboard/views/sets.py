@@ -17,8 +17,9 @@ from app.dashboard.components import draw_grid
 from app.dashboard.jobs import draw_exports, start_export
 from app.dashboard.limits import default_export_folder, export_destination
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameter
+from app.dashboard.view_state import AddressError
 from ares.curation import CurationSet
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.export import TASK_SOURCES, TaskSource
 from ares.registry import exporters
 
@@ -29,18 +30,21 @@ _TASK_HELP = "The instruction; or the caption where it is acceptable, and the in
 def render() -> None:
     """Draw the list of sets, and the set that the URL names."""
     sets = cached_reads.list_sets()
+    named = read_parameter("set")
+    if named and not any(named in (known.label, known.name) for known in sets):
+        labels = ", ".join(known.label for known in sets[:20])
+        raise AddressError("set", f"there is no set {named!r}", f"there are: {labels or 'none yet'}")
     if not sets:
         st.header("No sets yet")
         st.write("Filter or search in Browse, then choose “Make a set from these”.")
         return
     selected = _draw_list(sets)
-    if selected:
-        st.divider()
-        _draw_set(selected, [other for other in sets if other != selected])
+    st.divider()
+    _draw_set(selected, [other for other in sets if other != selected])
 
 
-def _draw_list(sets: list[CurationSet]) -> CurationSet | None:
-    """Draw a table of all sets and a list to select from; returns the selected set, None for one that is not there."""
+def _draw_list(sets: list[CurationSet]) -> CurationSet:
+    """Draw a table of all sets and a list to select from; returns the selected set."""
     st.header("Sets")
     rows = [
         {
@@ -56,29 +60,20 @@ def _draw_list(sets: list[CurationSet]) -> CurationSet | None:
     labels = [episode_set.label for episode_set in sets]
     requested = _label_of(sets, read_parameter("set"))
     st.session_state["sets.selected"] = requested
-    label = st.selectbox(
-        "Show",
-        labels,
-        key="sets.selected",
-        width=420,
-        on_change=_put_selection_in_url,
-        placeholder="Choose a set",
-    )
-    return sets[labels.index(label)] if label else None
+    label = st.selectbox("Show", labels, key="sets.selected", width=420, on_change=_put_selection_in_url)
+    return sets[labels.index(label)]
 
 
-def _label_of(sets: list[CurationSet], requested: str) -> str | None:
+def _label_of(sets: list[CurationSet], requested: str) -> str:
     """The label of the set that the URL names, its newest version where it names none; the newest set by default."""
-    named = [
-        episode_set.label for episode_set in sets if requested in (episode_set.label, episode_set.name, "")
-    ]
-    if not named:
-        navigation.show_error(RequestError(f"there is no set {requested!r}", "the list has all sets"))
-    return next(iter(named), None)
+    names = ((known.label, known.name, "") for known in sets)
+    return next(labels[0] for labels in names if requested in labels)
 
 
 def _put_selection_in_url() -> None:
-    write_parameter("set", str(st.session_state["sets.selected"]))
+    selected = st.session_state.get("sets.selected")
+    if selected:
+        write_parameter("set", str(selected))
 
 
 def _recipe_text(episode_set: CurationSet) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 QUIET = [
     "--no-sandbox",
@@ -46,26 +46,32 @@ def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
 
 
 @contextmanager
-def open_tab(browser: Browser, address: str) -> Iterator[Page]:
-    """A tab that must load nothing from elsewhere, and raise no error, also none of the policy of its headers."""
+def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page]:
+    """A tab that must load nothing from elsewhere, raise no error, and log none, also none of its headers' policy.
+
+    Args:
+        browser: The browser.
+        address: The address of the dashboard.
+        refused: Part of the addresses that the server may refuse; the browser logs each as an error.
+    """
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.set_default_timeout(20_000)
+    tab.set_default_timeout(60_000)
     foreign: list[str] = []
     errors: list[str] = []
     tab.on(
         "request", lambda request: foreign.append(request.url) if not _is_own(request.url, address) else None
     )
     tab.on("pageerror", lambda error: errors.append(str(error)))
-    tab.on("console", lambda line: errors.append(line.text) if _is_error(line.type, line.text) else None)
+    tab.on("console", lambda line: errors.append(line.text) if _is_error(line, refused) else None)
     yield tab
     tab.close()
     assert foreign == []
     assert errors == []
 
 
-def _is_error(kind: str, text: str) -> bool:
-    """An answer with an error status is no error of the page: tests ask for what is refused."""
-    return "Security Policy" in text or (kind == "error" and not text.startswith("Failed to load resource"))
+def _is_error(line: ConsoleMessage, refused: str) -> bool:
+    is_refusal = line.text.startswith("Failed to load resource") and refused in line.location["url"]
+    return "Security Policy" in line.text or (line.type == "error" and not (refused and is_refusal))
 
 
 def _is_own(url: str, address: str) -> bool:

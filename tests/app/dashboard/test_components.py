@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 import app.dashboard.components
 from app.dashboard.components import join_modules
@@ -49,3 +50,24 @@ def test_node_accepts_a_joined_component(name: str, tmp_path: Path) -> None:
     script = tmp_path / "component.mjs"
     script.write_text(join_modules(FOLDER / name / "index.js"))
     subprocess.run(["node", "--check", script], check=True)
+
+
+def test_a_click_on_what_is_gone_sends_nothing() -> None:
+    """A callback may come after its component, or its field, has left the page."""
+    page = AppTest.from_string(
+        "import streamlit as st\n"
+        "from app.dashboard.components import sent_value\n"
+        "from app.dashboard.navigation import entered_text, selected_rows\n"
+        "st.text(repr([sent_value('gone', 'opened'), entered_text('gone', 'as it was'), selected_rows('gone')]))"
+    ).run()
+    assert [text.value for text in page.text] == ["[None, 'as it was', []]"]
+
+
+def test_no_page_reads_a_field_that_may_be_gone_by_its_key_alone() -> None:
+    reads = [
+        f"{path.name}: {line.strip()}"
+        for path in Path("app/dashboard").rglob("*.py")
+        for line in path.read_text().splitlines()
+        if "st.session_state[" in line and "] = " not in line
+    ]
+    assert reads == []

@@ -15,7 +15,7 @@ from app.dashboard import cached_reads
 from app.dashboard.annotation_rows import finding_lanes
 from app.dashboard.jobs import Job, list_jobs
 from app.dashboard.limits import PageLimits
-from app.dashboard.results import Neighbour, find_neighbours, read_page
+from app.dashboard.results import find_neighbours, read_page
 from app.dashboard.retry import failure_rows
 from app.dashboard.view_state import ColumnFilter, ViewState
 from ares.contract import DatasetKey, read_contracts, write_contracts
@@ -127,18 +127,19 @@ def test_a_column_that_is_not_there_is_one_box(displayed: Workspace) -> None:
 def test_neighbours_follow_the_episode_where_others_were_excluded(displayed: Workspace) -> None:
     view = ViewState(filters={"dataset": ColumnFilter(column="dataset", values=("metaworld_sawyer",))})
     ids = read_page(view).ids
-    before, behind = find_neighbours(view, ids[4], 4)
-    assert before == Neighbour(episode_id=ids[3], position=3)
-    assert behind == Neighbour(episode_id=ids[5], position=5)
-    assert find_neighbours(view, ids[0], 0)[0] is None
-    assert find_neighbours(view, ids[-1], len(ids) - 1)[1] is None
+    known = find_neighbours(view, ids[4], 4)
+    assert known.before == tuple(zip(ids[:4], range(4), strict=True))
+    assert known.after == tuple(zip(ids[5:], range(5, len(ids)), strict=True))
+    assert (known.position, known.count, known.begins, known.ends) == (4, len(ids), True, True)
+    assert find_neighbours(view, ids[0], 0).before == ()
+    assert find_neighbours(view, ids[-1], len(ids) - 1).after == ()
     excluded = displayed.remove(ids=[ids[1]])
     try:
         cached_reads.clear_caches()
-        assert find_neighbours(view, ids[4], 4)[1] == Neighbour(episode_id=ids[5], position=4)
+        assert find_neighbours(view, ids[4], 4).after[0] == (ids[5], 4)
         # Of an episode that was excluded itself: those that stood beside it.
         gone = find_neighbours(view, ids[1], 1)
-        assert [neighbour and neighbour.episode_id for neighbour in gone] == [ids[0], ids[2]]
+        assert (gone.before[-1], gone.after[0], gone.is_listed) == ((ids[0], 0), (ids[2], 1), False)
     finally:
         displayed.undo(excluded.number)
         cached_reads.clear_caches()
@@ -152,7 +153,7 @@ def test_an_episode_shows_its_tags_and_notes_and_can_be_selected(displayed: Work
         cached_reads.clear_caches()
         app = _draw("episode", {"episode": episode_id})
         assert "blurred" in _markdown(app)
-        assert any("slips" in caption.value for caption in app.caption)
+        assert any("the gripper *slips*" in str(component.proto) for component in app.get("bidi_component"))
         app.toggle(key=f"episode.select.{episode_id}").set_value(True).run()
         assert "**1 selected**" in _markdown(app)
         app.toggle(key=f"episode.select.{episode_id}").set_value(False).run()
@@ -295,7 +296,7 @@ def test_health_says_what_is_typical_of_a_dataset_and_what_the_checks_find(displ
         tiles = {metric.label: metric.value for metric in app.metric}
         assert tiles["Episodes"] == f"{displayed.status().datasets[dataset]:,}"
         assert tiles["State behind action"] == "unknown" or tiles["State behind action"].endswith(" s")
-    assert _draw("health", {"dataset": "no such"}).selectbox[0].value == names[0]
+    assert "no such" in _draw("health", {"dataset": "no such"}).error[0].value
 
 
 def test_the_meaning_of_signals_is_on_the_page_with_who_said_it(tmp_path: Path) -> None:

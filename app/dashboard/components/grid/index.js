@@ -55,6 +55,7 @@ function addPreview(media, card) {
   };
   media.addEventListener("pointerenter", () => {
     stop();
+    if (!card.video) return;
     timer = window.setTimeout(start, WAIT_MS);
   });
   media.addEventListener("pointerleave", stop);
@@ -91,15 +92,16 @@ function endVideo(video) {
 
 /** @param {Card} card */
 function buildMedia(card) {
+  const lost = h("div", { class: "lost" }, "no picture");
   const image = h("img", { src: card.poster, loading: "lazy", alt: "", draggable: false });
-  image.addEventListener("error", () => image.replaceWith(h("div", { class: "lost" }, "no picture")));
+  image.addEventListener("error", () => image.replaceWith(lost));
   const moment = card.moment && h("span", { class: "corner left" }, card.moment);
   const title = "How like the search it is, from 0 to 1";
   const score = card.score && h("span", { class: "corner score", title }, card.score);
   return h(
     "div",
     { class: "media" },
-    image,
+    card.poster ? image : lost,
     score,
     moment,
     h("span", { class: "corner right" }, card.length),

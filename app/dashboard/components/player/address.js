@@ -11,8 +11,8 @@ const SHOWN_MS = 2000;
  */
 export function addressAt(href, second) {
   const url = new URL(href);
-  if (second >= 0.005) url.searchParams.set("t", second.toFixed(2));
-  else url.searchParams.delete("t");
+  // The start is written where another second was: without one a search opens an episode where it fits.
+  if (second >= 0.005 || url.searchParams.has("t")) url.searchParams.set("t", second.toFixed(2));
   return url.href;
 }
 

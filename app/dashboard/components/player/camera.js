@@ -7,6 +7,7 @@ import { h } from "../dom.js";
  * @property {string} about
  * @property {string} video
  * @property {string} poster
+ * @property {string} lost Why its file cannot be played; "" where it can.
  * @property {string[]} flags What is wrong with it; such a camera is folded at the start.
  * @property {number} rate
  */
@@ -14,11 +15,11 @@ import { h } from "../dom.js";
 /**
  * @param {Camera} camera
  * @param {import("./clock.js").Clock} clock
- * @param {import("../dom.js").Send} send
+ * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
  */
-export function buildCamera(camera, clock, send) {
+export function buildCamera(camera, clock, search) {
   const video = buildVideo(camera);
-  const note = h("div", { class: "note", role: "status" });
+  const note = h("div", { class: "note", role: "status" }, camera.lost);
   const fold = buildFold(camera);
   const flags = camera.flags.map((flag) => h("span", { class: "badge bad" }, flag));
   const caption = h(
@@ -26,14 +27,16 @@ export function buildCamera(camera, clock, send) {
     {},
     fold,
     flags,
+    camera.lost && h("span", { class: "badge bad" }, "gone"),
     h("span", { class: "space" }),
-    buildAlike(camera, clock, send),
+    !camera.lost && buildAlike(camera, clock, search),
   );
-  const node = h("figure", { class: "camera", "data-camera": camera.name }, video, note, caption);
+  const style = camera.lost ? "camera lost" : "camera";
+  const node = h("figure", { class: style, "data-camera": camera.name }, video, note, caption);
   const setOpen = (/** @type {boolean} */ isOpen) => {
     node.classList.toggle("collapsed", !isOpen);
     fold.setAttribute("aria-expanded", String(isOpen));
-    if (isOpen) start(camera, video, clock);
+    if (isOpen && !camera.lost) start(camera, video, clock);
     else clock.unfollow(video);
   };
   fold.addEventListener("click", () => setOpen(node.classList.contains("collapsed")));
@@ -50,7 +53,7 @@ function buildVideo(camera) {
     muted: true,
     playsInline: true,
     preload: "auto",
-    poster: camera.poster,
+    poster: camera.lost ? null : camera.poster,
     "aria-label": label,
   });
 }
@@ -64,12 +67,12 @@ function buildFold(camera) {
 /**
  * @param {Camera} camera
  * @param {import("./clock.js").Clock} clock
- * @param {import("../dom.js").Send} send
+ * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
  */
-function buildAlike(camera, clock, send) {
-  const search = () => send("frame", `${camera.name}@${clock.time.toFixed(3)}`);
+function buildAlike(camera, clock, search) {
+  const ask = () => search(`${camera.name}@${clock.time.toFixed(3)}`);
   const title = "Find moments that look like this frame";
-  return h("button", { class: "alike", title, onclick: search }, "Find like this");
+  return h("button", { class: "alike", title, onclick: ask }, "Find like this");
 }
 
 /**

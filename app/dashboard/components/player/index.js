@@ -10,6 +10,7 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
 
 /**
  * @typedef {object} PlayerData
+ * @property {string} episode
  * @property {number} duration Seconds.
  * @property {number} rate Steps per second.
  * @property {number} start The second that is shown at first.
@@ -22,6 +23,7 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  */
 
 const OPENED = "ares-player-opened";
+const MANY_CAMERAS = 6;
 const SAME_SECONDS = 1e-3;
 
 class Player {
@@ -34,7 +36,7 @@ class Player {
     this.shown = { start: 0, stop: data.duration };
     this.clock = new Clock(data.duration, data.rate, () => this.update(), data.stamps, data.paired_by_index);
     const actions = this.timeActions();
-    this.commands = this.buildCommands(send);
+    this.commands = this.buildCommands();
     this.plots = data.signals.map((signal) => new Plot(signal, this.shown, actions));
     this.timeline = new Timeline(data, this.clock, actions);
     this.transport = buildTransport(this.clock, this.commands);
@@ -48,7 +50,9 @@ class Player {
   /** @param {import("../dom.js").Send} send */
   build(send) {
     const numOpen = this.data.cameras.filter((camera) => !camera.flags.length).length;
-    const cameras = this.data.cameras.map((camera) => buildCamera(camera, this.clock, send));
+    // With its episode: the page may have gone on to the next one.
+    const search = (/** @type {string} */ frame) => send("frame", `${this.data.episode}/${frame}`);
+    const cameras = this.data.cameras.map((camera) => buildCamera(camera, this.clock, search));
     const plots =
       this.plots.length > 0 &&
       h(
@@ -57,9 +61,10 @@ class Player {
         this.plots.map((plot) => plot.node),
       );
     const cameraGrid = h("div", { class: `cameras n${Math.min(4, numOpen)}` }, cameras);
-    const stage = h("div", { class: plots ? "stage" : "stage alone" }, cameraGrid, plots);
+    const style = `stage${plots ? "" : " alone"}${numOpen > MANY_CAMERAS ? " many" : ""}`;
+    const stage = h("div", { class: style }, cameraGrid, plots);
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
-    return h("div", { class: "player" }, stage, dock);
+    return h("div", { class: "player", "data-episode": this.data.episode }, stage, dock);
   }
 
   /** @returns {import("./pointer.js").TimeActions} */
@@ -72,14 +77,10 @@ class Player {
     };
   }
 
-  /**
-   * @param {import("../dom.js").Send} send
-   * @returns {import("./transport.js").Commands}
-   */
-  buildCommands(send) {
+  /** @returns {import("./transport.js").Commands} */
+  buildCommands() {
     const all = { start: 0, stop: this.data.duration };
     return {
-      move: (step) => send("move", step),
       zoom: (factor) =>
         this.show(factor === null ? all : zoom(this.shown, factor, this.clock.time, this.data.duration)),
       jump: (step) => this.jump(step),

@@ -3,11 +3,17 @@ import { h } from "../dom.js";
 import { nearestBefore } from "./clock.js";
 import { JointTable } from "./joints.js";
 import { addPointer } from "./pointer.js";
-import { bounds, niceSteps, shareOf } from "./scale.js";
+import { bandColumns, bounds, niceSteps, shareOf, timeSteps, writeSecond } from "./scale.js";
 
 /** @typedef {import("./joints.js").Line} Line */
 /** @typedef {import("./clock.js").Span} Span */
-/** @typedef {{ title: string, times: number[], groups: import("./joints.js").Group[] }} Signal */
+/**
+ * @typedef {object} Signal
+ * @property {string} title
+ * @property {number[]} times
+ * @property {import("./joints.js").Group[]} groups
+ * @property {number} block Seconds of which only the extremes are drawn; 0 where every step is.
+ */
 /**
  * What is drawn on: its pen, its size in pixels, and the values at its bottom and top.
  *
@@ -26,6 +32,13 @@ const LEFT = 46;
 const BOTTOM = 18;
 const TOP = 6;
 const RIGHT = 8;
+// More lines than this at first only cover each other.
+const MOST_LINES = 10;
+// With more points in a column of pixels a line would be a solid block: it is drawn as a band.
+const MOST_IN_COLUMN = 2;
+// Of one band, and of all bands over each other.
+const BAND_ALPHA = 0.22;
+const BANDS_ALPHA = 0.6;
 const ACTION_DASH = [4, 3];
 
 /** @param {Signal} signal */
@@ -53,6 +66,11 @@ export class Plot {
     this.shown = shown;
     this.time = 0;
     this.lines = colourLines(signal);
+    this.lines.slice(MOST_LINES).forEach((line) => {
+      line.hidden = true;
+    });
+    this.count = h("span", { class: "muted" });
+    this.all = h("button", { onclick: () => this.table.showOnly(this.lines) }, "show all");
     this.limits = bounds(this.lines.flatMap(valueRows));
     this.table = new JointTable(signal.groups, this.limits, () => this.draw());
     this.canvas = h("canvas", { role: "img", "aria-label": `${signal.title} over time` });
@@ -61,20 +79,14 @@ export class Plot {
     this.area = h("div", { class: "area" }, this.canvas, this.ghost, this.cursor);
     this.node = this.build();
     addPointer(this.area, (x, box) => this.timeAt(x - box.left, box.width), actions);
+    this.table.paint();
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.area);
   }
 
   build() {
-    const count = this.lines.length > 1 && ` ${this.lines.length} dimensions`;
     const key = this.table.hasAction && h("span", { class: "key" }, "solid: state, dashed: action");
-    const title = h(
-      "div",
-      { class: "plot-title" },
-      this.signal.title,
-      h("span", { class: "muted" }, count),
-      key,
-    );
+    const title = h("div", { class: "plot-title" }, this.signal.title, this.count, this.all, key);
     const row = h("div", { class: "plot-row" }, this.area, this.table.node);
     return h("section", { class: "plot", "data-signal": this.signal.title }, title, row);
   }
@@ -104,7 +116,17 @@ export class Plot {
     this.draw();
   }
 
+  writeCount() {
+    const shown = this.lines.filter((line) => !line.hidden).length;
+    const all = this.lines.length;
+    const block = this.signal.block ? `, extremes of every ${this.signal.block.toPrecision(2)} s` : "";
+    const count = shown < all ? ` ${shown} of ${all} dimensions shown` : ` ${all} dimensions`;
+    this.count.textContent = (all > 1 ? count : "") + block;
+    this.all.hidden = shown === all;
+  }
+
   draw() {
+    this.writeCount();
     const [width, height] = [this.area.clientWidth, this.area.clientHeight];
     const pen = this.canvas.getContext("2d");
     if (!width || !height || !pen) return;
@@ -146,10 +168,17 @@ export class Plot {
     pen.setLineDash(dash);
     pen.lineJoin = "round";
     pen.beginPath();
+    const xs = this.signal.times.map((time) => this.x(time));
+    const inside = xs.filter((x) => x >= LEFT && x <= frame.width - RIGHT).length;
+    if (inside > MOST_IN_COLUMN * (frame.width - LEFT - RIGHT)) {
+      const shown = this.lines.filter((line) => !line.hidden).length;
+      drawBand(frame, bandColumns(xs, values), Math.min(BAND_ALPHA, BANDS_ALPHA / shown));
+      return;
+    }
     let isDown = false;
     values.forEach((value, index) => {
       if (value !== null) {
-        const point = /** @type {const} */ ([this.x(this.signal.times[index]), yOf(frame, value)]);
+        const point = /** @type {const} */ ([xs[index], yOf(frame, value)]);
         if (isDown) pen.lineTo(...point);
         else pen.moveTo(...point);
       }
@@ -170,8 +199,14 @@ export class Plot {
     for (const value of niceSteps(low, high, Math.max(2, height / 48))) drawLevel(frame, value);
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const second of niceSteps(this.shown.start, this.shown.stop, Math.max(2, width / 90))) {
-      pen.fillText(`${second} s`, Math.min(this.x(second), width - 14), height - BOTTOM + 4);
+    const { start, stop } = this.shown;
+    for (const second of timeSteps(start, stop, Math.max(2, width / 90))) {
+      const text = writeSecond(second, stop);
+      pen.fillText(
+        text,
+        Math.min(this.x(second), width - pen.measureText(text).width / 2),
+        height - BOTTOM + 4,
+      );
     }
   }
 
@@ -189,6 +224,28 @@ export class Plot {
     if (time !== null) this.ghost.style.transform = `translateX(${this.x(time)}px)`;
     this.table.show(nearestBefore(this.signal.times, time ?? this.time));
   }
+}
+
+/**
+ * A band from the lowest to the highest value of each column, and a line through its middle.
+ *
+ * @param {Frame} frame
+ * @param {import("./scale.js").Column[]} columns
+ * @param {number} alpha Of the band.
+ */
+function drawBand(frame, columns, alpha) {
+  const { pen } = frame;
+  const { globalAlpha } = pen;
+  columns.forEach(({ x, high }) => pen.lineTo(x, yOf(frame, high)));
+  columns.toReversed().forEach(({ x, low }) => pen.lineTo(x, yOf(frame, low)));
+  pen.fillStyle = pen.strokeStyle;
+  pen.globalAlpha = globalAlpha * alpha;
+  pen.fill();
+  pen.globalAlpha = globalAlpha;
+  pen.beginPath();
+  columns.forEach(({ x, low, high }) => pen.lineTo(x, yOf(frame, (low + high) / 2)));
+  pen.stroke();
+  pen.setLineDash([]);
 }
 
 /** @param {Line} line */

@@ -53,6 +53,67 @@ export function niceSteps(low, high, count) {
   return steps;
 }
 
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
+const MINUTE = 60;
+
+/**
+ * Seconds for the axis of time: as round numbers, of minutes and hours where there are so many.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @param {number} count
+ */
+export function timeSteps(low, high, count) {
+  const rough = (high - low) / count;
+  const step = TIME_STEPS.find((size) => size >= rough);
+  if (rough < 1 || !step) return niceSteps(low, high, count);
+  const steps = [];
+  for (let number = Math.ceil(low / step); number * step <= high; number++) steps.push(number * step);
+  return steps;
+}
+
+/**
+ * A second of an axis: "7 s", and from two minutes on "2:05" or "1:30:00".
+ *
+ * @param {number} second
+ * @param {number} longest The last second of the axis.
+ */
+export function writeSecond(second, longest) {
+  if (longest < 2 * MINUTE) return `${second} s`;
+  const whole = Math.round(second);
+  const pad = (/** @type {number} */ number) => String(number).padStart(2, "0");
+  const minutes = Math.floor(whole / MINUTE);
+  if (longest < MINUTE * MINUTE) return `${minutes}:${pad(whole % MINUTE)}`;
+  return `${Math.floor(minutes / MINUTE)}:${pad(minutes % MINUTE)}:${pad(whole % MINUTE)}`;
+}
+
+/**
+ * @typedef {object} Column What a line has in one column of pixels.
+ * @property {number} x
+ * @property {number} low
+ * @property {number} high
+ */
+
+/**
+ * The lowest and the highest value of a line in each column of pixels; columns without a value are left out.
+ *
+ * @param {number[]} xs Pixels of the values, in order.
+ * @param {Values} values
+ * @returns {Column[]}
+ */
+export function bandColumns(xs, values) {
+  /** @type {Column[]} */
+  const columns = [];
+  values.forEach((value, index) => {
+    if (value === null) return;
+    const x = Math.round(xs[index]);
+    const last = columns.at(-1);
+    if (!last || last.x !== x) columns.push({ x, low: value, high: value });
+    else Object.assign(last, { low: Math.min(last.low, value), high: Math.max(last.high, value) });
+  });
+  return columns;
+}
+
 /** @param {number | null | undefined} value */
 export function writeValue(value) {
   if (value === null || value === undefined) return "–";

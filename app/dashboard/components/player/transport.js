@@ -1,13 +1,13 @@
 // Buttons and keys of the player.
 import { h } from "../dom.js";
+import { isForPage } from "../keys.js";
 
 /** @typedef {import("./clock.js").Clock} Clock */
-/** @typedef {(isShifted: boolean) => void} Action */
+/** @typedef {(isShifted: boolean) => unknown} Action */
 /**
  * What buttons and keys do beyond the clock.
  *
  * @typedef {object} Commands
- * @property {(step: number) => void} move Opens the previous or next episode.
  * @property {(factor: number | null) => void} zoom Null shows all of the episode.
  * @property {(step: number) => void} jump To the previous or next tick.
  * @property {() => void} help Shows or hides the keys.
@@ -106,8 +106,9 @@ function keyActions(clock, commands) {
     " ": () => clock.toggle(),
     ",": () => clock.toStep(clock.step - 1),
     ".": () => clock.toStep(clock.step + 1),
-    ArrowLeft: (isShifted) => (isShifted ? commands.move(-1) : clock.seek(clock.time - 1)),
-    ArrowRight: (isShifted) => (isShifted ? commands.move(1) : clock.seek(clock.time + 1)),
+    // With shift they open the previous or next episode: see the headline.
+    ArrowLeft: (isShifted) => isShifted || clock.seek(clock.time - 1),
+    ArrowRight: (isShifted) => isShifted || clock.seek(clock.time + 1),
     Home: () => clock.seek(0),
     End: () => clock.seek(clock.duration),
     l: () => clock.toggleLoop(),
@@ -146,16 +147,4 @@ export function keyListener(clock, commands) {
     event.preventDefault();
     action(event.shiftKey);
   };
-}
-
-/**
- * @param {KeyboardEvent} event
- * @param {boolean} isTabbed
- */
-function isForPage(event, isTabbed) {
-  const target = event.composedPath()[0];
-  if (event.ctrlKey || event.metaKey || event.altKey) return true;
-  if (!(target instanceof HTMLElement)) return false;
-  if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return true;
-  return event.key === " " && isTabbed && target.matches("button, summary, a");
 }

@@ -3,10 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Clock } from "../../../../app/dashboard/components/player/clock.js";
 import {
+  bandColumns,
   bounds,
   follow,
   niceSteps,
   shareOf,
+  timeSteps,
+  writeSecond,
   writeValue,
   zoom,
 } from "../../../../app/dashboard/components/player/scale.js";
@@ -59,4 +62,25 @@ test("a loop of a part starts in it, returns to its start, and ends with Escape'
   assert.equal(clock.time, 2);
   clock.span = null;
   assert.equal(clock.end, 10);
+});
+
+test("hours have round steps of minutes, written as a clock does", () => {
+  const steps = timeSteps(0, 3 * 3600, 6);
+  assert.deepEqual(steps.slice(0, 3), [0, 1800, 3600]);
+  assert.deepEqual(steps.map((second) => writeSecond(second, 3 * 3600)).slice(0, 4), [
+    "0:00:00",
+    "0:30:00",
+    "1:00:00",
+    "1:30:00",
+  ]);
+  assert.deepEqual([writeSecond(125, 600), writeSecond(7, 60)], ["2:05", "7 s"]);
+  assert.deepEqual(timeSteps(0, 1, 4), niceSteps(0, 1, 4));
+});
+
+test("a column of pixels has the lowest and the highest of its values, and gaps stay", () => {
+  const columns = bandColumns([1.1, 1.2, 1.4, 2.6, 5.1], [3, -1, null, 2, null]);
+  assert.deepEqual(columns, [
+    { x: 1, low: -1, high: 3 },
+    { x: 3, low: 2, high: 2 },
+  ]);
 });
