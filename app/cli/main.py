@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.cli.arguments import add_shared_defaults, add_shared_options, refuse_format
-from app.cli.errors import StopRequest, run_command, stop_on_signals
+from app.cli.errors import ExitStatus, StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
 from ares.errors import RequestError
 from ares.messages import timed, verbosity
@@ -281,7 +281,7 @@ class _Invocation:
             without_pandas()
         try:
             with timed(f"ares {self.command}"):
-                return int(args.run(args))
+                return int(args.run(args)) or _lag_status(args)
         except BaseException as error:
             # Before the workspace is closed: what was kept is counted in it.
             if isinstance(error, KeyboardInterrupt) or self._request.signal_received:
@@ -294,6 +294,12 @@ class _Invocation:
     def describe_stop(self) -> str:
         """What was kept when a signal stopped the command, and how to go on."""
         return self._kept
+
+
+def _lag_status(args: argparse.Namespace) -> int:
+    """1 where the command has read tables that do not show everything of the log, as a line has said; else 0."""
+    workspace = getattr(args, "workspace_handle", None)
+    return ExitStatus.ITEMS_FAILED if workspace and workspace.is_open and workspace.stores.lag else 0
 
 
 def selected_command(arguments: Sequence[str]) -> str:

@@ -38,7 +38,14 @@ def add_remove_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_remove(args: argparse.Namespace) -> int:
     """Say what goes, ask, and remove it. Returns 1 when the answer is no."""
-    from ares.curation import SelectedEpisodes, preview_removal, purgeable_ids, selected_ids
+    from ares.curation import (
+        SelectedEpisodes,
+        completed_removal,
+        finish_purges,
+        preview_removal,
+        purgeable_ids,
+        selected_ids,
+    )
     from ares.errors import RequestError
 
     selection = parse_selection(args)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ares.curation.removal import (
         RemovalPreview as RemovalPreview,
         UndoReport as UndoReport,
+        completed_removal as completed_removal,
         count_removed_members as count_removed_members,
         preview_removal as preview_removal,
         remove_episodes as remove_episodes,

@@ -21,6 +21,7 @@ from ares.settings import user_name
 from ares.store import (
     ACTION_MEMBERS,
     ACTIONS,
+    PURGES,
     TOMBSTONES,
     Action,
     StagedIds,
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
 _LOOKUP_BATCH, _ID = 1_000, re.compile(r"[0-9a-f]{16}")
 _PURGED_TEXT = "(purged)"
-_OWN_COLLECTIONS = {"purges", TOMBSTONES}
+# Purges are documents: a header under its token, and the ids below it until every trace of them is deleted.
+_OWN_COLLECTIONS = {PURGES, TOMBSTONES}
 
 
 def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> None:
@@ -262,10 +264,6 @@ def erase_tables(stores: Stores, names: Sequence[str]) -> None:
     stores.tables.drop_old_versions(names)
 
 
-# Documents: a header per purge under its token, and the ids below it until every trace of them is deleted.
-_PURGES = "purges"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeReport:
     """What a purge has deleted; after a crash in between, what was left to delete.
@@ -343,8 +341,6 @@ def purge_episodes(stores: Stores, ids: StagedIds, *, person: str = "", note: st
     with stores.write_lock("ares remove --purge"):
         stores.sync()
         token = uuid.uuid4().hex
-        for number, chunk in enumerate(ids.batches()):
-            stores.annotations.put_documents(_PURGES, {f"{token}/{number:06d}": list[Json](chunk)})
         header: dict[str, Json] = {
             "phase": "delete",
             "person": person.strip() or user_name(),
@@ -353,36 +349,39 @@ def purge_episodes(stores: Stores, ids: StagedIds, *, person: str = "", note: st
             "note": note,
             "tables": [],
         }
-        stores.annotations.put_documents(_PURGES, {token: header})
+        with stores.annotations.atomic():
+            for number, chunk in enumerate(ids.batches()):
+                stores.annotations.put_documents(PURGES, {f"{token}/{number:06d}": list[Json](chunk)})
+            stores.annotations.put_documents(PURGES, {token: header})
         return _finish_purge(stores, token, header)
 
 
 def count_pending_purges(stores: Stores) -> int:
     """Number of purges that were begun and not completed."""
-    return sum(1 for key, _ in stores.annotations.find_documents(_PURGES) if "/" not in key)
+    return sum(1 for key, _ in stores.annotations.find_documents(PURGES) if "/" not in key)
 
 
 def finish_purges(stores: Stores) -> list[PurgeReport]:
     """Complete the purges that a crash interrupted; the caller holds the write lock. Raises StoreError."""
-    documents = dict(stores.annotations.find_documents(_PURGES))
+    documents = dict(stores.annotations.find_documents(PURGES))
     reports = [
         _finish_purge(stores, token, cast("dict[str, Json]", header))
         for token, header in documents.items()
         if "/" not in token
     ]
     # Ids without a header: the purge was never begun.
-    stores.annotations.drop_documents(_PURGES, [key for key in documents if "/" in key])
+    stores.annotations.drop_documents(PURGES, [key for key in documents if "/" in key])
     return reports
 
 
 def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeReport:
     annotations, rows, files = 0, 0, 0
     if header["phase"] == "delete":
-        blocks = [key for key, _ in stores.annotations.find_documents(_PURGES, f"{token}/")]
+        blocks = [key for key, _ in stores.annotations.find_documents(PURGES, f"{token}/")]
         ids = [
             episode_id
             for key in blocks
-            for episode_id in cast("list[str]", stores.annotations.get_document(_PURGES, key))
+            for episode_id in cast("list[str]", stores.annotations.get_document(PURGES, key))
         ]
         add_tombstones(
             stores.annotations,
@@ -392,7 +391,7 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         # Written before anything is deleted: after a crash nothing in a table tells that it had rows.
         names = sorted({*cast("list[str]", header["tables"]), *tables_to_erase(stores, ids)})
         header = {**header, "tables": list[Json](names)}
-        stores.annotations.put_documents(_PURGES, {token: header})
+        stores.annotations.put_documents(PURGES, {token: header})
         scrub_documents(stores, ids, sources_of(stores, ids))
         files = delete_files(stores, ids)
         rows = delete_rows_of(stores, ids, names)
@@ -400,13 +399,13 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         annotations = sum(stores.annotations.delete_episodes(chunk) for chunk in batched(ids, _BATCH))
         action = _record_purge(stores, token, header)
         header = {**header, "phase": "erase", "action": action.number}
-        stores.annotations.put_documents(_PURGES, {token: header})
-        stores.annotations.drop_documents(_PURGES, blocks)
+        stores.annotations.put_documents(PURGES, {token: header})
+        stores.annotations.drop_documents(PURGES, blocks)
         stores.sync()
         stores.tables.episodes.mark_duplicates()
     erase_tables(stores, cast("list[str]", header["tables"]))
     stores.annotations.erase_deleted()
-    stores.annotations.drop_documents(_PURGES, [token])
+    stores.annotations.drop_documents(PURGES, [token])
     return PurgeReport(
         action=int(str(header["action"])),
         episodes=int(str(header["count"])),

@@ -63,6 +63,7 @@ def freeze_selection(stores: Stores, name: str, selection: EpisodeSelection) -> 
     Raises:
         RequestError: The name is not plain, no episode is selected, or as `selected_ids`.
     """
+    stores.require_current()
     ids, resolved = _select_and_resolve(stores, selection)
     fields: dict[str, Json] = {"where": resolved.where, "search": resolved.search, "ids": len(resolved.ids)}
     return Sets(stores.annotations).create(
@@ -87,6 +88,7 @@ def _select_and_resolve(
     stores: Stores, selection: EpisodeSelection
 ) -> tuple[Iterator[str], EpisodeSelection]:
     """The ids, and the selection with the least score as a number."""
+    stores.catch_up()
     _check_selection(stores, selection)
     if selection.set:
         return _selected_members(stores, selection), selection

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import NamedTuple, Protocol
 
@@ -248,6 +249,26 @@ class LogEntry(NamedTuple):
     annotation: Annotation
 
 
+class LogPosition(NamedTuple):
+    """How far a log has come: what tables that follow it have to show.
+
+    Attributes:
+        sequence: Sequence number of the newest annotation; 0 for an empty log.
+        action: Number of the newest action; 0 without any.
+        pins: The pinned maker_id by annotator.
+        has_purge: Whether a purge was begun and not completed.
+    """
+
+    sequence: int
+    action: int
+    pins: Mapping[str, str]
+    has_purge: bool
+
+
+# Collections that `AnnotationStore.position` reads.
+ACTIONS, PINS, PURGES = "actions", "pins", "purges"
+
+
 class AnnotationStore(Protocol):
     """Append-only annotations with sequence numbers, and small keyed documents (sets, failures, jobs, spaces).
 
@@ -278,6 +299,12 @@ class AnnotationStore(Protocol):
 
     def last_sequence(self) -> int:
         """Return the sequence number up to which `read` is complete; 0 for an empty log."""
+
+    def position(self) -> LogPosition:
+        """Return how far the log has come, whatever its size, in a few reads by key."""
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """Store what the block writes together or not at all; a server stores it in order."""
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated; pass some thousands at once."""

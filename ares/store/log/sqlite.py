@@ -16,9 +16,13 @@ from ares.deadline import exclusive, interruptible
 from ares.episode import Json
 from ares.errors import ReadOnlyWorkspace, StoreError
 from ares.store.log.protocol import (
+    ACTIONS,
     INDEXES,
+    PINS,
+    PURGES,
     AnnotationRow,
     LogEntry,
+    LogPosition,
     UnstorableError,
     annotation_from_text,
     annotations_to_rows,
@@ -122,6 +126,24 @@ class SqliteAnnotationStore:
         newest = self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0]
         deleted = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", _DELETED_UP_TO)
         return max(int(newest), int(deleted[0][0]) if deleted else 0)
+
+    def position(self) -> LogPosition:
+        """Return how far the log has come, whatever its size, in a few reads by key."""
+        action = self._rows("SELECT MAX(key) FROM documents WHERE collection = ?", (ACTIONS,))[0][0]
+        pins = self._rows("SELECT key, body FROM documents WHERE collection = ?", (PINS,))
+        purges = self._rows("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (PURGES,))
+        return LogPosition(
+            sequence=self.last_sequence(),
+            action=int(action or 0),
+            pins={annotator: str(decode_json(body)) for annotator, body in pins},
+            has_purge=bool(purges),
+        )
+
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """Store what the block writes in one transaction, or nothing of it; other threads wait meanwhile."""
+        with self._transaction():
+            yield
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated."""
@@ -304,6 +326,9 @@ class SqliteAnnotationStore:
                 "the annotations are read-only", f"{self.path} cannot be written by this user"
             )
         with self._lock, self._store_errors():
+            if self._connection.in_transaction:  # of the same thread: a part of what is stored together
+                yield self._connection
+                return
             # IMMEDIATE takes the write lock at once: a later upgrade could fail instead of waiting.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
