@@ -252,13 +252,24 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
         RequestError: There is no workspace, or the folder holds something else.
     """
     from ares.settings import settings_from_environment
+    from ares.store import workspace_exists
     from ares.workspace import new_workspace, open_workspace as open_at
 
     settings = settings_from_environment()
     path = args.workspace or settings.workspace
     workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
-    args.workspace_handle = workspace
+    args.workspace_handle, args.completed_purges = workspace, ()
+    # The doctor names what is incomplete, and repairs it when it is told to.
+    if args.command != "doctor" and (not create or workspace_exists(path)):
+        _complete_purges(workspace, args)
     return workspace
+
+
+def _complete_purges(workspace: Workspace, args: argparse.Namespace) -> None:
+    if workspace.stores.annotations.position().has_purge:
+        from ares.curation import complete_purges
+
+        args.completed_purges = complete_purges(workspace.stores)
 
 
 def add_yes_argument(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from ares.curation.purge import (
         PurgeReport as PurgeReport,
+        complete_purges as complete_purges,
         count_pending_purges as count_pending_purges,
         finish_purges as finish_purges,
         purge_episodes as purge_episodes,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         SOURCE_ORDER as SOURCE_ORDER,
         SelectedEpisodes as SelectedEpisodes,
         freeze_selection as freeze_selection,
+        hash_request as hash_request,
         select_episodes as select_episodes,
         selected_ids as selected_ids,
     )

@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
 from ares.contract import DatasetKey, drop_contracts
-from ares.curation.selection import selected_ids
+from ares.curation.selection import SelectedEpisodes, selected_ids
 from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
 from ares.episode import Json
-from ares.errors import RequestError
+from ares.errors import RequestError, StoreError
 from ares.jobs import FAILURES, EpisodeSelection, utc_now
 from ares.media import MEDIA_FOLDER
+from ares.messages import print_message
 from ares.settings import user_name
 from ares.store import (
     ACTION_MEMBERS,
@@ -25,6 +26,7 @@ from ares.store import (
     TOMBSTONES,
     Action,
     StagedIds,
+    WorkspaceBusy,
     action_key,
     add_tombstones,
     batched,
@@ -274,6 +276,7 @@ class PurgeReport:
         annotations: Annotations.
         rows: Rows of all tables: episodes, signals, segments and vectors.
         files: Folders of copied videos.
+        request: Hash of how the episodes were selected, which may hold words of theirs; "" where that is not known.
     """
 
     action: int
@@ -281,10 +284,11 @@ class PurgeReport:
     annotations: int
     rows: int
     files: int
+    request: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """The fields as JSON."""
-        return asdict(self)
+        """The counts as JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "request"}
 
 
 def purgeable_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
@@ -348,6 +352,7 @@ def purge_episodes(stores: Stores, ids: StagedIds, *, person: str = "", note: st
             "count": ids.count,
             "note": note,
             "tables": [],
+            "request": ids.request_hash if isinstance(ids, SelectedEpisodes) else "",
         }
         with stores.annotations.atomic():
             for number, chunk in enumerate(ids.batches()):
@@ -359,6 +364,20 @@ def purge_episodes(stores: Stores, ids: StagedIds, *, person: str = "", note: st
 def count_pending_purges(stores: Stores) -> int:
     """Number of purges that were begun and not completed."""
     return sum(1 for key, _ in stores.annotations.find_documents(PURGES) if "/" not in key)
+
+
+def complete_purges(stores: Stores) -> list[PurgeReport]:
+    """Complete the purges that were interrupted, unless another job writes; an error leaves them as they are."""
+    try:
+        with stores.write_lock("ares remove --purge", wait=False):
+            reports = finish_purges(stores)
+    except WorkspaceBusy:
+        return []
+    except (StoreError, OSError):
+        return []  # whoever reads the tables is told of it
+    for report in reports:
+        print_message(f"completed a purge of {report.episodes} episodes, which an interrupted command left")
+    return reports
 
 
 def finish_purges(stores: Stores) -> list[PurgeReport]:
@@ -412,6 +431,7 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         annotations=annotations,
         rows=rows,
         files=files,
+        request=str(header.get("request", "")),
     )
 
 

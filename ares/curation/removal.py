@@ -203,7 +203,10 @@ def completed_removal(stores: Stores, selection: EpisodeSelection, note: str = "
         is_same = (
             action.details.get("recipe") == selection.describe() and action.details.get("note", "") == note
         )
-        if is_same and set(selection.ids) <= _members_of(stores, action):
+        members = _members_of(stores, action) if is_same else set()
+        # An id may be the start of one.
+        others = set(selection.ids) - members
+        if is_same and all(any(member.startswith(start) for member in members) for start in others):
             return action
     return None
 

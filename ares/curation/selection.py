@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ares.annotation import canonical_json
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError
@@ -46,8 +48,20 @@ class SelectedEpisodes(StagedIds):
         """How they were selected, for the log."""
         return self._selection.describe()
 
+    @property
+    def request_hash(self) -> str:
+        """Hash of how they were selected, the listed ids included; see `hash_request`."""
+        return hash_request(self._selection)
+
     def __enter__(self) -> SelectedEpisodes:
         return self
+
+
+def hash_request(selection: EpisodeSelection) -> str:
+    """32 hex digits of a selection as it was asked for, by which the same command is known when it comes again."""
+    listed = sorted(set(selection.ids))
+    request = canonical_json({**selection.describe(), "listed": list[Json](listed)})
+    return hashlib.blake2b(request.encode(), digest_size=16).hexdigest()
 
 
 def select_episodes(stores: Stores, selection: EpisodeSelection) -> SelectedEpisodes:

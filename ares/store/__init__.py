@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         write_members as write_members,
     )
     from ares.store.database import Tables as Tables
-    from ares.store.folder import workspace_exists as workspace_exists
+    from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
         EpisodeSnapshot as EpisodeSnapshot,

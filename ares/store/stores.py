@@ -183,7 +183,7 @@ class Stores:
             with self._acquire_lock("the index", wait=False):
                 self._complete()
         except WorkspaceBusy as error:
-            if lag.actions or lag.has_pins:
+            if lag != Lag(annotations=True):
                 print_message(f"the tables do not show {lag} yet, as {error} is writing")
             return
         except (AresError, OSError) as error:
@@ -251,13 +251,14 @@ class Stores:
         self.sync()
 
     @contextmanager
-    def write_lock(self, job_name: str) -> Iterator[None]:
+    def write_lock(self, job_name: str, wait: bool = True) -> Iterator[None]:
         """Lock the workspace for one writer; a second writer waits and reports for whom.
 
         Args:
             job_name: Name of the job, shown to those who wait.
+            wait: Whether to wait; otherwise WorkspaceBusy is raised where another job writes.
         """
-        with self._acquire_lock(job_name):
+        with self._acquire_lock(job_name, wait):
             self._has_write_lock = True
             self.annotations.retry_seconds = _JOB_RETRY_SECONDS
             try:

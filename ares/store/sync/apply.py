@@ -391,6 +391,7 @@ class _ApplyJob:
             forget_removed(self._tables, restored)
             if len(removed) or len(restored):
                 self._tables.episodes.mark_duplicates()
+            if len(removed) or len(restored) or "purge" in kinds:
                 # What a projection counts counts with the episode that it is of.
                 self.state.views_sequence = 0
                 self.state.counted = {}
