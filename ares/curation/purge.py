@@ -22,7 +22,9 @@ from ares.settings import user_name
 from ares.store import (
     ACTION_MEMBERS,
     ACTIONS,
+    MODEL_REPLIES,
     PURGES,
+    SPENT_PREFIX,
     TOMBSTONES,
     Action,
     StagedIds,
@@ -73,8 +75,37 @@ def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> No
     for collection in log.collections():
         if collection not in _OWN_COLLECTIONS:
             _scrub_collection(log, collection, scrubber)
+    _drop_texts(stores, ids)
     _correct_sets(log)
     _correct_actions(log)
+
+
+def _drop_texts(stores: Stores, ids: Sequence[str]) -> None:
+    """Delete replies of models, which name no episode and may be about any, and what was made of lost instructions."""
+    log, instructions = stores.annotations, _lost_instructions(stores, set(ids))
+    replies = (key for key, _ in log.find_documents(MODEL_REPLIES) if not key.startswith(SPENT_PREFIX))
+    for chunk in batched(list(replies), _LOOKUP_BATCH):
+        log.drop_documents(MODEL_REPLIES, chunk)
+    for collection in log.collections():
+        tasks = (
+            key
+            for key, document in log.find_documents(collection)
+            if isinstance(document, dict) and document.get("task") in instructions
+        )
+        log.drop_documents(collection, list(tasks))
+
+
+def _lost_instructions(stores: Stores, ids: set[str]) -> set[str]:
+    """The instructions of some episodes that no other episode has."""
+    lost: set[str] = set()
+    kept: set[str] = set()
+    for table in (stores.tables.episodes, stores.tables.removed):
+        for batch in table.scan(["episode_id", "instruction"]):
+            for episode_id, text in zip(
+                *(batch[name].to_pylist() for name in batch.schema.names), strict=True
+            ):
+                (lost if episode_id in ids else kept).add(text)
+    return lost - kept
 
 
 def drop_unused_contracts(stores: Stores) -> None:
@@ -168,6 +199,8 @@ def _correct_sets(log: AnnotationStore) -> None:
         if lost:
             purged = int(str(header.get("purged", 0))) + lost
             changed = {**header, "episodes": count, "ids_hash": ids_hash, "purged": purged}
+            if not count:  # how they were selected may hold words of theirs
+                changed["recipe"] = {}
             log.put_documents("sets", {key: changed})
 
 
@@ -178,9 +211,16 @@ def _correct_actions(log: AnnotationStore) -> None:
             blocks = log.find_documents(ACTION_MEMBERS, f"{action.members}/")
             purged = action.count - sum(len(cast("list[Json]", block)) for _, block in blocks)
             if purged != action.purged:
-                log.put_documents(
-                    ACTIONS, {action_key(action.number): {**action.to_json(), "purged": purged}}
-                )
+                changed = {**action.to_json(), "purged": purged}
+                if purged == action.count:  # what was said of them, and how they were selected
+                    changed["details"] = _without_words(action.details)
+                log.put_documents(ACTIONS, {action_key(action.number): changed})
+
+
+def _without_words(details: Mapping[str, Json]) -> dict[str, Json]:
+    """The details of an action without its note and its recipe."""
+    replaced: dict[str, Json] = {"note": _PURGED_TEXT, "recipe": {}}
+    return {name: replaced.get(name, value) for name, value in details.items()}
 
 
 def delete_files(stores: Stores, ids: Sequence[str]) -> int:

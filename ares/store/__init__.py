@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         ACTIONS as ACTIONS,
         MODEL_REPLIES as MODEL_REPLIES,
         PURGES as PURGES,
+        SPENT_PREFIX as SPENT_PREFIX,
         AnnotationRow as AnnotationRow,
         AnnotationStore as AnnotationStore,
         UnstorableError as UnstorableError,

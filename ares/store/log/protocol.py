@@ -380,12 +380,12 @@ class AnnotationStore(Protocol):
 
 # Replies of models by the hash of their request; the costs are among them, so that one transaction writes both.
 MODEL_REPLIES = "model_replies"
-_PREFIX = "spent/"
+SPENT_PREFIX = "spent/"
 
 
 def new_spending_key(model: str) -> str:
     """Key of the document with the cost of one process's calls of a model."""
-    return f"{_PREFIX}{model}/{uuid.uuid4().hex}"
+    return f"{SPENT_PREFIX}{model}/{uuid.uuid4().hex}"
 
 
 def spending_document(cost: Cost) -> Json:
@@ -396,8 +396,8 @@ def spending_document(cost: Cost) -> Json:
 def read_spending(store: AnnotationStore) -> Mapping[str, Cost]:
     """What the calls of each model have cost in a workspace so far, failed calls included, by name of the model."""
     costs: dict[str, Cost] = {}
-    for key, document in store.find_documents(MODEL_REPLIES, _PREFIX):
+    for key, document in store.find_documents(MODEL_REPLIES, SPENT_PREFIX):
         if isinstance(document, dict):
-            model = key.removeprefix(_PREFIX).rpartition("/")[0]
+            model = key.removeprefix(SPENT_PREFIX).rpartition("/")[0]
             costs[model] = costs.get(model, Cost()) + Cost(**document)
     return costs
