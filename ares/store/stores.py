@@ -176,7 +176,7 @@ class Stores:
         """
         if self._has_write_lock:
             return
-        lag, self.lag, cause = self._find_lag(), Lag(), "`ares doctor --repair` completes it"
+        lag, self.lag, cause = self.find_lag(), Lag(), "`ares doctor --repair` completes it"
         if not lag:
             return
         try:
@@ -189,21 +189,22 @@ class Stores:
         except (AresError, OSError) as error:
             cause = describe_os_error(error) if isinstance(error, OSError) else str(error)
         # Values that no column can show, of which the error tells, count as shown.
-        self.lag = self._find_lag()
+        self.lag = self.find_lag()
         if self.lag:
             write_stderr(f"the tables do not show {self.lag}, which an interrupted command left: {cause}")
 
     def require_current(self) -> None:
         """Raise StoreError unless the tables show the whole log, for what would freeze or repeat half an action."""
         self.catch_up()
-        lag = self._find_lag()
+        lag = self.find_lag()
         if lag.actions or lag.has_pins or self.lag:
             raise StoreError(
                 "the tables do not show everything that was done",
                 f"{lag} is missing; wait for the job that writes",
             )
 
-    def _find_lag(self) -> Lag:
+    def find_lag(self) -> Lag:
+        """Compare the tables with the log, in a few reads whatever their size. Raises StoreError."""
         position, shown = self.annotations.position(), self._tables.applied_numbers()
         applied = shown.get("actions", 0)
         pins = {f"pin/{name}/{maker_id}" for name, maker_id in position.pins.items()}
@@ -221,7 +222,7 @@ class Stores:
 
     def _complete(self) -> None:
         """Apply the log under the write lock, and keep what was completed."""
-        lag = self._find_lag()  # another process may have done it
+        lag = self.find_lag()  # another process may have done it
         self._apply_log()
         self.completed += lag.actions
         if lag.actions or lag.has_pins:
