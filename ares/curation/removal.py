@@ -185,7 +185,8 @@ def _completed_actions(stores: Stores, kind: str, person: str) -> list[Action]:
     """Actions of a kind and a person that an interrupted command had left, and that were completed now."""
     if not stores.completed:
         return []
-    actions = map(read_history(stores.annotations).get, stores.completed)
+    numbers, stores.completed = stores.completed, ()  # what is done after this is new
+    actions = map(read_history(stores.annotations).get, numbers)
     return [action for action in actions if action and (action.kind, action.person) == (kind, person)]
 
 

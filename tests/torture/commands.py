@@ -1,4 +1,4 @@
-"""Fails or kills every kind of command at any of its writes, then gives it again: the end is that of an undisturbed run."""
+"""Fails or kills commands at any of their writes, then gives them again: the end is that of an undisturbed run."""
 
 from __future__ import annotations
 
