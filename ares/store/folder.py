@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ares.errors import ReadOnlyWorkspace, RequestError, StoreError
-from ares.io import describe_os_error, is_url, parse_path, translate_remote_errors
+from ares.io import describe_os_error, is_disk_full, is_url, parse_path, translate_remote_errors
 from ares.messages import print_message
 from ares.settings import Settings
 
@@ -63,7 +63,7 @@ def _ignoring_full_disk() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
 
 
