@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,9 @@ COMMANDS: dict[str, tuple[Sequence[Sequence[str]], Sequence[str]]] = {
         ("remove", "--purge", "--dataset", "first", "--yes"),
     ),
     "doctor --repair": ((), ("doctor", "--repair")),
+    "migration": ((), ("status",)),
 }
+_OLD_WORKSPACE = Path(__file__).resolve().parents[1] / "fixtures" / "workspace_v1.tar.xz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,13 @@ def prepare(name: str, folder: Path) -> Command:
         _require(run_ares([*command, "-w", str(own / "start"), "-q"]))
     if name == "doctor --repair":
         run_child(lambda: _damage(str(own / "start")), seconds=_SECONDS)
-    before = _content(own / "start")
+    if name == "migration":
+        shutil.rmtree(own / "start")
+        with tarfile.open(_OLD_WORKSPACE) as archive:
+            archive.extractall(own / "unpacked", filter="data")
+        next((own / "unpacked").rglob("workspace.json")).parent.rename(own / "start")
+    shutil.copytree(own / "start", own / "before")
+    before = _content(own / "before")
     words = {"{second}": str(second), "{quality}": before["quality"]}
     command_line = tuple(_replace_words(argument, words) for argument in arguments)
     blank = Command(
@@ -168,7 +177,8 @@ def _problem(command: Command, workspace: Path, end: ChildEnd, fault: Fault) -> 
     """What was wrong with the workspace after a disturbed command, or with the same command given again; or ""."""
     if end.status == 0:
         return _difference("the command said that it was done", _content(workspace), command.after)
-    if fault == "ENOSPC" and (problem := _read_full(command, workspace)):
+    reads = command.name != "migration"  # which a workspace of an older layout needs first
+    if fault == "ENOSPC" and reads and (problem := _read_full(command, workspace)):
         return problem
     if _is_done(command, workspace):  # killed after its last write
         return ""
