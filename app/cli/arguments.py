@@ -260,16 +260,12 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
     workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
     args.workspace_handle, args.completed_purges = workspace, ()
     # The doctor names what is incomplete, and repairs it when it is told to.
-    if args.command != "doctor" and (not create or workspace_exists(path)):
-        _complete_purges(workspace, args)
-    return workspace
-
-
-def _complete_purges(workspace: Workspace, args: argparse.Namespace) -> None:
-    if workspace.stores.annotations.position().has_purge:
+    may_complete = args.command != "doctor" and (not create or workspace_exists(path))
+    if may_complete and workspace.stores.annotations.position().has_purge:
         from ares.curation import complete_purges
 
         args.completed_purges = complete_purges(workspace.stores)
+    return workspace
 
 
 def add_yes_argument(parser: argparse.ArgumentParser) -> None:

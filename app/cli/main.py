@@ -281,7 +281,11 @@ class _Invocation:
             without_pandas()
         try:
             with timed(f"ares {self.command}"):
-                return int(args.run(args)) or _lag_status(args)
+                status = int(args.run(args))
+            # What a command has read of tables that lack something, as a line has said, is not all that there is.
+            workspace = getattr(args, "workspace_handle", None)
+            has_lag = workspace and workspace.is_open and workspace.stores.lag
+            return status or (ExitStatus.ITEMS_FAILED if has_lag else 0)
         except BaseException as error:
             # Before the workspace is closed: what was kept is counted in it.
             if isinstance(error, KeyboardInterrupt) or self._request.signal_received:
@@ -294,12 +298,6 @@ class _Invocation:
     def describe_stop(self) -> str:
         """What was kept when a signal stopped the command, and how to go on."""
         return self._kept
-
-
-def _lag_status(args: argparse.Namespace) -> int:
-    """1 where the command has read tables that do not show everything of the log, as a line has said; else 0."""
-    workspace = getattr(args, "workspace_handle", None)
-    return ExitStatus.ITEMS_FAILED if workspace and workspace.is_open and workspace.stores.lag else 0
 
 
 def selected_command(arguments: Sequence[str]) -> str:

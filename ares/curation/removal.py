@@ -151,7 +151,7 @@ def record_selection(
     for action in _completed_actions(stores, kind, person):
         if action.details == details and set(selected) == _members_of(stores, action):
             return action
-    with _recording(stores, kind) as recorded:
+    with _record_together(stores, kind) as recorded:
         key = new_members_key()
         count = write_members(log, key, selected)
         recorded.append(record_action(log, kind, person, count=count, members=key, details=details))
@@ -159,7 +159,7 @@ def record_selection(
 
 
 @contextmanager
-def _recording(stores: Stores, kind: str) -> Iterator[list[Action]]:
+def _record_together(stores: Stores, kind: str) -> Iterator[list[Action]]:
     """Store what the block records as one, then let the tables show it; an error of that names the action."""
     recorded: list[Action] = []
     try:
@@ -268,7 +268,7 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
             return _report_undo(stores, history, action)
     undone = _last_action_of_person(history, person) if number is None else _action_by_number(history, number)
     _check_undoable(history, undone)
-    with _recording(stores, "undo") as recorded:
+    with _record_together(stores, "undo") as recorded:
         count, details = undone.count - undone.purged, {"undoes": undone.number}
         recorded.append(record_action(stores.annotations, "undo", person, count=count, details=details))
         apply_failure_actions(stores)

@@ -49,22 +49,17 @@ def lock_folder(folder: Path, job_name: str, wait: bool = True) -> Iterator[None
         print_message(f"waiting: {_current_job(job_file)} is writing to {folder}")
         lock.acquire()
     try:
-        with _read_only_errors(folder), _ignoring_full_disk():  # the name is for those who wait
-            job_file.write_text(job_label(job_name))
+        try:
+            with _read_only_errors(folder):
+                job_file.write_text(job_label(job_name))
+        except OSError as error:
+            if not is_disk_full(error):  # the name is for those who wait
+                raise
         yield
     finally:
         with suppress(OSError):
             job_file.unlink(missing_ok=True)
         lock.release()
-
-
-@contextmanager
-def _ignoring_full_disk() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
 
 
 @contextmanager

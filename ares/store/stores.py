@@ -43,9 +43,6 @@ class Lag:
     has_pins: bool = False
     has_purge: bool = False
 
-    def __bool__(self) -> bool:
-        return self != Lag()
-
     def __str__(self) -> str:
         numbers = " and ".join(
             filter(None, (", ".join(map(str, self.actions[:-1])), *map(str, self.actions[-1:])))
@@ -56,7 +53,7 @@ class Lag:
             "a purge": self.has_purge,
             "annotations": self.annotations,
         }
-        return " and ".join(part for part, is_there in parts.items() if is_there)
+        return " and ".join(part for part, is_missing in parts.items() if is_missing)
 
 
 class Stores:
@@ -69,7 +66,8 @@ class Stores:
         compare: Whether the tables are compared with the log when they are first used.
 
     Attributes:
-        lag: What the tables did not show when they were last compared with the log, and could not be made to show.
+        lag: What the tables did not show when they were last compared with the log, and could not be made to show;
+            None where they show everything.
         completed: Numbers of the actions that an interrupted command had left, and that were completed since.
     """
 
@@ -83,7 +81,7 @@ class Stores:
         self._has_write_lock = False
         self._is_compared = not compare
         self.is_closed = False
-        self.lag = Lag()
+        self.lag: Lag | None = None
         self.completed: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
@@ -176,8 +174,8 @@ class Stores:
         """
         if self._has_write_lock:
             return
-        lag, self.lag, cause = self.find_lag(), Lag(), "`ares doctor --repair` completes it"
-        if not lag:
+        lag, self.lag, cause = self.find_lag(), None, "`ares doctor --repair` completes it"
+        if lag is None:
             return
         try:
             with self._acquire_lock("the index", wait=False):
@@ -197,23 +195,24 @@ class Stores:
         """Raise StoreError unless the tables show the whole log, for what would freeze or repeat half an action."""
         self.catch_up()
         lag = self.find_lag()
-        if lag.actions or lag.has_pins or self.lag:
+        if lag and (lag.actions or lag.has_pins or self.lag):
             raise StoreError(
                 "the tables do not show everything that was done",
                 f"{lag} is missing; wait for the job that writes",
             )
 
-    def find_lag(self) -> Lag:
-        """Compare the tables with the log, in a few reads whatever their size. Raises StoreError."""
+    def find_lag(self) -> Lag | None:
+        """What the tables do not show of the log, in a few reads whatever their size, or None. Raises StoreError."""
         position, shown = self.annotations.position(), self._tables.applied_numbers()
         applied = shown.get("actions", 0)
         pins = {f"pin/{name}/{maker_id}" for name, maker_id in position.pins.items()}
-        return Lag(
+        lag = Lag(
             annotations=position.sequence > shown.get("log", 0),
             actions=self._actions_after(applied) if position.action > applied else (),
             has_pins=pins != {key for key in shown if key.startswith("pin/")},
             has_purge=position.has_purge,
         )
+        return None if lag == Lag() else lag
 
     def _actions_after(self, applied: int) -> tuple[int, ...]:
         from ares.store.actions import read_history
@@ -224,9 +223,13 @@ class Stores:
         """Apply the log under the write lock, and keep what was completed."""
         lag = self.find_lag()  # another process may have done it
         self._apply_log()
+        if lag is None:
+            return
         self.completed += lag.actions
         if lag.actions or lag.has_pins:
-            print_message(f"completed {replace(lag, annotations=False)}, which an interrupted command left")
+            print_message(
+                f"completed {replace(lag, annotations=False, has_purge=False)}, which an interrupted command left"
+            )
 
     @contextmanager
     def applying(self, job_name: str) -> Iterator[None]:

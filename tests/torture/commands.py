@@ -86,28 +86,11 @@ class Command:
 
 def prepare(name: str, folder: Path) -> Command:
     """Make the workspace before a command, and run it undisturbed."""
-    first, second, start = folder / "first", folder / "second", folder / "start"
-    if not start.exists():
-        WRITERS["mcap"](first, 3, "first")
-        WRITERS["bag"](second, 2, "second")
-        _require(run_ares(["ingest", str(first), "-w", str(start), "-q"]))
-        _require(run_ares(["set", "create", "all", "-w", str(start), "-q"]))
-        run_child(lambda: _add_failures(str(start)), seconds=_SECONDS)
-    earlier, arguments = COMMANDS[name]
     own = folder / name.replace(" ", "-")
-    shutil.rmtree(own, ignore_errors=True)
-    shutil.copytree(start, own / "start")
-    for command in earlier:
-        _require(run_ares([*command, "-w", str(own / "start"), "-q"]))
-    if name == "doctor --repair":
-        run_child(lambda: _damage(str(own / "start")), seconds=_SECONDS)
-    if name == "migration":
-        shutil.rmtree(own / "start")
-        with tarfile.open(_OLD_WORKSPACE) as archive:
-            archive.extractall(own / "unpacked", filter="data")
-        next((own / "unpacked").rglob("workspace.json")).parent.rename(own / "start")
+    second = _make_start(name, folder, own)
     shutil.copytree(own / "start", own / "before")
     before = _content(own / "before")
+    arguments = COMMANDS[name][1]
     words = {"{second}": str(second), "{quality}": before["quality"]}
     command_line = tuple(_replace_words(argument, words) for argument in arguments)
     blank = Command(
@@ -134,6 +117,29 @@ def prepare(name: str, folder: Path) -> Command:
         operations=injector.count,
         seconds=end.seconds,
     )
+
+
+def _make_start(name: str, folder: Path, own: Path) -> Path:
+    """Make the workspace before a command as the folder "start" of its own. Returns a dataset that is not in it."""
+    first, second, start = folder / "first", folder / "second", folder / "start"
+    if not start.exists():
+        WRITERS["mcap"](first, 3, "first")
+        WRITERS["bag"](second, 2, "second")
+        _require(run_ares(["ingest", str(first), "-w", str(start), "-q"]))
+        _require(run_ares(["set", "create", "all", "-w", str(start), "-q"]))
+        run_child(lambda: _add_failures(str(start)), seconds=_SECONDS)
+    shutil.rmtree(own, ignore_errors=True)
+    if name == "migration":
+        with tarfile.open(_OLD_WORKSPACE) as archive:
+            archive.extractall(own / "unpacked", filter="data")
+        next((own / "unpacked").rglob("workspace.json")).parent.rename(own / "start")
+        return second
+    shutil.copytree(start, own / "start")
+    for command in COMMANDS[name][0]:
+        _require(run_ares([*command, "-w", str(own / "start"), "-q"]))
+    if name == "doctor --repair":
+        run_child(lambda: _damage(str(own / "start")), seconds=_SECONDS)
+    return second
 
 
 def command_points(command: Command) -> list[tuple[Fault, int]]:
@@ -223,7 +229,7 @@ def _lag(path: str) -> str:
     from ares.store import open_stores
 
     stores = open_stores(path, settings_from_environment({}), compare=False)
-    lag = str(stores.find_lag())
+    lag = str(stores.find_lag() or "")
     stores.close()
     return lag
 

@@ -287,8 +287,8 @@ class SqliteAnnotationStore:
     def _connect(self) -> None:
         """Open the file, to be read alone where it cannot be written. Raises StoreError."""
         # Without room for the index of the journal SQLite keeps it in memory, if no other process uses the file.
-        is_alone = self._is_full and _has_journal(self.path)
-        reads_only = (self._is_read_only or self._is_full) and not is_alone
+        in_memory = self._is_full and _has_journal(self.path)
+        reads_only = (self._is_read_only or self._is_full) and not in_memory
         with self._store_errors():
             self._connection = sqlite3.connect(
                 _read_only_uri(self.path) if reads_only else self.path,
@@ -298,7 +298,7 @@ class SqliteAnnotationStore:
                 uri=reads_only,
             )
         try:
-            if is_alone:
+            if in_memory:
                 self._rows("PRAGMA locking_mode = EXCLUSIVE")
             self._prepare()
         except BaseException:

@@ -134,7 +134,7 @@ def test_a_choice_of_makers_is_followed_by_the_next_reader(
     with interrupted(monkeypatch, "write_changes"):
         use_makers(first.stores, {"caption": CAPTION.maker_id})
     again = open_curated()
-    assert len(again.episodes) == 12 and not again.stores.find_lag()
+    assert len(again.episodes) == 12 and again.stores.find_lag() is None
     assert run_checks(again.stores) == []
 
 
