@@ -404,7 +404,7 @@ def _build_annotator(
             "a cluster of several machines needs annotations in MongoDB",
             f"{folder} keeps them in SQLite, and {worker_host} is not {host}; make a workspace with ARES_MONGO_URI",
         )
-    stores = open_stores(folder, options.settings)
+    stores = open_stores(folder, options.settings, compare=False)
     annotator = make_guarded(label, factory, options, stores)
     if annotator.maker.maker_id != maker_id:
         raise RequestError(

@@ -266,13 +266,20 @@ def open_workspace(args: argparse.Namespace, create: bool = False) -> Workspace:
         RequestError: There is no workspace, or the folder holds something else.
     """
     from ares.settings import name_ignored_config, settings_from_environment
+    from ares.store import workspace_exists
     from ares.workspace import new_workspace, open_workspace as open_at
 
     settings = settings_from_environment()
     path = args.workspace or settings.workspace
     name_ignored_config(path)
     workspace = new_workspace(path, settings) if create else open_at(path, settings, create=False)
-    args.workspace_handle = workspace
+    args.workspace_handle, args.completed_purges = workspace, ()
+    # The doctor names what is incomplete, and repairs it when it is told to.
+    may_complete = args.command != "doctor" and (not create or workspace_exists(path))
+    if may_complete and workspace.stores.annotations.position().has_purge:
+        from ares.curation import complete_purges
+
+        args.completed_purges = complete_purges(workspace.stores)
     return workspace
 
 

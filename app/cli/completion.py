@@ -93,7 +93,7 @@ def _set_names(workspace: str) -> list[str]:
     path = workspace or settings.workspace
     if not workspace_exists(path):
         return []
-    stores = open_stores(path, settings)
+    stores = open_stores(path, settings, compare=False)
     try:
         return list(Sets(stores.annotations))
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.cli.arguments import add_shared_defaults, add_shared_options, refuse_format
-from app.cli.errors import StopRequest, run_command, stop_on_signals
+from app.cli.errors import ExitStatus, StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
 from ares.errors import RequestError
 from ares.messages import timed, verbosity
@@ -284,7 +284,11 @@ class _Invocation:
             without_pandas()
         try:
             with timed(f"ares {self.command}"):
-                return int(args.run(args))
+                status = int(args.run(args))
+            # What a command has read of tables that lack something, as a line has said, is not all that there is.
+            workspace = getattr(args, "workspace_handle", None)
+            has_lag = workspace and workspace.is_open and workspace.stores.lag
+            return status or (ExitStatus.ITEMS_FAILED if has_lag else 0)
         except BaseException as error:
             # Before the workspace is closed: what was kept is counted in it.
             if isinstance(error, KeyboardInterrupt) or self._request.signal_received:

@@ -18,7 +18,8 @@ from app.cli.output import OutputTable, answer
 from ares.messages import write_stderr
 
 if TYPE_CHECKING:
-    from ares.curation import RemovalPreview, SelectedEpisodes, UndoReport
+    from ares.curation import PurgeReport, RemovalPreview, SelectedEpisodes, UndoReport
+    from ares.jobs import EpisodeSelection
     from ares.store import Action, ActionHistory
     from ares.workspace import Workspace
 
@@ -45,6 +46,8 @@ def run_remove(args: argparse.Namespace) -> int:
     if selection.is_empty:
         raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
     workspace = open_workspace(args)
+    if _was_completed(workspace, args, selection):
+        return 0
     select = purgeable_ids if args.purge else selected_ids
     with SelectedEpisodes(selection, select(workspace.stores, selection)) as selected:
         if not selected.count:
@@ -60,11 +63,31 @@ def run_remove(args: argparse.Namespace) -> int:
     return 0
 
 
+def _was_completed(workspace: Workspace, args: argparse.Namespace, selection: EpisodeSelection) -> bool:
+    """Whether the same command was interrupted before and was completed now; then it is the answer."""
+    from ares.curation import completed_removal, hash_request, preview_removal
+    from ares.store import StagedIds, read_members
+
+    if args.purge:
+        request = hash_request(selection)
+        done = next((report for report in args.completed_purges if report.request == request), None)
+        if done:
+            answer(args, done.to_json(), lambda: _purge_text(done))
+        return done is not None
+    action = completed_removal(workspace.stores, selection, args.note)
+    if action is None:
+        return False
+    blocks = read_members(workspace.stores.annotations, action)
+    with StagedIds(episode_id for block in blocks for episode_id in block) as ids:
+        _answer_removal(workspace, args, action, preview_removal(workspace.stores, ids))
+    return True
+
+
 def describe_remove_stop(args: argparse.Namespace) -> str:
     """What was kept when a signal stopped the command, and how to go on."""
     if args.purge:
-        return "a purge that was begun is completed by `ares doctor --repair`"
-    return "`ares undo --list` shows whether the removal was recorded; the next job completes it"
+        return "a purge that was begun is completed by the next command"
+    return "`ares undo --list` shows whether the removal was recorded; the next command completes it"
 
 
 def _preview_lines(preview: RemovalPreview, is_purge: bool) -> list[str]:
@@ -87,9 +110,16 @@ def _remove_selection(
     workspace: Workspace, args: argparse.Namespace, selected: SelectedEpisodes, preview: RemovalPreview
 ) -> None:
     from ares.curation import remove_episodes
-    from ares.store import applied_action
 
     action = remove_episodes(workspace.stores, selected, note=args.note)
+    _answer_removal(workspace, args, action, preview)
+
+
+def _answer_removal(
+    workspace: Workspace, args: argparse.Namespace, action: Action, preview: RemovalPreview
+) -> None:
+    from ares.store import applied_action
+
     is_pending = applied_action(workspace.stores.tables) < action.number
     later = "; the job that writes now will show it when it ends" if is_pending else ""
     document = {"action": action.to_json(), "pending": is_pending, **preview.to_json()}
@@ -103,12 +133,15 @@ def _purge_selection(
     from ares.curation import purge_episodes
 
     report = purge_episodes(workspace.stores, selected, note=args.note)
-    text = (
+    answer(args, {**preview.to_json(), **report.to_json()}, lambda: _purge_text(report))
+
+
+def _purge_text(report: PurgeReport) -> str:
+    return (
         f"deleted {report.episodes} episodes for good: {report.annotations} annotations, "
         f"{report.rows} rows of tables, {report.files} folders of videos; "
         "a hash of each identity is kept, so that it is refused when it comes again"
     )
-    answer(args, {**preview.to_json(), **report.to_json()}, lambda: text)
 
 
 _VERBS = {

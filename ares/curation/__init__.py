@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from ares.curation.purge import (
         PurgeReport as PurgeReport,
+        complete_purges as complete_purges,
         count_pending_purges as count_pending_purges,
         finish_purges as finish_purges,
         purge_episodes as purge_episodes,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ares.curation.removal import (
         RemovalPreview as RemovalPreview,
         UndoReport as UndoReport,
+        completed_removal as completed_removal,
         count_removed_members as count_removed_members,
         preview_removal as preview_removal,
         remove_episodes as remove_episodes,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         SOURCE_ORDER as SOURCE_ORDER,
         SelectedEpisodes as SelectedEpisodes,
         freeze_selection as freeze_selection,
+        hash_request as hash_request,
         select_episodes as select_episodes,
         selected_ids as selected_ids,
     )

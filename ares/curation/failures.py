@@ -161,19 +161,20 @@ def clear_failures(
     documents = (
         [failure.key, stores.annotations.get_document(FAILURES, failure.key)] for failure in matching
     )
-    count = write_members(stores.annotations, key, (list[Json](pair) for pair in documents))
-    if not count:
-        raise RequestError("no failure matches", "`ares failures list` shows them")
     recipe: dict[str, Json] = {name: text for name, text in conditions.items() if text}
-    action = record_action(
-        stores.annotations,
-        "clear_failures",
-        person.strip() or user_name(),
-        count=count,
-        members=key,
-        details={"recipe": recipe},
-    )
-    apply_failure_actions(stores)
+    with stores.annotations.atomic():
+        count = write_members(stores.annotations, key, (list[Json](pair) for pair in documents))
+        if not count:
+            raise RequestError("no failure matches", "`ares failures list` shows them")
+        action = record_action(
+            stores.annotations,
+            "clear_failures",
+            person.strip() or user_name(),
+            count=count,
+            members=key,
+            details={"recipe": recipe},
+        )
+        apply_failure_actions(stores)
     return action
 
 

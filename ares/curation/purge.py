@@ -10,20 +10,24 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
 from ares.contract import DatasetKey, drop_contracts
-from ares.curation.selection import selected_ids
+from ares.curation.selection import SelectedEpisodes, selected_ids
 from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
 from ares.episode import Json
-from ares.errors import RequestError
+from ares.errors import RequestError, StoreError
 from ares.jobs import FAILURES, EpisodeSelection, utc_now
 from ares.media import MEDIA_FOLDER
-from ares.messages import write_stderr
+from ares.messages import print_message, write_stderr
 from ares.settings import user_name
 from ares.store import (
     ACTION_MEMBERS,
     ACTIONS,
+    MODEL_REPLIES,
+    PURGES,
+    SPENT_PREFIX,
     TOMBSTONES,
     Action,
     StagedIds,
+    WorkspaceBusy,
     action_key,
     add_tombstones,
     batched,
@@ -45,7 +49,8 @@ if TYPE_CHECKING:
 
 _LOOKUP_BATCH, _ID = 1_000, re.compile(r"[0-9a-f]{16}")
 _PURGED_TEXT = "(purged)"
-_OWN_COLLECTIONS = {"purges", TOMBSTONES}
+# Purges are documents: a header under its token, and the ids below it until every trace of them is deleted.
+_OWN_COLLECTIONS = {PURGES, TOMBSTONES}
 
 
 def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> None:
@@ -69,8 +74,37 @@ def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> No
     for collection in log.collections():
         if collection not in _OWN_COLLECTIONS:
             _scrub_collection(log, collection, scrubber)
+    _drop_texts(stores, ids)
     _correct_sets(log)
     _correct_actions(log)
+
+
+def _drop_texts(stores: Stores, ids: Sequence[str]) -> None:
+    """Delete replies of models, which name no episode and may be about any, and what was made of lost instructions."""
+    log, instructions = stores.annotations, _lost_instructions(stores, set(ids))
+    replies = (key for key, _ in log.find_documents(MODEL_REPLIES) if not key.startswith(SPENT_PREFIX))
+    for chunk in batched(list(replies), _LOOKUP_BATCH):
+        log.drop_documents(MODEL_REPLIES, chunk)
+    for collection in log.collections():
+        tasks = (
+            key
+            for key, document in log.find_documents(collection)
+            if isinstance(document, dict) and document.get("task") in instructions
+        )
+        log.drop_documents(collection, list(tasks))
+
+
+def _lost_instructions(stores: Stores, ids: set[str]) -> set[str]:
+    """The instructions of some episodes that no other episode has."""
+    lost: set[str] = set()
+    kept: set[str] = set()
+    for table in (stores.tables.episodes, stores.tables.removed):
+        for batch in table.scan(["episode_id", "instruction"]):
+            for episode_id, text in zip(
+                *(batch[name].to_pylist() for name in batch.schema.names), strict=True
+            ):
+                (lost if episode_id in ids else kept).add(text)
+    return lost - kept
 
 
 def drop_unused_contracts(stores: Stores) -> None:
@@ -164,6 +198,8 @@ def _correct_sets(log: AnnotationStore) -> None:
         if lost:
             purged = int(str(header.get("purged", 0))) + lost
             changed = {**header, "episodes": count, "ids_hash": ids_hash, "purged": purged}
+            if not count:  # how they were selected may hold words of theirs
+                changed["recipe"] = {}
             log.put_documents("sets", {key: changed})
 
 
@@ -174,9 +210,16 @@ def _correct_actions(log: AnnotationStore) -> None:
             blocks = log.find_documents(ACTION_MEMBERS, f"{action.members}/")
             purged = action.count - sum(len(cast("list[Json]", block)) for _, block in blocks)
             if purged != action.purged:
-                log.put_documents(
-                    ACTIONS, {action_key(action.number): {**action.to_json(), "purged": purged}}
-                )
+                changed = {**action.to_json(), "purged": purged}
+                if purged == action.count:  # what was said of them, and how they were selected
+                    changed["details"] = _without_words(action.details)
+                log.put_documents(ACTIONS, {action_key(action.number): changed})
+
+
+def _without_words(details: Mapping[str, Json]) -> dict[str, Json]:
+    """The details of an action without its note and its recipe."""
+    replaced: dict[str, Json] = {"note": _PURGED_TEXT, "recipe": {}}
+    return {name: replaced.get(name, value) for name, value in details.items()}
 
 
 def delete_files(stores: Stores, ids: Sequence[str]) -> int:
@@ -262,10 +305,6 @@ def erase_tables(stores: Stores, names: Sequence[str]) -> None:
     stores.tables.drop_old_versions(names)
 
 
-# Documents: a header per purge under its token, and the ids below it until every trace of them is deleted.
-_PURGES = "purges"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeReport:
     """What a purge has deleted; after a crash in between, what was left to delete.
@@ -276,6 +315,7 @@ class PurgeReport:
         annotations: Annotations.
         rows: Rows of all tables: episodes, signals, segments and vectors.
         files: Folders of copied videos.
+        request: Hash of how the episodes were selected, which may hold words of theirs; "" where that is not known.
     """
 
     action: int
@@ -283,10 +323,11 @@ class PurgeReport:
     annotations: int
     rows: int
     files: int
+    request: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """The fields as JSON."""
-        return asdict(self)
+        """The counts as JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "request"}
 
 
 def purgeable_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:
@@ -343,8 +384,6 @@ def purge_episodes(stores: Stores, ids: StagedIds, *, person: str = "", note: st
     with stores.write_lock("ares remove --purge"):
         stores.sync()
         token = uuid.uuid4().hex
-        for number, chunk in enumerate(ids.batches()):
-            stores.annotations.put_documents(_PURGES, {f"{token}/{number:06d}": list[Json](chunk)})
         header: dict[str, Json] = {
             "phase": "delete",
             "person": person.strip() or user_name(),
@@ -352,37 +391,55 @@ def purge_episodes(stores: Stores, ids: StagedIds, *, person: str = "", note: st
             "count": ids.count,
             "note": note,
             "tables": [],
+            "request": ids.request_hash if isinstance(ids, SelectedEpisodes) else "",
         }
-        stores.annotations.put_documents(_PURGES, {token: header})
+        with stores.annotations.atomic():
+            for number, chunk in enumerate(ids.batches()):
+                stores.annotations.put_documents(PURGES, {f"{token}/{number:06d}": list[Json](chunk)})
+            stores.annotations.put_documents(PURGES, {token: header})
         return _finish_purge(stores, token, header)
 
 
 def count_pending_purges(stores: Stores) -> int:
     """Number of purges that were begun and not completed."""
-    return sum(1 for key, _ in stores.annotations.find_documents(_PURGES) if "/" not in key)
+    return sum(1 for key, _ in stores.annotations.find_documents(PURGES) if "/" not in key)
+
+
+def complete_purges(stores: Stores) -> list[PurgeReport]:
+    """Complete the purges that were interrupted, unless another job writes; an error leaves them as they are."""
+    try:
+        with stores.write_lock("ares remove --purge", wait=False):
+            reports = finish_purges(stores)
+    except WorkspaceBusy:
+        return []
+    except (StoreError, OSError):
+        return []  # whoever reads the tables is told of it
+    for report in reports:
+        print_message(f"completed a purge of {report.episodes} episodes, which an interrupted command left")
+    return reports
 
 
 def finish_purges(stores: Stores) -> list[PurgeReport]:
     """Complete the purges that a crash interrupted; the caller holds the write lock. Raises StoreError."""
-    documents = dict(stores.annotations.find_documents(_PURGES))
+    documents = dict(stores.annotations.find_documents(PURGES))
     reports = [
         _finish_purge(stores, token, cast("dict[str, Json]", header))
         for token, header in documents.items()
         if "/" not in token
     ]
     # Ids without a header: the purge was never begun.
-    stores.annotations.drop_documents(_PURGES, [key for key in documents if "/" in key])
+    stores.annotations.drop_documents(PURGES, [key for key in documents if "/" in key])
     return reports
 
 
 def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeReport:
     annotations, rows, files = 0, 0, 0
     if header["phase"] == "delete":
-        blocks = [key for key, _ in stores.annotations.find_documents(_PURGES, f"{token}/")]
+        blocks = [key for key, _ in stores.annotations.find_documents(PURGES, f"{token}/")]
         ids = [
             episode_id
             for key in blocks
-            for episode_id in cast("list[str]", stores.annotations.get_document(_PURGES, key))
+            for episode_id in cast("list[str]", stores.annotations.get_document(PURGES, key))
         ]
         add_tombstones(
             stores.annotations,
@@ -392,7 +449,7 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         # Written before anything is deleted: after a crash nothing in a table tells that it had rows.
         names = sorted({*cast("list[str]", header["tables"]), *tables_to_erase(stores, ids)})
         header = {**header, "tables": list[Json](names)}
-        stores.annotations.put_documents(_PURGES, {token: header})
+        stores.annotations.put_documents(PURGES, {token: header})
         scrub_documents(stores, ids, sources_of(stores, ids))
         files = delete_files(stores, ids)
         rows = delete_rows_of(stores, ids, names)
@@ -400,18 +457,19 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         annotations = sum(stores.annotations.delete_episodes(chunk) for chunk in batched(ids, _BATCH))
         action = _record_purge(stores, token, header)
         header = {**header, "phase": "erase", "action": action.number}
-        stores.annotations.put_documents(_PURGES, {token: header})
-        stores.annotations.drop_documents(_PURGES, blocks)
+        stores.annotations.put_documents(PURGES, {token: header})
+        stores.annotations.drop_documents(PURGES, blocks)
         stores.sync()  # applies the purge: of the episodes that are left, others may be the first of their content
     erase_tables(stores, cast("list[str]", header["tables"]))
     stores.annotations.erase_deleted()
-    stores.annotations.drop_documents(_PURGES, [token])
+    stores.annotations.drop_documents(PURGES, [token])
     return PurgeReport(
         action=int(str(header["action"])),
         episodes=int(str(header["count"])),
         annotations=annotations,
         rows=rows,
         files=files,
+        request=str(header.get("request", "")),
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ares.curation.failures import apply_failure_actions
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json
-from ares.errors import RequestError
+from ares.errors import RequestError, StoreError
 from ares.settings import user_name
 from ares.store import (
     Action,
@@ -29,6 +30,7 @@ from ares.store import (
 
 if TYPE_CHECKING:
     from ares.curation.selection import SelectedEpisodes
+    from ares.jobs import EpisodeSelection
     from ares.store import Stores
 
 
@@ -137,19 +139,77 @@ def remove_episodes(
 def record_selection(
     stores: Stores, kind: ActionKind, selected: SelectedEpisodes, details: Mapping[str, Json], person: str
 ) -> Action:
-    """Add an action about selected episodes to the log, and apply it to the tables. Raises StoreError."""
-    key = new_members_key()
-    count = write_members(stores.annotations, key, selected)
-    action = record_action(
-        stores.annotations,
-        kind,
-        person.strip() or user_name(),
-        count=count,
-        members=key,
-        details=details,
-    )
-    stores.sync()
-    return action
+    """Add an action about selected episodes to the log, and apply it to the tables.
+
+    Where an interrupted command had left the same action, and it was completed now, that one is returned.
+
+    Raises:
+        StoreError: The log or the tables cannot be written, or an earlier action could not be completed.
+    """
+    log, person = stores.annotations, person.strip() or user_name()
+    _require_earlier_actions(stores)
+    for action in _completed_actions(stores, kind, person):
+        if action.details == details and set(selected) == _members_of(stores, action):
+            return action
+    with _record_together(stores, kind) as recorded:
+        key = new_members_key()
+        count = write_members(log, key, selected)
+        recorded.append(record_action(log, kind, person, count=count, members=key, details=details))
+    return recorded[0]
+
+
+@contextmanager
+def _record_together(stores: Stores, kind: str) -> Iterator[list[Action]]:
+    """Store what the block records as one, then let the tables show it; an error of that names the action."""
+    recorded: list[Action] = []
+    try:
+        with stores.applying(f"ares {kind}"), stores.annotations.atomic():
+            yield recorded
+    except StoreError as error:
+        if recorded and read_history(stores.annotations).get(recorded[0].number):
+            detail = (
+                f"{error.detail}; action {recorded[0].number} is recorded, and the next command completes it"
+            )
+            raise type(error)(error.reason, detail) from error
+        raise
+
+
+def _require_earlier_actions(stores: Stores) -> None:
+    """Raise StoreError where the tables lack an earlier action, and cannot be written."""
+    stores.catch_up()
+    if stores.lag:
+        raise StoreError(f"the tables do not show {stores.lag}", "nothing else was recorded")
+
+
+def _completed_actions(stores: Stores, kind: str, person: str) -> list[Action]:
+    """Actions of a kind and a person that an interrupted command had left, and that were completed now."""
+    if not stores.completed:
+        return []
+    numbers, stores.completed = stores.completed, ()  # what is done after this is new
+    actions = map(read_history(stores.annotations).get, numbers)
+    return [action for action in actions if action and (action.kind, action.person) == (kind, person)]
+
+
+def _members_of(stores: Stores, action: Action) -> set[str]:
+    return {episode_id for block in read_members(stores.annotations, action) for episode_id in block}
+
+
+def completed_removal(stores: Stores, selection: EpisodeSelection, note: str = "") -> Action | None:
+    """The removal of these episodes that an interrupted command had left, and that was completed now; or None.
+
+    Its episodes cannot be selected any more.
+    """
+    stores.catch_up()
+    for action in _completed_actions(stores, "remove", user_name()):
+        is_same = (
+            action.details.get("recipe") == selection.describe() and action.details.get("note", "") == note
+        )
+        members = _members_of(stores, action) if is_same else set()
+        # An id may be the start of one.
+        others = set(selection.ids) - members
+        if is_same and all(any(member.startswith(start) for member in members) for start in others):
+            return action
+    return None
 
 
 def count_removed_members(stores: Stores, selections: Sequence[CurationSet]) -> dict[str, int]:
@@ -200,18 +260,31 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
         RequestError: There is nothing to take back, or the action cannot be taken back (any more).
         StoreError: The log cannot be written.
     """
-    history, person = read_history(stores.annotations), person.strip() or user_name()
+    person = person.strip() or user_name()
+    _require_earlier_actions(stores)
+    history = read_history(stores.annotations)
+    for action in _completed_actions(stores, "undo", person):
+        if number in (None, action.undoes):
+            return _report_undo(stores, history, action)
     undone = _last_action_of_person(history, person) if number is None else _action_by_number(history, number)
     _check_undoable(history, undone)
-    action = record_action(
-        stores.annotations,
-        "undo",
-        person,
-        count=undone.count - undone.purged,
-        details={"undoes": undone.number},
-    )
-    stores.sync()
-    apply_failure_actions(stores)
+    with _record_together(stores, "undo") as recorded:
+        count, details = undone.count - undone.purged, {"undoes": undone.number}
+        recorded.append(record_action(stores.annotations, "undo", person, count=count, details=details))
+        apply_failure_actions(stores)
+    return _report_undo(stores, history, recorded[0])
+
+
+def _report_undo(stores: Stores, history: ActionHistory, action: Action) -> UndoReport:
+    """What an undo has done.
+
+    Args:
+        stores: Stores of the workspace.
+        history: The actions that there are, with the one that was taken back.
+        action: The undo.
+    """
+    undone = history.get(action.undoes)
+    assert undone is not None
     pending = applied_action(stores.tables) < action.number
     is_removal = history.root(undone).kind == "remove"
     absent = _count_absent(stores, history.root(undone)) if is_removal and not pending else 0

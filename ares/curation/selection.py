@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ares.annotation import canonical_json
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError
@@ -46,8 +48,20 @@ class SelectedEpisodes(StagedIds):
         """How they were selected, for the log."""
         return self._selection.describe()
 
+    @property
+    def request_hash(self) -> str:
+        """Hash of how they were selected, the listed ids included; see `hash_request`."""
+        return hash_request(self._selection)
+
     def __enter__(self) -> SelectedEpisodes:
         return self
+
+
+def hash_request(selection: EpisodeSelection) -> str:
+    """32 hex digits of a selection as it was asked for, by which the same command is known when it comes again."""
+    listed = sorted(set(selection.ids))
+    request = canonical_json({**selection.describe(), "listed": list[Json](listed)})
+    return hashlib.blake2b(request.encode(), digest_size=16).hexdigest()
 
 
 def select_episodes(stores: Stores, selection: EpisodeSelection) -> SelectedEpisodes:
@@ -63,6 +77,7 @@ def freeze_selection(stores: Stores, name: str, selection: EpisodeSelection) -> 
     Raises:
         RequestError: The name is not plain, no episode is selected, or as `selected_ids`.
     """
+    stores.require_current()
     ids, resolved = _select_and_resolve(stores, selection)
     fields: dict[str, Json] = {"where": resolved.where, "search": resolved.search, "ids": len(resolved.ids)}
     return Sets(stores.annotations).create(
@@ -87,6 +102,7 @@ def _select_and_resolve(
     stores: Stores, selection: EpisodeSelection
 ) -> tuple[Iterator[str], EpisodeSelection]:
     """The ids, and the selection with the least score as a number."""
+    stores.catch_up()
     _check_selection(stores, selection)
     if selection.set:
         return _selected_members(stores, selection), selection

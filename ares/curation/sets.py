@@ -198,7 +198,8 @@ class Sets:
                 raise RequestError(
                     "the set would be empty", f"nothing matched {canonical_json(dict(recipe))}"
                 )
-            return self._create(name, ids, recipe)
+            with self._store.atomic():
+                return self._create(name, ids, recipe)
 
     def _create(self, name: str, ids: StagedIds, recipe: Mapping[str, Json]) -> CurationSet:
         ids_hash, count = hash_ids(ids)
@@ -249,13 +250,14 @@ class Sets:
             raise RequestError(
                 "all versions of a set are renamed together", f"give {name.partition('@')[0]!r}"
             )
-        for selection in selections:
-            version = self._claim_version(
-                new_name, max(version, selection.version - 1), _frozen_key(selection)
-            )
-            keys[_frozen_key(selection)] = f"{new_name}@{version:06d}"
         labels: list[Json] = [selection.label for selection in selections]
-        return self._record("set_rename", person, keys, {"labels": labels, "name": new_name})
+        with self._store.atomic():
+            for selection in selections:
+                version = self._claim_version(
+                    new_name, max(version, selection.version - 1), _frozen_key(selection)
+                )
+                keys[_frozen_key(selection)] = f"{new_name}@{version:06d}"
+            return self._record("set_rename", person, keys, {"labels": labels, "name": new_name})
 
     def note(self, name: str, text: str, person: str = "") -> Action:
         """Write a note to the newest version of "name", or to exactly "name@2"; it replaces an earlier note.

@@ -300,7 +300,7 @@ def check_actions(stores: Stores, database: TempDatabase, repair: bool) -> Itera
         "each episode that was brought back is in the tables": (len(absent), absent.slice(0, 1).to_pylist()),
         **{f"the {column} match the log": wrong_texts for column, wrong_texts in texts.items()},
         "the tables show every action": (
-            abs(history.last - applied_action(stores.tables)),
+            len(history.shown_after(applied_action(stores.tables))),
             [f"action {history.last}"],
         ),
     }

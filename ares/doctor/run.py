@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ares.doctor.checks import (
@@ -31,6 +31,7 @@ from ares.doctor.log_checks import (
     load_log,
 )
 from ares.doctor.sources import RelocationReport, find_problems, relocate_files
+from ares.io import is_disk_full
 from ares.media import SOURCE_REMEDIES
 
 if TYPE_CHECKING:
@@ -44,8 +45,14 @@ def run_checks(stores: Stores, repair: bool = False) -> list[Finding]:
         stores: Stores of the workspace.
         repair: Whether to repair what can be repaired without losing data.
     """
-    # A read-only workspace has no writer on this machine to wait for.
-    with stores.write_lock("ares doctor") if repair or stores.is_writable else nullcontext():
+    with ExitStack() as stack:
+        # A read-only workspace has no writer on this machine to wait for.
+        if repair or stores.is_writable:
+            try:
+                stack.enter_context(stores.write_lock("ares doctor"))
+            except OSError as error:
+                if repair or not is_disk_full(error):
+                    raise
         findings = list(_check_stores(stores, repair))
     return findings + _check_source_files(stores)
 

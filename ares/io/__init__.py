@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         existing_path as existing_path,
         file_state as file_state,
         folder_name as folder_name,
+        is_disk_full as is_disk_full,
         is_url as is_url,
         open_file as open_file,
         parse_path as parse_path,

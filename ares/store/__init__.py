@@ -7,7 +7,6 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.store.actions import (
         ACTION_MEMBERS as ACTION_MEMBERS,
-        ACTIONS as ACTIONS,
         NOTE_KINDS as NOTE_KINDS,
         TAG_KINDS as TAG_KINDS,
         TOMBSTONES as TOMBSTONES,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
         write_members as write_members,
     )
     from ares.store.database import Tables as Tables
-    from ares.store.folder import workspace_exists as workspace_exists
+    from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
         EpisodeSnapshot as EpisodeSnapshot,
@@ -51,7 +50,10 @@ if TYPE_CHECKING:
     from ares.store.lance.segments import segment_schema as segment_schema
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
     from ares.store.log.protocol import (
+        ACTIONS as ACTIONS,
         MODEL_REPLIES as MODEL_REPLIES,
+        PURGES as PURGES,
+        SPENT_PREFIX as SPENT_PREFIX,
         AnnotationRow as AnnotationRow,
         AnnotationStore as AnnotationStore,
         UnstorableError as UnstorableError,

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast
 
 from ares.episode import Json
+from ares.store.log.protocol import ACTIONS
 from ares.store.sql import batched
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ ActionKind = Literal[
 ]
 TAG_KINDS: frozenset[ActionKind] = frozenset(("tag", "untag"))
 NOTE_KINDS: frozenset[ActionKind] = frozenset(("note",))
+# Kinds that the tables show; all others are read from the log alone.
+_TABLE_KINDS: frozenset[ActionKind] = TAG_KINDS | NOTE_KINDS | {"remove", "purge"}
 VIEW_KINDS: frozenset[ActionKind] = frozenset(("view_save", "view_delete"))
 
 
@@ -103,7 +106,7 @@ def action_from_json(document: Json) -> Action:
     )
 
 
-ACTIONS, ACTION_MEMBERS = "actions", "action_members"
+ACTION_MEMBERS = "action_members"
 # Ids per document: 160 kB, as the members of a set.
 _DOCUMENT_IDS = 10_000
 
@@ -151,6 +154,11 @@ class ActionHistory:
         while action.kind == "undo" and action.undoes in self._by_number:
             action = self._by_number[action.undoes]
         return action
+
+    def shown_after(self, number: int) -> tuple[int, ...]:
+        """Numbers of the actions after a number that the tables show, oldest first."""
+        new = (action for action in self.actions if action.number > number)
+        return tuple(action.number for action in new if self.root(action).kind in _TABLE_KINDS)
 
     def kinds_after(self, number: int) -> set[ActionKind]:
         """The kinds of change that the actions after a number make; an undo makes that of what it takes back."""

@@ -363,6 +363,15 @@ class Tables:
     def __repr__(self) -> str:
         return f"Tables({self.uri!r})"
 
+    def applied_numbers(self) -> dict[str, int]:
+        """How far the tables follow the log, as numbers by key; see `ares.store.sync.apply`. Raises StoreError."""
+        dataset = self.connection.open_dataset("index_state")
+        if dataset is None:
+            return {}
+        with lance_errors("index_state"):
+            rows = dataset.to_table().to_pylist()
+        return {row["key"]: int(row["sequence"]) for row in rows if row["sequence"]}
+
     @cached_property
     def episodes(self) -> EpisodeTable:
         """One row per episode."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ares.errors import ReadOnlyWorkspace, RequestError, StoreError
-from ares.io import describe_os_error, is_url, parse_path, translate_remote_errors
+from ares.io import describe_os_error, is_disk_full, is_url, parse_path, translate_remote_errors
 from ares.messages import print_message
 from ares.settings import Settings
 
@@ -49,8 +49,12 @@ def lock_folder(folder: Path, job_name: str, wait: bool = True) -> Iterator[None
         print_message(f"waiting: {_current_job(job_file)} is writing to {folder}")
         lock.acquire()
     try:
-        with _read_only_errors(folder):
-            job_file.write_text(job_label(job_name))
+        try:
+            with _read_only_errors(folder):
+                job_file.write_text(job_label(job_name))
+        except OSError as error:
+            if not is_disk_full(error):  # the name is for those who wait
+                raise
         yield
     finally:
         with suppress(OSError):

@@ -153,17 +153,23 @@ _STEPS: Mapping[int, tuple[str, Callable[[Stores], None]]] = {
 }
 
 
-def open_stores(path: str, settings: Settings) -> Stores:
+def open_stores(path: str, settings: Settings, *, compare: bool = True) -> Stores:
     """Open the stores of a workspace, creating them when the folder is empty or does not exist.
 
     A workspace of an older layout is migrated first.
+
+    Args:
+        path: Folder or URI.
+        settings: Settings from the environment.
+        compare: Whether what an interrupted command has left is completed; not for a part of a job, which follows
+            the log by itself.
 
     Raises:
         RequestError: The folder holds something else, or an object store is to be used without MongoDB.
         StoreError: A newer version wrote the workspace, or its location cannot be reached.
     """
     manifest = read_or_create(path, settings)
-    stores = Stores(path, settings, manifest)
+    stores = Stores(path, settings, manifest, compare)
     if manifest["format"] != FORMAT:
         migrate(stores)
     return stores

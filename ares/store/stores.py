@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.errors import ReadOnlyWorkspace, StoreError
-from ares.io import is_url
+from ares.errors import AresError, ReadOnlyWorkspace, StoreError
+from ares.io import describe_os_error, is_url
+from ares.messages import print_message, write_stderr
 from ares.settings import Settings
+from ares.store.folder import WorkspaceBusy, lock_folder
 
 if TYPE_CHECKING:
     from ares.media import FileCache
@@ -24,6 +27,35 @@ if TYPE_CHECKING:
 _JOB_RETRY_SECONDS = 120.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """What the log has and the tables do not show: what a command left that was interrupted, or that still runs.
+
+    Attributes:
+        annotations: Whether there are annotations.
+        actions: Numbers of the actions, oldest first.
+        has_pins: Whether another choice of makers was made.
+        has_purge: Whether a purge was begun.
+    """
+
+    annotations: bool = False
+    actions: tuple[int, ...] = ()
+    has_pins: bool = False
+    has_purge: bool = False
+
+    def __str__(self) -> str:
+        numbers = " and ".join(
+            filter(None, (", ".join(map(str, self.actions[:-1])), *map(str, self.actions[-1:])))
+        )
+        parts = {
+            f"action{'s' if len(self.actions) > 1 else ''} {numbers}": bool(self.actions),
+            "a choice of makers": self.has_pins,
+            "a purge": self.has_purge,
+            "annotations": self.annotations,
+        }
+        return " and ".join(part for part, is_missing in parts.items() if is_missing)
+
+
 class Stores:
     """Everything that a workspace keeps, in a folder or on an object store; each store is opened on first use.
 
@@ -31,15 +63,26 @@ class Stores:
         path: Folder or URI, as the user wrote it.
         settings: Settings from the environment.
         manifest: The content of workspace.json.
+        compare: Whether the tables are compared with the log when they are first used.
+
+    Attributes:
+        lag: What the tables did not show when they were last compared with the log, and could not be made to show;
+            None where they show everything.
+        completed: Numbers of the actions that an interrupted command had left, and that were completed since.
     """
 
-    def __init__(self, path: str, settings: Settings, manifest: dict[str, object]) -> None:
+    def __init__(
+        self, path: str, settings: Settings, manifest: dict[str, object], compare: bool = True
+    ) -> None:
         self.path = path
         self.settings = settings
         self.workspace_id = str(manifest["workspace_id"])
         self._annotation_backend = str(manifest["annotations"])
         self._has_write_lock = False
+        self._is_compared = not compare
         self.is_closed = False
+        self.lag: Lag | None = None
+        self.completed: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"Stores({self.path!r})"
@@ -66,9 +109,16 @@ class Stores:
             return Path(self.settings.cache).expanduser() / self.workspace_id
         return Path(self.path).resolve()
 
-    @cached_property
+    @property
     def tables(self) -> Tables:
-        """The LanceDB tables: episodes, trajectories, segments and vectors."""
+        """The LanceDB tables: episodes, trajectories, segments and vectors; see `catch_up` for their first use."""
+        if not self._is_compared:
+            self._is_compared = True
+            self.catch_up()
+        return self._tables
+
+    @cached_property
+    def _tables(self) -> Tables:
         from ares.store.database import open_tables
 
         return open_tables(f"{self.location}/lance")
@@ -108,8 +158,6 @@ class Stores:
 
         While another job writes, nothing is done: that job applies them at its end. Nor is it in a read-only workspace.
         """
-        from ares.store.folder import WorkspaceBusy
-
         if self._has_write_lock:
             return self._apply_log()
         try:
@@ -118,14 +166,103 @@ class Stores:
         except (WorkspaceBusy, ReadOnlyWorkspace):
             return 0
 
+    def catch_up(self) -> None:
+        """Let the tables show what an interrupted command has left in the log alone.
+
+        Whoever has the write lock does so at the end of the job. Where the tables cannot be written, `lag` says what
+        they lack, and so does a line on standard error.
+        """
+        if self._has_write_lock:
+            return
+        lag, self.lag, cause = self.find_lag(), None, "`ares doctor --repair` completes it"
+        if lag is None:
+            return
+        try:
+            with self._acquire_lock("the index", wait=False):
+                self._complete()
+        except WorkspaceBusy as error:
+            if lag != Lag(annotations=True):
+                print_message(f"the tables do not show {lag} yet, as {error} is writing")
+            return
+        except (AresError, OSError) as error:
+            cause = describe_os_error(error) if isinstance(error, OSError) else str(error)
+        # Values that no column can show, of which the error tells, count as shown.
+        self.lag = self.find_lag()
+        if self.lag:
+            write_stderr(f"the tables do not show {self.lag}, which an interrupted command left: {cause}")
+
+    def require_current(self) -> None:
+        """Raise StoreError unless the tables show the whole log, for what would freeze or repeat half an action."""
+        self.catch_up()
+        lag = self.find_lag()
+        if lag and (lag.actions or lag.has_pins or self.lag):
+            raise StoreError(
+                "the tables do not show everything that was done",
+                f"{lag} is missing; wait for the job that writes",
+            )
+
+    def find_lag(self) -> Lag | None:
+        """What the tables do not show of the log, in a few reads whatever their size, or None. Raises StoreError."""
+        position, shown = self.annotations.position(), self._tables.applied_numbers()
+        applied = shown.get("actions", 0)
+        pins = {f"pin/{name}/{maker_id}" for name, maker_id in position.pins.items()}
+        lag = Lag(
+            annotations=position.sequence > shown.get("log", 0),
+            actions=self._actions_after(applied) if position.action > applied else (),
+            has_pins=pins != {key for key in shown if key.startswith("pin/")},
+            has_purge=position.has_purge,
+        )
+        return None if lag == Lag() else lag
+
+    def _actions_after(self, applied: int) -> tuple[int, ...]:
+        from ares.store.actions import read_history
+
+        return read_history(self.annotations).shown_after(applied)
+
+    def _complete(self) -> None:
+        """Apply the log under the write lock, and keep what was completed."""
+        lag = self.find_lag()  # another process may have done it
+        self._apply_log()
+        if lag is None:
+            return
+        self.completed += lag.actions
+        if lag.actions or lag.has_pins:
+            print_message(
+                f"completed {replace(lag, annotations=False, has_purge=False)}, which an interrupted command left"
+            )
+
     @contextmanager
-    def write_lock(self, job_name: str) -> Iterator[None]:
-        """Lock the workspace for one writer; a second writer waits and reports for whom.
+    def applying(self, job_name: str) -> Iterator[None]:
+        """Let the tables show what the block adds to the log; where another job writes, that job does it at its end.
 
         Args:
             job_name: Name of the job, shown to those who wait.
         """
-        with self._acquire_lock(job_name):
+        if self._has_write_lock:
+            yield
+            self._apply_log()
+            return
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._acquire_lock(job_name, wait=False))
+                is_locked = True
+            except WorkspaceBusy:
+                is_locked = False
+            yield
+            if is_locked:
+                self._apply_log()
+                return
+        self.sync()
+
+    @contextmanager
+    def write_lock(self, job_name: str, wait: bool = True) -> Iterator[None]:
+        """Lock the workspace for one writer; a second writer waits and reports for whom.
+
+        Args:
+            job_name: Name of the job, shown to those who wait.
+            wait: Whether to wait; otherwise WorkspaceBusy is raised where another job writes.
+        """
+        with self._acquire_lock(job_name, wait):
             self._has_write_lock = True
             self.annotations.retry_seconds = _JOB_RETRY_SECONDS
             try:
@@ -141,8 +278,6 @@ class Stores:
                 self.__dict__.pop(name).close()
 
     def _acquire_lock(self, job_name: str, wait: bool = True) -> AbstractContextManager[None]:
-        from ares.store.folder import lock_folder
-
         # See docs/why/006: a lock on an object store can outlive its owner; a lease by the clock of one server expires.
         if self.is_remote:
             return self._mongo.write_lease(job_name, wait)
@@ -151,4 +286,4 @@ class Stores:
     def _apply_log(self) -> int:
         from ares.store.sync.apply import apply_log
 
-        return apply_log(self.tables, self.annotations)
+        return apply_log(self._tables, self.annotations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,22 @@ _BATCH_ROWS = 10_000
 
 
 class TempDatabase:
-    """A DuckDB database in memory that spills to a temporary folder; closing it deletes everything."""
+    """A DuckDB database in memory that spills to a temporary folder; closing it deletes everything.
+
+    On a full disk, where no folder can be made, it does not spill.
+    """
 
     def __init__(self) -> None:
         import duckdb
 
-        self._folder = tempfile.TemporaryDirectory(prefix="ares-scratch-", ignore_cleanup_errors=True)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        with suppress(OSError):
+            self._folder = tempfile.TemporaryDirectory(prefix="ares-scratch-", ignore_cleanup_errors=True)
         self._connection = duckdb.connect(
             config={
                 "memory_limit": _MEMORY,
                 "threads": _THREADS,
-                "temp_directory": self._folder.name,
+                "temp_directory": self._folder.name if self._folder else "",
                 "preserve_insertion_order": False,
             }
         )
@@ -43,7 +49,8 @@ class TempDatabase:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.close()
-        self._folder.cleanup()
+        if self._folder:
+            self._folder.cleanup()
 
     def insert(
         self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], where: str = "true"

@@ -16,7 +16,7 @@ BUDGETS = {
     "annotate motion": (65, 526),
     "export": (58, 441),
     "text search": (42, 301),
-    "search --where": (27, 159),
+    "search --where": (28, 178),
     "show": (36, 211),
     "open an episode": (64, 500),
     "Browse": (30, 239),

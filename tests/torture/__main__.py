@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.torture.changing import ChangingSource
 from tests.torture.children import import_everything
+from tests.torture.commands import COMMANDS, command_kills, command_points, command_trials, prepare
 from tests.torture.corpus import all_cases
 from tests.torture.corpus.run import Corpus
 from tests.torture.datasets import WRITERS
@@ -30,6 +31,8 @@ from tests.torture.two_jobs import Sources, two_job_trials
 
 # Trials of the short form, which continuous integration runs.
 _SHORT_CASES, _SHORT_KINDS, _SHORT_FAULTS, _SHORT_KILLS = 3, 5, 2, 1
+# Of each command in the long form.
+_POINTS_PER_COMMAND, _KILLS_PER_COMMAND = 40, 8
 _FUZZ_BATCH, _CHANGES_PER_KIND = 20, 15
 # Damage by which faults were found: seed, kind and number of the trial.
 _SEEDS = Path(__file__).resolve().parents[1] / "fixtures" / "torture_seeds.json"
@@ -124,10 +127,23 @@ def try_two_jobs(plan: Plan) -> Iterator[Trial]:
     yield from two_job_trials(sources, plan.rng("two jobs"))
 
 
+def try_commands(plan: Plan) -> Iterator[Trial]:
+    """Every kind of command with a full disk, an error or a kill at one of its writes, then given again."""
+    rng = plan.rng("commands")
+    names = [name for name in COMMANDS if plan.match in f"commands {name}"]
+    for name in [rng.choice(names)] if plan.short and names else rng.sample(names, len(names)):
+        command = prepare(name, plan.folder / "commands")
+        points = command_points(command)
+        count = 1 if plan.short else _POINTS_PER_COMMAND
+        yield from command_trials(command, rng.sample(points, min(count, len(points))))
+        yield from command_kills(command, rng, 1 if plan.short else _KILLS_PER_COMMAND)
+
+
 PARTS: dict[str, Callable[[Plan], Iterator[Trial]]] = {
     "corpus": try_corpus,
     "fuzz": try_damage,
     "faults": try_faults,
+    "commands": try_commands,
     "changes": try_changes,
     "jobs": try_two_jobs,
 }
@@ -148,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for part in options.only or PARTS:
-            if part in ("faults", "changes") and not can_inject():
+            if part in ("faults", "commands", "changes") and not can_inject():
                 results.notes.append(
                     f"{part}: this machine does not let a process supervise another (seccomp)"
                 )

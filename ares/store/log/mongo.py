@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
@@ -17,9 +17,13 @@ from ares.messages import print_message
 from ares.store.folder import WorkspaceBusy, job_label
 from ares.store.log.mongo_server import MongoServer, SequenceAllocator, current_process, is_dead_process
 from ares.store.log.protocol import (
+    ACTIONS,
     INDEXES,
+    PINS,
+    PURGES,
     AnnotationRow,
     LogEntry,
+    LogPosition,
     UnstorableError,
     annotation_from_text,
     annotations_to_rows,
@@ -210,6 +214,19 @@ class MongoAnnotationStore:
         """Return the sequence number up to which `read` is complete; 0 for an empty log."""
         return self._sequence.last_complete()
 
+    def position(self) -> LogPosition:
+        """Return how far the log has come, whatever its size, in a few reads by key."""
+        return LogPosition(
+            sequence=self.last_sequence(),
+            action=int(self._last_key(ACTIONS) or 0),
+            pins={name: str(maker_id) for name, maker_id in self.find_documents(PINS)},
+            has_purge=bool(self._last_key(PURGES)),
+        )
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """Return a block without effect: what it writes is stored in order, each part by itself."""
+        return nullcontext()
+
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated."""
         documents = self._find_any({"maker_id": maker_id}, "subject", subjects, {"_id": 0, "subject": 1})
@@ -390,6 +407,14 @@ class MongoAnnotationStore:
 
     def _find(self, condition: Document, projection: Document | None = None) -> list[Document]:
         return self._run(lambda: list(self._annotations.find(condition, projection)))
+
+    def _last_key(self, collection: str) -> str:
+        bounds = {
+            "$gte": {"collection": collection, "key": ""},
+            "$lt": {"collection": collection, "key": "\uffff"},
+        }
+        newest = self._run(lambda: self._documents.find_one({"_id": bounds}, {"_id": 1}, sort=[("_id", -1)]))
+        return str(newest["_id"]["key"]) if newest else ""
 
     def _document_page(self, bounds: Document, size: int) -> list[Document]:
         return self._run(lambda: list(self._documents.find({"_id": bounds}).sort("_id").limit(size)))

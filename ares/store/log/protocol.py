@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import NamedTuple, Protocol
 
@@ -248,6 +249,26 @@ class LogEntry(NamedTuple):
     annotation: Annotation
 
 
+class LogPosition(NamedTuple):
+    """How far a log has come: what tables that follow it have to show.
+
+    Attributes:
+        sequence: Sequence number of the newest annotation; 0 for an empty log.
+        action: Number of the newest action; 0 without any.
+        pins: The pinned maker_id by annotator.
+        has_purge: Whether a purge was begun and not completed.
+    """
+
+    sequence: int
+    action: int
+    pins: Mapping[str, str]
+    has_purge: bool
+
+
+# Collections that `AnnotationStore.position` reads.
+ACTIONS, PINS, PURGES = "actions", "pins", "purges"
+
+
 class AnnotationStore(Protocol):
     """Append-only annotations with sequence numbers, and small keyed documents (sets, failures, jobs, spaces).
 
@@ -278,6 +299,12 @@ class AnnotationStore(Protocol):
 
     def last_sequence(self) -> int:
         """Return the sequence number up to which `read` is complete; 0 for an empty log."""
+
+    def position(self) -> LogPosition:
+        """Return how far the log has come, whatever its size, in a few reads by key."""
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """Store what the block writes together or not at all; a server stores it in order."""
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated; pass some thousands at once."""
@@ -353,12 +380,12 @@ class AnnotationStore(Protocol):
 
 # Replies of models by the hash of their request; the costs are among them, so that one transaction writes both.
 MODEL_REPLIES = "model_replies"
-_PREFIX = "spent/"
+SPENT_PREFIX = "spent/"
 
 
 def new_spending_key(model: str) -> str:
     """Key of the document with the cost of one process's calls of a model."""
-    return f"{_PREFIX}{model}/{uuid.uuid4().hex}"
+    return f"{SPENT_PREFIX}{model}/{uuid.uuid4().hex}"
 
 
 def spending_document(cost: Cost) -> Json:
@@ -369,8 +396,8 @@ def spending_document(cost: Cost) -> Json:
 def read_spending(store: AnnotationStore) -> Mapping[str, Cost]:
     """What the calls of each model have cost in a workspace so far, failed calls included, by name of the model."""
     costs: dict[str, Cost] = {}
-    for key, document in store.find_documents(MODEL_REPLIES, _PREFIX):
+    for key, document in store.find_documents(MODEL_REPLIES, SPENT_PREFIX):
         if isinstance(document, dict):
-            model = key.removeprefix(_PREFIX).rpartition("/")[0]
+            model = key.removeprefix(SPENT_PREFIX).rpartition("/")[0]
             costs[model] = costs.get(model, Cost()) + Cost(**document)
     return costs

@@ -14,11 +14,15 @@ from typing import Any
 from ares.annotation import Annotation, Maker
 from ares.deadline import exclusive, interruptible
 from ares.episode import Json
-from ares.errors import ReadOnlyWorkspace, StoreError
+from ares.errors import DiskFull, ReadOnlyWorkspace, StoreError
 from ares.store.log.protocol import (
+    ACTIONS,
     INDEXES,
+    PINS,
+    PURGES,
     AnnotationRow,
     LogEntry,
+    LogPosition,
     UnstorableError,
     annotation_from_text,
     annotations_to_rows,
@@ -51,6 +55,10 @@ CREATE TABLE IF NOT EXISTS documents (
     PRIMARY KEY (collection, key)
 ) WITHOUT ROWID;
 """
+# Errors of a disk without room: for a page, and for the index of the journal.
+_FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMOPEN"}
+# Those with which a file is opened that is there: the journal cannot be created either.
+_NO_ROOM = {*_FULL, "SQLITE_CANTOPEN"}
 # The document that holds the last sequence number at the time of the last deletion.
 _DELETED_UP_TO = ("log", "deleted_up_to")
 _COLUMNS = "facts.sequence, facts.episode_id, facts.name, facts.maker_id, facts.subject, facts.body"
@@ -65,7 +73,8 @@ class SqliteAnnotationStore:
     Raises:
         StoreError: The file cannot be opened, is not a database, or was written by a newer version.
 
-    A file that cannot be written is read as it is; then every method that writes raises ReadOnlyWorkspace.
+    A file that cannot be written is read as it is; then every method that writes raises ReadOnlyWorkspace, or DiskFull
+    where there was no room for its journal and still is none.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,20 +82,14 @@ class SqliteAnnotationStore:
         # Unused: a file does not go away, and other writers are waited for in any case.
         self.retry_seconds = 0.0
         self._lock = threading.RLock()
-        self._is_read_only = _is_read_only(path)
-        with self._store_errors():
-            self._connection = sqlite3.connect(
-                _read_only_uri(path) if self._is_read_only else path,
-                timeout=_BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-                uri=self._is_read_only,
-            )
+        self._is_read_only, self._is_full = _is_read_only(path), False
         try:
-            self._prepare()
-        except BaseException:
-            self._connection.close()
-            raise
+            self._connect()
+        except StoreError as error:
+            if not path.exists() or getattr(error.__cause__, "sqlite_errorname", "") not in _NO_ROOM:
+                raise
+            self._is_full = True
+            self._connect()
 
     def __repr__(self) -> str:
         return f"SqliteAnnotationStore({str(self.path)!r})"
@@ -122,6 +125,24 @@ class SqliteAnnotationStore:
         newest = self._rows("SELECT COALESCE(MAX(sequence), 0) FROM facts")[0][0]
         deleted = self._rows("SELECT body FROM documents WHERE collection = ? AND key = ?", _DELETED_UP_TO)
         return max(int(newest), int(deleted[0][0]) if deleted else 0)
+
+    def position(self) -> LogPosition:
+        """Return how far the log has come, whatever its size, in a few reads by key."""
+        action = self._rows("SELECT MAX(key) FROM documents WHERE collection = ?", (ACTIONS,))[0][0]
+        pins = self._rows("SELECT key, body FROM documents WHERE collection = ?", (PINS,))
+        purges = self._rows("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (PURGES,))
+        return LogPosition(
+            sequence=self.last_sequence(),
+            action=int(action or 0),
+            pins={annotator: str(decode_json(body)) for annotator, body in pins},
+            has_purge=bool(purges),
+        )
+
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """Store what the block writes in one transaction, or nothing of it; other threads wait meanwhile."""
+        with self._transaction():
+            yield
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated."""
@@ -263,6 +284,38 @@ class SqliteAnnotationStore:
         with self._lock:
             self._connection.close()
 
+    def _connect(self) -> None:
+        """Open the file, to be read alone where it cannot be written. Raises StoreError."""
+        # Without room for the index of the journal SQLite keeps it in memory, if no other process uses the file.
+        in_memory = self._is_full and _has_journal(self.path)
+        reads_only = (self._is_read_only or self._is_full) and not in_memory
+        with self._store_errors():
+            self._connection = sqlite3.connect(
+                _read_only_uri(self.path) if reads_only else self.path,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=reads_only,
+            )
+        try:
+            if in_memory:
+                self._rows("PRAGMA locking_mode = EXCLUSIVE")
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _require_room(self) -> None:
+        """Open a file for writing that was opened on a full disk. Raises DiskFull while there is no room."""
+        self._connection.close()
+        self._is_full = False
+        try:
+            self._connect()
+        except StoreError:
+            self._is_full = True
+            self._connect()
+            raise
+
     def _prepare(self) -> None:
         """Create the tables of a new file. Raises StoreError when a newer version wrote it."""
         stored_format = self._rows("PRAGMA user_version")[0][0]
@@ -270,7 +323,7 @@ class SqliteAnnotationStore:
             raise StoreError(
                 f"the annotations have format {stored_format}", f"this version of ARES reads format {_FORMAT}"
             )
-        if self._is_read_only:
+        if self._is_read_only or self._is_full:
             return
         self._use_wal()
         if stored_format < _FORMAT:
@@ -304,6 +357,11 @@ class SqliteAnnotationStore:
                 "the annotations are read-only", f"{self.path} cannot be written by this user"
             )
         with self._lock, self._store_errors():
+            if self._is_full:
+                self._require_room()
+            if self._connection.in_transaction:  # of the same thread: a part of what is stored together
+                yield self._connection
+                return
             # IMMEDIATE takes the write lock at once: a later upgrade could fail instead of waiting.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -322,6 +380,10 @@ class SqliteAnnotationStore:
         except sqlite3.ProgrammingError:
             raise
         except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname in _FULL:
+                raise DiskFull(
+                    "the disk is full", f"{self.path}; free some space and run the same command again"
+                ) from error
             raise StoreError(
                 "the annotations file cannot be used",
                 f"{self.path}: {error}; what was stored before is not lost",
@@ -339,9 +401,12 @@ def _read_only_uri(path: Path) -> str:
     Beside a journal of a writer SQLite reads both; without one it must be promised that nobody writes, as it could not
     create the journal.
     """
+    return f"{path.resolve().as_uri()}?mode=ro{'' if _has_journal(path) else '&immutable=1'}"
+
+
+def _has_journal(path: Path) -> bool:
     journal = path.with_name(f"{path.name}-wal")
-    has_journal = journal.exists() and journal.stat().st_size > 0
-    return f"{path.resolve().as_uri()}?mode=ro{'' if has_journal else '&immutable=1'}"
+    return journal.exists() and journal.stat().st_size > 0
 
 
 def _create_indexes(connection: sqlite3.Connection) -> None:

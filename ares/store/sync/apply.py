@@ -146,23 +146,20 @@ class _StateTable:
     """The Lance table of the state: a number by key."""
 
     def __init__(self, tables: Tables) -> None:
-        import pyarrow as pa
-
-        self._schema = pa.schema([("key", pa.string()), ("sequence", pa.int64())])
-        self._table = tables.connection.table("index_state", self._schema)
+        self._tables = tables
 
     def load(self) -> dict[str, int]:
-        with lance_errors("index_state"):
-            rows = self._table.dataset().to_table().to_pylist()
-        return {row["key"]: int(row["sequence"]) for row in rows if row["sequence"]}
+        return self._tables.applied_numbers()
 
     def save(self, rows: dict[str, int]) -> None:
         import pyarrow as pa
 
         if rows:
+            schema = pa.schema([("key", pa.string()), ("sequence", pa.int64())])
             columns = {"key": list(rows), "sequence": list(rows.values())}
+            table = self._tables.connection.table("index_state", schema)
             with lance_errors("index_state"):
-                self._table.writer.upsert("key", pa.table(columns, schema=self._schema))
+                table.writer.upsert("key", pa.table(columns, schema=schema))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,7 +391,7 @@ class _ApplyJob:
             forget_removed(self._tables, restored)
             # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it.
             self._tables.episodes.mark_duplicates()
-            if len(removed) or len(restored):
+            if len(removed) or len(restored) or "purge" in kinds:
                 # What a projection counts counts with the episode that it is of.
                 self.state.views_sequence = 0
                 self.state.counted = {}

@@ -12,6 +12,7 @@ from ares.episode import Json
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 from ares.store.lance.schema import arrow_type, to_arrow_value, type_mismatch
+from ares.store.log.protocol import PINS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -346,7 +347,6 @@ def segment_column_types(
     return types
 
 
-PINS = "pins"
 NEWEST = "newest"
 
 
@@ -370,9 +370,10 @@ def pin_makers(annotations: AnnotationStore, choices: Mapping[str, str]) -> dict
     """
     makers = annotations.makers().values()
     maker_ids = {name: _find_maker_id(makers, name, choice) for name, choice in choices.items()}
-    annotations.drop_documents(PINS, [name for name, maker_id in maker_ids.items() if maker_id == NEWEST])
     pins = {name: maker_id for name, maker_id in maker_ids.items() if maker_id != NEWEST}
-    annotations.put_documents(PINS, dict[str, Json](pins))
+    with annotations.atomic():
+        annotations.drop_documents(PINS, [name for name in maker_ids if name not in pins])
+        annotations.put_documents(PINS, dict[str, Json](pins))
     return maker_ids
 
 

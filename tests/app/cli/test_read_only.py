@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -58,22 +59,84 @@ def test_the_child_cannot_write(workspace: Path) -> None:
     assert "Permission" in process.stderr
 
 
-@pytest.mark.parametrize(
+READING = pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (("status",), "12 episodes"),
         (("search", "drawer"), "captions:1"),
+        (("search", "--where", "num_steps > 0"), "video"),
         (("doctor",), "all promises"),
         (("set", "list"), "all"),
         (("set", "show", "all"), "\n"),
         (("use",), "quality"),
+        (("undo", "--list"), "nothing"),
+        (("failures", "list"), "no failures"),
     ],
     ids=lambda part: "_".join(part) if isinstance(part, tuple) else "",
 )
+
+
+@READING
 def test_what_reads_works(run: Run, workspace: Path, arguments: tuple[str, ...], text: str) -> None:
     process = run(workspace, *arguments)
     assert (process.returncode, process.stderr) == (0, "")
     assert text in process.stdout
+
+
+def _fill_disk() -> None:
+    """No file can grow from now on, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+@pytest.fixture(scope="module")
+def run_full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Runs commands in a process for which every disk is full."""
+    server = CommandServer(sys.executable, tmp_path_factory.mktemp("elsewhere"), prepare=_fill_disk)
+    yield lambda workspace, *arguments: server.run(*arguments, "-w", str(workspace))
+    server.close()
+
+
+@pytest.fixture
+def writable(workspace: Path, tmp_path: Path) -> Path:
+    """A copy of the workspace that could be written, if there were room."""
+    copy = tmp_path / "w"
+    shutil.copytree(workspace, copy)
+    _set_writable(copy, True)
+    return copy
+
+
+@READING
+def test_what_reads_works_on_a_full_disk(
+    run_full: Run, writable: Path, arguments: tuple[str, ...], text: str
+) -> None:
+    process = run_full(writable, *arguments)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert text in process.stdout
+
+
+def test_an_episode_is_shown_on_a_full_disk_and_nothing_is_written(run_full: Run, writable: Path) -> None:
+    episode_id = run_full(writable, "set", "show", "all").stdout.split()[0]
+    assert episode_id in run_full(writable, "show", episode_id[:6]).stdout
+    for line in (("tag", "add", "odd", episode_id), ("note", "odd", episode_id), ("set", "create", "more")):
+        process = run_full(writable, *line)
+        assert process.returncode == 2 and "the disk is full" in process.stderr, line
+    assert main(["tag", "add", "odd", episode_id, "-w", str(writable)]) == 0
+    assert main(["doctor", "-w", str(writable)]) == 0
+
+
+def test_a_killed_writer_leaves_what_is_read_on_a_full_disk(run_full: Run, writable: Path) -> None:
+    """Its journal has what it stored; the index of the journal is made anew, without a file."""
+    program = "import os, sys; from app.cli.main import main; main(sys.argv[1:]); os._exit(0)"
+    stores = "from ares.workspace import Workspace; Workspace.close = lambda self: None; "
+    line = ["tag", "add", "odd", "--where", "num_steps > 0", "-w", str(writable)]
+    subprocess.run([sys.executable, "-c", stores + program, *line], check=True, capture_output=True)
+    journal = writable / "annotations.sqlite-wal"
+    assert journal.stat().st_size
+    journal.with_name("annotations.sqlite-shm").unlink()
+    process = run_full(writable, "undo", "--list")
+    assert process.returncode == 0 and "tagged 12 episodes odd" in process.stdout
+    assert "odd" in run_full(writable, "tag", "list").stdout
+    assert main(["doctor", "-w", str(writable)]) == 0
 
 
 def test_an_episode_is_shown_and_exported(run: Run, workspace: Path, tmp_path: Path) -> None:

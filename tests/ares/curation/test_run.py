@@ -84,6 +84,30 @@ def test_nothing_of_a_purged_episode_is_left_but_a_hash(
     assert curated.stores.tables.episodes.count() == 11
 
 
+def test_words_about_purged_episodes_go_with_them(curated: Workspace, ids: list[str]) -> None:
+    """Replies that were kept, notes, recipes, and what was made of an instruction that nobody else has."""
+    log = curated.stores.annotations
+    secret = curated.stores.tables.episodes.get_episode(ids[0]).instruction
+    curated.note("the walrus slips", [ids[0]])
+    curated.note("the badger slips", ids[:2])
+    curated.tag("odd", where="caption = 'lift zebra00x quickly'")
+    curated.sets.create("one", where="caption = 'lift zebra00x quickly'")
+    log.put_documents("model_replies", {"a1": {"text": "a walrus lifts"}, "spent/m/1": {"calls": 1}})
+    log.put_documents("success_criteria", {"c1": {"task": secret, "criteria": ["is the walrus gone?"]}})
+    others = [row["episode_id"] for row in _sharing(curated, secret)]
+    purge(curated, others or ids[:1])
+    texts = str([list(log.find_documents(name)) for name in log.collections()])
+    assert "walrus" not in texts and "zebra00x" not in texts and "badger" in texts
+    assert log.get_document("model_replies", "spent/m/1") == {"calls": 1}
+    assert run_checks(curated.stores) == []
+
+
+def _sharing(workspace: Workspace, instruction: str) -> list[dict[str, Any]]:
+    """Episodes of an instruction."""
+    rows = workspace.stores.tables.episodes.read_columns(["episode_id", "instruction"]).to_pylist()
+    return [row for row in rows if row["instruction"] == instruction]
+
+
 def test_a_purge_frees_the_bytes_of_its_rows_in_every_table(curated: Workspace, ids: list[str]) -> None:
     """One version of each table is left, whose files have the rows that are shown and no others."""
     spread(curated, ids[1])

@@ -94,3 +94,18 @@ def test_a_grade_that_does_not_follow_from_the_controls_is_repaired(ws: Workspac
         )
         assert finding.example == f"episode {first}: its judge is untrusted"
     assert run_checks(ws.stores) == [] and shown(ws) == {("acceptable", None, "untrusted")}
+
+
+@pytest.mark.parametrize("kept", [0, 5])
+def test_a_purge_leaves_no_controls_of_what_is_gone(ws: Workspace, kept: int) -> None:
+    """What is kept of a judge follows from the episodes that are left, without a repair."""
+    from ares.curation import purge_episodes
+    from ares.store import StagedIds
+
+    ids = sorted(ws.stores.tables.episodes.ids())
+    with StagedIds(ids[kept:]) as staged:
+        purge_episodes(ws.stores, staged, person="Ann")
+    assert run_checks(ws.stores) == []
+    trust = dict(ws.stores.annotations.find_documents(JUDGE_TRUST))
+    assert len(trust) == (1 if kept else 0)
+    assert not [key for key in trust if any(gone in str(trust[key]) for gone in ids[kept:])]

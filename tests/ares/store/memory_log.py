@@ -6,13 +6,18 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Json
 from ares.store.log.protocol import (
+    ACTIONS,
+    PINS,
+    PURGES,
     AnnotationRow,
     LogEntry,
+    LogPosition,
     UnstorableError,
     annotation_from_text,
     annotations_to_rows,
@@ -77,6 +82,18 @@ class MemoryAnnotationStore:
     def last_sequence(self) -> int:
         """Return the sequence number of the newest annotation; 0 for an empty log."""
         return len(self._rows)
+
+    def position(self) -> LogPosition:
+        """Return how far the log has come."""
+        with self._lock:
+            texts = self._documents
+            pins = {name: str(decode_json(text)) for name, text in texts.get(PINS, {}).items()}
+            action = int(max(texts.get(ACTIONS, {}), default=0))
+            return LogPosition(self.last_sequence(), action, pins, has_purge=bool(texts.get(PURGES)))
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """Return a block without effect: memory is not interrupted."""
+        return nullcontext()
 
     def find_done_subjects(self, maker_id: str, subjects: Sequence[str]) -> set[str]:
         """Return those of the subjects that this maker has annotated."""

@@ -1,0 +1,233 @@
+"""What an interrupted action has left in the log alone is completed by the next command, or named by it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from ares.curation import freeze_selection, purge, undo, use_makers
+from ares.doctor import run_checks
+from ares.errors import StoreError
+from ares.jobs import EpisodeSelection
+from ares.store import read_history
+from ares.store.sync import apply
+from ares.workspace import Workspace
+from tests.ares.curation.conftest import CAPTION
+from tests.ares.curation.test_removal import rows
+
+Open = Callable[[], Workspace]
+_ALL = "num_steps > 0"
+# Where an action stops: before the tables are changed, in the middle, and before their state is saved.
+_STEPS = ("read_history", "write_changes", "refresh_texts", "forget_removed", "save_applied_state")
+
+
+@contextmanager
+def interrupted(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
+    """Within the block a function that brings the tables up to date ends the command instead."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, step, stop)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def kinds(workspace: Workspace) -> list[str]:
+    return [action.kind for action in read_history(workspace.stores.annotations).actions]
+
+
+@pytest.mark.parametrize("step", _STEPS)
+def test_a_reader_after_an_interrupted_undo_shows_all_that_came_back(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    first = open_curated()
+    before = rows(first)
+    first.remove(where=_ALL)
+    with interrupted(monkeypatch, step):
+        first.undo()
+    again = open_curated()
+    assert rows(again) == before
+    assert again.sets.create("all", where=_ALL).episodes == 12
+    assert run_checks(again.stores) == []
+
+
+@pytest.mark.parametrize("number", [2, None])
+def test_the_same_undo_again_takes_back_nothing_else(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, number: int | None
+) -> None:
+    first = open_curated()
+    first.tag("odd", where=_ALL)
+    first.remove(where=_ALL)
+    with interrupted(monkeypatch, "write_changes"):
+        first.undo(number)
+    again = open_curated()
+    assert again.undo(number).undone.number == 2
+    assert kinds(again) == ["tag", "remove", "undo"] and len(again.episodes) == 12
+    assert again.undo().undone.number == 1, "a new undo is one"
+
+
+@pytest.mark.parametrize("name", ["tag", "untag", "note"])
+def test_the_same_action_again_is_recorded_once(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    first = open_curated()
+    with interrupted(monkeypatch, "refresh_texts"):
+        getattr(first, name)("odd", where=_ALL)
+    again = open_curated()
+    getattr(again, name)("odd", where=_ALL)
+    assert kinds(again) == [name]
+    getattr(again, name)("odd", where=_ALL + " AND episode_id > '8'")
+    assert kinds(again) == [name, name], "another selection is another action"
+
+
+def test_the_same_removal_again_is_answered(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = open_curated()
+    with interrupted(monkeypatch, "move_out"):
+        first.remove(where=_ALL)
+    line = ["remove", "--where", _ALL, "--yes", "-w", first.path, "--json"]
+    assert main(line) == 0
+    answer = capsys.readouterr()
+    assert json.loads(answer.out)["action"]["number"] == 1 and "completed action 1" in answer.err
+    assert main(line) == 2, "a new removal has nothing to remove"
+    assert kinds(open_curated()) == ["remove"]
+
+
+@pytest.mark.parametrize(("step", "is_same"), [("delete_rows_of", True), ("erase_tables", False)])
+def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
+    open_curated: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    step: str,
+    is_same: bool,
+) -> None:
+    first, line = open_curated(), ["remove", "--purge", "--where", _ALL, "--yes"]
+
+    def stop(*_: object, **__: object) -> None:
+        raise StoreError("the disk failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(purge, step, stop)
+        assert main([*line, "-w", first.path]) == 2
+    capsys.readouterr()
+    following = line if is_same else ["set", "list"]
+    assert main([*following, "-w", first.path]) == 0
+    answer = capsys.readouterr()
+    assert "completed a purge of 12 episodes" in answer.err
+    assert ("deleted 12 episodes for good" in answer.out) == is_same
+    assert main(["doctor", "-w", first.path]) == 0
+
+
+def test_a_choice_of_makers_is_followed_by_the_next_reader(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_curated()
+    with interrupted(monkeypatch, "write_changes"):
+        use_makers(first.stores, {"caption": CAPTION.maker_id})
+    again = open_curated()
+    assert len(again.episodes) == 12 and again.stores.find_lag() is None
+    assert run_checks(again.stores) == []
+
+
+@pytest.mark.parametrize("command", [["status"], ["search", "--where", _ALL], ["search", "zebra"]])
+def test_a_reader_that_cannot_complete_it_says_so(
+    open_curated: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+) -> None:
+    first = open_curated()
+    first.remove(where=_ALL)
+    with interrupted(monkeypatch, "write_changes"):
+        first.undo()
+
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "write_changes", full)
+        assert main([*command, "-w", first.path, "-q"]) == 1
+        assert "do not show action 2" in capsys.readouterr().err
+        for line in (["set", "create", "x", "--where", _ALL], ["tag", "add", "x", "--where", _ALL], ["undo"]):
+            assert main([*line, "-w", first.path]) == 2
+            assert "do not show" in capsys.readouterr().err
+    assert main([*command, "-w", first.path, "-q"]) == 0
+    assert kinds(open_curated()) == ["remove", "undo"]
+
+
+def test_what_a_running_job_will_show_is_named_and_not_frozen(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer, person = open_curated(), open_curated()
+    with writer.stores.write_lock("ares annotate"):
+        person.remove(where="episode_id < '8'")
+        assert main(["status", "-w", writer.path]) == 0
+        assert "do not show action 1 yet, as ares annotate" in capsys.readouterr().err
+        with pytest.raises(StoreError, match="do not show everything"):
+            freeze_selection(person.stores, "x", EpisodeSelection(where=_ALL))
+        writer.sync()
+    capsys.readouterr()
+    assert main(["status", "-w", writer.path]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda workspace: workspace.tag("odd", where=_ALL),
+        lambda workspace: workspace.remove(where=_ALL),
+        lambda workspace: workspace.sets.create("x", where=_ALL),
+        lambda workspace: workspace.sets.rename("good", "better"),
+        lambda workspace: use_makers(workspace.stores, {"caption": CAPTION.maker_id, "embed": "newest"}),
+        lambda workspace: undo(workspace.stores),
+    ],
+)
+def test_an_action_is_stored_whole_or_not_at_all(
+    open_curated: Open, monkeypatch: pytest.MonkeyPatch, act: Callable[[Workspace], Any]
+) -> None:
+    """Whatever write of the log is the last: nothing that the doctor finds, and the same again does it."""
+    from ares.store.log.sqlite import SqliteAnnotationStore
+
+    for count in range(1, 20):
+        workspace = open_curated()
+        if not kinds(workspace):
+            workspace.note("first", where=_ALL)
+        before, left = _log(workspace), [count]
+
+        def counted(name: str, left: list[int] = left) -> Callable[..., Any]:
+            real = getattr(SqliteAnnotationStore, name)
+
+            def write(*arguments: Any) -> Any:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+                return real(*arguments)
+
+            return write
+
+        with monkeypatch.context() as patch:
+            for name in ("put_documents", "claim_document", "drop_documents"):
+                patch.setattr(SqliteAnnotationStore, name, counted(name))
+            try:
+                act(workspace)
+            except KeyboardInterrupt:
+                if len(kinds(workspace)) == 1:
+                    assert _log(open_curated()) == before
+                    continue
+            break  # it was done, or it was recorded and the tables were to follow
+    assert count > 1
+    assert run_checks(open_curated().stores) == []
+
+
+def _log(workspace: Workspace) -> str:
+    log = workspace.stores.annotations
+    return str([(name, list(log.find_documents(name))) for name in log.collections()])
