@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,7 +16,8 @@ from ares.episode import Episode, Record, Trajectory
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace
 
-pytest.importorskip("umap")
+# It takes seconds to import: only the process that runs these tests does.
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("umap") is None, reason="umap-learn is not installed")
 _KINDS, _KIND_SIZE = 3, 12
 
 
