@@ -26,6 +26,39 @@ _MONGO_URI = os.environ.get("ARES_TEST_MONGO_URI", "")
 _CHROMIUM = os.environ.get("ARES_TEST_CHROMIUM", "")
 _HUB_IS_OFFLINE = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
+# The programs that tests start by the hundred would each compile every module anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Files that take longest, which start first: a process that starts one of them last works alone for a while.
+_LONGEST = (
+    "tests/app/dashboard/test_browser.py",
+    "tests/app/dashboard/test_selecting.py",
+    "tests/app/dashboard/test_browser_pages.py",
+    "tests/app/dashboard/test_browser_player.py",
+    "tests/app/demo/test_run.py",
+    "tests/ingest/test_remote_sources.py",
+    "tests/ares/test_memory_growth.py",
+    "tests/annotators/runner/test_remote.py",
+    "tests/annotators/served/test_killed.py",
+    "tests/annotators/served/test_money.py",
+    "tests/test_torture.py",
+    "tests/test_benchmarks.py",
+    "tests/ares/test_object_store.py",
+    "tests/annotators/revise/test_revision.py",
+    "tests/ares/export/test_tasks.py",
+    "tests/app/cli/test_killed.py",
+    "tests/app/cli/test_signals.py",
+    "tests/ingest/pipeline/test_identity.py",
+    "tests/ares/search/test_filtered.py",
+    "tests/ares/store/test_migrations.py",
+    "tests/ares/store/vectors/test_recall.py",
+    "tests/ares/search/test_text_encoding.py",
+    "tests/ares/jobs/test_ray_machines.py",
+    "tests/test_docker.py",
+    "tests/ingest/pipeline/test_run_ray.py",
+)
+
 # Becomes mongod, after asking the kernel to end it with us: a killed test run leaves no server behind.
 _DIE_WITH_PARENT = (
     "import ctypes, os, signal, sys;"
@@ -64,6 +97,19 @@ class Mongod:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files are handed out in the order of `pytest_collection_modifyitems`, not by their number of tests."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first."""
+    ranks = {name: rank for rank, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,22 @@ import pytest
 
 GUEST = Path(__file__).resolve().parent / "segments"
 
-# Runs `ares` with arguments in a process of its own; returns the document that it prints with --json.
+# Runs `ares` with arguments in a process that has the guest; returns the document that it prints with --json.
 Ares = Callable[..., Any]
+
+# Answers a line of JSON, the workspace and the arguments of a command, with its status, output and messages.
+_COMMANDS = """
+import io, json, os, sys
+from contextlib import redirect_stderr, redirect_stdout
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+from app.cli.main import main
+for line in sys.stdin:
+    os.environ["ARES_WORKSPACE"], arguments = json.loads(line)
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as messages:
+        status = main(arguments)
+    print(json.dumps([status, out.getvalue(), messages.getvalue()]), file=answers, flush=True)
+"""
 
 
 @pytest.fixture(scope="session")
@@ -34,18 +48,24 @@ def guest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run_ares(guest_folder: Path) -> Ares:
-    """Runs `ares` as a user does who has installed the guest."""
+def run_ares(guest_folder: Path) -> Iterator[Ares]:
+    """Runs `ares` as a user does who has installed the guest; one process runs all commands, one after another."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(guest_folder), environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-c", _COMMANDS]
+    with subprocess.Popen(
+        command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        requests, answers = process.stdin, process.stdout
 
-    def run(*arguments: str, workspace: Path, status: int = 0) -> Any:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
-        environ |= {"PYTHONPATH": str(guest_folder), "ARES_WORKSPACE": str(workspace)}
-        command = [sys.executable, "-m", "app.cli.main", *arguments, "--json"]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True)
-        assert done.returncode == status, f"{arguments}: {done.stdout}{done.stderr}"
-        return json.loads(done.stdout)
+        def run(*arguments: str, workspace: Path, status: int = 0) -> Any:
+            print(json.dumps([str(workspace), [*arguments, "--json"]]), file=requests, flush=True)
+            ended, out, messages = json.loads(answers.readline())
+            assert ended == status, f"{arguments}: {out}{messages}"
+            return json.loads(out)
 
-    return run
+        yield run
 
 
 @pytest.fixture(scope="session")

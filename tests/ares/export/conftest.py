@@ -22,7 +22,7 @@ MakeSet = Callable[[Workspace, Sequence[Record]], CurationSet]
 
 @pytest.fixture(scope="session")
 def sample_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Workspace:
-    """Both samples, 12 episodes each, with the set "all" and one per dataset; read only."""
+    """Both samples, 12 episodes each, with the set "all", one per dataset, and "few" with two of each; read only."""
     ws = open_workspace(tmp_path_factory.mktemp("samples") / "ws", create=True)
     ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), quiet=True)
     ingest_paths(ws.stores, [str(demo_samples / "video")], quiet=True)
@@ -30,6 +30,8 @@ def sample_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Pat
     for format in ("rlds", "video"):
         where = f"format = '{format}'"
         ws.sets.create(format, ws.stores.tables.episodes.ids(where), {"where": where})
+    few = [id for format in ("rlds", "video") for id in sorted(ws.sets.ids(ws.sets[format]))[:2]]
+    ws.sets.create("few", few, {})
     return ws
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from annotators.base import Options
 from ares.doctor import run_checks
-from ares.search import TEXT_ENCODER_FOLDER, choose_space, encoding as embedding_spaces
+from ares.search import TEXT_ENCODER_FOLDER, Query, choose_space, encoding as embedding_spaces, search
 from ares.search.encoding import encode_text, load_encoder
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -74,10 +74,31 @@ def folder(embedded: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ws(folder: Path) -> Iterator[Workspace]:
+    _forget()
     workspace = open_workspace(str(folder), Settings())
     yield workspace
     workspace.close()
-    embedding_spaces.load_model.cache_clear()
+    _forget()
+
+
+def _forget() -> None:
+    """Make the next search of this process like the first of a new one."""
+    for remembered in (embedding_spaces.load_model, embedding_spaces._open_encoder):
+        remembered.cache_clear()
+    embedding_spaces._query_vectors.cache_clear()
+
+
+def _loads_model(ws: Workspace, text: str, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a search as of a new process loads the whole model."""
+    _forget()
+    loaded: list[str] = []
+    load = embedding_spaces.load_encoder
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            embedding_spaces, "load_encoder", lambda space: loaded.append(space.name) or load(space)
+        )
+        assert search(ws.stores, Query(text=text))
+    return bool(loaded)
 
 
 def _stored(folder: Path) -> Path:
@@ -102,28 +123,36 @@ def test_a_workspace_without_one_loads_the_model_a_single_time(folder: Path) -> 
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "other"])
-def test_a_damaged_file_is_written_again(folder: Path, damage: str) -> None:
+def test_a_damaged_file_is_written_again(
+    ws: Workspace, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = _stored(folder)
     whole = path.read_bytes()
     path.write_bytes({"cut": whole[:-1000], "empty": b"", "other": b"x" * 5000}[damage])
-    assert "open_clip" in Searched(folder).libraries
+    assert _loads_model(ws, _TEXT, monkeypatch)
     assert path.read_bytes() == whole
-    assert "open_clip" not in Searched(folder, "open a window").libraries
+    assert not _loads_model(ws, "open a window", monkeypatch)
 
 
-def test_texts_are_found_where_the_model_is_not(folder: Path, embedded: Path) -> None:
-    expected = Searched(folder)
+def test_texts_are_found_where_the_model_is_not(ws: Workspace, embedded: Path) -> None:
+    expected = search(ws.stores, Query(text=_TEXT))
     model, elsewhere = embedded / "reference-clip", embedded / "elsewhere"
     model.rename(elsewhere)
     try:
-        shutil.rmtree(folder.parent / "ws" / TEXT_ENCODER_FOLDER / "none", ignore_errors=True)
-        assert Searched(folder).hits == expected.hits
-        assert Searched(folder, "open a window").hits
+        _forget()
+        assert search(ws.stores, Query(text=_TEXT)) == expected
+        assert search(ws.stores, Query(text="open a window"))
     finally:
         elsewhere.rename(model)
 
 
-def test_a_model_that_was_exchanged_is_not_stored(folder: Path, embedded: Path) -> None:
+def test_a_model_that_was_exchanged_is_not_stored(
+    ws: Workspace,
+    folder: Path,
+    embedded: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     from safetensors.torch import load_file, save_file
 
     shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
@@ -134,7 +163,8 @@ def test_a_model_that_was_exchanged_is_not_stored(folder: Path, embedded: Path) 
     tensors["logit_scale"] = tensors["logit_scale"] + 1
     try:
         save_file(tensors, weights)
-        assert "stored" not in Searched(folder).messages
+        assert _loads_model(ws, _TEXT, monkeypatch)
+        assert "stored" not in capsys.readouterr().err
         assert not list((folder / TEXT_ENCODER_FOLDER).glob("*.safetensors"))
     finally:
         weights.write_bytes(original)
