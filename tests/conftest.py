@@ -94,6 +94,31 @@ def _end_real_time_priority() -> None:
                     os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
 
 
+_MODULES = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Note which modules are loaded, in their order."""
+    item.stash[_MODULES] = list(sys.modules)
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """No test moves a module: Python ends modules in reverse order, and torch fails at exit in any other order."""
+    yield
+    before, now = item.stash[_MODULES], list(sys.modules)
+    if now[: len(before)] != before:
+        left, known = set(now), set(before)
+        order = [name for name in before if name in left], [name for name in now if name in known]
+        moved = next((a for a, b in zip(*order, strict=True) if a != b), "")
+        if moved:
+            pytest.fail(
+                f"sys.modules has another order from {moved} on: set an entry to None in place of removing it"
+            )
+
+
 @pytest.fixture(autouse=True)
 def ordinary_scheduling() -> Iterator[None]:
     """Tests that write AV1 as root make their process real-time, which then starves every later one on two cores."""
