@@ -42,14 +42,14 @@ def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
         yield next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
     finally:
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=300)
 
 
 @contextmanager
 def open_tab(browser: Browser, address: str) -> Iterator[Page]:
     """A tab that must load nothing from elsewhere, and raise no error, also none of the policy of its headers."""
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.set_default_timeout(20_000)
+    tab.set_default_timeout(300_000)
     foreign: list[str] = []
     errors: list[str] = []
     tab.on(
