@@ -71,10 +71,12 @@ def test_what_tests_notice_is_told_from_what_they_do_not(
     before, stamp = path.read_text(), path.stat().st_mtime_ns
     chosen = {mutant.before: mutant for mutant in find_mutants("module.py", before) if mutant.before != "0"}
     equivalent = tmp_path / "equivalent.txt"
-    equivalent.write_text("module.py: 1  ->  2\n")
+    equivalent.write_text("module.py: 1  ->  2  in: return x * 2 if x > 0 else 0 - 1\n")
     monkeypatch.setattr(mutants, "_EQUIVALENT", equivalent)
     outcome = try_mutants(lab, record, [chosen["x * 2"], chosen["0 - 1"], chosen["1"]], 600)
     assert outcome.noticed == 1 and outcome.share == 0.5
-    assert [name.partition(": ")[2] for name in outcome.survived] == ["0 - 1  ->  ((0) + (1))"]
+    assert [name.partition(": ")[2] for name in outcome.survived] == [
+        "0 - 1  ->  ((0) + (1))  in: return x * 2 if x > 0 else 0 - 1"
+    ]
     assert len(outcome.equivalent) == 1
     assert (path.read_text(), path.stat().st_mtime_ns) == (before, stamp)

@@ -30,6 +30,7 @@ class Mutant:
         end: Offset of its end.
         before: That part.
         after: What stands there in its place.
+        within: The line that it begins in.
     """
 
     path: str
@@ -39,10 +40,16 @@ class Mutant:
     end: int
     before: str
     after: str
+    within: str
 
     def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """The change in words, which stay the same where it moves with its line."""
         before, after = (" ".join(text.split())[:70] for text in (self.before, self.after))
-        return f"{self.path}:{self.line}:{self.start}: {before}  ->  {after}"
+        return f"{before}  ->  {after}  in: {self.within}"
 
     def apply(self, text: str) -> str:
         """The text of the file with the change."""
@@ -72,6 +79,7 @@ def find_mutants(path: str, text: str) -> list[Mutant]:
                     end=end,
                     before=before,
                     after=after,
+                    within=lines[place.lineno - 1].decode().strip(),
                 )
             )
     return sorted(mutants, key=lambda mutant: (mutant.start, mutant.end, mutant.after))
@@ -94,7 +102,10 @@ def _visit(node: ast.AST, function: int) -> Iterator[tuple[ast.AST, int]]:
 
 def _changes(node: ast.AST, text: str) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     """What is replaced, and by what."""
-    source = lambda part: ast.get_source_segment(text, part) or ""  # noqa: E731
+
+    def source(part: ast.AST) -> str:
+        return ast.get_source_segment(text, part) or ""
+
     match node:
         case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _COMPARISONS:
             yield node, f"{_closed(source(left))} {_COMPARISONS[type(operator)]} {_closed(source(right))}"

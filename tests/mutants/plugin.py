@@ -48,7 +48,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
         seconds, functions = _tests.setdefault(_name_of(item.nodeid), (0.0, set()))
         functions.update(
             f"{code.co_filename.removeprefix(_ROOT)}:{code.co_firstlineno}"
