@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo app test check bench torture nightly lock clean run-env dev-env app-env
+.PHONY: help demo app test check bench torture mutants nightly lock clean run-env dev-env app-env
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,9 +31,16 @@ bench: run-env ## Run the benchmarks (ARGS="16")
 torture: dev-env ## Hostile files, damaged files, kills and faults (ARGS="--minutes 30", "--short", "--seed SEED")
 	@$(BIN)/python -m tests.torture $(ARGS)
 
-nightly: dev-env ## What takes too long for every change: marked tests, then an hour of torture
-	@$(BIN)/pytest -m nightly --dist loadfile -n auto
-	@$(BIN)/python -m tests.torture --minutes 60 $(ARGS)
+mutants: dev-env ## Random changes of ARES that its tests must notice (ARGS="--count 50 --match ares/rubric", "--seed SEED")
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
+nightly: dev-env ## What takes too long for every change: marked tests, an hour of torture, mutants, a million rows
+	@status=0; \
+	$(BIN)/pytest -m nightly --dist loadfile -n auto || status=1; \
+	$(BIN)/python -m tests.torture --minutes 60 || status=1; \
+	$(BIN)/python -m tests.mutants --minutes 120 || status=1; \
+	$(BIN)/python -m benchmarks.run 9 18 memory || status=1; \
+	exit $$status
 
 lock: dev-env ## Write the lock files anew from pyproject.toml
 	@scripts/lock.sh

@@ -65,4 +65,4 @@ class CommandServer:
 
     def close(self) -> None:
         """End the process."""
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=300)

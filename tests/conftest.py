@@ -18,8 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Read before `clean_environ` takes them away.
 _MONGO_URI = os.environ.get("ARES_TEST_MONGO_URI", "")
@@ -140,6 +145,27 @@ def _end_real_time_priority() -> None:
                     os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
 
 
+_MODULES = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Note which modules are loaded, in their order."""
+    item.stash[_MODULES] = list(sys.modules)
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """No test moves a module of torch: Python ends them in reverse order, and torch fails at exit in any other."""
+    yield
+    before, now = item.stash[_MODULES], list(sys.modules)
+    if now[: len(before)] != before:
+        both = {name for name in {*before} & {*now} if name.partition(".")[0] == "torch"}
+        if [name for name in before if name in both] != [name for name in now if name in both]:
+            pytest.fail("sys.modules has another order: set an entry to None in place of removing it")
+
+
 @pytest.fixture(autouse=True)
 def ordinary_scheduling() -> Iterator[None]:
     """Tests that write AV1 as root make their process real-time, which then starves every later one on two cores."""
@@ -161,6 +187,7 @@ def ordinary_hub() -> Iterator[None]:
 def no_messages_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests compare messages exactly: none may depend on how busy the machine is."""
     monkeypatch.setattr("ares.messages._PATIENCE_SECONDS", 3600.0)
+    monkeypatch.setattr("ares.jobs.progress._LINE_SECONDS", 3600.0)
 
 
 # A module's fixtures may add plug-ins for all of its tests; what a single test adds ends with it.
@@ -261,7 +288,7 @@ def _wait_for_ping(uri: str, server: subprocess.Popen[bytes], log: Path) -> None
     from pymongo import MongoClient
     from pymongo.errors import ConnectionFailure
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=200) as client:
         while True:
             try:
@@ -346,7 +373,7 @@ class S3:
         headers = {"Authorization": _SIGNED, "Content-Type": "application/octet-stream"}
         url = f"{self.endpoint}/{urllib.parse.quote(where)}"
         request = urllib.request.Request(url, data=data, headers=headers, method="PUT")
-        urllib.request.urlopen(request, timeout=20).close()
+        urllib.request.urlopen(request, timeout=300).close()
 
     def stop(self) -> None:
         """End the server; what it held is gone."""

@@ -173,7 +173,7 @@ def test_the_page_is_drawn(
     monkeypatch.setitem(navigation.PAGES, page, entry)
     cached_reads.use_workspace(workspace)
     script = f"from app.dashboard.navigation import page_function\npage_function({page!r})()"
-    app = AppTest.from_string(script, default_timeout=30).run()
+    app = AppTest.from_string(script, default_timeout=300).run()
     assert not app.exception and not app.error
     longest = max(len(values) for values in _states(workspace).values()) / 10
     assert app.dataframe[0].value["seconds"].max() == pytest.approx(longest)

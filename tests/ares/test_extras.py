@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import tomllib
@@ -29,7 +30,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def block(library: str) -> None:
         for name in [name for name in sys.modules if name == library or name.startswith(f"{library}.")]:
-            monkeypatch.delitem(sys.modules, name)
+            monkeypatch.setitem(sys.modules, name, None)  # in its place: see `pytest_runtest_teardown`
         monkeypatch.setitem(sys.modules, library, None)
 
     return block
@@ -100,6 +101,20 @@ def test_a_missing_library_is_named_with_its_extra(
     with pytest.raises(RequestError) as caught:
         use()
     assert str(caught.value) == f"{library} is not installed: pip install 'ares-curation[{extra}]'"
+
+
+def test_a_library_that_was_blocked_is_back_in_its_place(
+    without: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python ends modules in the reverse of this order; torch prints exceptions at exit after any other."""
+    import email.policy
+
+    before = dict(sys.modules)
+    without("email")
+    with pytest.raises(ImportError):
+        importlib.import_module("email.policy")
+    monkeypatch.undo()
+    assert list(sys.modules) == list(before) and sys.modules["email.policy"] is email.policy
 
 
 @pytest.mark.parametrize("library", ["streamlit", "uvicorn"])

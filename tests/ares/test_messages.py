@@ -22,11 +22,11 @@ def test_what_takes_long_is_announced(
     monkeypatch.setattr(messages, "_PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(messages, "print_message", print_and_tell)
     with announce_if_slow("loading the model"):
-        assert printed.wait(60)
+        assert printed.wait(300)
     assert capsys.readouterr().err == "loading the model\n"
     printed.clear()
     with verbosity(Verbosity.QUIET), announce_if_slow("loading the model"):
-        assert printed.wait(60)
+        assert printed.wait(300)
     assert capsys.readouterr().err == ""
 
 

@@ -38,7 +38,7 @@ class TwoMachines:
 
     def kill_worker(self, number: int) -> None:
         """Kill one of the workers of a machine that work at this moment, as soon as there is one."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not (workers := self._workers(self._machines[number])):
             assert time.monotonic() < deadline, "no worker works"
             time.sleep(0.002)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -133,9 +132,7 @@ def test_what_cannot_be_reached_is_one_clear_line(
 
     def error_line(url: str) -> str:
         S3FileSystem.clear_instance_cache()
-        started = time.monotonic()
         assert main(["ingest", url, "-w", str(tmp_path / "ws")]) == 2
-        assert time.monotonic() - started < 20
         (line,) = capsys.readouterr().err.strip().splitlines()
         return str(line)
 
@@ -143,6 +140,7 @@ def test_what_cannot_be_reached_is_one_clear_line(
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     assert "pip install 'ares-curation[gs]'" in error_line("gs://bucket/folder")
     assert "no such file or folder" in error_line("s3://there-is-no-such-bucket/folder")
+    assert len(s3_environ.asked) < 10, "what is not there is not asked for again and again"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     assert "cannot be reached" in error_line("s3://bucket/folder")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 _MAX_PROBLEMS_SHOWN = 40
@@ -19,6 +19,7 @@ class Trial:
         problem: What was not as it should be, or "".
         seconds: How long it took.
         peak_bytes: Most memory that the job and its processes had at one moment, or 0 where it was not measured.
+        repeat: The arguments of `make torture` that try exactly this again.
     """
 
     group: str
@@ -26,6 +27,11 @@ class Trial:
     problem: str = ""
     seconds: float = 0.0
     peak_bytes: int = 0
+    repeat: str = ""
+
+
+# Tries one thing; whatever it chooses at random follows from the seed and its number alone.
+Attempt = Callable[[], Trial]
 
 
 @dataclass(slots=True)
@@ -58,23 +64,22 @@ class Results:
         """How many trials there were so far, and how many of them failed."""
         return f"{sum(tally.tried for tally in self.tallies.values())} tried, {len(self.failed)} failed"
 
-    def add(self, trials: Iterable[Trial]) -> None:
-        """Count trials as they come."""
-        for trial in trials:
-            tally = self.tallies.setdefault(trial.group, Tally())
-            tally.tried += 1
-            tally.seconds += trial.seconds
-            tally.slowest = max(tally.slowest, trial.seconds)
-            tally.peak_bytes = max(tally.peak_bytes, trial.peak_bytes)
-            if trial.problem:
-                tally.failed += 1
-                self.failed.append(trial)
-                show_problem(trial)
+    def add(self, trial: Trial) -> None:
+        """Count a trial."""
+        tally = self.tallies.setdefault(trial.group, Tally())
+        tally.tried += 1
+        tally.seconds += trial.seconds
+        tally.slowest = max(tally.slowest, trial.seconds)
+        tally.peak_bytes = max(tally.peak_bytes, trial.peak_bytes)
+        if trial.problem:
+            tally.failed += 1
+            self.failed.append(trial)
+            print(_describe(trial), flush=True)
 
 
-def show_problem(trial: Trial) -> None:
-    """Print a trial that failed, as soon as it is known."""
-    print(f"FAILED {trial.group}: {trial.name}: {_one_line(trial.problem)}", flush=True)
+def _describe(trial: Trial) -> str:
+    text = f"FAILED {trial.group}: {trial.name}: {_one_line(trial.problem)}"
+    return f'{text}\n  repeat with: make torture ARGS="{trial.repeat}"' if trial.repeat else text
 
 
 def print_table(results: Results, title: str) -> None:
@@ -85,22 +90,24 @@ def print_table(results: Results, title: str) -> None:
 
     table = Table(title=title)
     table.add_column("class")
-    for name in ("tried", "as it should be", "failed", "seconds", "slowest, s", "peak, MB"):
+    for name in ("tried", "as it should be", "failed", "seconds", "share", "slowest, s", "peak, MB"):
         table.add_column(name, justify="right")
+    total = sum(tally.seconds for tally in results.tallies.values())
     for group, tally in results.tallies.items():
-        table.add_row(*map(Text, _cells(group, tally)))
+        table.add_row(*map(Text, _cells(group, tally, total)))
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
     console.print(table)
     for note in results.notes:
         console.print(f"not tried: {note}")
     for trial in results.failed[:_MAX_PROBLEMS_SHOWN]:
-        console.print(f"FAILED {trial.group}: {trial.name}: {_one_line(trial.problem)}")
+        console.print(_describe(trial))
 
 
-def _cells(group: str, tally: Tally) -> Sequence[str]:
+def _cells(group: str, tally: Tally, total: float) -> Sequence[str]:
     good = tally.tried - tally.failed
     peak = f"{tally.peak_bytes / 2**20:,.0f}" if tally.peak_bytes else ""
-    times = (f"{tally.seconds:.1f}", f"{tally.slowest:.1f}")
+    share = tally.seconds / total if total else 0.0
+    times = (f"{tally.seconds:.1f}", f"{share:.0%}", f"{tally.slowest:.1f}")
     return (group, str(tally.tried), str(good), str(tally.failed), *times, peak)
 
 

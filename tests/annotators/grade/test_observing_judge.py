@@ -263,6 +263,16 @@ def test_places_are_compared_with_every_part_that_names_them(grade: Any, model_s
     assert _value(false)["grade"] == "unsure"
 
 
+def test_attributes_are_compared_with_the_things_that_were_seen_and_not_with_the_action(
+    grade: Any, model_server: Any
+) -> None:
+    seen = observation("push the drawer closed", objects=[{**part("drawer"), "attributes": ["green"]}])
+    model_server.replies(judge(seen, follows="neutral", rules=ruling("UNSURE")))
+    grade("push the big drawer closed")
+    asked = [str(request["messages"]) for request in model_server.requests if is_asked(request, COMPARES)]
+    assert any("green drawer" in text for text in asked)
+
+
 def test_an_observation_that_contradicts_itself_is_no_evidence_of_a_place(
     grade: Any, model_server: Any
 ) -> None:

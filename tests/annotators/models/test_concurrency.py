@@ -11,29 +11,28 @@ from annotators.models.server.connection import ServerConcurrency
 
 def test_no_call_is_sent_while_the_server_has_asked_for_a_pause() -> None:
     concurrency = ServerConcurrency(limit=40)
+    started_at = time.monotonic()
     for _ in range(10):
         concurrency.slow_down(0.2, True)
-    started_at = time.monotonic()
     with concurrency.slot():
         assert time.monotonic() - started_at >= 0.15
 
 
 def test_a_server_that_refuses_everything_is_left_alone_for_a_while() -> None:
     concurrency = ServerConcurrency(limit=3)
+    started_at = time.monotonic()
     for _ in range(5):
         concurrency.slow_down(0.2, False)
     assert concurrency.limit == 1
-    started_at = time.monotonic()
     with concurrency.slot():
         assert time.monotonic() - started_at >= 0.15
 
 
 def test_a_run_that_ends_does_not_wait_for_a_pause() -> None:
     concurrency = ServerConcurrency()
-    concurrency.slow_down(100.0, True)
-    started_at = time.monotonic()
+    concurrency.slow_down(1e6, True)  # days
     with concurrency.slot(lambda: True):
-        assert time.monotonic() - started_at < 5
+        pass
 
 
 def test_with_little_to_do_nothing_is_said_of_the_server() -> None:

@@ -46,7 +46,7 @@ DIES, HAS_DIED = FOLDER / "dies", FOLDER / "has_died"
 
 
 def wait_for_the_others():
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not all((FOLDER / f"cuda:{number}").exists() for number in (1, 2)) and time.monotonic() < deadline:
         time.sleep(0.05)
 

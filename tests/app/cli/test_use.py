@@ -184,7 +184,7 @@ def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: 
         cached_reads.use_workspace(workspace)
         app = AppTest.from_string(
             "from app.dashboard.navigation import page_function; page_function('episode')()",
-            default_timeout=30,
+            default_timeout=300,
         )
         app.query_params["episode"] = episode.episode_id
         badges = "\n".join(element.value for element in app.run().markdown)

@@ -42,7 +42,7 @@ def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
         yield next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
     finally:
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=300)
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
         refused: Part of the addresses that the server may refuse; the browser logs each as an error.
     """
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.set_default_timeout(60_000)
+    tab.set_default_timeout(300_000)
     foreign: list[str] = []
     errors: list[str] = []
     tab.on(

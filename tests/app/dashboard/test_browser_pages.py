@@ -237,7 +237,7 @@ def _export_as(page: Page, folder: str) -> None:
 
 
 def _suspend_newest(workspace: Workspace, label: str) -> int:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         jobs = list_jobs(workspace.stores, "export", label)
         if jobs[0].name.endswith("second") and jobs[0].pid:

@@ -126,7 +126,7 @@ def test_keys_zoom_the_plots_and_loop_a_part(page: Page, address: str, workspace
     page.keyboard.press("Home")
     page.keyboard.press("Space")
     # It plays to the end of the loop and begins again.
-    seconds, deadline = [0.0, 0.0], time.monotonic() + 20
+    seconds, deadline = [0.0, 0.0], time.monotonic() + 300
     while seconds[-1] >= seconds[-2] and time.monotonic() < deadline:
         seconds.append(float(readout.inner_text().split()[0]))
     assert 0.5 < max(seconds) < 1.05

@@ -22,7 +22,7 @@ def frozen(workspace: Workspace) -> CurationSet:
 
 
 def _wait(workspace: Workspace, frozen: CurationSet, ready: Callable[[Job], bool]) -> Job:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         job = list_jobs(workspace.stores, "export", frozen.label)[0]
         if ready(job):

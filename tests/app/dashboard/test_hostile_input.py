@@ -86,7 +86,7 @@ def _hostile_texts(folder: Path) -> list[str]:
 
 def _draw(page: str, params: dict[str, str]) -> AppTest:
     script = f"from app.dashboard.navigation import page_function\npage_function({page!r})()\n"
-    app = AppTest.from_string(script, default_timeout=60)
+    app = AppTest.from_string(script, default_timeout=300)
     for name, value in params.items():
         app.query_params[name] = value
     return app.run()

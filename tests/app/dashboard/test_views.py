@@ -40,7 +40,7 @@ import streamlit as st
 from app.dashboard.navigation import page_function
 page_function({name!r})()
 """
-    app = AppTest.from_string(script, default_timeout=30)
+    app = AppTest.from_string(script, default_timeout=300)
     for key, value in (params or {}).items():
         app.query_params[key] = value
     app.run()
@@ -53,7 +53,7 @@ def _markdown(app: AppTest) -> str:
 
 
 def test_the_entry_script_opens_on_browse(displayed: Workspace) -> None:
-    app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=30).run()
+    app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=300).run()
     assert not app.exception
     assert "25 of 25 episodes" in _markdown(app)
 
@@ -74,7 +74,7 @@ def test_a_click_on_a_card_opens_its_episode_without_drawing_browse_again(
 
     monkeypatch.setattr(browse, "render", recorded("browse", browse.render))
     monkeypatch.setattr(episode, "render", recorded("episode", episode.render))
-    app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=30).run()
+    app = AppTest.from_file(str(Path("app/dashboard/main.py").resolve()), default_timeout=300).run()
     episode_id = min(displayed.stores.tables.episodes.ids())
     app.session_state["pages.next"] = ("episode", {"episode": [episode_id]})
     app.run()
@@ -240,7 +240,7 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
 
 
 def _wait_for_export(stores: Stores, label: str) -> Job:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         job = list_jobs(stores, "export", label)[0]
         if job.ended:

@@ -193,7 +193,7 @@ def test_the_command_asks_the_dashboard(
         status, _, errors = ares("search", "a", "--where", "colour = 1", "-w", workspace.path)
         assert status == 2 and "colour" in errors
         server.send_signal(signal.SIGTERM)
-        server.wait(60)
+        server.wait(300)
         assert not _sockets(cache)
         assert ares(*searches[0])[1] == alone[0]
 
@@ -205,7 +205,7 @@ def test_a_killed_dashboard_is_no_obstacle(
     alone = ares(*arguments)[1]
     with _dashboard(workspace, cache) as server:
         server.kill()
-        server.wait(60)
+        server.wait(300)
         assert _sockets(cache)
         assert ares(*arguments)[1] == alone
         with _dashboard(workspace, cache):

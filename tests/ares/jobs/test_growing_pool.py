@@ -21,6 +21,7 @@ class Cluster:
 
     Attributes:
         cpus: What a worker takes of its machine.
+        events: What happens after so many batches.
     """
 
     def __init__(self, machines: int) -> None:
@@ -28,6 +29,8 @@ class Cluster:
         self.cpus = 1.0
         self.running: list[Worker] = []
         self.lines: list[str] = []
+        self.events: dict[int, Callable[[], None]] = {}
+        self.batches = 0
         self.lock = threading.Lock()
 
     def start(self, needs: WorkerNeeds) -> Worker:
@@ -37,6 +40,13 @@ class Cluster:
         with self.lock:
             machines = frozenset(worker.machine for worker in self.running)
             return PoolResources(max(1, self.machines), WorkerNeeds(cpus=self.cpus), machines)
+
+    def count_batch(self) -> None:
+        with self.lock:
+            self.batches += 1
+            event = self.events.get(self.batches)
+        if event:
+            event()
 
     def lose(self, count: int) -> None:
         with self.lock:
@@ -62,6 +72,7 @@ class Worker:
 
     def process(self, batch: Sequence[int]) -> list[int]:
         time.sleep(0.01)
+        self.cluster.count_batch()
         if self.is_lost:
             raise WorkerLost("its machine is gone")
         if 13 in batch:
@@ -94,7 +105,7 @@ def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
     follower = threading.Thread(target=follow)
     follower.start()
 
-    def make(cluster: Cluster, most: int = 8, threads: int = 1, patience: float = 20.0) -> Any:
+    def make(cluster: Cluster, most: int = 8, threads: int = 1, patience: float = 300.0) -> Any:
         pool: GrowingPool[int, int] = GrowingPool(
             cluster.start,
             cluster.room,
@@ -129,7 +140,7 @@ def test_few_workers_are_started_for_little_work(make_pool: MakePool) -> None:
 def test_a_lost_machine_costs_no_item_and_is_said_once(make_pool: MakePool) -> None:
     cluster = Cluster(4)
     pool = make_pool(cluster)
-    threading.Timer(0.15, cluster.lose, [3]).start()
+    cluster.events = {60: lambda: cluster.lose(3)}
     numbers = list(range(100, 400))
     assert run_all(pool, numbers, 4) == [2 * number for number in numbers]
     assert cluster.lines == ["the cluster has room for 1 workers now, and had for 4"]
@@ -143,7 +154,7 @@ def test_machines_that_join_later_get_work(make_pool: MakePool) -> None:
     def join() -> None:
         cluster.machines = 3
 
-    threading.Timer(0.1, join).start()
+    cluster.events = {20: join}
     numbers = list(range(100, 300))
     assert run_all(pool, numbers, 4) == [2 * number for number in numbers]
     assert (pool.max_workers, len(cluster.running)) == (3, 3)
@@ -207,7 +218,7 @@ def test_a_closed_pool_ends_its_workers(make_pool: MakePool) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -243,7 +254,7 @@ def test_a_worker_without_room_ends_after_its_call(
     goes_on = threading.Event()
 
     def slow(worker: Worker, batch: Sequence[int]) -> list[int]:
-        assert goes_on.wait(20) and not worker.is_closed
+        assert goes_on.wait(300) and not worker.is_closed
         return [2 * number for number in batch]
 
     monkeypatch.setattr(Worker, "process", slow)

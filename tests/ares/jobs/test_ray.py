@@ -105,21 +105,22 @@ def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker(engine: Engi
 
 def test_calls_that_wait_for_a_server_share_one_process(engine: Engine) -> None:
     def waits(batch: Sequence[int]) -> list[int]:
-        time.sleep(0.3)
+        import builtins  # of the process of the worker: all of its calls meet there
+
+        if batch[0]:
+            vars(builtins).setdefault("test_meeting", threading.Barrier(8)).wait(300)
         return process_ids(batch)
 
     pool = engine.pool(PoolRequest(waits, max_workers=8, on_worker_death=SourceError, shared_worker=True))
     assert pool.max_workers == 8
     (first,) = pool.map([0])
     results: list[object] = []
-    threads = [threading.Thread(target=lambda: results.extend(pool.map([0]))) for _ in range(8)]
-    started = time.monotonic()
+    threads = [threading.Thread(target=lambda: results.extend(pool.map([1]))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert results == [first] * 8
-    assert time.monotonic() - started < 2.0
 
 
 def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: Engine) -> None:
@@ -135,7 +136,7 @@ def test_a_stored_value_can_be_read_by_all_workers_until_the_pool_ends(engine: E
     getters: list[Any] = list(writers.map([7]))
     assert engine.pool(PoolRequest(reads, max_workers=1, on_worker_death=SourceError)).map(getters) == [7]
     engine.close()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while getters[0]() is not None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -151,7 +152,7 @@ def test_workers_fetch_from_each_other_what_they_keep_while_they_work(engine: En
         return [getattr(keeper, method)(argument)]
 
     pool: WorkerPool[Any, Any] = engine.pool(PoolRequest(work, max_workers=2, on_worker_death=SourceError))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     with ThreadPoolExecutor(2) as executor:
 
         def call(method: str, *arguments: Any) -> list[Any]:
@@ -252,6 +253,6 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
         return []
 
     monkeypatch.setattr(ray, "nodes", nodes)
-    assert again.wait(20)
+    assert again.wait(300)
     monkeypatch.undo()
     assert pool.map([1]) == [2]

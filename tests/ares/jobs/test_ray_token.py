@@ -29,7 +29,7 @@ def address() -> Iterator[str]:
         assert process.stdout and process.stdin
         yield next(line.split()[1] for line in process.stdout if line.startswith("address "))
         process.stdin.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
 
 
 def test_a_cluster_that_wants_a_token_is_told_in_one_line(

@@ -56,7 +56,7 @@ class BusyCaller:
 
     def process(self, batch: Sequence[int]) -> list[str]:
         self.is_working.set()
-        assert self.release.wait(30)
+        assert self.release.wait(300)
         return [f"{number} here" for number in batch]
 
 
@@ -68,7 +68,7 @@ def test_a_process_that_has_become_ready_is_used_while_the_caller_works(stays_in
     )
     with ThreadPoolExecutor(3) as executor:
         first: Future[Any] = executor.submit(pool.map, [1])
-        assert caller.is_working.wait(30)
+        assert caller.is_working.wait(300)
         waiting = [executor.submit(pool.map, [number]) for number in (2, 3)]
         workers.ready.set()
         assert [future.result(30) for future in waiting] == [["2 there"], ["3 there"]]

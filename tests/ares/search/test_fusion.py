@@ -76,7 +76,7 @@ def _moment(episode_id: str, camera: str, seconds: float, score: float) -> Momen
 
 
 def test_parts_are_asked_at_once_and_answered_in_their_order() -> None:
-    barrier = Barrier(3, timeout=20)
+    barrier = Barrier(3, timeout=300)
 
     def meet(name: str) -> str:
         barrier.wait()

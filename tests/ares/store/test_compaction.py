@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,10 +45,15 @@ def test_a_reader_of_an_old_version_can_finish(
     tables: Tables, make_record: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its version is old, but was the newest until a moment ago; it goes once a newer one is old too."""
-    monkeypatch.setattr(compaction, "KEEP_VERSIONS", timedelta(seconds=3))
     for number in range(12):
         tables.episodes.add([make_record(number)])
-    time.sleep(3)
+    written = datetime.now()
+
+    def age(version: Any, now: datetime) -> timedelta:
+        """What was written until here is two hours old."""
+        return timedelta(hours=2 if version["timestamp"].replace(tzinfo=None) <= written else 0)
+
+    monkeypatch.setattr(compaction, "_version_age", age)
     batches, old = tables.episodes.scan(["episode_id"]), tables.connection.open_dataset("trajectories")
     assert old is not None
     tables.optimize()
@@ -56,7 +61,7 @@ def test_a_reader_of_an_old_version_can_finish(
     assert sum(batch.num_rows for batch in batches) == 12
     assert old.to_table().num_rows == 12
 
-    monkeypatch.setattr(compaction, "KEEP_VERSIONS", timedelta(0))
+    monkeypatch.setattr(compaction, "_version_age", lambda version, now: timedelta(hours=2))
     tables.optimize()
     assert len(tables.connection.open_dataset("trajectories").versions()) == 1  # type: ignore[union-attr]
 

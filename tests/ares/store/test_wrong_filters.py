@@ -132,7 +132,7 @@ for where in json.load(sys.stdin):
         input=documents,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=300,
         check=False,
     )
     successes = ws.stores.tables.episodes.count("success AND num_steps < 3000")

@@ -123,3 +123,13 @@ def test_writing_a_segment_again_keeps_what_annotators_said_of_it(segments: Segm
     assert segments.count("acceptable") == 1
     with pytest.raises(RequestError, match=r"filter cannot be read.*acceptable"):
         segments.count("nope = 1")
+
+
+def test_what_is_deleted_is_gone_and_nothing_else(segments: SegmentTable) -> None:
+    segments.delete([])
+    segments.delete(["caption1", "caption4", "is not there"])
+    assert segments.count() == 4
+    segments.delete_episodes(["episode0", "is not there"])
+    rows = segments.read().to_pylist()
+    assert [row["annotation_id"] for row in rows] == ["caption2", "caption3", "caption5"]
+    assert not {"caption1", "caption0"} & {hit.annotation_id for hit in segments.search_text("drawer", 9)}

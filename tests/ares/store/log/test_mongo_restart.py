@@ -35,7 +35,7 @@ class _Writing:
         self._stores = [MongoAnnotationStore(uri, "restart"), MongoAnnotationStore(uri, "restart")]
         self._stop, self._all_written = threading.Event(), threading.Event()
         for store in self._stores:
-            store.retry_seconds = 60.0
+            store.retry_seconds = 600.0
         works = zip((self._write, self._read), self._stores, strict=True)
         self._threads = [threading.Thread(target=self._record_errors, args=pair) for pair in works]
         for thread in self._threads:
@@ -125,7 +125,7 @@ def test_without_patience_it_is_one_line_and_the_work_can_be_done_again(
         assert "\n" not in str(caught.value)
         mongod.start()
         store._insert = insert  # type: ignore[method-assign]
-        store.retry_seconds = 60.0
+        store.retry_seconds = 600.0
         # What the lost batch had written are annotations already; its numbers are closed once it has been silent.
         store._sequence._close(1)
         assert [annotation for _, annotation in store.read()] == annotations[:2000]

@@ -122,6 +122,8 @@ def test_what_was_measured_is_what_holds(scenes: SceneTable) -> None:
     assert tuning is not None
     assert tuning.settings[0].share == 1
     assert all(min(setting.recall, setting.episodes) >= recall.TARGET for setting in tuning.settings)
+    snapshot = scenes.table._snapshot_for(scenes.vectors[0])
+    assert snapshot is not None and snapshot.params_for(None) is not None, "the index is used"
     frames, episodes = [], []
     for query in _queries(scenes, 60):
         expected = scenes.brute_force(query)

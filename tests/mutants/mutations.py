@@ -1,0 +1,148 @@
+"""Small changes of a program, each of which some test should notice: other operators, values, conditions, no call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
+}  # fmt: skip
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "/", ast.Mod: "*",
+    ast.BitOr: "&", ast.BitAnd: "|",
+}  # fmt: skip
+_LARGE = 100
+_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One change of one file.
+
+    Attributes:
+        path: The file, relative to the repository.
+        line: Line of the change.
+        function: First line of the function around it, its decorators included; 0 outside of functions.
+        start: Offset in UTF-8 bytes of the part that is replaced.
+        end: Offset of its end.
+        before: That part.
+        after: What stands there in its place.
+        within: The line that it begins in.
+    """
+
+    path: str
+    line: int
+    function: int
+    start: int
+    end: int
+    before: str
+    after: str
+    within: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """The change in words, which stay the same where it moves with its line."""
+        before, after = (" ".join(text.split())[:70] for text in (self.before, self.after))
+        return f"{before}  ->  {after}  in: {self.within}"
+
+    def apply(self, text: str) -> str:
+        """The text of the file with the change."""
+        data = text.encode()
+        return (data[: self.start] + self.after.encode() + data[self.end :]).decode()
+
+
+def find_mutants(path: str, text: str) -> list[Mutant]:
+    """Every change of a file, in order; names, texts, annotations and imports stay as they are."""
+    lines = text.encode().splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    mutants = []
+    for node, function in _visit(ast.parse(text), 0):
+        for place, after in _changes(node, text):
+            assert place.end_lineno is not None and place.end_col_offset is not None
+            start = starts[place.lineno - 1] + place.col_offset
+            end = starts[place.end_lineno - 1] + place.end_col_offset
+            before = text.encode()[start:end].decode()
+            mutants.append(
+                Mutant(
+                    path=path,
+                    line=place.lineno,
+                    function=function,
+                    start=start,
+                    end=end,
+                    before=before,
+                    after=after,
+                    within=lines[place.lineno - 1].decode().strip(),
+                )
+            )
+    return sorted(mutants, key=lambda mutant: (mutant.start, mutant.end, mutant.after))
+
+
+def _visit(node: ast.AST, function: int) -> Iterator[tuple[ast.AST, int]]:
+    """Every node whose change could matter, with the first line of the function around it."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        return
+    if isinstance(node, _Function):
+        function = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    yield node, function
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "type_params", "format_spec"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
+                yield from _visit(child, function)
+
+
+def _changes(node: ast.AST, text: str) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """What is replaced, and by what."""
+
+    def source(part: ast.AST) -> str:
+        return ast.get_source_segment(text, part) or ""
+
+    match node:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _COMPARISONS:
+            yield node, f"{_closed(source(left))} {_COMPARISONS[type(operator)]} {_closed(source(right))}"
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATORS:
+            yield node, f"({_closed(source(left))} {_OPERATORS[type(operation)]} {_closed(source(right))})"
+        case ast.BoolOp(op=joint, values=values):
+            word = " or " if isinstance(joint, ast.And) else " and "
+            yield node, f"({word.join(_closed(source(value)) for value in values)})"
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield node, f"bool({source(operand)})"
+        case ast.Constant(value=bool() | int() | float() as value):
+            # One more or less of a large number, as of rows in a batch, changes nothing that could be noticed.
+            changed = value + 1 if abs(value) < _LARGE else 0
+            yield node, repr(not value if isinstance(value, bool) else changed)
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            yield test, f"(not {_closed(source(test))})"
+        case ast.comprehension(ifs=tests):
+            for test in tests:
+                yield test, "True"
+        case _:
+            yield from _more_changes(node)
+
+
+def _more_changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    match node:
+        case ast.Call(func=ast.Name(id=name) as called) if name in _CALLS:
+            yield called, _CALLS[name]
+        case ast.Expr(value=ast.Call()) | ast.Raise() | ast.AugAssign() | ast.Delete():
+            yield node, "pass"
+        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield node, "return None"
+        case ast.Break():
+            yield node, "continue"
+        case ast.Continue():
+            yield node, "break"
+
+
+def _closed(text: str) -> str:
+    return f"({text})"

@@ -1,0 +1,81 @@
+"""`make mutants` changes a file in ways that can be noticed, says whether tests do, and leaves everything as it was."""
+
+from __future__ import annotations
+
+import ast
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.mutants import __main__ as mutants
+from tests.mutants.__main__ import Lab, Record, sample, try_mutants
+from tests.mutants.mutations import find_mutants
+
+PROGRAM = '''
+def count(values: list[int], limit: int = 3) -> int:
+    """Not changed: 5."""
+    total = 0
+    for value in values:
+        if value > 0 and value not in (7, 8):
+            total += value
+    return min(total, limit) if limit else total
+'''
+
+
+def test_every_kind_of_change_is_found_and_is_a_program() -> None:
+    found = find_mutants("x.py", PROGRAM)
+    changes = {(mutant.before, mutant.after) for mutant in found}
+    assert {
+        ("min", "max"),
+        ("total += value", "pass"),
+        ("3", "4"),
+        ("value > 0", "(value) >= (0)"),
+    } <= changes
+    assert {("limit", "(not (limit))"), ("value not in (7, 8)", "(value) in ((7, 8))")} <= changes
+    assert not any("5" in mutant.before and "Not" in mutant.before for mutant in found)
+    for mutant in found:
+        changed = mutant.apply(PROGRAM)
+        assert changed != PROGRAM and ast.parse(changed) and mutant.function == 2
+
+
+def test_a_sample_follows_from_its_seed_and_has_every_room() -> None:
+    first = sample(random.Random("a"), 20, "")
+    assert first == sample(random.Random("a"), 20, "") != sample(random.Random("b"), 20, "")
+    assert len({mutant.path.split("/")[1] for mutant in first}) == 5
+    assert {mutant.path for mutant in sample(random.Random("a"), 9, "ares/rubric/trust.py")} == {
+        "ares/rubric/trust.py"
+    }
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """A repository of one module, with a test that looks at one of its two branches."""
+    (tmp_path / "conftest.py").write_text("")
+    (tmp_path / "module.py").write_text("def double(x):\n    return x * 2 if x > 0 else 0 - 1\n")
+    (tmp_path / "test_module.py").write_text(
+        "from module import double\ndef test_it():\n    assert double(3) == 6\n"
+    )
+    plugin = tmp_path / "tests" / "mutants"
+    plugin.mkdir(parents=True)
+    (plugin / "plugin.py").write_text((ROOT / "tests" / "mutants" / "plugin.py").read_text())
+    return Lab(tmp_path)
+
+
+def test_what_tests_notice_is_told_from_what_they_do_not(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = Record({"test_module.py::test_it": 0.1}, {"module.py:1": {"test_module.py::test_it"}})
+    path = lab.root / "module.py"
+    before, stamp = path.read_text(), path.stat().st_mtime_ns
+    chosen = {mutant.before: mutant for mutant in find_mutants("module.py", before) if mutant.before != "0"}
+    equivalent = tmp_path / "equivalent.txt"
+    equivalent.write_text("module.py: 1  ->  2  in: return x * 2 if x > 0 else 0 - 1\n")
+    monkeypatch.setattr(mutants, "_EQUIVALENT", equivalent)
+    outcome = try_mutants(lab, record, [chosen["x * 2"], chosen["0 - 1"], chosen["1"]], 600)
+    assert outcome.noticed == 1 and outcome.share == 0.5
+    (survived,) = outcome.survived
+    assert "0 - 1  ->  ((0) + (1))  in: return x * 2" in survived
+    assert len(outcome.equivalent) == 1
+    assert (path.read_text(), path.stat().st_mtime_ns) == (before, stamp)
