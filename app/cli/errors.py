@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from app.cli.output import AnswerLost, print_error
-from ares.errors import AresError
+from ares.errors import AresError, NotTried, ServerError, shorten
 from ares.messages import SignalWatch, discard, is_verbose, signal_cause, write_stderr
 
 # SIGTERM comes from Slurm, `docker stop` and init systems; SIGHUP from a closed ssh session.
@@ -122,8 +122,17 @@ class ExitStatus(IntEnum):
     """The command ended, but some items failed, or `doctor` found something broken."""
     REFUSED = 2
     """The command could not be carried out: one line says why."""
+    BUDGET_SPENT = 3
+    """The budget was spent before all was done; what was not reached is open, and has not failed."""
+    SERVER_FAILED = 4
+    """A model server was given up; what was not tried is open, and has not failed."""
     BUG = 70
     """An error of ARES itself; EX_SOFTWARE of sysexits.h."""
+
+
+# The statuses of runs that something ended before all was done, by the word that their reports have for it.
+END_STATUSES = {"budget": ExitStatus.BUDGET_SPENT, "server": ExitStatus.SERVER_FAILED}
+_STATUSES = {ServerError: ExitStatus.SERVER_FAILED, NotTried: ExitStatus.BUDGET_SPENT}
 
 
 def run_command(
@@ -172,7 +181,9 @@ def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:
     except AresError as error:
         _show_traceback()
         print_error(command, error)
-        return ExitStatus.REFUSED
+        return next(
+            (status for kind, status in _STATUSES.items() if isinstance(error, kind)), ExitStatus.REFUSED
+        )
     except AnswerLost as error:
         return _lost_answer_status(command, error.error)
     except OSError as error:
@@ -230,7 +241,7 @@ def _report_bug(command: str, error: Exception) -> int:
     """Name type, message and location of an unexpected exception; the traceback follows with `-v`."""
     _show_traceback()
     hint = "" if is_verbose() else "; -v shows the traceback"
-    text = " ".join(str(error).split())[:500]
+    text = shorten(str(error), 500)
     problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
     print_error(command, AresError(f"this is a bug of ARES, {problem} ({_error_location(error)}){hint}"))
     return ExitStatus.BUG

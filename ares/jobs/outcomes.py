@@ -86,11 +86,19 @@ class IngestPlan:
         datasets: Every dataset at or below the paths, by path.
         file_counts: Number of files by use: "data", "metadata", "pointer", "unreadable", "unused", "not_data".
         left_files: Every file that is neither data nor metadata of a dataset.
+        limit: Most episodes that are read, or None for all.
     """
 
     datasets: tuple[PlannedDataset, ...] = ()
     file_counts: Mapping[str, int] = field(default_factory=dict)
     left_files: tuple[UnreadFile, ...] = ()
+    limit: int | None = None
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes that would be read: those of all datasets, or as many as the limit allows."""
+        total = sum(dataset.episodes for dataset in self.datasets)
+        return total if self.limit is None else min(total, self.limit)
 
     @property
     def is_complete(self) -> bool:
@@ -106,6 +114,7 @@ class IngestPlan:
         """The document of `ares ingest --dry-run --json`."""
         return {
             "datasets": [dataset.to_json() for dataset in self.datasets],
+            "episodes": self.num_episodes,
             "files": dict(self.file_counts),
             "left_files": [file.to_json() for file in self.left_files],
         }
@@ -194,9 +203,12 @@ class IngestReport(JobCounts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotateReport(JobCounts):
-    """Counts of one annotator in a run.
+    """Counts of one annotator in a run; `kept + already + failed + open == planned` when it is done.
 
     Attributes:
+        open: Items that were not tried, as the run came to its end before; they have not failed.
+        ended_by: What ended its work before all was done: "budget", "server", "model", "failures", or "" for nothing.
+        end_reason: The same in words, with the server and its answer, or "".
         annotator: Plug-in name.
         maker: maker_id of its annotations.
         model: Model that it used, or "".
@@ -211,6 +223,9 @@ class AnnotateReport(JobCounts):
     run_seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
     judge_trust: Mapping[str, Json] = field(default_factory=dict)
+    open: int = 0
+    ended_by: str = ""
+    end_reason: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --json` for this annotator."""
@@ -219,6 +234,9 @@ class AnnotateReport(JobCounts):
             "maker": self.maker,
             "model": self.model,
             **JobCounts.to_json(self),
+            "open": self.open,
+            "ended_by": self.ended_by,
+            "end_reason": self.end_reason,
             "run_seconds": round(self.run_seconds, 3),
             **_cost_json(self.cost),
             "judge_trust": dict(self.judge_trust),

@@ -40,12 +40,13 @@ class Tally:
 
 @dataclass(slots=True)
 class Report:
-    """Counts of one job; `kept + already + failed == planned` when it is done. Safe to update from threads."""
+    """Counts of one job; `kept + already + failed + open == planned` when it is done. Safe to update from threads."""
 
     planned: int = 0
     kept: int = 0
     already: int = 0
     failed: int = 0
+    open: int = 0
     failures: dict[str, Tally] = field(default_factory=dict)
     warnings: dict[str, Tally] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
@@ -73,6 +74,11 @@ class Report:
         """Count planned items as existing already."""
         with self._lock:
             self.already += items
+
+    def add_open(self, items: int = 1) -> None:
+        """Count planned items that were not tried, and have not failed."""
+        with self._lock:
+            self.open += items
 
     def add_failure(self, error: AresError, where: str) -> None:
         """Count one item as failed, under its reason."""

@@ -291,9 +291,12 @@ def plan_lines(plan: IngestPlan) -> Iterator[str]:
             yield f"    cannot be opened: {dataset.error}"
     if len(plan.datasets) > _SHOWN_DATASETS:
         yield f"... and {len(plan.datasets) - _SHOWN_DATASETS} more datasets"
-    episodes = sum(dataset.episodes for dataset in plan.datasets)
+    total = sum(dataset.episodes for dataset in plan.datasets)
+    episodes = (
+        f"{total} episodes" if plan.num_episodes == total else f"{plan.num_episodes} of {total} episodes"
+    )
     counts = ", ".join(f"{count} {use.replace('_', ' ')}" for use, count in plan.file_counts.items() if count)
-    yield f"{len(plan.datasets)} datasets, {episodes} episodes; files: {counts}"
+    yield f"{len(plan.datasets)} datasets, {episodes}; files: {counts}"
     yield from unread_lines(plan)
 
 

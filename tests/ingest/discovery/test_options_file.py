@@ -48,6 +48,16 @@ def episodes(tmp_path: Path, workspace: str) -> dict[str, Episode]:
     return found
 
 
+def test_a_plan_with_a_limit_says_how_many_are_read(
+    demo_samples: Path, tmp_path: Path, ingest: Ingest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(demo_samples / "video"), "--dry-run"]
+    assert main(["ingest", *words, "--limit", "5", "-w", str(tmp_path / "w")]) == 0
+    assert "1 datasets, 5 of 12 episodes; files: " in capfd.readouterr().out
+    assert ingest("w", *words, "--limit", "5")[1]["episodes"] == 5
+    assert ingest("w", *words, "--limit", "50")[1]["episodes"] == 12
+
+
 def test_the_exit_status_says_whether_all_was_read(lab: Path, tmp_path: Path, ingest: Ingest) -> None:
     assert ingest("good", lab)[0] == 0
     shutil.copytree(lab, tmp_path / "unused")
