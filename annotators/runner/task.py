@@ -246,9 +246,12 @@ class AnnotatorTask:
 
     def retry_failed(self, reason: str) -> None:
         """Work only on subjects in the log of failures whose reason contains a text, whatever its case."""
-        maker = self.annotator.maker
-        failures = FailureLog(self._annotations, failure_scope(maker)).read()
+        failures = self._failure_log.read()
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
+
+    @cached_property
+    def _failure_log(self) -> FailureLog:
+        return FailureLog(self._annotations, failure_scope(self.annotator.maker))
 
     def requested(self, subjects: Iterable[str]) -> list[str]:
         """Those of some subjects, by their ids, that this run is to work on."""
@@ -456,7 +459,8 @@ class AnnotatorTask:
             self._end_reason = f"given up after {_MAX_REPEATED_FAILURES} failures in a row, the last: {error}"
 
     def _add_failure(self, error: AresError, subject: str, episode_id: str) -> None:
-        self.report.add_failure(error, f"episode {episode_id}")
+        is_accepted = self._failure_log.is_accepted(subject, error)
+        self.report.add_failure(error, f"episode {episode_id}", is_accepted)
         self.failures[subject] = error
         if self._strict:
             raise error

@@ -390,7 +390,7 @@ def _exit_status(reports: Sequence[AnnotateReport]) -> int:
     for end, status in END_STATUSES.items():
         if end in ends:
             return status
-    is_done = all(not report.failed and not report.ended_by for report in reports)
+    is_done = not any(report.has_new_failures or report.ended_by for report in reports)
     return ExitStatus.DONE if is_done else ExitStatus.ITEMS_FAILED
 
 

@@ -148,8 +148,12 @@ COMMANDS = {
     ),
     "failures": CommandEntry(
         "app.cli.status",
-        "list and clear logged failures",
-        ("ares failures list --annotator caption", "ares failures clear --reason 'no reply'"),
+        "list, clear and accept logged failures",
+        (
+            "ares failures list --annotator caption",
+            "ares failures clear --reason 'no reply'",
+            "ares failures accept --annotator ingest clip7.mp4",
+        ),
     ),
     "doctor": CommandEntry(
         "app.cli.doctor",

@@ -87,12 +87,14 @@ class IngestPlan:
         file_counts: Number of files by use: "data", "metadata", "pointer", "unreadable", "unused", "not_data".
         left_files: Every file that is neither data nor metadata of a dataset.
         limit: Most episodes that are read, or None for all.
+        accepted: Paths of datasets of which a person has accepted that they cannot be opened.
     """
 
     datasets: tuple[PlannedDataset, ...] = ()
     file_counts: Mapping[str, int] = field(default_factory=dict)
     left_files: tuple[UnreadFile, ...] = ()
     limit: int | None = None
+    accepted: tuple[str, ...] = ()
 
     @property
     def num_episodes(self) -> int:
@@ -102,8 +104,16 @@ class IngestPlan:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every dataset can be opened and every data file is read."""
-        return not self.num_unread and not any(dataset.error for dataset in self.datasets)
+        """Whether every dataset can be opened and every data file is read, accepted datasets aside."""
+        unread = self.num_unread if not self.accepted else sum(map(self._is_missed, self.left_files))
+        return not unread and not any(
+            dataset.error and dataset.path not in self.accepted for dataset in self.datasets
+        )
+
+    def _is_missed(self, file: UnreadFile) -> bool:
+        return file.use in _UNREAD and not any(
+            f"{file.path}/".startswith(f"{path}/") for path in self.accepted
+        )
 
     @property
     def num_unread(self) -> int:
@@ -148,6 +158,7 @@ class JobCounts:
         kept: Items that this job stored.
         already: Items that were stored before.
         failed: Items that failed.
+        accepted: Those of them whose failure a person has accepted as known.
         failures: The failures by reason, most frequent first.
         warnings: Problems that stopped no item, by reason.
         seconds: Duration.
@@ -157,9 +168,15 @@ class JobCounts:
     kept: int = 0
     already: int = 0
     failed: int = 0
+    accepted: int = 0
     failures: tuple[ReasonCount, ...] = ()
     warnings: tuple[ReasonCount, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def has_new_failures(self) -> bool:
+        """Whether an item failed that is not known to fail."""
+        return self.failed > self.accepted
 
     def to_json(self) -> dict[str, Json]:
         """The counts, as every command prints them."""
@@ -168,6 +185,7 @@ class JobCounts:
             "kept": self.kept,
             "already": self.already,
             "failed": self.failed,
+            "accepted": self.accepted,
             "failures": [failure.to_json() for failure in self.failures],
             "warnings": [warning.to_json() for warning in self.warnings],
             "seconds": round(self.seconds, 3),
