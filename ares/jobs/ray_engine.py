@@ -58,7 +58,7 @@ class RayEngine:
                     ray.init(
                         address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
                     )
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except Exception as error:  # a cluster that does not start in time is a plain Exception
                 raise unreachable_error(address, error) from None
 
     def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:

@@ -27,10 +27,12 @@ from tests.torture.fuzz import Fuzzer
 from tests.torture.syscalls import can_inject
 from tests.torture.trials import Results, Trial, print_table
 from tests.torture.two_jobs import Sources, two_job_trials
+from tests.torture.workers import worker_trials
 
 # Trials of the short form, which continuous integration runs.
 _SHORT_CASES, _SHORT_KINDS, _SHORT_FAULTS, _SHORT_KILLS = 3, 5, 2, 1
 _FUZZ_BATCH, _CHANGES_PER_KIND = 20, 15
+_WORKER_EPISODES, _WORKER_ROUNDS = 12, 10
 # Damage by which faults were found: seed, kind and number of the trial.
 _SEEDS = Path(__file__).resolve().parents[1] / "fixtures" / "torture_seeds.json"
 
@@ -124,12 +126,20 @@ def try_two_jobs(plan: Plan) -> Iterator[Trial]:
     yield from two_job_trials(sources, plan.rng("two jobs"))
 
 
+def try_workers(plan: Plan) -> Iterator[Trial]:
+    """Workers that are killed while they read, annotate and embed."""
+    source = plan.folder / "workers" / "source"
+    WRITERS["mcap"](source, _WORKER_EPISODES)
+    yield from worker_trials(source, plan.folder / "workers" / "ws", plan.rng("workers"), _WORKER_ROUNDS)
+
+
 PARTS: dict[str, Callable[[Plan], Iterator[Trial]]] = {
     "corpus": try_corpus,
     "fuzz": try_damage,
     "faults": try_faults,
     "changes": try_changes,
     "jobs": try_two_jobs,
+    "workers": try_workers,
 }
 
 
@@ -152,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 results.notes.append(
                     f"{part}: this machine does not let a process supervise another (seccomp)"
                 )
-            elif part != "jobs" or not options.short or options.only:
+            elif part not in ("jobs", "workers") or not options.short or options.only:
                 results.add(PARTS[part](plan))
                 print(f"{part} after {time.monotonic() - started:.0f} s: {results.summary}", flush=True)
     except KeyboardInterrupt:
