@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from annotators.options import OwnOptions, parse_options
 from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
-from ares.errors import AresError, MediaError, ModelError, RequestError
+from ares.errors import AresError, MediaError, NotTried, RequestError
 from ares.jobs import ComputePlan
 from ares.process_tuning import pickled_by_slots
 from ares.settings import Settings
@@ -227,9 +227,13 @@ class Budget:
             self._settled.notify_all()
 
 
-def budget_spent() -> ModelError:
+# After so many failures in a row a model is given up: its server is down, not the episode bad.
+MAX_REPEATED_FAILURES = 20
+
+
+def budget_spent() -> NotTried:
     """The error of a call that the budget does not pay for."""
-    return ModelError("the budget is spent", "give a larger --budget to go on")
+    return NotTried("the budget is spent", "give a larger --budget to go on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

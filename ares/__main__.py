@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from types import FrameType
 from typing import cast
 
 from ares.errors import AresError
@@ -13,6 +16,9 @@ from ares.registry import operations
 
 def main() -> int:
     """Run a command. Returns its exit status; 2 when a module of the user hides a package of ARES."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end_before_the_command)
     try:
         for package in PACKAGES:
             refuse_shadowing(package)
@@ -21,6 +27,12 @@ def main() -> int:
         write_stderr(f"ares: {error}")
         return 2
     return cast("int", command())
+
+
+def _end_before_the_command(number: int, frame: FrameType | None) -> None:
+    """End the process where a signal comes before the command has begun, or when it has ended."""
+    os.write(2, f"ares: stopped by {signal.Signals(number).name}\n".encode())
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,19 @@ AresError            printed as one line on the terminal, or shown as one box on
   + SourceError      source data that cannot be read: a record, a video, a line of metadata
   + MediaError       frames that cannot be decoded: a missing file, a codec, a second past the end
   + ModelError       a model, or its server, failed or answered in an unexpected form
+      + ServerError  a model server failed, whatever it was asked
+      + NotTried     nothing was asked of a model: what was to be done stays open
   + StoreError       a store that cannot be reached, or holds something unexpected
       + DiskFull     the disk is full: free some space and run the same command again
       + ReadOnlyWorkspace  the workspace can be read but not written
   + PluginError      a plug-in raised an exception, or returned what its interface does not allow
 """
+
+
+def shorten(text: str, most: int = 300) -> str:
+    """A text of another program on one line of about that length at most, cut between two words."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most].rpartition(' ')[0] or line[:most]} ..."
 
 
 class AresError(Exception):
@@ -86,6 +94,14 @@ class MediaError(AresError):
 
 class ModelError(AresError):
     """A model or its server failed, or its answer has an unexpected form."""
+
+
+class ServerError(ModelError):
+    """A model server refused or failed a request that it may do as well with any other, after all attempts."""
+
+
+class NotTried(ModelError):
+    """A model was not asked, as the run had come to its end: no failure, and the next run does it."""
 
 
 class StoreError(AresError):

@@ -21,8 +21,8 @@ from annotators.models.text_tower import (
     TowerConfig,
     unknown_weights,
 )
-from annotators.models.weights import announce_download, open_clip_hub_id, use_cache_when_offline
-from ares.errors import ModelError, RequestError
+from annotators.models.weights import open_clip_hub_id, prepare_hub
+from ares.errors import ModelError, RequestError, shorten
 from ares.imports import needs_extra
 
 if TYPE_CHECKING:
@@ -385,15 +385,14 @@ def load_clip(spec: str, device: str = "") -> ClipEncoder:
     """
     import pickle
 
+    name, tag = _split_spec(spec)
+    if not spec.startswith(_LOCAL_PREFIX):
+        prepare_hub(spec, name.removeprefix(_HUB_PREFIX) if tag is None else open_clip_hub_id(spec))
     with needs_extra("models"):
         import open_clip
         from safetensors import SafetensorError
 
     device = select_device(device)
-    name, tag = _split_spec(spec)
-    if not spec.startswith(_LOCAL_PREFIX):
-        use_cache_when_offline()
-        announce_download(name.removeprefix(_HUB_PREFIX) if tag is None else open_clip_hub_id(spec))
     try:
         model, _, preprocess = open_clip.create_model_and_transforms(
             name, pretrained=tag, require_pretrained=True
@@ -445,7 +444,7 @@ def _name_from_spec(spec: str) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+    return shorten((str(error).strip().splitlines() or [type(error).__name__])[0])
 
 
 def _loading_remedy(spec: str) -> str:

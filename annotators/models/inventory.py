@@ -12,12 +12,15 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from annotators.models.families import find_family, shared_lineage
 from annotators.models.weights import (
+    MEMORY_FACTOR,
     ModelFiles,
     files_in_cache,
     files_in_folder,
     known_model,
+    memory_bytes,
     open_clip_hub_id,
 )
+from ares.errors import shorten
 from ares.jobs import WorkerNeeds
 
 if TYPE_CHECKING:
@@ -106,15 +109,12 @@ def model_entries(document: Any) -> list[dict[str, Any]]:
 
 
 def _failure_reason(error: Exception) -> str:
-    return str(getattr(error, "reason", error))[:200]
+    return shorten(str(getattr(error, "reason", error)))
 
 
 Role = Literal["embed", "caption", "judge"]
 # Where a model is: on this machine, on the hub, behind a server, part of ARES, or nowhere.
 ModelState = Literal["here", "to be fetched", "server", "built in", "missing", "unknown"]
-# Activations and the cache of attention need about this much more memory than the weights.
-_MEMORY_FACTOR = 1.2
-_BYTES_PER_WEIGHT = 2
 # A process with torch and transformers, without weights.
 _PROCESS_BYTES = 700_000_000
 
@@ -204,7 +204,7 @@ def worker_needs(role: Role, spec: str) -> WorkerNeeds:
     if model.state in ("server", "built in"):
         return WorkerNeeds()
     weight_bytes = 4 * model.parameters if model.parameters else model.disk_bytes or 0
-    return WorkerNeeds(memory_bytes=_PROCESS_BYTES + round(weight_bytes * _MEMORY_FACTOR), gpus=1.0)
+    return WorkerNeeds(memory_bytes=_PROCESS_BYTES + round(weight_bytes * MEMORY_FACTOR), gpus=1.0)
 
 
 def shared_language_model(models: list[ModelDescription]) -> str:
@@ -239,8 +239,8 @@ def _describe_clip(role: Role, spec: str) -> ModelDescription:
     else:
         model = ModelDescription(role=role, spec=spec, state="unknown")
     # Its weights are loaded with 32 bits, and it has no language model that could judge.
-    memory_bytes = None if model.disk_bytes is None else round(model.disk_bytes * _MEMORY_FACTOR)
-    return replace(model, family="clip", language_model="", memory_bytes=memory_bytes)
+    needed = None if model.disk_bytes is None else round(model.disk_bytes * MEMORY_FACTOR)
+    return replace(model, family="clip", language_model="", memory_bytes=needed)
 
 
 def _describe_folder(role: Role, spec: str, folder: Path) -> ModelDescription:
@@ -270,7 +270,7 @@ def _describe_hub_model(role: Role, spec: str, hub_id: str) -> ModelDescription:
         model,
         parameters=parameters,
         disk_bytes=round(known.disk_gb * 1e9),
-        memory_bytes=_memory_bytes(parameters),
+        memory_bytes=memory_bytes(parameters),
         licence=known.licence,
     )
 
@@ -287,11 +287,7 @@ def _describe_files(role: Role, spec: str, files: ModelFiles, name: str) -> Mode
         language_model=family.language_model or (find_family(language_model).name if language_model else ""),
         parameters=parameters,
         disk_bytes=files.nbytes,
-        memory_bytes=_memory_bytes(parameters) if parameters else round(files.nbytes * _MEMORY_FACTOR),
+        memory_bytes=memory_bytes(parameters) if parameters else round(files.nbytes * MEMORY_FACTOR),
         licence=files.licence() or (known.licence if known else ""),
         location=str(files.folder),
     )
-
-
-def _memory_bytes(parameters: int) -> int:
-    return round(parameters * _BYTES_PER_WEIGHT * _MEMORY_FACTOR)

@@ -205,7 +205,7 @@ def make_test_call(
     reply = vlm.measure_first_call(request)
     if isinstance(reply, VlmFailure):
         if not reply.is_unusable_reply:
-            raise ModelError(f"the test call failed: {reply.error.reason}", reply.error.detail)
+            raise type(reply.error)(f"the test call failed: {reply.error.reason}", reply.error.detail)
         return Preflight(cost=reply.cost, warnings=[f"the test call failed: {reply.error}"])
     wrong = problem(reply) if problem else ""
     if wrong:

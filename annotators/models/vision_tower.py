@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotators.models.clip import encode_batches, select_device, weights_fingerprint
-from annotators.models.weights import announce_download, use_cache_when_offline
-from ares.errors import ModelError
+from annotators.models.weights import prepare_hub
+from ares.errors import ModelError, shorten
 from ares.imports import needs_extra
 
 if TYPE_CHECKING:
@@ -105,10 +105,9 @@ def load_vision_tower(spec: str, device: str = "") -> VisionTower:
         RequestError: The extra `models` is not installed.
     """
     source = spec.removeprefix(PREFIX)
-    device = select_device(device)
     if not Path(source).is_dir():
-        use_cache_when_offline()
-        announce_download(source)
+        prepare_hub(spec, source)
+    device = select_device(device)
     model, processor = _load_model_and_processor(source)
     has_texts = hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
     tokenizer = _read_tokenizer(source) if has_texts else None
@@ -160,4 +159,4 @@ def _name_from_source(source: str) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return shorten((str(error).strip().splitlines() or [type(error).__name__])[0])

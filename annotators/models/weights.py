@@ -6,9 +6,11 @@ import json
 import math
 import re
 import struct
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -19,6 +21,8 @@ from annotators.models.base import IMAGE_SETTINGS, Capability
 from annotators.models.families import find_family
 from ares.annotation import short_hash
 from ares.episode import Json
+from ares.errors import ModelError
+from ares.imports import needs_extra
 from ares.messages import print_message
 
 if TYPE_CHECKING:
@@ -138,35 +142,86 @@ def _tensor_shapes(path: Path) -> Iterator[list[int]]:
     yield from (tensor["shape"] for name, tensor in header.items() if name != "__metadata__")
 
 
-_TIMEOUT_SECONDS = 5.0
+_PROBE_SECONDS = 3.0
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+# Activations and the cache of attention need about this much more memory than the weights, of 16 bits each.
+MEMORY_FACTOR = 1.2
+_BYTES_PER_WEIGHT = 2
 
 
-def use_cache_when_offline() -> None:
-    """Switch the hub's client to its cache when the hub does not answer.
+def memory_bytes(parameters: float) -> int:
+    """Memory that a model of so many 16-bit weights needs."""
+    return round(parameters * _BYTES_PER_WEIGHT * MEMORY_FACTOR)
 
-    Otherwise it retries for half a minute for every single file of a model.
+
+def prepare_hub(spec: str, hub_id: str) -> None:
+    """Print that a model comes from the hub now, or have its client use what is on this machine.
+
+    Without a network the client would retry for half a minute for every single file of a model.
+
+    Args:
+        spec: The spec that names the model.
+        hub_id: Its id on the hub, or "" where it is not known.
+
+    Raises:
+        ModelError: The model is not on this machine, and the hub does not answer.
+        RequestError: The extra `models` is not installed.
     """
+    with needs_extra("models"):
+        from huggingface_hub import constants
+
+    if not constants.HF_HUB_OFFLINE and not _hub_answers(constants.ENDPOINT):
+        _silent_hubs.add(constants.ENDPOINT)
+        constants.HF_HUB_OFFLINE = True
+    if not _HUB_ID.fullmatch(hub_id) or files_in_cache(hub_id) is not None:
+        return
+    if not constants.HF_HUB_OFFLINE:
+        print_message(f"downloading the model {hub_id} from the hub")
+    elif constants.ENDPOINT in _silent_hubs:
+        raise ModelError(
+            "the model is not on this machine, and the hub does not answer",
+            f"{hub_id} ({_size_text(hub_id)}); connect to the network, or give {_other_models(spec)}",
+        )
+
+
+# Those that did not answer: they are not asked for every model of a run.
+_silent_hubs: set[str] = set()
+
+
+def _hub_answers(endpoint: str) -> bool:
+    """Whether a hub answers in three seconds, the look-up of its name included."""
     import urllib.error
     import urllib.request
 
-    from huggingface_hub import constants
+    answers = threading.Event()
 
-    if constants.HF_HUB_OFFLINE:
-        return
-    try:
-        urllib.request.urlopen(constants.ENDPOINT, timeout=_TIMEOUT_SECONDS).close()
-    except urllib.error.HTTPError:
-        pass  # it answers, even if with an error
-    except OSError:
-        constants.HF_HUB_OFFLINE = True
+    def probe() -> None:
+        try:
+            urllib.request.urlopen(endpoint, timeout=_PROBE_SECONDS).close()
+        except urllib.error.HTTPError:
+            pass  # it answers, even if with an error
+        except (OSError, ValueError, HTTPException):
+            return
+        answers.set()
+
+    thread = threading.Thread(target=probe, daemon=True)
+    thread.start()
+    thread.join(_PROBE_SECONDS)
+    return answers.is_set()
 
 
-def announce_download(hub_id: str) -> None:
-    """Print that a model comes from the hub now, where its cache does not have it."""
-    from huggingface_hub import constants
+def _size_text(hub_id: str) -> str:
+    known = known_model(hub_id)
+    if known is None:
+        return "its size is not known here"
+    return f"{known.disk_gb:g} GB of files, {memory_bytes(known.parameters) / 1e9:.1f} GB of memory"
 
-    if hub_id and not constants.HF_HUB_OFFLINE and files_in_cache(hub_id) is None:
-        print_message(f"downloading the model {hub_id} from the hub")
+
+def _other_models(spec: str) -> str:
+    """What can be given in place of a model of the hub, in words."""
+    if spec.startswith("hf:"):
+        return "a copy by --model hf:FOLDER, or a server by --model openai:NAME@URL"
+    return "a copy by --model local-dir:FOLDER"
 
 
 class KnownModel(BaseModel):

@@ -83,6 +83,7 @@ class RevisionRun:
         captions: Captions with a grade.
         rounds: Its rounds.
         stopped: Why there is no further round.
+        ended_by: "budget" or "server" where that ended it before all was done, else "".
         noise: How much more often the judge accepts captions that were asked again without a critique; or None.
         comparison: All captions before and after, as `ares rubric compare` says it; None where no round was adopted.
         failures: Number of failures by reason.
@@ -97,6 +98,7 @@ class RevisionRun:
     captions: int
     rounds: Sequence[RevisionRound]
     stopped: str
+    ended_by: str
     noise: PairedDifference | None
     comparison: MakerComparison | None
     failures: Mapping[str, int]
@@ -113,6 +115,7 @@ class RevisionRun:
             "captions": self.captions,
             "rounds": [asdict(item) for item in self.rounds],
             "stopped": self.stopped,
+            "ended_by": self.ended_by,
             "noise": asdict(self.noise) if self.noise else None,
             "comparison": self.comparison.to_json() if self.comparison else None,
             "failures": dict(self.failures),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import (
+    MAX_REPEATED_FAILURES,
     CameraSeconds,
     Frames,
     Outcome,
@@ -27,7 +28,7 @@ from annotators.revise.proposals import (
 )
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.clock import needs_stamps
-from ares.errors import RequestError
+from ares.errors import NotTried, RequestError, ServerError
 from ares.rubric import GATES
 from ares.statistics import compare_paired
 from ares.store import batched, newest_by_address
@@ -123,17 +124,26 @@ class Spent:
 
     Attributes:
         cost: What was paid.
-        failures: Number of failures by reason.
+        failures: Number of failures by reason; work that the budget did not pay for has not failed.
+        failed_calls: How many outcomes in a row a server has failed.
+        server: Why a server was given up, or "".
     """
 
     cost: Cost = field(default_factory=Cost)
     failures: dict[str, int] = field(default_factory=dict)
+    failed_calls: int = 0
+    server: str = ""
 
     def add(self, outcome: Outcome) -> None:
         """Count an outcome."""
         self.cost = self.cost + outcome_cost(outcome)
-        if not isinstance(outcome, Result):
-            error = getattr(outcome, "error", outcome)
+        error = getattr(outcome, "error", outcome)
+        self.failed_calls = self.failed_calls + 1 if isinstance(error, ServerError) else 0
+        if self.failed_calls >= MAX_REPEATED_FAILURES:
+            self.server = (
+                f"the server is given up after {self.failed_calls} failures in a row, the last: {error}"
+            )
+        if not isinstance(outcome, Result) and not isinstance(error, NotTried):
             reason = str(getattr(error, "reason", error))
             self.failures[reason] = self.failures.get(reason, 0) + 1
 

@@ -112,15 +112,15 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
         second = RevisionJudge(annotator=annotator, is_anchor=True)
         if annotator.maker.model == judge.maker.model and options.load_models:
             raise RequestError("the second judge is the first", f"both are {annotator.maker.model!r}")
-    budget = options.budget
+    budget, spent = options.budget, Spent()
     job = RevisionJob(
         stores=stores,
         rubric=rubric,
         hidden=choose_hidden_criteria(rubric, request.anchors, request.seed),
         judge=judge,
         second=second,
-        spent=Spent(),
-        is_stopped=lambda: budget is not None and budget.is_spent,
+        spent=spent,
+        is_stopped=lambda: bool(spent.server) or (budget is not None and budget.is_spent),
     )
     return ReviserAndJudges(
         captioner=replace(captioner, maker=base),
@@ -272,6 +272,7 @@ def _run_rounds(
         captions=len(captions),
         rounds=rounds,
         stopped=stopped,
+        ended_by="" if not job.is_stopped() else "server" if job.spent.server else "budget",
         noise=noise,
         comparison=compare_makers(stores, first, second, judge=judge, where=request.where, seed=request.seed)
         if is_adopted
@@ -344,7 +345,7 @@ def _measure_round(
 def _stop_reason(job: RevisionJob, latest: RevisionRound) -> str:
     """Why a round is the last, and its captions are not shown; "" where it is an improvement."""
     if job.is_stopped():
-        return "the budget is spent; with a larger one the same command goes on"
+        return job.spent.server or "the budget is spent; with a larger one the same command goes on"
     if latest.judge is None or latest.anchors is None:
         return "no caption could be compared"
     if not latest.changed:

@@ -28,11 +28,14 @@ from annotators.runner.writer import AnnotationWriter
 from ares.annotation import Annotation
 from ares.doctor import delete_unrecorded_vectors
 from ares.episode import Episode
-from ares.errors import AresError, ModelError, PluginError, RequestError
+from ares.errors import AresError, ModelError, PluginError, RequestError, ServerError
 from ares.jobs import (
+    FAILURES,
     AnnotateReport,
     AnnotateRequest,
     Engine,
+    EpisodeSelection,
+    LocalEngine,
     PipelineStage,
     Progress,
     Report,
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
 
 def run_reports(
     tasks: Sequence[AnnotatorTask],
-    faults: Mapping[str, PluginError],
+    faults: Mapping[str, AresError],
     names: Sequence[str],
     episodes: int,
     run_seconds: float,
@@ -63,22 +66,34 @@ def run_reports(
 
     Args:
         tasks: The annotators that worked.
-        faults: Why the others could not be made, by name.
-        names: Names of all.
-        episodes: Number of episodes of the run, all of which an annotator that could not be made has failed.
+        faults: Why others could not work, by name.
+        names: Names of all; those without a task and a fault had nothing to do.
+        episodes: Number of episodes of the run. An annotator that could not be made has failed all of them; for one
+            whose model cannot be had they are open.
         run_seconds: Duration of the run.
     """
-    remaining_tasks = iter(tasks)
-    return tuple(
-        _failed_report(name, faults[name], episodes, run_seconds)
-        if name in faults
-        else next(remaining_tasks).to_report(run_seconds)
-        for name in dict.fromkeys(names)
-    )
+    reports = {task.plugin: task.to_report(run_seconds) for task in tasks}
+    for name in names:
+        if name in faults:
+            reports[name] = _fault_report(name, faults[name], episodes, run_seconds)
+        elif name not in reports:
+            reports[name] = AnnotateReport(annotator=name, maker="", model="", run_seconds=run_seconds)
+    return tuple(reports[name] for name in dict.fromkeys(names))
 
 
-def _failed_report(name: str, error: PluginError, episodes: int, run_seconds: float) -> AnnotateReport:
-    """The report of an annotator that could not be made: it has no maker, and every episode has failed."""
+def _fault_report(name: str, error: AresError, episodes: int, run_seconds: float) -> AnnotateReport:
+    """The report of an annotator that could not work; it has no maker."""
+    if isinstance(error, ModelError):
+        return AnnotateReport(
+            annotator=name,
+            maker="",
+            model="",
+            planned=episodes,
+            open=episodes,
+            ended_by="server" if isinstance(error, ServerError) else "model",
+            end_reason=str(error),
+            run_seconds=run_seconds,
+        )
     report = Report()
     report.add_planned(episodes)
     for _ in range(episodes):
@@ -87,7 +102,7 @@ def _failed_report(name: str, error: PluginError, episodes: int, run_seconds: fl
 
 
 class LoadedTasks(NamedTuple):
-    """The annotators of a run, as far as they could be made.
+    """The annotators of a run, as far as they can work.
 
     Attributes:
         tasks: One task per annotator that can work.
@@ -95,7 +110,7 @@ class LoadedTasks(NamedTuple):
     """
 
     tasks: list[AnnotatorTask]
-    faults: dict[str, PluginError]
+    faults: dict[str, AresError]
 
 
 def count_planned(stores: Stores, request: AnnotateRequest) -> int:
@@ -139,10 +154,9 @@ def load_tasks(
 
     Raises:
         RequestError: An annotator or an option is unknown.
-        ModelError: A model cannot be loaded.
-        PluginError: No annotator could be made; where the request is strict or for a quote, one of them.
+        ModelError, PluginError: No annotator can work; where the request is strict or for a quote, one of them.
     """
-    faults: dict[str, PluginError] = {}
+    faults: dict[str, AresError] = {}
     factories = _import_factories(request.names, faults)
     own_options = _options_by_annotator(replace(options, budget=budget), factories)
     tasks: list[AnnotatorTask] = []
@@ -153,10 +167,11 @@ def load_tasks(
                 annotator = annotator_on_engine(
                     engine, registry.label(name), factory, own_options[name], stores, len(request.names)
                 )
-        except PluginError as error:
+        except (ModelError, PluginError) as error:
             faults[name] = error
         else:
             tasks.append(AnnotatorTask(stores, annotator, budget, request.strict, clock))
+            tasks[-1].plugin = name
     if request.retry_failed:
         for task in tasks:
             task.retry_failed(request.reason)
@@ -165,7 +180,7 @@ def load_tasks(
     return LoadedTasks(tasks, faults)
 
 
-def _import_factories(names: Sequence[str], faults: dict[str, PluginError]) -> dict[str, Factory]:
+def _import_factories(names: Sequence[str], faults: dict[str, AresError]) -> dict[str, Factory]:
     """The factories of annotators; the error of one that cannot be imported goes to `faults`."""
     factories: dict[str, Factory] = {}
     for name in names:
@@ -208,40 +223,95 @@ def annotate(
     Raises:
         RequestError: An annotator or an option is unknown, a value of an option is wrong, the filter cannot be read, or
             there is a budget without a price.
-        ModelError: A model cannot be loaded or its server not reached; nothing was annotated.
+        ModelError: No annotator has its model; in a strict run, one of them has not. Otherwise what is to be done by it
+            stays open.
         PluginError: No annotator could be made, or a plug-in failed in a strict run. Otherwise the fault of a plug-in
             is counted as the failure of the subject, or of all where it could not be made.
     """
     started_at = time.monotonic()
     if request.budget_usd is not None and stores.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
-    opened = open_engine(request.engine) if engine is None else engine_or_local(engine)
-    with opened as engine, stores.write_lock(f"ares annotate {' '.join(request.names)}"), restored_threads():
+    report_line = _print_nothing if quiet else print_message
+    with stores.write_lock(f"ares annotate {' '.join(request.names)}"), restored_threads():
         stores.sync()
-        total = count_planned(stores, request)
-        options, budget = run_options(stores, request, total), Budget(request.budget_usd)
-        tasks, faults = load_tasks(stores, request, options, budget, engine)
-        report_line = _print_nothing if quiet else print_message
-        _prepare_run(stores, tasks, report_line)
-        progress = Progress(f"annotate {' '.join(request.names)}", total, None if quiet else sys.stderr)
-        incomplete = _incomplete_bundles(stores, tasks, request.selection.condition, progress)
-        bundles = islice(incomplete, request.selection.limit)
-        _run_tasks(stores, tasks, bundles, decoder_pool(engine, _READERS, len(tasks)), progress)
-        if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
-            stores.tables.optimize()
-            _report_unindexed(stores, report_line)
+        total, names = count_planned(stores, request), _names_with_work(stores, request)
+        if not total or not names:
+            _load_without_models(stores, request)  # the request is checked all the same
+            tasks, faults = LoadedTasks([], {})
+        else:
+            opened = open_engine(request.engine) if engine is None else engine_or_local(engine)
+            with opened as engine:
+                tasks, faults = _annotate_on(
+                    engine, stores, replace(request, names=names), total, report_line
+                )
         reports = run_reports(tasks, faults, request.names, total, time.monotonic() - started_at)
         return _record_reports(stores, reports)
 
 
-def _prepare_run(stores: Stores, tasks: Sequence[AnnotatorTask], report_line: Callable[[str], None]) -> None:
-    """Check that the run can go well, and store its makers, before the first annotation."""
-    makers = [task.annotator.maker for task in tasks]
-    for task in reversed(tasks):  # a judge refuses a captioner before the test call of that one is paid
-        task.preflight(makers, report_line)
-    for maker in [*makers, *(side for task in tasks for side in task.annotator.side_makers)]:
-        stores.annotations.add_maker(maker)
+def _names_with_work(stores: Stores, request: AnnotateRequest) -> tuple[str, ...]:
+    """The annotators that may have something to do: of failed work, those of which some is logged."""
+    if not request.retry_failed:
+        return tuple(request.names)
+    try:
+        tasks = _load_without_models(stores, request)
+    except PluginError:  # the others may work
+        return tuple(request.names)
+    logs = {task.plugin: stores.annotations.find_documents(FAILURES, f"{task.name}/") for task in tasks}
+    return tuple(name for name, documents in logs.items() if next(documents, None) is not None)
+
+
+def _load_without_models(stores: Stores, request: AnnotateRequest) -> Sequence[AnnotatorTask]:
+    """The annotators as for a quote: no model is loaded, and no cluster joined. Raises as `load_tasks`."""
+    options = run_options(stores, request, 0, load_models=False)
+    return load_tasks(stores, request, options, Budget(None), LocalEngine()).tasks
+
+
+def _annotate_on(
+    engine: Engine,
+    stores: Stores,
+    request: AnnotateRequest,
+    total: int,
+    report_line: Callable[[str], None],
+) -> LoadedTasks:
+    """Load the annotators and let them work; what they have counted, and why others could not."""
+    options, budget = run_options(stores, request, total), Budget(request.budget_usd)
+    loaded = load_tasks(stores, request, options, budget, engine)
+    tasks = _prepare_run(stores, loaded, request.strict, report_line)
+    decoders = decoder_pool(engine, _READERS, len(tasks))
+    stream = None if report_line is _print_nothing else sys.stderr
+    progress = Progress(f"annotate {' '.join(request.names)}", total, stream)
+    incomplete = _incomplete_bundles(stores, tasks, request.selection, progress)
+    _run_tasks(stores, tasks, islice(incomplete, request.selection.limit), decoders, progress)
+    if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
+        stores.tables.optimize()
+        _report_unindexed(stores, report_line)
+    return LoadedTasks(tasks, loaded.faults)
+
+
+def _prepare_run(
+    stores: Stores, loaded: LoadedTasks, strict: bool, report_line: Callable[[str], None]
+) -> list[AnnotatorTask]:
+    """Check that the run can go well, and store its makers, before the first annotation; returns who can work.
+
+    A model that does not answer its test call is a fault like one that cannot be loaded.
+    """
+    makers, able = [task.annotator.maker for task in loaded.tasks], []
+    for task in reversed(
+        loaded.tasks
+    ):  # a judge refuses a captioner before the test call of that one is paid
+        try:
+            task.preflight(makers, report_line)
+        except ModelError as error:
+            loaded.faults[task.plugin] = error
+        else:
+            able.insert(0, task)
+    if loaded.faults and (strict or not able):
+        raise next(iter(loaded.faults.values()))
+    for task in able:
+        for maker in (task.annotator.maker, *task.annotator.side_makers):
+            stores.annotations.add_maker(maker)
     delete_unrecorded_vectors(stores)
+    return able
 
 
 def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
@@ -332,22 +402,24 @@ def _read_signals_and_frames(
     needs_signals: bool,
     decoders: WorkerPool[Frames, Frames] | None,
 ) -> None:
+    if not any(task.is_working for task in tasks):
+        return
     if needs_signals:
         trajectories = read_signals(stores, [bundle.episode.episode_id for bundle in batch])
         for bundle in batch:
             bundle.trajectory = trajectories.get(bundle.episode.episode_id)
-    if decoders and any(task.is_working for task in tasks):
+    if decoders:
         decoded = decoders.map([bundle.frames for bundle in batch])
         for bundle, frames in zip(batch, decoded, strict=True):
             bundle.frames = failed_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames
 
 
 def _incomplete_bundles(
-    stores: Stores, tasks: Sequence[AnnotatorTask], where: str, progress: Progress
+    stores: Stores, tasks: Sequence[AnnotatorTask], selection: EpisodeSelection, progress: Progress
 ) -> Iterator[EpisodeBundle]:
     """Episodes that at least one annotator has to work on; complete ones are counted and skipped."""
     described = sorted({name for task in tasks for name in task.after})
-    episodes = stores.tables.episodes.read(where)
+    episodes = stores.tables.episodes.read(selection.condition)
     while batch := list(islice(episodes, _PLAN_BATCH_SIZE)):
         annotations = read_annotations(stores, batch, described)
         bundles = [
@@ -367,7 +439,8 @@ def _incomplete_bundles(
                 continue
             for task in tasks:
                 task.add_existing(bundle)
-            progress.advance()
+            if selection.limit is None:  # else the total is of the others
+                progress.advance()
 
 
 def _gets_new_subjects(task: AnnotatorTask, tasks: Sequence[AnnotatorTask], bundle: EpisodeBundle) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from annotators.base import (
+    MAX_REPEATED_FAILURES,
     Budget,
     CameraSeconds,
     Frames,
@@ -29,7 +30,15 @@ from annotators.runner.guard import GuardedAnnotator
 from ares.annotation import Annotation, Cost, Maker
 from ares.clock import needs_stamps
 from ares.episode import Episode, Trajectory
-from ares.errors import AresError, ModelError, PluginError, RequestError, StoreError
+from ares.errors import (
+    AresError,
+    ModelError,
+    NotTried,
+    PluginError,
+    RequestError,
+    ServerError,
+    StoreError,
+)
 from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
 from ares.store import MakerCatalog, newest_by_address, read_pins, segment_id, select_shown
 
@@ -192,8 +201,8 @@ class BusyClock:
                 self._seconds += time.monotonic() - self._started_at
 
 
-# After so many failures in a row for one reason the rest is not tried: the server is down, not the episode bad.
-_MAX_REPEATED_FAILURES = 50
+# Of a model, in a row and for one reason; whatever a server fails with (500, 502, no answer) is one reason.
+_MAX_REPEATED_FAILURES = MAX_REPEATED_FAILURES
 _UNKNOWN_USAGE = "the usage of a call is not known: it may have cost more than is counted"
 
 
@@ -213,6 +222,7 @@ class AnnotatorTask:
         clock: Measures its calls; it has measured the loading.
 
     Attributes:
+        plugin: Name under which the annotator is registered; its maker may have another.
         is_last_reader: Whether no later annotator of the run reads frames; set by the run.
     """
 
@@ -220,7 +230,7 @@ class AnnotatorTask:
         self, stores: Stores, annotator: GuardedAnnotator, budget: Budget, strict: bool, clock: BusyClock
     ) -> None:
         self.annotator = annotator
-        self.name = annotator.maker.annotator
+        self.name = self.plugin = annotator.maker.annotator
         self.report = Report()
         self.failures: dict[str, AresError] = {}
         self._annotations = stores.annotations
@@ -228,7 +238,7 @@ class AnnotatorTask:
         self._clock = clock
         self._strict = strict
         self._repeated_failure: tuple[str, int] = ("", 0)
-        self._stop_reason = ""
+        self._ended_by = self._end_reason = ""
         self._subjects = SubjectFinder(stores, annotator.maker)
         # The only subjects to work on, or None for all.
         self._retried: frozenset[str] | None = None
@@ -236,9 +246,12 @@ class AnnotatorTask:
 
     def retry_failed(self, reason: str) -> None:
         """Work only on subjects in the log of failures whose reason contains a text, whatever its case."""
-        maker = self.annotator.maker
-        failures = FailureLog(self._annotations, failure_scope(maker)).read()
+        failures = self._failure_log.read()
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
+
+    @cached_property
+    def _failure_log(self) -> FailureLog:
+        return FailureLog(self._annotations, failure_scope(self.annotator.maker))
 
     def requested(self, subjects: Iterable[str]) -> list[str]:
         """Those of some subjects, by their ids, that this run is to work on."""
@@ -343,7 +356,13 @@ class AnnotatorTask:
     def to_report(self, run_seconds: float) -> AnnotateReport:
         """What this annotator did, in a run of so many seconds."""
         self.report.seconds = self._clock.seconds
+        ended_by, end_reason = self._ended_by, self._end_reason
+        if self.report.open and not ended_by:
+            ended_by, end_reason = "budget", "the budget is spent; a larger --budget goes on"
         return AnnotateReport(
+            open=self.report.open,
+            ended_by=ended_by,
+            end_reason=end_reason,
             annotator=self.name,
             maker=self.annotator.maker.maker_id,
             model=self.annotator.maker.model,
@@ -384,15 +403,15 @@ class AnnotatorTask:
     @property
     def is_working(self) -> bool:
         """Whether it may still call its model: the server is not down, and the budget not spent."""
-        return not (self._stop_reason or self._budget.is_spent or self._budget.is_stopped)
+        return not (self._ended_by or self._budget.is_spent or self._budget.is_stopped)
 
     def stop(self) -> None:
         """The run is ending: make no call any more, and count no work that was not done as failed."""
         self._budget.stop()
 
     def _process(self, works: Sequence[Work]) -> Sequence[Outcome]:
-        if self._stop_reason:
-            return [ModelError("not tried after many failures in a row", self._stop_reason)] * len(works)
+        if self._ended_by:
+            return [NotTried("not tried after many failures in a row", self._end_reason)] * len(works)
         if self._budget.is_spent:
             return [budget_spent()] * len(works)
         if self.annotator.charges_budget:
@@ -420,17 +439,28 @@ class AnnotatorTask:
             self.report.add_cost(result.cost)
             self._warn_of_unknown_usage(result.cost, f"episode {work.episode.episode_id}")
             result = result.error
+        if isinstance(result, NotTried):
+            self.report.add_open()
+            return
         if self._budget.is_stopped:
             return
-        reason, count = self._repeated_failure
-        is_model_failure = isinstance(result, ModelError)
-        self._repeated_failure = (result.reason, count + 1 if reason == result.reason else 1)
-        if is_model_failure and self._repeated_failure[1] >= _MAX_REPEATED_FAILURES:
-            self._stop_reason = self._stop_reason or f"{_MAX_REPEATED_FAILURES} times: {result}"
+        self._give_up_after_many(result)
         self._add_failure(result, work.subject.id, work.episode.episode_id)
 
+    def _give_up_after_many(self, error: AresError) -> None:
+        """Try no further work once a model has failed so often in a row for one reason."""
+        kind = "server" if isinstance(error, ServerError) else "failures"
+        reason, count = self._repeated_failure
+        current = kind if kind == "server" else error.reason
+        self._repeated_failure = (current, count + 1 if reason == current else 1)
+        is_too_often = self._repeated_failure[1] >= _MAX_REPEATED_FAILURES
+        if isinstance(error, ModelError) and is_too_often and not self._ended_by:
+            self._ended_by = kind
+            self._end_reason = f"given up after {_MAX_REPEATED_FAILURES} failures in a row, the last: {error}"
+
     def _add_failure(self, error: AresError, subject: str, episode_id: str) -> None:
-        self.report.add_failure(error, f"episode {episode_id}")
+        is_accepted = self._failure_log.is_accepted(subject, error)
+        self.report.add_failure(error, f"episode {episode_id}", is_accepted)
         self.failures[subject] = error
         if self._strict:
             raise error

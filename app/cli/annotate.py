@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_origin
@@ -17,10 +17,12 @@ from app.cli.arguments import (
     worker_count,
     worker_resources,
 )
+from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, tallies
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.jobs import AnnotateRequest, EpisodeSelection
+from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
+from ares.messages import write_stderr
 from ares.rubric import describe_trust
 from ares.workspace import annotate_operation, estimate_operation
 
@@ -275,6 +277,7 @@ _REPORT_KEYS = (
     "kept",
     "already",
     "failed",
+    "open",
     "calls",
     "tokens_in",
     "tokens_out",
@@ -366,7 +369,7 @@ def run_annotate(args: argparse.Namespace) -> int:
         return 0
     reports = annotate_operation()(workspace.stores, request)
     documents = [report.to_json() for report in reports]
-    if labels is None:
+    if labels is None or not reports[0].planned:
         _answer_reports(args, documents, lambda: _report_blocks(documents))
     else:
         evaluation = evaluate(args, workspace, labels, reports[0].maker)
@@ -374,7 +377,21 @@ def run_annotate(args: argparse.Namespace) -> int:
         _answer_reports(
             args, [document], lambda: chain(_report_blocks(documents), evaluation_blocks(evaluation))
         )
-    return 1 if any(report.failed for report in reports) else 0
+    return _exit_status(reports)
+
+
+def _exit_status(reports: Sequence[AnnotateReport]) -> int:
+    """The status of a run; a line on standard error for each annotator whose work was ended."""
+    for report in reports:
+        if report.ended_by:
+            rest = f"; {report.open} are open: the same command goes on" if report.open else ""
+            write_stderr(f"ares annotate: {report.annotator}: {report.end_reason}{rest}")
+    ends = {report.ended_by for report in reports}
+    for end, status in END_STATUSES.items():
+        if end in ends:
+            return status
+    is_done = not any(report.has_new_failures or report.ended_by for report in reports)
+    return ExitStatus.DONE if is_done else ExitStatus.ITEMS_FAILED
 
 
 def _requested_run(args: argparse.Namespace, where: str) -> AnnotateRequest:

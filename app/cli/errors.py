@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 
 from app.cli.output import AnswerLost, print_error
-from ares.errors import AresError
-from ares.messages import discard, is_verbose, write_stderr
+from ares.errors import AresError, NotTried, ServerError, shorten
+from ares.messages import SignalWatch, discard, is_verbose, signal_cause, write_stderr
 
 # SIGTERM comes from Slurm, `docker stop` and init systems; SIGHUP from a closed ssh session.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -42,39 +42,64 @@ class StoppedBySignal(KeyboardInterrupt):
     @property
     def cause(self) -> str:
         """For example "Ctrl-C" or "SIGTERM"."""
-        return "Ctrl-C" if self.number == signal.SIGINT else signal.Signals(self.number).name
+        return signal_cause(self.number)
 
 
 class StopRequest:
-    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into its own."""
+    """Whether a signal has asked this process to end. A library may lose the exception, or turn it into its own.
 
-    signal_received: StoppedBySignal | None = None
+    Args:
+        watch: Answers the signals while the main thread is busy.
+    """
+
+    def __init__(self, watch: SignalWatch) -> None:
+        self.watch = watch
+        # Before and after the command an exception would be a traceback: there a signal is only noted.
+        self.is_open = False
+
+    @property
+    def signal_received(self) -> StoppedBySignal | None:
+        """The first signal, or None."""
+        return None if self.watch.received is None else StoppedBySignal(self.watch.received)
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Handler of signals. Raises StoppedBySignal at the first."""
+        self.watch.received = self.watch.received or number
+        self.raise_if_received()
+
+    def raise_if_received(self) -> None:
+        """Raise StoppedBySignal, once, where a signal has come."""
+        if self.is_open and self.signal_received:
+            self.is_open = False
+            raise self.signal_received
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """Raise StoppedBySignal in the main thread at the first of these signals; the second ends the process at once.
+def stop_on_signals(command: str = "", kept: str = "") -> Iterator[StopRequest]:
+    """Raise StoppedBySignal in the main thread at the first of these signals.
 
-    A signal that is ignored stays ignored, such as SIGHUP under nohup. In another thread nothing is changed.
+    Whatever the main thread does, the signal is answered by a line, and the process ends within ten seconds; the second
+    signal ends it at once. A signal that is ignored stays ignored, such as SIGHUP under nohup. In another thread
+    nothing is changed.
+
+    Args:
+        command: Name of the command, for messages.
+        kept: What became of its work where it could not say so itself.
     """
-    request = StopRequest()
+    request = StopRequest(SignalWatch(f"ares {command}".strip(), kept))
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
     previous = {number: signal.getsignal(number) for number in _SIGNALS}
     handled = {number: handler for number, handler in previous.items() if _is_replaceable(handler)}
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for other in handled:
-            signal.signal(other, signal.SIG_DFL)
-        request.signal_received = StoppedBySignal(number)
-        raise request.signal_received
-
     for number in handled:
-        signal.signal(number, stop)
+        signal.signal(number, request.handle)
     try:
-        yield request
+        with request.watch.watching(tuple(handled)):
+            request.is_open = True
+            yield request
     finally:
+        request.is_open = False
         for number, handler in handled.items():
             signal.signal(number, handler)
 
@@ -97,8 +122,17 @@ class ExitStatus(IntEnum):
     """The command ended, but some items failed, or `doctor` found something broken."""
     REFUSED = 2
     """The command could not be carried out: one line says why."""
+    BUDGET_SPENT = 3
+    """The budget was spent before all was done; what was not reached is open, and has not failed."""
+    SERVER_FAILED = 4
+    """A model server was given up; what was not tried is open, and has not failed."""
     BUG = 70
     """An error of ARES itself; EX_SOFTWARE of sysexits.h."""
+
+
+# The statuses of runs that something ended before all was done, by the word that their reports have for it.
+END_STATUSES = {"budget": ExitStatus.BUDGET_SPENT, "server": ExitStatus.SERVER_FAILED}
+_STATUSES = {ServerError: ExitStatus.SERVER_FAILED, NotTried: ExitStatus.BUDGET_SPENT}
 
 
 def run_command(
@@ -113,11 +147,15 @@ def run_command(
         request: Whether a signal has asked the process to end: whatever is raised after it comes from that.
     """
     try:
+        request.raise_if_received()
         return _run_unless_stopped(command, action, request)
     except KeyboardInterrupt as error:
         stopped = error if isinstance(error, StoppedBySignal) else StoppedBySignal(2)
         write_stderr(f"ares {command}: stopped by {stopped.cause}; {describe_stop()}")
+        request.watch.has_spoken = True
         return stopped.exit_status
+    finally:
+        request.is_open = False
 
 
 def _run_unless_stopped(command: str, action: Callable[[], int], request: StopRequest) -> int:
@@ -143,7 +181,9 @@ def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:
     except AresError as error:
         _show_traceback()
         print_error(command, error)
-        return ExitStatus.REFUSED
+        return next(
+            (status for kind, status in _STATUSES.items() if isinstance(error, kind)), ExitStatus.REFUSED
+        )
     except AnswerLost as error:
         return _lost_answer_status(command, error.error)
     except OSError as error:
@@ -201,7 +241,7 @@ def _report_bug(command: str, error: Exception) -> int:
     """Name type, message and location of an unexpected exception; the traceback follows with `-v`."""
     _show_traceback()
     hint = "" if is_verbose() else "; -v shows the traceback"
-    text = " ".join(str(error).split())[:500]
+    text = shorten(str(error), 500)
     problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
     print_error(command, AresError(f"this is a bug of ARES, {problem} ({_error_location(error)}){hint}"))
     return ExitStatus.BUG

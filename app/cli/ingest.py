@@ -114,7 +114,8 @@ def run_ingest(args: argparse.Namespace) -> int:
     answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
     if report.planned and not report.kept + report.already:
         return ExitStatus.REFUSED
-    return ExitStatus.ITEMS_FAILED if report.failed or not report.plan.is_complete else ExitStatus.DONE
+    is_done = report.plan.is_complete and not report.has_new_failures
+    return ExitStatus.DONE if is_done else ExitStatus.ITEMS_FAILED
 
 
 def _requested_ingestion(args: argparse.Namespace) -> IngestRequest:
@@ -168,7 +169,8 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
     from ingest.pipeline import unread_lines
 
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
-    lines = [f"{counts}  ({document['seconds']} s)"]
+    known = f" ({report.accepted} known)" if report.accepted else ""
+    lines = [f"{counts}{known}  ({document['seconds']} s)"]
     if document["duplicates"]:
         lines.append(
             f"duplicates: {document['duplicates']} episodes of this run repeat the content of another "

@@ -15,7 +15,7 @@ from app.cli.arguments import add_shared_defaults, add_shared_options, refuse_fo
 from app.cli.errors import ExitStatus, StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
 from ares.errors import RequestError
-from ares.messages import timed, verbosity
+from ares.messages import breaking_silence, end_process, timed, verbosity
 from ares.settings import completed_line, leave_current_folder, name_ignored_config, selected_config
 
 
@@ -148,8 +148,12 @@ COMMANDS = {
     ),
     "failures": CommandEntry(
         "app.cli.status",
-        "list and clear logged failures",
-        ("ares failures list --annotator caption", "ares failures clear --reason 'no reply'"),
+        "list, clear and accept logged failures",
+        (
+            "ares failures list --annotator caption",
+            "ares failures clear --reason 'no reply'",
+            "ares failures accept --annotator ingest clip7.mp4",
+        ),
     ),
     "doctor": CommandEntry(
         "app.cli.doctor",
@@ -216,7 +220,9 @@ def build_parser(selected: str = "") -> CommandParser:
             getattr(module, f"add_{name}_arguments")(command)
             command.set_defaults(
                 run=getattr(module, f"run_{name}"),
-                describe_stop=getattr(module, f"describe_{name}_stop", _default_kept),
+                describe_stop=getattr(
+                    module, f"describe_{name}_stop", lambda args: _default_kept(args.command)
+                ),
             )
     return parser
 
@@ -231,9 +237,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    with stop_on_signals() as request, ExitStack() as stack:
+    command = selected_command(arguments)
+    with (
+        breaking_silence(f"ares {command}".strip()),
+        ExitStack() as stack,
+        stop_on_signals(command, _default_kept(command)) as request,
+    ):
         invocation = _Invocation(arguments, stack, request, is_program=argv is None)
-        return run_command(invocation.command, invocation.run, invocation.describe_stop, request)
+        status = run_command(command, invocation.run, invocation.describe_stop, request)
+        if argv is None and request.signal_received:
+            end_process(status)
+        return status
 
 
 def _answer_shell(line: str) -> None:
@@ -321,8 +335,8 @@ def _describe_kept(args: argparse.Namespace) -> str:
         return _STORED_STAYS
 
 
-def _default_kept(args: argparse.Namespace) -> str:
-    return _NOTHING_CHANGED if args.command in _READING else _STORED_STAYS
+def _default_kept(command: str) -> str:
+    return _NOTHING_CHANGED if command in _READING else _STORED_STAYS
 
 
 def _refuse_undecodable(arguments: Sequence[str]) -> None:

@@ -155,6 +155,7 @@ _VERBS = {
     "set_rename": "renamed {labels} to {name}",
     "set_note": "noted of {labels}: {note}",
     "clear_failures": "cleared {count} failures",
+    "accept_failures": "accepted {count} failures",
     "undo": "took back {undoes}",
     "purge": "deleted {count} episodes for good",
 }

@@ -14,6 +14,7 @@ from app.cli.arguments import (
     torch_device,
     usd_amount,
 )
+from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ def revise(args: argparse.Namespace) -> int:
         return 0
     run = run_revision(stores, options, request)
     answer(args, run.to_json(), lambda: revision_blocks(run))
-    return 0
+    return END_STATUSES.get(run.ended_by, ExitStatus.DONE)
 
 
 def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:

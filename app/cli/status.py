@@ -91,8 +91,18 @@ def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=episode_count, default=50, metavar="N", help="at most N failures (default: 50)"
     )
     clear = actions.add_parser("clear", help="clear failures, until the same work fails again")
-    add_yes_argument(clear)
-    for action in (listing, clear):
+    accept = actions.add_parser(
+        "accept", help="accept failures as known: a run in which nothing else fails ends with exit status 0"
+    )
+    for action in (clear, accept):
+        add_yes_argument(action)
+        action.add_argument(
+            "name",
+            nargs="*",
+            metavar="NAME",
+            help="only failures of this subject, or with this text in their detail, such as a file",
+        )
+    for action in (listing, clear, accept):
         action.add_argument(
             "--annotator", default="", metavar="NAME", help='only failures of this annotator, or of "ingest"'
         )
@@ -106,12 +116,12 @@ def add_failures_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_failures(args: argparse.Namespace) -> int:
-    """List or clear failures. Returns 1 when the answer to the question is no."""
+    """List, clear or accept failures. Returns 1 when the answer to the question is no."""
     workspace = open_workspace(args)
     if args.action == "list":
         _list_failures(workspace, args)
         return 0
-    return _clear_failures(workspace, args)
+    return _act_on_failures(workspace, args)
 
 
 def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
@@ -119,24 +129,30 @@ def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
 
     failures = list_failures(workspace.stores, work=args.annotator, reason=args.reason, where=args.where)
     listed = list(islice(failures, args.limit))
-    rows = [(item.work, item.subject, item.reason, item.detail, item.created) for item in listed]
-    documents, header = [item.to_json() for item in listed], ("work", "subject", "reason", "detail", "when")
+    rows = [
+        (item.work, item.subject, item.reason, item.detail, item.created, "yes" if item.is_accepted else "")
+        for item in listed
+    ]
+    documents = [item.to_json() for item in listed]
+    header = ("work", "subject", "reason", "detail", "when", "accepted")
     answer(args, documents, lambda: OutputTable(rows, header) if rows else "no failures", documents)
 
 
-def _clear_failures(workspace: Workspace, args: argparse.Namespace) -> int:
-    from ares.curation import clear_failures, list_failures
+def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
+    from ares.curation import accept_failures, clear_failures, list_failures
     from ares.errors import RequestError
 
-    conditions = {"work": args.annotator, "reason": args.reason, "where": args.where}
+    conditions = {"work": args.annotator, "reason": args.reason, "where": args.where, "names": args.name}
     count = sum(1 for _ in list_failures(workspace.stores, **conditions))
     if not count:
         raise RequestError("no failure matches", "`ares failures list` shows them")
-    if not confirm(args, f"clear {count} failures? what failed stays undone"):
-        write_stderr("nothing was cleared")
+    done, act = ("cleared", clear_failures) if args.action == "clear" else ("accepted", accept_failures)
+    if not confirm(args, f"{args.action} {count} failures? what failed stays undone"):
+        write_stderr(f"nothing was {done}")
         return 1
-    action = clear_failures(workspace.stores, **conditions)
-    text = f"cleared {action.count} failures; `ares undo {action.number}` brings them back"
+    action = act(workspace.stores, **conditions)
+    back = "brings them back" if args.action == "clear" else "takes that back"
+    text = f"{done} {action.count} failures; `ares undo {action.number}` {back}"
     answer(args, action.to_json(), lambda: text)
     return 0
 

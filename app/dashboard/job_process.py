@@ -13,7 +13,7 @@ from typing import Any
 
 from app.dashboard.jobs import Job, read_job, write_job
 from ares.errors import AresError
-from ares.messages import escape_logs
+from ares.messages import SignalWatch, escape_logs
 from ares.settings import Settings
 
 _WRITE_SECONDS = 0.5
@@ -32,7 +32,10 @@ def main() -> None:
         signal.signal(number, signal.default_int_handler)
     # Who reads the number of this process may stop it at once: that waits until the end is written down.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    _run_recorded_job(path, write_job(path, job, pid=os.getpid()), location, settings)
+    watch = SignalWatch("ares.dashboard job", "the page of the job says how far it came")
+    watch.last_act = lambda: write_job(path, read_job(path) or job, state="stopped")
+    with watch.watching(_STOP_SIGNALS):
+        _run_recorded_job(path, write_job(path, job, pid=os.getpid()), location, settings)
 
 
 def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -> None:

@@ -10,8 +10,8 @@ import threading
 import time
 import webbrowser
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import RequestError
 from ares.imports import needs_extra
-from ares.messages import print_message
+from ares.messages import print_message, showing_progress
 from ares.settings import Settings
 from ares.workspace import Workspace
 
@@ -36,6 +36,9 @@ MAX_UPLOAD_MB, _MAX_MESSAGE_BYTES = 16, 8 * 2**20
 _HEAD_SECONDS, _BODY_SECONDS = 10.0, 30.0
 # Connections without a request, of which the oldest are closed; and all, beyond which requests get 503.
 _MOST_WAITING, _MOST_CONNECTIONS = 256, 512
+_END_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 # The server answers when the browser asks.
 _BROWSER_SECONDS = 0.8
 _CONFIG: dict[str, Any] = {
@@ -138,32 +141,42 @@ def serve(
         print_message(f"ARES dashboard: {address}  (Ctrl+C ends it)")
         if open_browser:
             threading.Timer(_BROWSER_SECONDS, webbrowser.open, [address]).start()
-        with _ending_on_hangup(server):
+        with showing_progress(), _ending_on_signals(server):
             server.run(sockets=[listener])
 
 
 @contextmanager
-def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
-    """Let SIGHUP end the server as SIGTERM does, without a traceback; it reaches the caller afterwards."""
-    number = getattr(signal, "SIGHUP", None)
-    before = number and signal.getsignal(number)
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or number is None or before in (signal.SIG_IGN, None):
+def _ending_on_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let signals end the server, also while it starts; the first one goes to its handler once it has ended."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    before = {number: signal.getsignal(number) for number in _END_SIGNALS}
+    handled = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
     received: list[int] = []
 
-    def end(signal_number: int, frame: FrameType | None) -> None:
-        received.append(signal_number)
+    def end(number: int, frame: FrameType | None) -> None:
+        received.append(number)
         server.should_exit = True
 
-    signal.signal(number, end)
+    for number in handled:
+        signal.signal(number, end)
+    server.capture_signals = nullcontext  # type: ignore[method-assign]
     try:
         yield
     finally:
-        signal.signal(number, before)
-    if received:
-        signal.raise_signal(number)
+        for number in handled:
+            signal.signal(number, before[number])
+    _pass_on(received, before)
+
+
+def _pass_on(received: Sequence[int], handlers: Mapping[int, Any]) -> None:
+    """Give the first signal to its handler as if it came now; a handler of Python is called, as none comes twice."""
+    for number in received[:1]:
+        if callable(handlers[number]):
+            handlers[number](number, None)
+        else:
+            signal.raise_signal(number)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.curation.failures import (
         Failure as Failure,
+        accept_failures as accept_failures,
         apply_failure_actions as apply_failure_actions,
         clear_failures as clear_failures,
         episodes_of_failures as episodes_of_failures,

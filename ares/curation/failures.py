@@ -1,18 +1,19 @@
-"""Failures that jobs have logged: listed, and cleared by an action of the log that can be taken back."""
+"""Failures that jobs have logged: listed, and cleared or accepted by actions of the log that can be taken back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.jobs import FAILURES, resolved_failures
+from ares.jobs import ACCEPTED_FAILURES, FAILURES, resolved_failures
 from ares.settings import user_name
 from ares.store import (
     Action,
     ActionHistory,
+    ActionKind,
     batched,
     conjunction,
     ids_filter,
@@ -44,6 +45,7 @@ class Failure:
         reason: Why, in a text that is the same for every such case.
         detail: The value and the location.
         created: ISO 8601 time in UTC, or "".
+        is_accepted: Whether a person has accepted that it fails for this reason.
     """
 
     key: str
@@ -52,6 +54,7 @@ class Failure:
     reason: str
     detail: str
     created: str
+    is_accepted: bool = False
 
     @property
     def maker_id(self) -> str:
@@ -67,10 +70,13 @@ class Failure:
             "reason": self.reason,
             "detail": self.detail,
             "created": self.created,
+            "accepted": self.is_accepted,
         }
 
 
-def list_failures(stores: Stores, *, work: str = "", reason: str = "", where: str = "") -> Iterator[Failure]:
+def list_failures(
+    stores: Stores, *, work: str = "", reason: str = "", where: str = "", names: Sequence[str] = ()
+) -> Iterator[Failure]:
     """The logged failures, by work and subject.
 
     Args:
@@ -78,6 +84,7 @@ def list_failures(stores: Stores, *, work: str = "", reason: str = "", where: st
         work: Only of this annotator, or of "ingest"; "" for all.
         reason: Only those whose reason contains this text, whatever its case.
         where: Only those about episodes that match this filter; failures of ingestion have no episode.
+        names: Only those whose subject is one of these, or whose detail has one of these texts, such as a file.
 
     Raises:
         RequestError: The filter is invalid, when the first failure is read.
@@ -85,8 +92,13 @@ def list_failures(stores: Stores, *, work: str = "", reason: str = "", where: st
     if where.strip():
         stores.tables.episodes.check(where)
     documents = stores.annotations.find_documents(FAILURES, f"{work}/" if work else "")
-    failures = (_parse_failure(key, document) for key, document in documents)
-    matching = (failure for failure in failures if reason.lower() in failure.reason.lower())
+    accepted = dict(stores.annotations.find_documents(ACCEPTED_FAILURES))
+    failures = (_parse_failure(key, document, accepted.get(key)) for key, document in documents)
+    matching = (
+        failure
+        for failure in failures
+        if reason.lower() in failure.reason.lower() and (not names or _is_named(failure, names))
+    )
     if not where.strip():
         yield from matching
         return
@@ -95,9 +107,14 @@ def list_failures(stores: Stores, *, work: str = "", reason: str = "", where: st
         yield from (failure for failure in batch if failure.subject in subjects)
 
 
-def _parse_failure(key: str, document: Json) -> Failure:
+def _is_named(failure: Failure, names: Sequence[str]) -> bool:
+    return any(name == failure.subject or name in failure.detail for name in names)
+
+
+def _parse_failure(key: str, document: Json, accepted: Json = None) -> Failure:
     fields = cast("dict[str, Json]", document)
     return Failure(
+        is_accepted=isinstance(accepted, dict) and accepted.get("reason") == fields.get("reason"),
         key=key,
         work=key.partition("/")[0],
         subject=key.rpartition("/")[2],
@@ -146,7 +163,13 @@ def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[st
 
 
 def clear_failures(
-    stores: Stores, *, work: str = "", reason: str = "", where: str = "", person: str = ""
+    stores: Stores,
+    *,
+    work: str = "",
+    reason: str = "",
+    where: str = "",
+    names: Sequence[str] = (),
+    person: str = "",
 ) -> Action:
     """Clear logged failures: they no longer count until the same work fails again; `undo` brings them back.
 
@@ -156,19 +179,52 @@ def clear_failures(
         RequestError: No failure matches, or the filter is invalid.
         StoreError: The log cannot be written.
     """
-    key, conditions = new_members_key(), {"work": work, "reason": reason, "where": where}
-    matching = list_failures(stores, work=work, reason=reason, where=where)
+    conditions: _Conditions = {"work": work, "reason": reason, "where": where, "names": names}
+    return _act_on_failures(stores, "clear_failures", conditions, person)
+
+
+def accept_failures(
+    stores: Stores,
+    *,
+    work: str = "",
+    reason: str = "",
+    where: str = "",
+    names: Sequence[str] = (),
+    person: str = "",
+) -> Action:
+    """Accept logged failures as known: a run in which nothing else fails has not failed; `undo` takes it back.
+
+    The next runs try what failed as before. It counts as new where it fails for another reason, or fails again after
+    it was done. Arguments are those of `list_failures`.
+
+    Raises:
+        RequestError: No failure matches, or the filter is invalid.
+        StoreError: The log cannot be written.
+    """
+    conditions: _Conditions = {"work": work, "reason": reason, "where": where, "names": names}
+    return _act_on_failures(stores, "accept_failures", conditions, person)
+
+
+class _Conditions(TypedDict):
+    work: str
+    reason: str
+    where: str
+    names: Sequence[str]
+
+
+def _act_on_failures(stores: Stores, kind: ActionKind, conditions: _Conditions, person: str) -> Action:
+    key, matching = new_members_key(), list_failures(stores, **conditions)
     documents = (
         [failure.key, stores.annotations.get_document(FAILURES, failure.key)] for failure in matching
     )
-    recipe: dict[str, Json] = {name: text for name, text in conditions.items() if text}
+    recipe = {name: cast("Json", value) for name, value in conditions.items() if value}
     with stores.annotations.atomic():
         count = write_members(stores.annotations, key, (list[Json](pair) for pair in documents))
         if not count:
             raise RequestError("no failure matches", "`ares failures list` shows them")
         action = record_action(
             stores.annotations,
-            "clear_failures",
+            kind,
             person.strip() or user_name(),
             count=count,
             members=key,
@@ -179,7 +235,7 @@ def clear_failures(
 
 
 def apply_failure_actions(stores: Stores) -> None:
-    """Take cleared failures out of the failure log, and put those back whose clearing was taken back.
+    """Take cleared failures out of the failure log, note accepted ones, and put back what was taken back.
 
     Failures are in the log itself and in no table: how far this has come is a document beside them. Repeating it after
     a crash changes nothing.
@@ -194,7 +250,22 @@ def apply_failure_actions(stores: Stores) -> None:
     for number in sorted(roots):
         if roots[number].kind == "clear_failures":
             _apply_failure_action(stores, history, roots[number])
+        elif roots[number].kind == "accept_failures":
+            _apply_acceptance(stores, roots[number], history.is_effective(roots[number]))
     stores.annotations.put_documents(_STATE, {_APPLIED: history.last})
+
+
+def _apply_acceptance(stores: Stores, action: Action, is_effective: bool) -> None:
+    """Note which failures are accepted, for which reason, or forget it."""
+    for block in read_member_documents(stores.annotations, action):
+        documents = {
+            str(pair[0]): {"reason": cast("dict[str, Json]", pair[1]).get("reason", "")}
+            for pair in cast("list[list[Json]]", block)
+        }
+        if is_effective:
+            stores.annotations.put_documents(ACCEPTED_FAILURES, documents)
+        else:
+            stores.annotations.drop_documents(ACCEPTED_FAILURES, documents)
 
 
 def _apply_failure_action(stores: Stores, history: ActionHistory, action: Action) -> None:

@@ -14,7 +14,7 @@ from ares.curation.selection import SelectedEpisodes, selected_ids
 from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
-from ares.jobs import FAILURES, EpisodeSelection, utc_now
+from ares.jobs import ACCEPTED_FAILURES, FAILURES, EpisodeSelection, utc_now
 from ares.media import MEDIA_FOLDER
 from ares.messages import print_message, write_stderr
 from ares.settings import user_name
@@ -63,14 +63,10 @@ def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> No
     """
     log = stores.annotations
     scrubber = _Scrubber({*ids, *_subjects_of_episodes(log, ids)}, sources)
-    log.drop_documents(
-        FAILURES,
-        [
-            key
-            for key, document in log.find_documents(FAILURES)
-            if scrubber.names(key) or scrubber.names(document)
-        ],
-    )
+    for collection in (FAILURES, ACCEPTED_FAILURES):
+        documents = log.find_documents(collection)
+        named = [key for key, document in documents if scrubber.names(key) or scrubber.names(document)]
+        log.drop_documents(collection, named)
     for collection in log.collections():
         if collection not in _OWN_COLLECTIONS:
             _scrub_collection(log, collection, scrubber)

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     )
     from ares.jobs.progress import Progress as Progress
     from ares.jobs.report import (
+        ACCEPTED_FAILURES as ACCEPTED_FAILURES,
         FAILURES as FAILURES,
         FailureLog as FailureLog,
         Report as Report,
+        place_subject as place_subject,
         record_job as record_job,
         resolved_failures as resolved_failures,
         utc_now as utc_now,

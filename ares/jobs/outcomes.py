@@ -108,16 +108,35 @@ class IngestPlan:
         datasets: Every dataset at or below the paths, by path.
         file_counts: Number of files by use: "data", "metadata", "pointer", "unreadable", "unused", "not_data".
         left_files: Every file that is neither data nor metadata of a dataset.
+        limit: Most episodes that are read, or None for all.
+        accepted: Paths of datasets of which a person has accepted that they cannot be opened.
     """
 
     datasets: tuple[PlannedDataset, ...] = ()
     file_counts: Mapping[str, int] = field(default_factory=dict)
     left_files: tuple[UnreadFile, ...] = ()
+    limit: int | None = None
+    accepted: tuple[str, ...] = ()
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes that would be read: those of all datasets, or as many as the limit allows."""
+        total = sum(dataset.episodes for dataset in self.datasets)
+        return total if self.limit is None else min(total, self.limit)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every dataset can be opened, every data file is read, and no episode is known to fail."""
-        return not self.num_unread and not any(dataset.error or dataset.failures for dataset in self.datasets)
+        """Whether datasets open, data files are read and no episode is known to fail, accepted ones aside."""
+        unread = self.num_unread if not self.accepted else sum(map(self._is_missed, self.left_files))
+        return not unread and not any(
+            (dataset.error and dataset.path not in self.accepted) or dataset.failures
+            for dataset in self.datasets
+        )
+
+    def _is_missed(self, file: UnreadFile) -> bool:
+        return file.use in _UNREAD and not any(
+            f"{file.path}/".startswith(f"{path}/") for path in self.accepted
+        )
 
     @property
     def num_unread(self) -> int:
@@ -128,6 +147,7 @@ class IngestPlan:
         """The document of `ares ingest --dry-run --json`."""
         return {
             "datasets": [dataset.to_json() for dataset in self.datasets],
+            "episodes": self.num_episodes,
             "files": dict(self.file_counts),
             "left_files": [file.to_json() for file in self.left_files],
         }
@@ -142,6 +162,7 @@ class JobCounts:
         kept: Items that this job stored.
         already: Items that were stored before.
         failed: Items that failed.
+        accepted: Those of them whose failure a person has accepted as known.
         failures: The failures by reason, most frequent first.
         warnings: Problems that stopped no item, by reason.
         seconds: Duration.
@@ -151,9 +172,15 @@ class JobCounts:
     kept: int = 0
     already: int = 0
     failed: int = 0
+    accepted: int = 0
     failures: tuple[ReasonCount, ...] = ()
     warnings: tuple[ReasonCount, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def has_new_failures(self) -> bool:
+        """Whether an item failed that is not known to fail."""
+        return self.failed > self.accepted
 
     def to_json(self) -> dict[str, Json]:
         """The counts, as every command prints them."""
@@ -162,6 +189,7 @@ class JobCounts:
             "kept": self.kept,
             "already": self.already,
             "failed": self.failed,
+            "accepted": self.accepted,
             "failures": [failure.to_json() for failure in self.failures],
             "warnings": [warning.to_json() for warning in self.warnings],
             "seconds": round(self.seconds, 3),
@@ -197,9 +225,12 @@ class IngestReport(JobCounts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotateReport(JobCounts):
-    """Counts of one annotator in a run.
+    """Counts of one annotator in a run; `kept + already + failed + open == planned` when it is done.
 
     Attributes:
+        open: Items that were not tried, as the run came to its end before; they have not failed.
+        ended_by: What ended its work before all was done: "budget", "server", "model", "failures", or "" for nothing.
+        end_reason: The same in words, with the server and its answer, or "".
         annotator: Plug-in name.
         maker: maker_id of its annotations.
         model: Model that it used, or "".
@@ -214,6 +245,9 @@ class AnnotateReport(JobCounts):
     run_seconds: float = 0.0
     cost: Cost = field(default_factory=Cost)
     judge_trust: Mapping[str, Json] = field(default_factory=dict)
+    open: int = 0
+    ended_by: str = ""
+    end_reason: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --json` for this annotator."""
@@ -222,6 +256,9 @@ class AnnotateReport(JobCounts):
             "maker": self.maker,
             "model": self.model,
             **JobCounts.to_json(self),
+            "open": self.open,
+            "ended_by": self.ended_by,
+            "end_reason": self.end_reason,
             "run_seconds": round(self.run_seconds, 3),
             **_cost_json(self.cost),
             "judge_trust": dict(self.judge_trust),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _POLL_SECONDS = 0.1
 _LINGER_SECONDS = 0.5
 _SINK_BATCH_SIZE = 64
 _DISPATCH_QUEUE = 32
+# How long a person who has stopped a job waits for the calls that run; what they would return is made again.
+_STOP_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,10 @@ def run_pipeline(
     """Send every item through all stages in turn, then to `sink`, which runs in the caller's thread.
 
     The order of items is not kept; `sink` gets up to `sink_batch_size` items at once. `on_end` is called when all items
-    are done or something has failed, before the calls that still run are waited for. Raises whatever `items`, a stage
-    or `sink` raised.
+    are done or something has failed, before the calls that still run are waited for; after KeyboardInterrupt they are
+    waited for a few seconds only. Raises whatever `items`, a stage or `sink` raised.
     """
+    patience: float | None = None
     sink_batch_size = sink_batch_size or _SINK_BATCH_SIZE
     threads = _StageThreads()
     sizes = [_queue_size(stage) for stage in stages]
@@ -125,10 +129,13 @@ def run_pipeline(
         _drain_to_sink(queues[-1], sink, sink_batch_size)
     except _PipelineStopped:
         pass
+    except KeyboardInterrupt:
+        patience = _STOP_SECONDS
+        raise
     finally:
         if on_end:
             on_end()
-        threads.stop_and_join()
+        threads.stop_and_join(patience)
     if threads.errors:
         raise threads.errors[0]
 
@@ -160,10 +167,12 @@ class _StageThreads:
         self._threads.append(thread)
         thread.start()
 
-    def stop_and_join(self) -> None:
+    def stop_and_join(self, patience: float | None) -> None:
+        """Stop all threads, and wait for them; with patience only for so many seconds."""
         self.stop.set()
+        deadline = None if patience is None else time.monotonic() + patience
         for thread in self._threads:
-            thread.join()
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
 
 class _WorkerCountdown:

@@ -19,7 +19,7 @@ from ares.errors import RequestError
 from ares.imports import needs_extra
 from ares.jobs.engine import BatchFunction, KeptValue, WorkerLimits, WorkerNeeds
 from ares.jobs.growing_pool import PoolResources
-from ares.jobs.worker_pool import WorkerDied, WorkerLimitExceeded, WorkerLost, resident_bytes
+from ares.jobs.worker_pool import WorkerDied, WorkerKilled, WorkerLimitExceeded, WorkerLost, resident_bytes
 from ares.settings import inherited_path
 
 # The methods of an actor for other actors run beside its work: it answers while it works, and two actors that ask
@@ -337,6 +337,12 @@ def _end_beyond(memory_bytes: int, is_done: threading.Event) -> None:
             os._exit(1)
 
 
+class ActorDied(WorkerDied):
+    """An actor died; ray does not tell whether its batch or somebody else has killed it."""
+
+    most_deaths = WorkerKilled.most_deaths
+
+
 class ActorWorker:
     """A worker of the pool: the driver's side of an actor."""
 
@@ -374,7 +380,7 @@ class ActorWorker:
             reason = "the record took too long to read"
             raise WorkerLimitExceeded(reason, f"more than {self._seconds:g} s") from None
         except _worker_death_errors() as error:
-            death = WorkerDied if _stays_alive(self._node_id) else WorkerLost
+            death = ActorDied if _stays_alive(self._node_id) else WorkerLost
             raise death(first_line(error)) from None
         except RayTaskError as error:
             raise _original_error(error) from None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -54,14 +55,15 @@ class RayEngine:
             address = ray_address()
             check_reachable(address)
             try:
-                ray.init(
-                    address,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    job_config=make_job_config(address),
-                )
-            except (ConnectionError, RuntimeError, ValueError) as error:
+                with _keeping_sigterm():
+                    ray.init(
+                        address,
+                        include_dashboard=False,
+                        log_to_driver=False,
+                        logging_level=logging.ERROR,
+                        job_config=make_job_config(address),
+                    )
+            except Exception as error:  # a cluster that does not start in time is a plain Exception
                 raise unreachable_error(address, error) from None
 
     def pool(self, request: PoolRequest[T, R]) -> WorkerPool[T, R]:
@@ -115,6 +117,17 @@ class RayEngine:
         self.close()
         if self._owns_connection:
             load_ray().shutdown()
+
+
+@contextmanager
+def _keeping_sigterm() -> Iterator[None]:
+    """Put back the handler of SIGTERM that ray replaces by one that ends the process without a word."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _get_object(reference: Any) -> Any:

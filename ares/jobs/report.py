@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
-from ares.annotation import Cost
+from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import AresError
 from ares.jobs.outcomes import JobCounts, ReasonCount
@@ -25,6 +25,7 @@ class CountFields(TypedDict):
     kept: int
     already: int
     failed: int
+    accepted: int
     failures: tuple[ReasonCount, ...]
     warnings: tuple[ReasonCount, ...]
     seconds: float
@@ -40,12 +41,14 @@ class Tally:
 
 @dataclass(slots=True)
 class Report:
-    """Counts of one job; `kept + already + failed == planned` when it is done. Safe to update from threads."""
+    """Counts of one job; `kept + already + failed + open == planned` when it is done. Safe to update from threads."""
 
     planned: int = 0
     kept: int = 0
     already: int = 0
     failed: int = 0
+    accepted: int = 0
+    open: int = 0
     failures: dict[str, Tally] = field(default_factory=dict)
     warnings: dict[str, Tally] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
@@ -74,10 +77,16 @@ class Report:
         with self._lock:
             self.already += items
 
-    def add_failure(self, error: AresError, where: str) -> None:
-        """Count one item as failed, under its reason."""
+    def add_open(self, items: int = 1) -> None:
+        """Count planned items that were not tried, and have not failed."""
+        with self._lock:
+            self.open += items
+
+    def add_failure(self, error: AresError, where: str, is_accepted: bool = False) -> None:
+        """Count one item as failed, under its reason; a person may have accepted that it does."""
         with self._lock:
             self.failed += 1
+            self.accepted += is_accepted
             _add_to_tally(self.failures, error.reason, _failure_example(where, error.detail))
 
     def add_warning(self, reason: str, where: str, items: int = 1) -> None:
@@ -92,6 +101,7 @@ class Report:
             "kept": self.kept,
             "already": self.already,
             "failed": self.failed,
+            "accepted": self.accepted,
             "failures": _reason_counts(self.failures),
             "warnings": _reason_counts(self.warnings),
             "seconds": self.seconds,
@@ -122,7 +132,11 @@ def _reason_counts(tallies: dict[str, Tally]) -> tuple[ReasonCount, ...]:
 
 
 FAILURES = "failures"
+# Documents: the reason that a person has accepted, by the key of the failure.
+ACCEPTED_FAILURES = "accepted_failures"
 JOBS = "jobs"
+# The subject of a failure that belongs to no episode is this and a hash of the place.
+_PLACE = "at-"
 
 
 def utc_now() -> str:
@@ -142,6 +156,10 @@ class FailureLog:
         self._store = store
         self._scope = scope
         self._has_failures = next(store.find_documents(FAILURES, f"{scope}/"), None) is not None
+        self._accepted = {
+            key: cast("dict[str, Json]", document).get("reason")
+            for key, document in store.find_documents(ACCEPTED_FAILURES, f"{scope}/")
+        }
 
     def record(self, failures: Mapping[str, AresError], successes: Iterable[str]) -> None:
         """Store failures by subject and remove those of subjects that are done now."""
@@ -157,6 +175,38 @@ class FailureLog:
         resolved = [key for key in map(self._key, successes) if key not in documents]
         if resolved:
             self._store.drop_documents(FAILURES, resolved)
+            self._store.drop_documents(ACCEPTED_FAILURES, self._accepted.keys() & resolved)
+
+    def record_places(self, failures: Mapping[str, AresError]) -> None:
+        """Store failures that belong to no episode, by their place: a path or a URL."""
+        if not failures:
+            return
+        documents: dict[str, Json] = {
+            self._key(place_subject(place)): {
+                "reason": error.reason,
+                "detail": error.detail or place,
+                "place": place,
+                "at": utc_now(),
+            }
+            for place, error in failures.items()
+        }
+        self._store.put_documents(FAILURES, documents)
+
+    def forget_places(self, paths: Collection[str]) -> None:
+        """Drop the failures at and below some places, which are about to be looked at anew."""
+        below = tuple(f"{path.rstrip('/')}/" for path in paths)
+        self._store.drop_documents(
+            FAILURES,
+            [
+                key
+                for key, document in self._store.find_documents(FAILURES, self._key(_PLACE))
+                if f"{cast('dict[str, str]', document)['place']}/".startswith(below)
+            ],
+        )
+
+    def is_accepted(self, subject: str, error: AresError) -> bool:
+        """Whether a person has accepted that this subject fails for this reason."""
+        return self._accepted.get(self._key(subject)) == error.reason
 
     def read(self) -> Iterator[tuple[str, str]]:
         """Every subject that has failed and was not done since, with the reason."""
@@ -166,6 +216,11 @@ class FailureLog:
 
     def _key(self, subject: str) -> str:
         return f"{self._scope}/{subject}"
+
+
+def place_subject(place: str) -> str:
+    """The subject of a failure at a place: a path, a URL or the rest of a dataset."""
+    return f"{_PLACE}{short_hash(place)}"
 
 
 def resolved_failures(stores: Stores, keys: Sequence[str]) -> Iterator[str]:

@@ -27,7 +27,19 @@ from ares.settings import inherited_environment, inherited_path
 
 
 class WorkerDied(Exception):
-    """The worker died while it worked on a batch; the text says of what."""
+    """The worker died while it worked on a batch; the text says of what.
+
+    Attributes:
+        most_deaths: How many such deaths make an item the likely cause of them.
+    """
+
+    most_deaths = 2
+
+
+class WorkerKilled(WorkerDied):
+    """The worker was ended from outside, or by what looks like that: a batch is the cause only if it happens often."""
+
+    most_deaths = 5
 
 
 class WorkerLimitExceeded(WorkerDied):
@@ -69,7 +81,8 @@ def map_with_retries(
         process: Works on the batch.
         retry: Works on one item after that, in another worker.
         batch: The items.
-        on_worker_death: Error of an item whose worker died in both attempts; lost machines do not count.
+        on_worker_death: Error of an item whose worker died in both attempts; lost machines do not count, and a worker
+            that was killed is replaced more often.
     """
     try:
         return process(batch)
@@ -81,6 +94,7 @@ def map_with_retries(
 
 
 def _retry_item(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresError]) -> R | AresError:
+    deaths = 1
     for _ in range(_MOST_LOSSES):
         try:
             return retry([item])[0]
@@ -89,7 +103,10 @@ def _retry_item(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresE
         except WorkerLost:
             continue
         except WorkerDied as error:
-            return on_worker_death("the worker died twice", str(error))
+            deaths += 1
+            if deaths >= error.most_deaths:
+                more = f", {deaths} times" if deaths > WorkerDied.most_deaths else ""
+                return on_worker_death("the worker died twice", f"{error}{more}")
     return on_worker_death(f"its machine was lost {_MOST_LOSSES} times", "")
 
 
@@ -358,7 +375,8 @@ class WorkerProcess:
             self._wait_within_limits()
             is_result, answer = pickle.loads(self._connection.recv_bytes())
         except (EOFError, OSError):
-            raise WorkerDied(self._exit_reason()) from None
+            reason = self._exit_reason()
+            raise (WorkerKilled if self._was_killed() else WorkerDied)(reason) from None
         if not is_result:
             raise answer
         results: Sequence[Any] = answer
@@ -385,7 +403,10 @@ class WorkerProcess:
         try:
             answer = self._connection.recv_bytes()
         except (EOFError, OSError):
-            raise WorkerNotStarted(_CANNOT_START, f"{self._exit_reason()}; see its output above") from None
+            reason = self._exit_reason()
+            if self._was_killed():  # no batch is the cause: it had none
+                raise WorkerLost(reason) from None
+            raise WorkerNotStarted(_CANNOT_START, f"{reason}; see its output above") from None
         if answer != _READY:
             raise WorkerNotStarted(_CANNOT_START, answer.decode(errors="replace"))
         self._is_ready = True
@@ -395,6 +416,10 @@ class WorkerProcess:
         self._connection.close()
         self._process.kill()
         self._process.wait()
+
+    def _was_killed(self) -> bool:
+        """Whether it ended by a signal that others send; the system, too, when memory is short."""
+        return self._process.returncode in (-signal.SIGKILL, -signal.SIGTERM)
 
     def _exit_reason(self) -> str:
         """Signal or exit status of the process."""

@@ -32,6 +32,7 @@ ActionKind = Literal[
     "set_rename",
     "set_note",
     "clear_failures",
+    "accept_failures",
     "undo",
     "purge",
 ]

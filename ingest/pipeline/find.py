@@ -234,6 +234,7 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     discovery = discover(request, stored)
     DatasetNamer(stores, stored).name_all(discovery.datasets)
     plan = make_plan(discovery.trees, discovery.datasets, discovery.skipped)
+    plan = replace(plan, limit=request.limit)
     if sample:
         plan = replace(plan, datasets=_try_records(plan.datasets, discovery))
     return IngestSources(

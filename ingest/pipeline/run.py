@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
@@ -15,6 +15,7 @@ from ares.episode import Json, Record
 from ares.errors import RequestError, SourceError
 from ares.jobs import (
     Engine,
+    FailureLog,
     IngestPlan,
     IngestReport,
     IngestRequest,
@@ -27,6 +28,7 @@ from ares.jobs import (
     available_cores,
     changing_limit,
     engine_or_local,
+    place_subject,
     record_job,
     run_pipeline,
 )
@@ -293,9 +295,12 @@ def plan_lines(plan: IngestPlan) -> Iterator[str]:
             yield f"    would fail: {failure.count} episodes: {failure.reason}; first: {failure.example}"
     if len(plan.datasets) > _SHOWN_DATASETS:
         yield f"... and {len(plan.datasets) - _SHOWN_DATASETS} more datasets"
-    episodes = sum(dataset.episodes for dataset in plan.datasets)
+    total = sum(dataset.episodes for dataset in plan.datasets)
+    episodes = (
+        f"{total} episodes" if plan.num_episodes == total else f"{plan.num_episodes} of {total} episodes"
+    )
     counts = ", ".join(f"{count} {use.replace('_', ' ')}" for use, count in plan.file_counts.items() if count)
-    yield f"{len(plan.datasets)} datasets, {episodes} episodes; files: {counts}"
+    yield f"{len(plan.datasets)} datasets, {episodes}; files: {counts}"
     yield from unread_lines(plan)
 
 
@@ -391,7 +396,8 @@ def ingest_datasets(
         check_log = CheckLog(stores)
         ingested = stores.tables.episodes.next_time()
         known_duplicates = stores.tables.episodes.count_duplicates()
-        _count_unopened(stores, report.counts, discovery, request.strict)
+        accepted = _count_unopened(stores, report.counts, discovery, request.strict)
+        report.plan = replace(report.plan, accepted=tuple(accepted))
         with tuned_garbage_collector():
             for source in sources:
                 writer = RecordWriter(stores, report.counts, check_log, ingested, request.strict)
@@ -424,19 +430,27 @@ def _count_duplicates(stores: Stores, report: IngestCounts, known: int) -> None:
     report.duplicates = max(0, report.workspace_duplicates - known)
 
 
-def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources, strict: bool) -> None:
+def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources, strict: bool) -> Iterator[str]:
     """Count each dataset that could not be opened as one failed item, and warn of those that are gone.
 
-    Raises the first error when strict.
+    Yields the paths of those of which that is accepted. Raises the first error when strict.
     """
     warn_of_missing_datasets(stores, discovery.stored, discovery.sources, discovery.paths, counts)
+    log = FailureLog(stores.annotations, "ingest")
+    rests = [f"the rest of {source.dataset}" for source in discovery.sources]
+    folders = [source.folder for source in discovery.sources]
+    log.forget_places([path for path in (*discovery.paths, *folders, *rests, *discovery.failed) if path])
+    log.record_places(discovery.failed)
     for fault in discovery.faults:
         counts.add_warning(f"not tried: {fault}", "")
     for path, error in discovery.failed.items():
         if strict:
             raise error
         counts.add_planned(1)
-        counts.add_failure(error, path)
+        is_accepted = log.is_accepted(place_subject(path), error)
+        counts.add_failure(error, path, is_accepted)
+        if is_accepted:
+            yield path
 
 
 def _job_document(report: IngestCounts) -> dict[str, Json]:

@@ -35,12 +35,14 @@ from tests.torture.object_store import Bucket
 from tests.torture.several_jobs import Sources, job_attempts
 from tests.torture.syscalls import can_inject
 from tests.torture.trials import Attempt, Results, Trial, print_table
+from tests.torture.workers import worker_attempts
 
 # Trials of the short form, which continuous integration runs.
 _SHORT_CASES, _SHORT_KINDS, _SHORT_FAULTS, _SHORT_KILLS = 3, 5, 2, 1
 # Of each command in the long form.
 _POINTS_PER_COMMAND, _KILLS_PER_COMMAND = 40, 8
 _CHANGES_PER_KIND = 15
+_WORKER_EPISODES, _WORKER_ROUNDS = 12, 10
 # Damage by which faults were found: seed, kind and number of the trial.
 _SEEDS = Path(__file__).resolve().parents[1] / "fixtures" / "torture_seeds.json"
 
@@ -163,6 +165,13 @@ def try_s3(plan: Plan) -> Iterator[Attempt]:
     yield from Bucket(plan.folder / "s3").attempts(plan.seed)
 
 
+def try_workers(plan: Plan) -> Iterator[Attempt]:
+    """Workers that are killed while they read, annotate and embed."""
+    source = plan.folder / "workers" / "source"
+    WRITERS["mcap"](source, _WORKER_EPISODES)
+    yield from worker_attempts(source, plan.folder / "workers" / "ws", plan.seed, _WORKER_ROUNDS)
+
+
 def _first(trials: Callable[..., Iterable[Trial]], *arguments: Any) -> Attempt:
     """The one trial that a function gives for these arguments."""
     return lambda: next(iter(trials(*arguments)))
@@ -179,6 +188,7 @@ PARTS: dict[str, Part] = {
     "clocks": try_clocks,
     "s3": try_s3,
     "jobs": try_jobs,
+    "workers": try_workers,
 }
 _NEED_INJECTION = ("faults", "commands", "changes", "reads")
 # Parts without an end, of which the short form tries one attempt of one part.
@@ -210,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _choose_parts(plan: Plan, only: Sequence[str] | None, results: Results) -> dict[str, Iterator[Attempt]]:
     names = list(only or PARTS)
     if plan.short and not only:
-        names = [name for name in names if name not in ("jobs", *_ENDLESS)]
+        names = [name for name in names if name not in ("jobs", "workers", *_ENDLESS)]
         names.append(plan.rng("parts").choice(_ENDLESS))
     left_out = [] if can_inject() else [name for name in names if name in _NEED_INJECTION]
     results.notes += [

@@ -13,9 +13,9 @@ from annotators.models.base import IMAGE_SETTINGS, Capability, VlmFailure, VlmRe
 from annotators.models.clip import select_device, weights_fingerprint
 from annotators.models.huggingface.generation import choose_replies, generate_replies
 from annotators.models.huggingface.runtime import ChatEncoder, Runtime
-from annotators.models.weights import announce_download, use_cache_when_offline
+from annotators.models.weights import prepare_hub
 from annotators.options import AnnotatorOptions
-from ares.errors import ModelError
+from ares.errors import ModelError, shorten
 from ares.imports import missing_extra, needs_extra
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def _ask_batch(requests: Sequence[VlmRequest], answer: AnswerBatch, name: str) -
 
 
 def _refused_request_error(cause: ValueError, name: str) -> ModelError:
-    return ModelError("model cannot take a request", f"{name}: {(str(cause).splitlines() or [''])[0][:300]}")
+    return ModelError(
+        "model cannot take a request", f"{name}: {shorten((str(cause).splitlines() or [''])[0])}"
+    )
 
 
 def _compatible_batches(requests: Sequence[VlmRequest], most_rows: int) -> Iterator[Sequence[int]]:
@@ -188,12 +190,11 @@ def load_huggingface(
         ModelError: The model cannot be downloaded or read, or always thinks before it replies.
         RequestError: The extra `models`, or the one that its processor needs, is not installed.
     """
-    spread = device == ALL_GPUS
-    device = select_device("cuda" if spread else device)
     folder = Path(source)
     if not folder.is_dir():
-        use_cache_when_offline()
-        announce_download(source)
+        prepare_hub(f"hf:{source}", source)
+    spread = device == ALL_GPUS
+    device = select_device("cuda" if spread else device)
     model, processor = _load_model_and_processor(source, _model_options(device, spread, options))
     if not hasattr(processor, "tokenizer") or not processor.chat_template:
         raise ModelError(
@@ -266,5 +267,4 @@ def _error_text(error: BaseException) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:300]
+    return shorten((str(error).strip().splitlines() or [type(error).__name__])[0])

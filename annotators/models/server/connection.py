@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from ares.errors import ModelError
+from ares.errors import ModelError, NotTried, ServerError, shorten
 from ares.imports import needs_extra
 
 if TYPE_CHECKING:
@@ -294,6 +294,8 @@ _LONGEST_RETRY_AFTER_SECONDS = 300.0
 _REFUSED = (429, 503)
 _RETRIED = (408, 409, 425, 429)
 _BAD_REQUEST = (400, 422)
+# Statuses of what was asked; every other one says that the server would refuse any request.
+_OF_THE_REQUEST = (*_BAD_REQUEST, 413, 415, 451)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,10 +383,9 @@ class ServerConnection:
             _sleep_unless_stopped(wait, is_stopped)
         return _combine_attempts(attempts)
 
-    def error(self, reason: str, detail: str) -> ModelError:
+    def error(self, reason: str, detail: str, kind: type[ModelError] = ModelError) -> ModelError:
         """An error that never contains the key, even where the server echoed it."""
-        clean = " ".join(detail.split())[:500]
-        return ModelError(reason, clean.replace(self._key, "***") if self._key else clean)
+        return kind(reason, shorten(detail.replace(self._key, "***") if self._key else detail, 500))
 
     def _attempt(self, path: str, body: bytes, is_stopped: Callable[[], bool]) -> _Attempt:
         import httpx2
@@ -392,13 +393,13 @@ class ServerConnection:
         try:
             with self.concurrency.slot(is_stopped) as slot:
                 if is_stopped():
-                    return _Attempt(error=ModelError("the run was stopped"), was_sent=False)
+                    return _Attempt(error=NotTried("the run was stopped"), was_sent=False)
                 attempt = self._send(path, body)
                 slot.is_answered = attempt.error is None
                 return attempt
         except httpx2.TimeoutException as error:
             return _Attempt(
-                error=self.error("model server did not answer in time", self.url),
+                error=self.error("model server did not answer in time", self.url, ServerError),
                 is_retried=True,
                 was_sent=_was_sent(error),
                 is_usage_unknown=_was_sent(error),
@@ -406,7 +407,7 @@ class ServerConnection:
         except (httpx2.TransportError, OSError) as error:
             detail = f"{self.url}: {error or type(error).__name__}"
             return _Attempt(
-                error=self.error("model server cannot be reached", detail),
+                error=self.error("model server cannot be reached", detail, ServerError),
                 is_retried=True,
                 was_sent=_was_sent(error),
                 is_usage_unknown=_was_sent(error),
@@ -446,9 +447,9 @@ class ServerConnection:
 
     def _refusal(self, response: httpx2.Response, body: bytes) -> _Attempt:
         status = response.status_code
-        error = self.error(
-            f"model server answered {status}", f"{self.url}: {body[:2000].decode(errors='replace')}"
-        )
+        kind = ModelError if status in _OF_THE_REQUEST else ServerError
+        text = f"{self.url}: {body[:2000].decode(errors='replace')}"
+        error = self.error(f"model server answered {status}", text, kind)
         return _Attempt(
             error=error,
             is_retried=status in _RETRIED or status >= 500,

@@ -35,9 +35,7 @@ def _internvl() -> Count:
         "max_patches": 12,
     }
     processor = _transformers().GotOcr2ImageProcessor()
-    return lambda height, width: (
-        int(processor.get_number_of_image_patches(height, width, options)) * 256 + 2
-    )
+    return lambda height, width: int(processor.get_number_of_image_patches(height, width, options)) * 256 + 2
 
 
 def _smolvlm(tile: int, tokens: int) -> Count:

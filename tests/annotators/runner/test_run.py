@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from annotators.models.doubles import HashEncoder
 from ares import registry
 from ares.annotation import Annotation, Column, Cost, Maker
 from ares.episode import Json, MediaRef
-from ares.errors import AresError, ModelError, RequestError
+from ares.errors import AresError, ModelError, RequestError, ServerError
 from ares.jobs import FAILURES
 from ares.search import encoding as spaces
 from ares.settings import Price, settings_from_environment
+from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
@@ -155,12 +157,79 @@ def test_a_dead_server_is_given_up_but_every_episode_is_counted(
 
     enter("mark", maker=MARK, process=batched(answer))
     document = run(ws, "mark")[0]
-    assert counts(document) == (12, 0, 0, 12)
+    assert counts(document) == (12, 0, 0, 3) and document["open"] == 9
     assert len(calls) == 3
-    assert {row["reason"]: row["count"] for row in document["failures"]} == {
-        "server cannot be reached": 3,
-        "not tried after many failures in a row": 9,
-    }
+    assert [row["reason"] for row in document["failures"]] == ["server cannot be reached"]
+    assert document["ended_by"] == "failures" and "after 3 failures in a row" in document["end_reason"]
+    assert len(list(ws.stores.annotations.find_documents(FAILURES))) == 3
+    assert [task["failed"] for task in run(ws, "mark", retry_failed=True)] == [3], (
+        "the others are no failures"
+    )
+
+
+def test_a_server_that_fails_in_changing_ways_is_given_up(
+    ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("annotators.runner.task._MAX_REPEATED_FAILURES", 4)
+    numbers = count()
+
+    def answer(work: Work) -> Result | AresError:
+        number = next(numbers)
+        status = "500" if number % 2 else "cannot be reached"
+        error = ServerError(f"model server answered {status}", "http://127.0.0.1:9")
+        return annotate_mark(work) if number == 3 else error
+
+    enter("mark", maker=MARK, process=batched(answer))
+    document = run(ws, "mark")[0]
+    assert counts(document) == (12, 1, 0, 7) and document["open"] == 4, "one that answers counts anew"
+    assert document["ended_by"] == "server" and document["end_reason"].endswith(": http://127.0.0.1:9")
+
+
+def test_annotators_that_have_their_model_work(ws: Workspace, enter: Callable[..., None]) -> None:
+    def load(options: Options, stores: Stores) -> NoReturn:
+        raise ModelError("the model is not on this machine", "Some/Model")
+
+    def answer_not(makers: Sequence[Maker]) -> NoReturn:
+        raise ServerError("the test call failed", "http://127.0.0.1:9")
+
+    enter("mark", maker=MARK, process=batched(annotate_mark))
+    other = Maker(annotator="asked", version="1", columns=())
+    enter("asked", maker=other, process=batched(annotate_mark), preflight=answer_not)
+    registry.annotators.add("absent", load)
+    try:
+        absent, mark, asked = run(ws, "absent", "mark", "asked")
+        with pytest.raises(ModelError, match="not on this machine"):
+            run(ws, "absent")
+        with pytest.raises(ModelError, match="not on this machine"):
+            run(ws, "absent", "mark", strict=True)
+    finally:
+        registry.annotators.remove("absent")
+    assert counts(mark) == (12, 12, 0, 0)
+    assert counts(absent) == counts(asked) == (12, 0, 0, 0) and absent["open"] == asked["open"] == 12
+    assert (absent["ended_by"], asked["ended_by"]) == ("model", "server")
+    assert absent["end_reason"] == "the model is not on this machine: Some/Model"
+    assert not list(ws.stores.annotations.find_documents(FAILURES))
+
+
+def test_without_work_no_model_is_loaded(ws: Workspace, enter: Callable[..., None]) -> None:
+    """Where the filter matches nothing, or nothing has failed that could be tried; the request is still checked."""
+    loaded: list[bool] = []
+
+    def load(options: Options, stores: Stores) -> SimpleNamespace:
+        loaded.append(options.load_models)
+        return SimpleNamespace(maker=MARK, process=batched(annotate_mark))
+
+    registry.annotators.add("loading", load)
+    try:
+        assert counts(run(ws, "loading", where="num_steps < 0")[0]) == (0, 0, 0, 0)
+        assert counts(run(ws, "loading", retry_failed=True)[0]) == (0, 0, 0, 0)
+        assert not any(loaded)
+        with pytest.raises(RequestError, match="no annotator"):
+            run(ws, "loading", "lodaing", where="num_steps < 0")
+        run(ws, "loading", limit=1)
+        assert any(loaded)
+    finally:
+        registry.annotators.remove("loading")
 
 
 def test_a_value_that_no_store_can_hold_costs_its_own_episode_only(
@@ -195,9 +264,10 @@ def test_a_budget_is_a_hard_stop(ws: Workspace, enter: Callable[..., None]) -> N
     priced = open_workspace(ws.path, settings_from_environment({"ARES_PRICE": "1,2"}))
     assert priced.settings.price == Price(usd_per_mtok_in=1.0, usd_per_mtok_out=2.0)
     document = run(priced, "mark", budget_usd=1.0)[0]
-    assert counts(document) == (12, 3, 0, 9)
+    assert counts(document) == (12, 3, 0, 0) and document["open"] == 9
     assert document["usd"] == pytest.approx(0.9)
-    assert document["failures"][0]["reason"] == "the budget is spent"
+    assert document["ended_by"] == "budget" and not document["failures"]
+    assert not list(ws.stores.annotations.find_documents(FAILURES))
     assert (document["calls"], document["tokens_in"]) == (3, 3000)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import ares
 from annotators.base import FrameVectors
 from app.cli.main import main
+from ares import messages
 from ares.workspace import Workspace
 from tests.annotators.motion.motion_workspace import write_episodes
 
@@ -26,6 +28,32 @@ def _add_scenes(ws: Workspace) -> None:
             for number, part in enumerate(unit)
         ]
     )
+
+
+def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that writes nothing by itself says every ten seconds that it is at work, and on what."""
+    lines: list[str] = []
+    spoken = threading.Event()
+
+    def note(text: str) -> None:
+        lines.append(text)
+        spoken.set()
+
+    def take_long(*arguments: object) -> None:
+        assert spoken.wait(60)
+        with messages.announce_if_slow("training the index"):
+            spoken.clear()
+            assert spoken.wait(60)
+
+    path = str(tmp_path / "ws")
+    ares.open(path, create=True).close()
+    monkeypatch.setattr(messages, "LINE_SECONDS", 0.01)
+    monkeypatch.setattr(messages, "_PATIENCE_SECONDS", 3600.0)
+    monkeypatch.setattr(messages, "print_message", note)
+    monkeypatch.setattr("ares.store.database.Tables.refresh_indexes", take_long)
+    assert main(["index", "-w", path]) == 0
+    assert lines[0].startswith("ares index: ") and lines[0].endswith(" s so far")
+    assert any(line.startswith("training the index: ") for line in lines)
 
 
 def test_vectors_are_indexed_and_what_was_measured_is_printed(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,24 @@ def five_kills(batch: Sequence[int]) -> list[int]:
     if 5 in batch:
         os.kill(os.getpid(), signal.SIGSEGV)
     return list(batch)
+
+
+def killed_three_times(folder: Path, batch: Sequence[int]) -> list[int]:
+    for number in batch:
+        marks = [folder / f"{number}.{death}" for death in range(3)]
+        mark = next((mark for mark in marks if not mark.exists()), None)
+        if mark or number < 0:
+            mark and mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    return [2 * number for number in batch]
+
+
+def killed_at_start(folder: Path) -> Callable[[Sequence[int]], list[int]]:
+    number = len(list(folder.iterdir()))
+    (folder / str(number)).touch()
+    if number < 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return double
 
 
 def no_start() -> Callable[[Sequence[int]], list[int]]:
@@ -100,6 +119,33 @@ def test_an_item_that_kills_its_worker_costs_only_itself() -> None:
         ).map([3, 4, 5, 6])
     assert [result for result in results if not isinstance(result, SourceError)] == [3, 4, 6]
     assert str(results[2]) == "the worker died twice: signal SIGSEGV"
+
+
+def test_workers_that_others_kill_cost_no_item(tmp_path: Path) -> None:
+    """Each of these items is being worked on at three deaths of a worker, and none is the cause."""
+    pool_request = PoolRequest(
+        partial(killed_three_times, tmp_path),
+        max_workers=2,
+        on_worker_death=SourceError,
+        start_after_seconds=0.0,
+    )
+    with engine_or_local(LocalEngine()) as engine:
+        pool = engine.pool(pool_request)
+        assert pool.map([1, 2, 3]) == [2, 4, 6]
+        assert str(pool.map([-1])[0]) == "the worker died twice: signal SIGKILL, 5 times"
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_replaced(tmp_path: Path) -> None:
+    pool_request = PoolRequest(
+        double,
+        max_workers=1,
+        on_worker_death=SourceError,
+        build=partial(killed_at_start, tmp_path),
+        start_after_seconds=0.0,
+    )
+    with engine_or_local(LocalEngine()) as engine:
+        assert engine.pool(pool_request).map([1, 2]) == [2, 4]
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_a_bug_is_raised_as_itself_with_the_traceback_of_the_worker() -> None:

@@ -6,6 +6,7 @@ import io
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -44,6 +45,41 @@ def test_a_line_every_ten_seconds_and_one_at_the_end(clock: Clock) -> None:
         "embed 20/40, 1.0/s, 20 s left",
         "embed 21/40, 1.0/s, 19 s left",
     ]
+
+
+def test_a_line_also_while_one_item_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lines(io.StringIO):
+        def write(self, text: str) -> int:
+            seen.append(text)
+            has_two.set() if len(seen) == 2 else None
+            return len(text)
+
+    seen: list[str] = []
+    has_two = threading.Event()
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", 0.01)
+    progress = Progress("embed", 40, Lines())
+    assert has_two.wait(60)
+    progress.close()
+    assert {line.partition(",")[0] for line in seen} == {"embed 0/40"}
+    progress.close()
+
+
+def test_a_total_that_is_passed_is_not_shown(clock: Clock) -> None:
+    progress = Progress("embed", 10, None)
+    clock.seconds += 10
+    progress.advance(10)
+    assert progress.line() == "embed 10/10, 1.0/s, 0 s left"
+    progress.advance(20)
+    assert progress.line() == "embed 30, 3.0/s"
+
+
+def test_a_bar_forgets_a_total_that_is_passed(clock: Clock) -> None:
+    stream = Terminal()
+    progress = Progress("embed", 10, stream)
+    clock.seconds += 2
+    progress.advance(30)
+    progress.close()
+    assert "30/?" in stream.getvalue() and "30/10" not in stream.getvalue()
 
 
 def test_a_short_job_writes_nothing(clock: Clock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,16 @@ def episodes(tmp_path: Path, workspace: str) -> dict[str, Episode]:
     found = {episode.episode_id: episode for episode in opened.stores.tables.episodes.read()}
     opened.close()
     return found
+
+
+def test_a_plan_with_a_limit_says_how_many_are_read(
+    demo_samples: Path, tmp_path: Path, ingest: Ingest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(demo_samples / "video"), "--dry-run"]
+    assert main(["ingest", *words, "--limit", "5", "-w", str(tmp_path / "w")]) == 0
+    assert "1 datasets, 5 of 12 episodes; files: " in capfd.readouterr().out
+    assert ingest("w", *words, "--limit", "5")[1]["episodes"] == 5
+    assert ingest("w", *words, "--limit", "50")[1]["episodes"] == 12
 
 
 def test_the_exit_status_says_whether_all_was_read(lab: Path, tmp_path: Path, ingest: Ingest) -> None:
@@ -109,3 +120,39 @@ def test_a_folder_that_grew_is_read_where_it_is_new(lab: Path, tmp_path: Path, i
 
 def clips_of(tmp_path: Path) -> set[str]:
     return {Path(episode.source).stem for episode in episodes(tmp_path, "ws").values()}
+
+
+def test_a_failure_that_is_accepted_by_name_does_not_fail_every_run(
+    tmp_path: Path, demo_samples: Path, ingest: Ingest, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A row of a table without its file, and a dataset that cannot be opened; what else fails is new."""
+    lab, words = tmp_path / "lab", ["-w", str(tmp_path / "w")]
+    shutil.copytree(demo_samples / "video", lab / "clips")
+    for lost in sorted((lab / "clips" / "videos").glob("*"))[:2]:
+        lost.unlink()
+    shutil.copytree(demo_samples / "rlds", lab / "arm")
+    (features,) = (lab / "arm").rglob("features.json")
+    features.write_text("{")
+    status, document = ingest("w", lab)
+    assert (status, document["failed"], document["accepted"]) == (1, 2, 0)
+    assert main(["failures", "list", *words, "--json"]) == 0
+    failures = json.loads(capfd.readouterr().out)
+    assert len(failures) == 2 and not any(failure["accepted"] for failure in failures)
+    assert main(["failures", "accept", "no such name", "--yes", *words]) == 2
+    capfd.readouterr()
+    assert main(["failures", "accept", failures[0]["subject"], "--yes", *words]) == 0
+    assert "accepted 1 failures; `ares undo 1` takes that back" in capfd.readouterr().out
+    assert ingest("w", lab)[0] == 1, "the other one is not accepted"
+    text = failures[1]["detail"].split()[0]
+    assert main(["failures", "accept", text, "--yes", *words]) == 0
+    capfd.readouterr()
+    status, document = ingest("w", lab)
+    assert (status, document["failed"], document["accepted"], document["already"]) == (0, 2, 2, 11)
+    assert main(["failures", "list", *words]) == 0
+    assert capfd.readouterr().out.count(" yes") == 2
+    new = sorted((lab / "clips" / "videos").glob("*"))[0]
+    new.write_bytes(b"no video at all")
+    os.utime(new, (0, 0))
+    main(["undo", *words])
+    capfd.readouterr()
+    assert ingest("w", lab)[0] == 1, "it is taken back"
