@@ -177,6 +177,8 @@ def evidence_of_moments(moments: Sequence[Moment]) -> RankerEvidence:
 class GuardedMomentRanker(GuardedRanker):
     """A guarded ranker that also names several good moments within an episode."""
 
+    _ranker: Any
+
     def best_moments(self, encoded: Sequence[Any], episode_ids: Sequence[str]) -> dict[str, list[Moment]]:
         """As `MomentRanker.best_moments`."""
         with plugin_faults(self._label):
