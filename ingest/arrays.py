@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Longest text, and most texts, that become metadata of an episode.
 _LONGEST_TEXT, _MOST_TEXTS = 1000, 64
+_IMAGE_AXES = 4
 _SHORTER = "is not stored (it ends before the episode does)"
 
 
@@ -277,6 +278,18 @@ def make_trajectory(reader: ArrayReader, roles: SignalKeys, seconds: NDArray[np.
             key: signal for key in reader.numbers if key not in used and (signal := reader.signal((key,)))
         },
     )
+
+
+def require_signal_rows(reader: ArrayReader) -> None:
+    """Raise SourceError for an episode whose arrays of state and action all end before it does."""
+    stored = guess_roles(signal_widths(reader))
+    short = [key for key, reason in reader.unused.items() if reason == _SHORTER]
+    named = guess_roles({key: 2 for key in short if len(reader.shapes[key][0]) < _IMAGE_AXES})
+    keys = (*named.state, *named.action)
+    if keys and not (stored.state or stored.action):
+        rows = ", ".join(f"{reader.prefix}{key} has {reader.shapes[key][0][0]}" for key in keys)
+        span = f"rows {reader.start} to {reader.stop}"
+        raise SourceError("state and action end before the episode does", f"{reader.where}, {span}: {rows}")
 
 
 def signal_widths(reader: ArrayReader) -> dict[str, int]:

@@ -32,6 +32,7 @@ from ingest.arrays import (
     guess_roles,
     list_arrays,
     make_trajectory,
+    require_signal_rows,
     signal_widths,
     step_times,
     unknown_family_error,
@@ -176,6 +177,7 @@ def load_episode(entry: NpzEntry) -> Record:
     """
     with open_arrays(entry.path) as members:
         reader = _read_arrays(entry, members)
+        require_signal_rows(reader)
         roles = _signal_roles(entry, reader)
         row = _read_row(entry, reader)
         times = _step_times(entry, reader, roles, row)

@@ -25,6 +25,7 @@ from ingest.arrays import (
     guess_roles,
     list_arrays,
     make_trajectory,
+    require_signal_rows,
     signal_widths,
     step_times,
     unknown_family_error,
@@ -94,6 +95,7 @@ def load_episode(entry: ZarrEntry) -> Record:
         raise SourceError("episode has no valid span in episode_ends", f"{entry.path}: {span}")
     with open_zarr(entry.path) as store:
         reader = _read_arrays(entry, store)
+        require_signal_rows(reader)
         roles = _roles_by_spec(entry, reader)
         unit = entry.spec.time_unit if entry.spec else None
         times = step_times(reader, roles.time, entry.rate_hz, unit=unit)

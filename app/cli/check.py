@@ -447,4 +447,6 @@ def _check_conclusion(report: CheckReport) -> str:
     faults = sum(count.severity == "fault" for dataset in report.datasets for count in dataset.counts)
     accepted = f"; {report.num_accepted} findings accepted by the baseline" if report.num_accepted else ""
     kinds = f"{faults} kinds of faults" if faults else "no faults"
-    return f"{report.num_episodes} episodes checked: {kinds}{accepted}"
+    failed = sum(dataset.num_failed for dataset in report.datasets)
+    unread = f", {failed} could not be read" if failed else ""
+    return f"{report.num_episodes} episodes checked{unread}: {kinds}{accepted}"

@@ -13,6 +13,25 @@ _UNREAD = ("unused", "pointer", "unreadable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonCount:
+    """How often a failure or a warning occurred.
+
+    Attributes:
+        reason: What was wrong.
+        count: Number of items.
+        example: The first item, with the details.
+    """
+
+    reason: str
+    count: int
+    example: str
+
+    def to_json(self) -> dict[str, Json]:
+        """One element of `failures` or `warnings`."""
+        return {"reason": self.reason, "count": self.count, "example": self.example}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDataset:
     """A dataset that was found.
 
@@ -28,6 +47,7 @@ class PlannedDataset:
         bytes: Their size.
         not_understood: What the ingester did not understand, or found strange.
         error: Why it cannot be opened, or "".
+        failures: The episodes of which a dry run knows that they will fail, by reason.
     """
 
     path: str
@@ -41,9 +61,10 @@ class PlannedDataset:
     bytes: int = 0
     not_understood: tuple[str, ...] = ()
     error: str = ""
+    failures: tuple[ReasonCount, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """One element of `datasets`."""
+        """One element of `datasets`; `failures` only where there are some."""
         return {
             "path": self.path,
             "format": self.format,
@@ -56,6 +77,7 @@ class PlannedDataset:
             "bytes": self.bytes,
             "not_understood": list(self.not_understood),
             "error": self.error,
+            **({"failures": [failure.to_json() for failure in self.failures]} if self.failures else {}),
         }
 
 
@@ -94,8 +116,8 @@ class IngestPlan:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every dataset can be opened and every data file is read."""
-        return not self.num_unread and not any(dataset.error for dataset in self.datasets)
+        """Whether every dataset can be opened, every data file is read, and no episode is known to fail."""
+        return not self.num_unread and not any(dataset.error or dataset.failures for dataset in self.datasets)
 
     @property
     def num_unread(self) -> int:
@@ -109,25 +131,6 @@ class IngestPlan:
             "files": dict(self.file_counts),
             "left_files": [file.to_json() for file in self.left_files],
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasonCount:
-    """How often a failure or a warning occurred.
-
-    Attributes:
-        reason: What was wrong.
-        count: Number of items.
-        example: The first item, with the details.
-    """
-
-    reason: str
-    count: int
-    example: str
-
-    def to_json(self) -> dict[str, Json]:
-        """One element of `failures` or `warnings`."""
-        return {"reason": self.reason, "count": self.count, "example": self.example}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

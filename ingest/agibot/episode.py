@@ -137,12 +137,19 @@ class AgibotEntry:
 
 
 def load_episode(entry: AgibotEntry) -> Record:
-    """Read an episode. Raises SourceError when a file of it is damaged, or when it has neither signals nor videos."""
+    """Read an episode.
+
+    Raises SourceError when a file of it is damaged or missing, or when it has neither signals nor videos.
+    """
     path = entry.folder("proprio_stats") / PROPRIO_FILE
     videos = list(video_paths(entry))
     cameras = [_video_camera(entry, video) for video in videos]
     if path.exists():
         proprio = read_proprioception(str(path), entry.rate_hz, entry.time)
+    elif cameras and _should_have_signals(entry):
+        raise SourceError(
+            f"{PROPRIO_FILE} is missing", f"{path}; its folder or other episodes of the task are here"
+        )
     elif cameras:
         proprio = _videos_only(entry, cameras[0])
     else:
@@ -154,6 +161,12 @@ def load_episode(entry: AgibotEntry) -> Record:
     episode = _make_episode(entry, proprio, cameras, str(source), warnings)
     record = Record(episode=episode, trajectory=proprio.trajectory, warnings=tuple(dict.fromkeys(warnings)))
     return replace(record, has_stamps=proprio.has_stamps, arrays=proprio.arrays)
+
+
+def _should_have_signals(entry: AgibotEntry) -> bool:
+    """Whether the folder of the signals is here, or signals of another episode; a task may be here without any."""
+    folder = entry.folder("proprio_stats")
+    return folder.is_dir() or next(folder.parent.glob(f"*/{PROPRIO_FILE}"), None) is not None
 
 
 def video_paths(entry: AgibotEntry) -> Iterator[Path]:

@@ -321,14 +321,17 @@ def _times_of_spec(
 
 
 def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:
-    """Rows of the timestamps, else of the joints' state. Raises SourceError for no step."""
+    """Rows of the timestamps, else of the joints' state. Raises SourceError for no step, also with times alone."""
+    signals = [array for key, array in arrays.items() if key.startswith(("state/", "action/"))]
+    if signals and not any(array.size for array in signals):
+        raise SourceError("episode holds no step", f"{reader.path}: state and action hold no row")
     for key in (reader.time_key, _TIME_KEY, *(f"state/{name}" for name in _STATE)):
         if key in arrays and arrays[key].ndim and len(arrays[key]):
             return len(arrays[key])
     arrays_text = ", ".join(arrays) or "no arrays"
     raise SourceError(
         "episode holds no step",
-        f"{reader.path}: no timestamp and no state/joint/position; it holds {arrays_text}",
+        f"{reader.path}: no row in timestamp and state; it holds {arrays_text}",
     )
 
 

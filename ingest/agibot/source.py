@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from ares.errors import SourceError
@@ -35,15 +36,19 @@ def _open_source(root: Path, options: SourceOptions) -> Source:
     dataset = options.dataset or folder_name(root)
     time = time_of_spec(read_spec(Path(options.spec)) if options.spec else None)
     tasks = {task: _episode_names(root, task) for task in _task_names(root)}
+    absent = {task: _absent_episodes(root, task, names) for task, names in tasks.items()}
     return Source(
         format=FORMAT,
         dataset=dataset,
         version="",
-        total=sum(map(len, tasks.values())),
+        total=sum(map(len, (*tasks.values(), *absent.values()))),
         items=(
             item
             for task, names in tasks.items()
-            for item in _task_items(root, dataset, task, names, options, time)
+            for item in chain(
+                _task_items(root, dataset, task, names, options, time),
+                _absent_items(root, dataset, task, absent[task]),
+            )
         ),
         warnings=tuple(_source_warnings(root, tasks)),
         fragile=True,
@@ -62,6 +67,23 @@ def _episode_names(root: Path, task: str) -> list[str]:
     """Episodes of a task with a folder here, in order of their numbers."""
     names = {child.name for part in _PARTS for child in _visible_folders(root / part / task)}
     return sorted(names, key=lambda name: (len(name), name))
+
+
+def _absent_episodes(root: Path, task: str, present: Sequence[str]) -> list[str]:
+    """Episodes that task_info names and that have no folder here; none where it cannot be read."""
+    try:
+        known = set(present)
+        return [name for name in _read_task_info(root, task) if name not in known]
+    except SourceError:
+        return []  # the items of the task report it
+
+
+def _absent_items(root: Path, dataset: str, task: str, episodes: Sequence[str]) -> Iterator[Item]:
+    for name in episodes:
+        entry = AgibotEntry(root=str(root), dataset=dataset, task=task, episode=name)
+        location = _episode_location(entry)
+        error = SourceError("episode of task_info is not here", f"{location}: not downloaded or not unpacked")
+        yield failing_item(entry.episode_id, location, error)
 
 
 def _visible_folders(folder: Path) -> Iterator[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from string import digits
@@ -383,16 +383,25 @@ def _signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
     return {label: width for label, width in widths.items() if 0 < width <= MAX_SIGNAL_WIDTH}
 
 
+def _signal_keys(labels: Collection[str], spec: DatasetSpec | None) -> list[str]:
+    """Those of some datasets that the spec, else their names, make the action or the state."""
+    roles = guess_roles(dict.fromkeys(labels, 2))
+    slices = (*spec.action, *spec.state) if spec else ()
+    keys = (*(part.key for part in slices), *roles.action, *roles.state)
+    return [key for key in keys if key in labels]
+
+
 def _steps_key(datasets: Mapping[str, Any], spec: DatasetSpec | None) -> str:
     """The dataset whose rows are the steps: the action, else the state, else one of the most frequent length."""
-    rows = {
+    numbers = {
         label: len(dataset)
         for label, dataset in datasets.items()
-        if dataset.shape and len(dataset) and dataset.dtype.kind in "biuf"
+        if dataset.shape is not None and dataset.ndim and dataset.dtype.kind in "biuf"
     }
-    roles = guess_roles(dict.fromkeys(rows, 2))
-    slices = (*spec.action, *spec.state) if spec else ()
-    keys = [key for key in (*(part.key for part in slices), *roles.action, *roles.state) if key in rows]
+    rows = {label: count for label, count in numbers.items() if count}
+    keys, named = _signal_keys(rows, spec), _signal_keys(numbers, spec)
+    if named and not keys:
+        raise SourceError("episode holds no step", f"there is no row in {', '.join(named)}")
     if not rows:
         raise SourceError(
             "episode holds no array with rows", f"there are {', '.join(datasets) or 'no datasets'}"

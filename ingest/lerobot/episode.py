@@ -34,6 +34,7 @@ from ingest.lerobot.metadata import (
 )
 from ingest.lerobot.rows import (
     EpisodeRows,
+    episode_lengths_in_file,
     file_state_or_none,
     frame_range,
     in_order,
@@ -282,17 +283,36 @@ def load_unlisted_episode(
 def _read_rows(
     dataset: LeRobotDataset, index: int, row: MetadataRow, warnings: list[str]
 ) -> tuple[str, EpisodeRows | None]:
-    """The data file of an episode and its rows, or None when there is no such file."""
+    """The data file of an episode and its rows, or None in a dataset without data files. Raises SourceError."""
     path = claimed_data_path(dataset.info, index, row)
     rows = _read_claimed_rows(dataset, path, index, warnings)
     if rows is None and dataset.has_data:
         path, rows = _find_rows(dataset, path, index, row, warnings)
+    if rows is None and dataset.has_data:
+        raise _no_rows_error(path, index)
     if rows is None:
         warnings.append("data file is missing: no signals")
     else:
         rows = in_order(rows, warnings)
         warnings.extend(rows.warnings)
     return path, rows
+
+
+def _no_rows_error(path: str, index: int) -> SourceError:
+    """The error for an episode of which no data file has a row, by the file that should."""
+    is_there = file_state_or_none(path) is not None
+    reason = "data file holds no row of the episode" if is_there else "data file is missing"
+    return SourceError(reason, f"{path}: episode {index}")
+
+
+def find_no_rows_error(dataset: LeRobotDataset, index: int, row: MetadataRow) -> SourceError | None:
+    """Why an episode that no readable data file holds fails; None where reading its own file would tell more."""
+    path = claimed_data_path(dataset.info, index, row)
+    try:
+        episode_lengths_in_file(path)
+    except SourceError:
+        return None
+    return _no_rows_error(path, index)
 
 
 def claimed_data_path(info: LeRobotInfo, index: int, row: MetadataRow) -> str:
@@ -309,7 +329,8 @@ def _read_claimed_rows(
 ) -> EpisodeRows | None:
     """The rows of an episode in the file that the metadata names; None when it does not hold the episode.
 
-    A file of one episode whose column episode_index has a number of no episode is taken by its name.
+    A file of one episode whose column episode_index has a number of no episode, or the number of all files, is taken
+    by its name.
     """
     columns = dataset.feature_map.columns
     if not dataset.info.data_path.has("episode"):
@@ -325,11 +346,9 @@ def _read_claimed_rows(
     number = as_count(episodes.flat[0].item())
     if dataset.evidence.files_with_episode(index):
         return None
-    if (
-        number is not None
-        and number < dataset.total
-        and dataset.evidence.files_with_episode(number) == (path,)
-    ):
+    holders = () if number is None else dataset.evidence.files_with_episode(number)
+    is_of_another = holders == (path,) or len(dataset.evidence.data_lengths) > 1
+    if number is not None and number < dataset.total and path in holders and is_of_another:
         raise SourceError("its data file holds another episode", f"{path}: episode_index {number}")
     warnings.append("episode_index in the data is not that of the file")
     return rows

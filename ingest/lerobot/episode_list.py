@@ -67,6 +67,7 @@ class ListSurvey:
         frames: Sum of their lengths.
         listed: (episodes,) their numbers, sorted.
         has_repeated: Whether an episode is listed more than once.
+        has_empty: Whether an episode has the length 0.
         contradicted: Per camera, the episodes whose spans overlap those of others in one video.
     """
 
@@ -74,6 +75,7 @@ class ListSurvey:
     frames: int
     listed: NDArray[np.int64]
     has_repeated: bool
+    has_empty: bool
     contradicted: Mapping[str, frozenset[int]]
 
 
@@ -205,6 +207,7 @@ def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: floa
         frames=int(lengths.clip(0, 2**53).sum()),
         listed=listed.astype(np.int64),
         has_repeated=bool(is_valid.sum() > len(listed)),
+        has_empty=bool((valid[:, 1] == 0).any()),
         contradicted={
             key: _overlapping_episodes(
                 valid[:, 0], lengths / fps, valid[:, 2 + 3 * number : 5 + 3 * number], fps

@@ -13,7 +13,7 @@ from ares.errors import SourceError
 from ares.formats import INFO_PATH, META_FOLDER
 from ares.io import parse_path, relative_path, walk_folders
 from ingest.files import probe_once
-from ingest.lerobot.episode_list import read_episode_list
+from ingest.lerobot.episode_list import ListSurvey, read_episode_list
 from ingest.lerobot.feature_map import short_name
 from ingest.lerobot.metadata import LeRobotInfo, as_count
 from ingest.lerobot.rows import count_rows, episode_lengths_in_file, timestamp_rate
@@ -237,6 +237,20 @@ def unlisted_episodes(
     if info.video_path.has("episode") and not (known and evidence.data_files):
         episodes |= evidence.episodes_of_videos(known | episodes)
     return sorted(episodes - known)
+
+
+def episodes_without_rows(info: LeRobotInfo, evidence: DatasetEvidence, listed: ListSurvey) -> frozenset[int]:
+    """Listed episodes of which no data file that can be read has a row.
+
+    The files are looked into only where their number or their rows are not those of the list.
+    """
+    if info.data_path.has("episode"):
+        is_regular = len(evidence.data_files) == listed.episodes
+    else:
+        is_regular = evidence.num_rows == listed.frames
+    if (is_regular and not listed.has_empty) or not evidence.data_files:
+        return frozenset()
+    return frozenset(listed.listed.tolist()) - evidence.data_lengths.keys()
 
 
 def videos_start_at_1(evidence: DatasetEvidence, key: str, episodes: Set[int]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -24,12 +24,19 @@ from ingest.lerobot.consistency import (
     find_contradictions,
     list_files,
 )
-from ingest.lerobot.episode import FORMAT, LeRobotDataset, load_episode, load_unlisted_episode
+from ingest.lerobot.episode import (
+    FORMAT,
+    LeRobotDataset,
+    find_no_rows_error,
+    load_episode,
+    load_unlisted_episode,
+)
 from ingest.lerobot.episode_list import read_episode_list, survey_episode_list
 from ingest.lerobot.evidence import (
     DATA_SUFFIX,
     camera_keys_in_files,
     dataset_evidence,
+    episodes_without_rows,
     rate_of_files,
     unlisted_episodes,
 )
@@ -103,6 +110,7 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     unlisted = unlisted_episodes(info, dataset.evidence, listed.listed, listed.frames)
     dataset = replace(dataset, total=listed.episodes + len(unlisted))
     contradictions = find_contradictions(dataset, listed, unlisted)
+    empty = episodes_without_rows(info, dataset.evidence, listed)
     warnings += [*check_list(info, listed, len(unlisted)), *check_dataset(dataset, listed.frames or None)]
     return Source(
         format=FORMAT,
@@ -110,7 +118,7 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         version=info.version,
         total=dataset.total,
         items=chain(
-            _episode_items(dataset, read_episode_list(info), contradictions),
+            _episode_items(dataset, read_episode_list(info), contradictions, empty),
             _unlisted_items(dataset, unlisted, contradictions, has_list=listed.episodes > 0),
         ),
         warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
@@ -187,8 +195,9 @@ def _episode_items(
     dataset: LeRobotDataset,
     rows: Iterable[tuple[str, MetadataRow | SourceError]],
     contradictions: Contradictions,
+    empty: Collection[int],
 ) -> Iterator[Item]:
-    """Yield one item for each listed episode; a line that is broken becomes an item whose load raises."""
+    """Yield one item for each listed episode; a broken line, or no row, makes an item whose load raises."""
     for number, (location, row) in enumerate(rows, start=1):
         if not isinstance(row, SourceError) and as_count(row.get("episode_index")) is None:
             row = SourceError("metadata has no episode_index", f"{location}: {row.get('episode_index')!r}")
@@ -196,11 +205,13 @@ def _episode_items(
             yield failing_item(dataset.identity(f"line {number}"), location, row)
             continue
         index = as_count(row["episode_index"]) or 0
-        yield Item(
-            episode_id=dataset.identity(str(index)),
-            location=f"{location}: episode {index}",
-            load=functools.partial(load_episode, dataset, row, contradictions.of_episode(index)),
-        )
+        identity, place = dataset.identity(str(index)), f"{location}: episode {index}"
+        error = find_no_rows_error(dataset, index, row) if index in empty else None
+        if error is not None:
+            yield failing_item(identity, place, error)
+            continue
+        load = functools.partial(load_episode, dataset, row, contradictions.of_episode(index))
+        yield Item(episode_id=identity, location=place, load=load)
 
 
 def _unlisted_items(

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, SourceError
+from ares.input import input_budgets
 from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, PoolRequest, Report
 from ares.store import quote_literal
-from ingest.base import GuardedItems, Item, Source, guarded_item
+from ingest.base import GuardedItems, Item, Source, guarded_item, known_error
 from ingest.discovery import Discovery, OpenedDataset, StoredDataset, discover, make_plan, stored_datasets
 from ingest.pipeline.plan import read_identity, stored_identities, stored_ids
-from ingest.pipeline.read import RecordIdentity, read_records, record_limits, start_reader, summarise_records
+from ingest.pipeline.read import (
+    RecordIdentity,
+    RecordSummary,
+    read_records,
+    record_limits,
+    start_reader,
+    summarise_records,
+)
 
 if TYPE_CHECKING:
     from ares.jobs import IngestRequest
@@ -29,6 +38,8 @@ _COMPARED_RECORDS = 3
 # Items among which records with the same identity are looked for, where two datasets come in one command.
 _LISTED_ITEMS = 200
 _SUFFIX_DIGITS = 6
+# Records of a dataset that a dry run reads; of the others it tells what their listing knows.
+_TRIED_RECORDS = 16
 
 
 @dataclass(slots=True)
@@ -215,7 +226,7 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     Args:
         stores: The workspace, whose datasets keep their names; None where there is none yet.
         request: The paths, and what the user says of the datasets there.
-        sample: Whether a record is read of each dataset whose rate or cameras only the records tell.
+        sample: Whether the first records of each dataset are tried, for what only they tell, and for what fails.
 
     Raises RequestError, SourceError and PluginError as `ingest.discovery.discover`.
     """
@@ -224,7 +235,7 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     DatasetNamer(stores, stored).name_all(discovery.datasets)
     plan = make_plan(discovery.trees, discovery.datasets, discovery.skipped)
     if sample:
-        plan = replace(plan, datasets=_fill_from_first_records(plan.datasets, discovery))
+        plan = replace(plan, datasets=_try_records(plan.datasets, discovery))
     return IngestSources(
         sources=tuple(source for opened in discovery.datasets for source in opened.sources),
         failed={opened.path: opened.error for opened in discovery.datasets if opened.error is not None},
@@ -237,49 +248,61 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     )
 
 
-def _fill_from_first_records(
-    planned: Sequence[PlannedDataset], discovery: Discovery
-) -> tuple[PlannedDataset, ...]:
-    """The datasets with the rate and cameras of their first record, where these are not known."""
+def _try_records(planned: Sequence[PlannedDataset], discovery: Discovery) -> tuple[PlannedDataset, ...]:
+    """The datasets with the rate and cameras of their first record, and with the episodes that will fail."""
     by_dataset = {
-        (source.format, source.folder or opened.path, source.dataset): (opened, source)
+        (source.format, source.folder or opened.path, source.dataset): source
         for opened in discovery.datasets
         for source in opened.sources
     }
-    sampled = []
-    for dataset in planned:
-        pair = by_dataset.get((dataset.format, dataset.path, dataset.dataset))
-        if pair is None or dataset.rate_hz is not None:
-            sampled.append(dataset)
-        else:
-            sampled.append(_with_first_record(dataset, *pair))
-    return tuple(sampled)
+    sources = (by_dataset.get((dataset.format, dataset.path, dataset.dataset)) for dataset in planned)
+    return tuple(
+        dataset if source is None else _with_tried_records(dataset, source)
+        for dataset, source in zip(planned, sources, strict=True)
+    )
 
 
-def _with_first_record(dataset: PlannedDataset, opened: OpenedDataset, source: Source) -> PlannedDataset:
-    item = next(iter(GuardedItems(source)), None)
-    if item is None:
+def _with_tried_records(dataset: PlannedDataset, source: Source) -> PlannedDataset:
+    report, listed = Report(), GuardedItems(source)
+    items = islice(listed, max(source.total, _TRIED_RECORDS))
+    tried = list(islice(items, _TRIED_RECORDS))
+    results = _summarise_items(source, tried)
+    for item, result in zip(tried, results, strict=False):
+        if isinstance(result, AresError):
+            report.add_failure(result, item.location)
+    for item in chain(tried[len(results) :], items):
+        if (error := known_error(item)) is not None:
+            report.add_failure(error, item.location)
+    if listed.error is not None:
+        report.add_failure(listed.error, f"the rest of {dataset.dataset}")
+    dataset = replace(dataset, failures=report.fields()["failures"])
+    if dataset.rate_hz is not None or not results:
         return dataset
-    load = guarded_item(item, opened.format, source.folder, source.follow_links).load
-    if source.fragile:
-        with closing(LocalEngine()) as engine:
-            pool = engine.pool(
-                PoolRequest(
-                    summarise_records,
-                    max_workers=1,
-                    on_worker_death=SourceError,
-                    start_after_seconds=0.0,
-                    limits=record_limits(),
-                )
+    first = results[0]
+    if isinstance(first, AresError):
+        return replace(dataset, not_understood=(*dataset.not_understood, f"the first record fails: {first}"))
+    return replace(dataset, rate_hz=first.rate_hz, cameras=dataset.cameras or first.cameras)
+
+
+def _summarise_items(source: Source, items: Sequence[Item]) -> list[RecordSummary | AresError]:
+    """What records say, or their errors; the last ones are left out where all together take as long as one may."""
+    started, results = time.monotonic(), list[RecordSummary | AresError]()
+    loads = [guarded_item(item, source.format, source.folder, source.follow_links).load for item in items]
+    with closing(LocalEngine()) as engine:
+        pool = engine.pool(
+            PoolRequest(
+                summarise_records,
+                max_workers=1,
+                on_worker_death=SourceError,
+                start_after_seconds=0.0 if source.fragile else None,
+                limits=record_limits(),
             )
-            (summary,) = pool.map([load])
-    else:
-        (summary,) = summarise_records([load])
-    if isinstance(summary, AresError):
-        return replace(
-            dataset, not_understood=(*dataset.not_understood, f"the first record fails: {summary}")
         )
-    return replace(dataset, rate_hz=summary.rate_hz, cameras=dataset.cameras or summary.cameras)
+        for load in loads:
+            results += pool.map([load])
+            if time.monotonic() - started >= input_budgets().record_seconds:
+                break
+    return results
 
 
 _RECORDS_GONE = "episodes stay stored whose records are no longer in the source"

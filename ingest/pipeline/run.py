@@ -289,6 +289,8 @@ def plan_lines(plan: IngestPlan) -> Iterator[str]:
         yield from (f"    {remark}" for remark in dataset.not_understood)
         if dataset.error:
             yield f"    cannot be opened: {dataset.error}"
+        for failure in dataset.failures:
+            yield f"    would fail: {failure.count} episodes: {failure.reason}; first: {failure.example}"
     if len(plan.datasets) > _SHOWN_DATASETS:
         yield f"... and {len(plan.datasets) - _SHOWN_DATASETS} more datasets"
     episodes = sum(dataset.episodes for dataset in plan.datasets)

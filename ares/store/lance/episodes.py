@@ -185,7 +185,7 @@ class EpisodeTable:
         import pyarrow.compute as pc
 
         batches = chain(self.scan(["ingested"]), self._removed.scan(["ingested"]))
-        latest = (pc.max(batch["ingested"]).as_py() for batch in batches)
+        latest: list[datetime | None] = [pc.max(batch["ingested"]).as_py() for batch in batches]
         return max([datetime.now(UTC), *(time + timedelta(microseconds=1) for time in latest if time)])
 
     def write(self, batches: Sequence[EpisodeBatch], ingested: datetime) -> None:

@@ -121,10 +121,9 @@ def test_float64_is_told_once_and_its_values_are_rounded(tmp_path: Path, folders
 def test_missing_data_file(tmp_path: Path, folders: Any) -> None:
     folder = folders.make(tmp_path / "made")
     (folder / DATA.format(0)).unlink()
-    assert folders.outcomes(folder) == ["data file is missing: no signals", "good"]
-    assert folders.first(folder).episode.num_steps == STEPS
+    assert folders.outcomes(folder) == ["data file is missing", "good"]
     shutil.rmtree(folder / "videos")
-    assert folders.outcomes(folder) == ["episode has neither data nor video", "good"]
+    assert folders.outcomes(folder) == ["data file is missing", "good"]
     assert "camera front of info.json has no video" in folders.opened(folder).warnings
 
 
@@ -209,7 +208,7 @@ def test_no_list_of_episodes(tmp_path: Path, folders: Any) -> None:
     (folder / "meta" / "episodes.jsonl").unlink()
     (folder / DATA.format(1)).unlink()
     assert "the metadata lists no episodes; they are taken from the files" in folders.opened(folder).warnings
-    assert folders.outcomes(folder) == ["good", "data file is missing: no signals", "good"]
+    assert folders.outcomes(folder) == ["good", "data file is missing", "good"]
     shutil.rmtree(folder / "data")
     shutil.rmtree(folder / "videos")
     with pytest.raises(SourceError, match="dataset holds no episode"):
