@@ -91,8 +91,10 @@ def probe_once(path: str) -> VideoInfo:
     """Probe a video, once for all the episodes in it. Raises SourceError when it is missing or cannot be read."""
     try:
         state = file_state(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         raise SourceError("video file is missing", path) from None
+    except OSError as error:
+        raise SourceError("video file cannot be read", f"{path}: {describe_os_error(error)}") from None
     return _probe_cached(path, state)
 
 

@@ -216,6 +216,8 @@ def _cache_key(ref: MediaRef, *variant: str) -> str:
     try:
         state = file_state(ref.uri)
     except OSError as error:
-        raise MediaError("file is missing", f"{ref.uri}: {describe_os_error(error)}") from None
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        reason = "file is missing" if is_missing else "file cannot be read"
+        raise MediaError(reason, f"{ref.uri}: {describe_os_error(error)}") from None
     text = "\x1f".join((_CACHE_VERSION, repr(ref), *map(str, state), *variant))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

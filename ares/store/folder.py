@@ -133,6 +133,7 @@ def _create_manifest(path: str, settings: Settings) -> None:
         "workspace_id": uuid.uuid4().hex,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "annotations": "mongo" if settings.mongo_uri else "sqlite",
+        "ares": _ares_version(),
     }
     text = json.dumps(document, indent=1) + "\n"
     if is_url(path):
@@ -175,12 +176,21 @@ def _read_manifest(path: str) -> dict[str, object]:
         raise StoreError(f"{str(manifest)!r} cannot be read", str(error)) from None
     if not isinstance(document, dict) or not _KEYS.issubset(document):
         raise StoreError(f"{str(manifest)!r} cannot be read", f"it needs {', '.join(sorted(_KEYS))}")
-    if document.get("format") not in range(1, FORMAT + 1):
+    layout = document["format"]
+    if type(layout) is not int or not 1 <= layout <= FORMAT:
+        by = f", written by ARES {document['ares']}" if isinstance(document.get("ares"), str) else ""
         raise StoreError(
-            f"the workspace has format {document.get('format')!r}",
-            f"this version of ARES reads formats 1 to {FORMAT}",
+            f"the workspace has format {layout!r}{by}",
+            f"this is ARES {_ares_version()}, which reads formats 1 to {FORMAT}: use a newer ARES,"
+            " or the copy of the workspace from before its upgrade",
         )
     return dict(document)
+
+
+def _ares_version() -> str:
+    from importlib.metadata import version
+
+    return version("ares-curation")
 
 
 def read_format(path: str) -> int:
@@ -190,7 +200,7 @@ def read_format(path: str) -> int:
 
 def write_format(path: str, layout: int) -> None:
     """Store the layout of a workspace that has been migrated. Raises StoreError when it cannot be written."""
-    text = json.dumps({**_read_manifest(path), "format": layout}, indent=1) + "\n"
+    text = json.dumps({**_read_manifest(path), "format": layout, "ares": _ares_version()}, indent=1) + "\n"
     with _store_errors(path):
         if is_url(path):
             (parse_path(path) / _NAME).write_text(text)

@@ -108,6 +108,8 @@ def _measure_clocks(stores: Stores) -> None:
             parts = []
     if parts:
         table.set_values(pa.concat_tables(parts))
+    # Earlier versions took the first by name for the original, not the one that was stored first.
+    table.mark_duplicates()
     # The indexes do not cover rows that were written again.
     stores.tables.optimize()
 

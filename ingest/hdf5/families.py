@@ -13,7 +13,7 @@ from typing import Any
 from ares.episode import Channels, Json, Record, Role
 from ares.errors import SourceError
 from ares.input import open_hdf5, open_hdf5_object
-from ares.io import FileState, file_state, parse_path
+from ares.io import FileState, describe_os_error, file_state, parse_path
 from ares.media import has_encoded_images, read_encoded_image
 from ingest.base import FileUse
 from ingest.files import read_json_object
@@ -213,8 +213,10 @@ def _read_json_once(path: Any) -> dict[str, Any]:
     """The object in a JSON file, read once for all the episodes that it describes. Raises SourceError."""
     try:
         state = file_state(str(path))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         raise SourceError("file is missing", str(path)) from None
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
     return _read_json_cached(str(path), state)
 
 

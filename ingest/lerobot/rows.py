@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import SourceError
 from ares.input import check_parquet_read, open_parquet
-from ares.io import FileState, file_state
+from ares.io import FileState, describe_os_error, file_state
 from ingest.lerobot.episode_list import arrow_numbers
 
 if TYPE_CHECKING:
@@ -306,11 +306,13 @@ _lock = threading.Lock()
 
 
 def file_state_or_none(path: str) -> FileState | None:
-    """Size and version of a file, or None when it is missing."""
+    """Size and version of a file, or None when it is missing. Raises SourceError when it cannot be read."""
     try:
         return file_state(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
 
 
 def read_episode_file(path: str, columns: tuple[str, ...]) -> EpisodeRows | None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ares.episode import MediaRef
-from ares.errors import SourceError
-from ares.io import file_state
-from ares.media import encode_mp4
+from ares.errors import AresError, SourceError
+from ares.io import FileState, file_state
+from ares.media import encode_mp4, probe_video
+from ares.media.playback import _cache_key
 from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
+from ingest.hdf5.families import _read_json_once
+from ingest.lerobot.rows import read_episode_file, read_from_shared_file
 
 
 def write_video(path: Path, num_frames: int) -> Path:
@@ -43,3 +49,38 @@ def test_the_role_comes_from_the_name_unless_it_is_known(tmp_path: Path) -> None
     camera = describe_camera("wrist_left", info, media)
     assert (camera.role, camera.width, camera.height, camera.codec) == ("wrist", 48, 32, "h264")
     assert describe_camera("wrist_left", info, media, role="top", flags=("black",)).role == "top"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+@pytest.mark.parametrize(
+    ("module", "read"),
+    [
+        ("ingest.files", probe_once),
+        ("ares.media.video.probe", probe_video),
+        ("ingest.hdf5.families", _read_json_once),
+        ("ingest.lerobot.rows", lambda path: read_episode_file(path, ())),
+        ("ingest.lerobot.rows", lambda path: read_from_shared_file(path, 0, ())),
+        ("ares.media.playback", lambda path: _cache_key(whole_video(path))),
+    ],
+)
+def test_a_file_that_cannot_be_looked_at_is_not_called_missing_or_damaged(
+    module: str, read: Callable[[str], object], number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(write_video(tmp_path / "a.mp4", 5))
+
+    def refuse(path: str) -> FileState:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(f"{module}.file_state", refuse)
+    with pytest.raises(AresError, match=f"file cannot be read: .*{os.strerror(number)}"):
+        read(path)
+
+
+def whole_video(path: str) -> MediaRef:
+    return MediaRef(kind="mp4", uri=path, start_seconds=0.0, stop_seconds=0.5, num_frames=5, rate_hz=10.0)
+
+
+def test_a_folder_named_like_a_video_is_not_called_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").mkdir()
+    with pytest.raises(SourceError, match=r"video file cannot be read: .*directory"):
+        probe_video(str(tmp_path / "a.mp4"))

@@ -240,9 +240,11 @@ def open_video_stream(
         if file_state(str(path)).size == 0:
             raise SourceError("video file is empty", f"{path}: 0 bytes")
         container = open_video(str(path), device)
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         raise SourceError("video file is missing", str(path)) from None
-    except (av.FFmpegError, OSError, ValueError) as error:
+    except OSError as error:  # of the system; what FFmpeg says of damaged bytes is none
+        raise SourceError("video file cannot be read", f"{path}: {describe_ffmpeg_error(error)}") from None
+    except (av.FFmpegError, ValueError) as error:
         raise _unreadable_video(path, error) from None
     with container:
         stream = find_video_stream(container)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ares.annotation import Annotation, Maker
@@ -13,7 +14,7 @@ from ares.rubric import CONTROL, GradeProjection, read_judge_trust
 from ares.store import MakerCatalog, reset_applied_sequence
 from ares.store.database import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
-from ares.store.sync.apply import apply_log
+from ares.store.sync.apply import _StateTable, apply_log
 from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]
@@ -230,3 +231,35 @@ def test_grades_follow_from_the_gates_that_have_their_veto(
         "acceptable",
         "not_acceptable",
     ]
+
+
+def test_a_table_that_an_older_version_counted_is_counted_anew_once(
+    ids: list[str],
+    write: Write,
+    tables: Tables,
+    sqlite: SqliteAnnotationStore,
+    make_annotation: MakeAnnotation,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has the rows `controls` and `trust` in place of `counted/NAME`, and columns as that version filled them."""
+    write(ids[::2], _HONEST)
+    write(ids[1::2], dict.fromkeys(("own", *_KINDS), "acceptable"))
+    apply_log(tables, sqlite)
+    expected, state = _states(tables), _StateTable(tables)
+    rows = state.load()
+    counted = [key for key in rows if key.startswith("counted/")]
+    state.save(dict.fromkeys(counted, 0) | {"controls": rows["log"], "trust": rows["log"]})
+    columns = {"episode_id": ids, "grade_trust": [None] * len(ids), "acceptable": [None] * len(ids)}
+    types = pa.schema([("episode_id", pa.string()), ("grade_trust", pa.string()), ("acceptable", pa.bool_())])
+    tables.episodes.set_values(pa.table(columns, schema=types))
+    counts, count = list[int](), GradeProjection.count
+    monkeypatch.setattr(GradeProjection, "count", lambda *arguments: (counts.append(1), count(*arguments))[1])
+    other = Maker(annotator="speed", version="1")
+    sqlite.add_maker(other)
+    for episode in ids[:2]:
+        sqlite.append([make_annotation(episode, name="speed", maker_id=other.maker_id, value={})])
+        apply_log(tables, sqlite)
+        assert _states(tables) == expected
+    assert len(counts) == 1
+    after = state.load()
+    assert after.keys() >= set(counted) and after.keys().isdisjoint({"controls", "trust"})

@@ -5,23 +5,26 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tarfile
 import uuid
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
+import ares
 from app.cli.main import main
 from ares.doctor import run_checks
 from ares.settings import settings_from_environment
 from ares.store import open_stores
-from ares.store.folder import FORMAT
+from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
 
@@ -185,11 +188,53 @@ def _as_layout_1(body: str) -> str:
 
 def test_a_newer_layout_is_refused(old_workspace: Path) -> None:
     manifest = json.loads((old_workspace / "workspace.json").read_text())
-    (old_workspace / "workspace.json").write_text(json.dumps(manifest | {"format": FORMAT + 1}))
+    (old_workspace / "workspace.json").write_text(
+        json.dumps(manifest | {"format": FORMAT + 1, "ares": "9.1.0"})
+    )
+    before = _hashes(old_workspace)
     process = _status(old_workspace)
     assert process.returncode != 0
     assert process.stderr.strip().count("\n") == 0
-    assert f"the workspace has format {FORMAT + 1}" in process.stderr
+    assert f"the workspace has format {FORMAT + 1}, written by ARES 9.1.0" in process.stderr
+    assert f"this is ARES {ares.__version__}, which reads formats 1 to {FORMAT}" in process.stderr
+    assert _hashes(old_workspace) == before, "nothing is touched"
+
+
+@pytest.mark.parametrize("layout", [True, "3", 2.0, 0, None])
+def test_a_layout_that_is_no_number_of_one_is_one_line(
+    old_workspace: Path, layout: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((old_workspace / "workspace.json").read_text())
+    (old_workspace / "workspace.json").write_text(json.dumps(manifest | {"format": layout}))
+    assert main(["status", "-w", str(old_workspace)]) == 2
+    message = capsys.readouterr().err.strip()
+    assert f"the workspace has format {layout!r}" in message and "\n" not in message
+
+
+def test_a_workspace_says_which_version_wrote_its_layout(old_workspace: Path, tmp_path: Path) -> None:
+    for path in (old_workspace, tmp_path / "new"):
+        open_stores(str(path), settings_from_environment({})).close()
+        assert json.loads((path / "workspace.json").read_text())["ares"] == ares.__version__
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """Hash of every file, by its path in the folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_copy_from_before_the_upgrade_is_what_it_was(
+    old_workspace: Path, tmp_path: Path, migrated: dict[str, Any], demo_samples: Path
+) -> None:
+    """As docs/operations.md has it: a copy, the upgrade, work with it, and back to the copy."""
+    saved, before = tmp_path / "saved", _hashes(old_workspace)
+    shutil.copytree(old_workspace, saved)
+    assert content(old_workspace) == migrated
+    assert main(["ingest", str(demo_samples / "rlds"), "--rate", "10", "-w", str(old_workspace), "-q"]) == 0
+    assert _hashes(saved) == before
+    old_workspace.rename(tmp_path / "upgraded")
+    shutil.copytree(saved, old_workspace)
+    assert content(old_workspace) == migrated
 
 
 def _status(path: Path) -> subprocess.CompletedProcess[str]:
@@ -214,3 +259,28 @@ def test_a_workspace_that_cannot_be_written_is_reported(
     message = capsys.readouterr().err.strip()
     assert "cannot be written here" in message and os.strerror(number) in message
     assert message.count("\n") == 0
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="macOS has no flock")
+def test_a_copy_under_flock_and_a_job_wait_for_each_other(
+    old_workspace: Path,
+) -> None:
+    """The command of docs/operations.md takes the lock that jobs take."""
+    stores = open_stores(str(old_workspace), settings_from_environment({}))
+    copy = ["flock", "-n", str(old_workspace / ".writing.lock"), "true"]
+    with stores.write_lock("a job"):
+        assert subprocess.run(copy, timeout=60).returncode == 1
+    assert subprocess.run(copy, timeout=60).returncode == 0
+    with (
+        subprocess.Popen(
+            [*copy[:1], *copy[2:3], "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as held,
+        pytest.raises(WorkspaceBusy),
+    ):
+        assert held.stdin is not None and held.stdout is not None
+        held.stdin.write(b"locked\n")
+        held.stdin.flush()
+        assert held.stdout.readline() == b"locked\n"
+        with lock_folder(old_workspace, "another job", wait=False):
+            pass
+    stores.close()
