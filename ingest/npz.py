@@ -177,7 +177,6 @@ def load_episode(entry: NpzEntry) -> Record:
     """
     with open_arrays(entry.path) as members:
         reader = _read_arrays(entry, members)
-        require_signal_rows(reader)
         roles = _signal_roles(entry, reader)
         row = _read_row(entry, reader)
         times = _step_times(entry, reader, roles, row)
@@ -248,6 +247,7 @@ def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRead
             reader.add(key, array)
             if whole and array.shape[0] > stop:
                 reader.warnings[f"{key} has more rows than there are steps; the first are used"] = None
+    require_signal_rows(reader)
     return reader
 
 

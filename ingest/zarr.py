@@ -95,7 +95,6 @@ def load_episode(entry: ZarrEntry) -> Record:
         raise SourceError("episode has no valid span in episode_ends", f"{entry.path}: {span}")
     with open_zarr(entry.path) as store:
         reader = _read_arrays(entry, store)
-        require_signal_rows(reader)
         roles = _roles_by_spec(entry, reader)
         unit = entry.spec.time_unit if entry.spec else None
         times = step_times(reader, roles.time, entry.rate_hz, unit=unit)
@@ -159,6 +158,7 @@ def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayReader:
             reader.add(key.removeprefix(reader.prefix), store.array(key))
         else:
             reader.warnings[f"{key} is not stored (it is no array)"] = None
+    require_signal_rows(reader)
     return reader
 
 

@@ -300,8 +300,8 @@ def _read_rows(
 
 def _no_rows_error(path: str, index: int) -> SourceError:
     """The error for an episode of which no data file has a row, by the file that should."""
-    is_there = file_state_or_none(path) is not None
-    reason = "data file holds no row of the episode" if is_there else "data file is missing"
+    exists = file_state_or_none(path) is not None
+    reason = "data file holds no row of the episode" if exists else "data file is missing"
     return SourceError(reason, f"{path}: episode {index}")
 
 

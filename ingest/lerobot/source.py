@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -31,7 +31,7 @@ from ingest.lerobot.episode import (
     load_episode,
     load_unlisted_episode,
 )
-from ingest.lerobot.episode_list import read_episode_list, survey_episode_list
+from ingest.lerobot.episode_list import ListSurvey, read_episode_list, survey_episode_list
 from ingest.lerobot.evidence import (
     DATA_SUFFIX,
     camera_keys_in_files,
@@ -110,7 +110,6 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     unlisted = unlisted_episodes(info, dataset.evidence, listed.listed, listed.frames)
     dataset = replace(dataset, total=listed.episodes + len(unlisted))
     contradictions = find_contradictions(dataset, listed, unlisted)
-    empty = episodes_without_rows(info, dataset.evidence, listed)
     warnings += [*check_list(info, listed, len(unlisted)), *check_dataset(dataset, listed.frames or None)]
     return Source(
         format=FORMAT,
@@ -118,7 +117,7 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         version=info.version,
         total=dataset.total,
         items=chain(
-            _episode_items(dataset, read_episode_list(info), contradictions, empty),
+            _episode_items(dataset, listed, contradictions),
             _unlisted_items(dataset, unlisted, contradictions, has_list=listed.episodes > 0),
         ),
         warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
@@ -192,26 +191,24 @@ def _read_splits(info: LeRobotInfo) -> tuple[tuple[str, int, int], ...]:
 
 
 def _episode_items(
-    dataset: LeRobotDataset,
-    rows: Iterable[tuple[str, MetadataRow | SourceError]],
-    contradictions: Contradictions,
-    empty: Collection[int],
+    dataset: LeRobotDataset, listed: ListSurvey, contradictions: Contradictions
 ) -> Iterator[Item]:
     """Yield one item for each listed episode; a broken line, or no row, makes an item whose load raises."""
-    for number, (location, row) in enumerate(rows, start=1):
+    empty = episodes_without_rows(dataset.info, dataset.evidence, listed)
+    for number, (location, row) in enumerate(read_episode_list(dataset.info), start=1):
         if not isinstance(row, SourceError) and as_count(row.get("episode_index")) is None:
             row = SourceError("metadata has no episode_index", f"{location}: {row.get('episode_index')!r}")
         if isinstance(row, SourceError):
             yield failing_item(dataset.identity(f"line {number}"), location, row)
             continue
         index = as_count(row["episode_index"]) or 0
-        identity, place = dataset.identity(str(index)), f"{location}: episode {index}"
+        identity, where = dataset.identity(str(index)), f"{location}: episode {index}"
         error = find_no_rows_error(dataset, index, row) if index in empty else None
         if error is not None:
-            yield failing_item(identity, place, error)
+            yield failing_item(identity, where, error)
             continue
         load = functools.partial(load_episode, dataset, row, contradictions.of_episode(index))
-        yield Item(episode_id=identity, location=place, load=load)
+        yield Item(episode_id=identity, location=where, load=load)
 
 
 def _unlisted_items(

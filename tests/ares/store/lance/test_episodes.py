@@ -221,12 +221,12 @@ def test_values_of_another_type_are_refused(filled: Tables, records: list[Record
 class Clock(datetime):
     """A clock that a test sets."""
 
-    time = datetime(2026, 11, 1, tzinfo=UTC)
+    present = datetime(2026, 11, 1, tzinfo=UTC)
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
         """The time that the test has set."""
-        return cls.time
+        return cls.present
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -238,7 +238,7 @@ def test_what_was_stored_first_is_the_original(
     monkeypatch.setattr("ares.store.lance.episodes.datetime", Clock)
     tables, stored = open_tables(str(tmp_path)), dict[str, tuple[str, tuple[object, ...]]]()
     for run in range(4):
-        Clock.time += timedelta(hours=rng.choice([-30, 0, 30]))
+        Clock.present += timedelta(hours=rng.choice([-30, 0, 30]))
         records = []
         for number in range(10 * run, 10 * run + rng.randint(1, 5)):
             names = {name: rng.choice("abz") for name in ("dataset", "version", "split")}
