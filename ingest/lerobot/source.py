@@ -41,7 +41,7 @@ from ingest.lerobot.evidence import (
     unlisted_episodes,
 )
 from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
-from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count, read_info, read_optional_json
+from ingest.lerobot.metadata import LeRobotInfo, as_count, read_info, read_optional_json
 from ingest.lerobot.rows import has_episode_columns
 from ingest.signals import resolve_rate
 
