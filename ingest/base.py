@@ -72,8 +72,9 @@ def failing_item(episode_id: str, location: str, error: SourceError) -> Item:
 def known_error(item: Item) -> SourceError | None:
     """The error of a `failing_item`; None for any other."""
     load = item.load
-    is_failing = isinstance(load, functools.partial) and load.func is _raise_source_error
-    return SourceError(*load.args) if is_failing else None
+    if isinstance(load, functools.partial) and load.func is _raise_source_error:
+        return SourceError(*load.args)
+    return None
 
 
 def _raise_source_error(reason: str, detail: str) -> Record:

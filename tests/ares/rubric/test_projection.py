@@ -253,7 +253,12 @@ def test_a_table_that_an_older_version_counted_is_counted_anew_once(
     types = pa.schema([("episode_id", pa.string()), ("grade_trust", pa.string()), ("acceptable", pa.bool_())])
     tables.episodes.set_values(pa.table(columns, schema=types))
     counts, count = list[int](), GradeProjection.count
-    monkeypatch.setattr(GradeProjection, "count", lambda *arguments: (counts.append(1), count(*arguments))[1])
+
+    def count_and_note(projection: GradeProjection, *stores: Any) -> None:
+        counts.append(1)
+        count(projection, *stores)
+
+    monkeypatch.setattr(GradeProjection, "count", count_and_note)
     other = Maker(annotator="speed", version="1")
     sqlite.add_maker(other)
     for episode in ids[:2]:
