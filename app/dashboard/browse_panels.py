@@ -204,14 +204,10 @@ def draw_search_bar(view: ViewState) -> None:
         sort = entered_text("browse.sort", view.sort or _SOURCE_ORDER)
         text = entered_text("browse.text", view.text)
         searched = view if text == view.text else view.with_query(text=text)
-        changed = replace(
-            searched,
-            where=entered_text("browse.where", view.where),
-            sort="" if sort == _SOURCE_ORDER else sort,
-            descending=entered_text("browse.direction", direction) == _DESCENDING,
-            page=1,
-        )
-        write_view(changed)
+        where = entered_text("browse.where", view.where)
+        descending = entered_text("browse.direction", direction) == _DESCENDING
+        sort = "" if sort == _SOURCE_ORDER else sort
+        write_view(replace(searched, where=where, sort=sort, descending=descending, page=1))
 
     def search_image(data: bytes) -> None:
         write_view(view.with_query(image=store_upload(cached_reads.workspace().stores, data)))

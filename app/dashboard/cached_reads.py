@@ -277,11 +277,11 @@ def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
     if get_script_run_ctx() is None:
         wait([future])
         return
-    with st.spinner(f"Loading the model {_code(model)}, once for this server", show_time=True):
+    with st.spinner(f"Loading the model {_as_markdown_code(model)}, once for this server", show_time=True):
         wait([future])
 
 
-def _code(text: str) -> str:
+def _as_markdown_code(text: str) -> str:
     """A text as code in Markdown."""
     return f"`{text.replace('`', '')}`"
 

@@ -43,7 +43,7 @@ class PageAddressMiddleware:
             await self._app(scope, receive, send)
         elif path == "/" or path[1:] in self._names - {self._first}:
             await respond(
-                send, 200, b"text/html; charset=utf-8", _document(), [(b"cache-control", b"no-cache")]
+                send, 200, b"text/html; charset=utf-8", _page_document(), [(b"cache-control", b"no-cache")]
             )
         else:
             location = self._known_address(path.strip("/"), scope.get("query_string", b""))
@@ -67,7 +67,7 @@ def _is_document(scope: Scope, name: str) -> bool:
 
 
 @cache
-def _document() -> bytes:
+def _page_document() -> bytes:
     """The document of Streamlit, which loads our script first."""
     import streamlit
 
