@@ -242,7 +242,7 @@ def _plot_data(
     seconds = [round(float(time), 6) for time in drawn]
     # How long the block is of which two points are the extremes; 0 where every step is a point.
     block = 2 * (seconds[-1] - seconds[0]) / len(seconds) if len(drawn) < len(times) else 0.0
-    return {"title": title, "times": seconds, "groups": groups, "block": block}
+    return {"title": title, "times": list[Json](seconds), "groups": groups, "block": block}
 
 
 def _json_values(values: NDArray[np.float32]) -> list[Json]:

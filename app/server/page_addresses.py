@@ -43,7 +43,7 @@ class PageAddressMiddleware:
             await self._app(scope, receive, send)
         elif path == "/" or path[1:] in self._names - {self._first}:
             await respond(
-                send, 200, b"text/html; charset=utf-8", _document(), [(b"cache-control", b"no-cache")]
+                send, 200, b"text/html; charset=utf-8", _page_document(), [(b"cache-control", b"no-cache")]
             )
         else:
             location = self._known_address(path.strip("/"), scope.get("query_string", b""))
@@ -62,12 +62,12 @@ def _is_document(scope: Scope, name: str) -> bool:
     """Whether a browser asks for a page, to judge by what it says that it wants."""
     if scope["type"] != "http" or scope["method"] != "GET" or name.startswith(_NO_PAGES):
         return False
-    wanted = header(scope, b"sec-fetch-dest")
-    return wanted == "document" or (not wanted and "text/html" in header(scope, b"accept"))
+    requested = header(scope, b"sec-fetch-dest")
+    return requested == "document" or (not requested and "text/html" in header(scope, b"accept"))
 
 
 @cache
-def _document() -> bytes:
+def _page_document() -> bytes:
     """The document of Streamlit, which loads our script first."""
     import streamlit
 
