@@ -91,8 +91,8 @@ class PcaModel:
 
     def transform(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Places (N, 2) of vectors (N, D)."""
-        places: NDArray[np.float32] = (vectors - self._mean) @ self._directions.T
-        return places
+        points: NDArray[np.float32] = (vectors - self._mean) @ self._directions.T
+        return points
 
 
 def fit_map(means: dict[str, NDArray[np.float32]], is_umap: bool = True) -> FittedMap | ModelError:

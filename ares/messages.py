@@ -281,7 +281,8 @@ class SignalWatch:
         first = self._next(numbers, None)
         if first:
             self.received = first
-            began, again = time.monotonic(), first
+            began = time.monotonic()
+            again: int | None = first
             while again:
                 again = self._next(numbers, began + _TOGETHER_SECONDS)
             if again is not None:

@@ -197,6 +197,10 @@ _ASCENDING, _DESCENDING = "↑", "↓"
 _WAYS = {"": "All", "captions": "Words", "meaning": "Meaning", "frames": "Looks"}
 
 
+def _view_direction(view: ViewState) -> str:
+    return _DESCENDING if view.descending else _ASCENDING
+
+
 def draw_search_bar(view: ViewState) -> None:
     """Draw the row; a change of a part of it changes the view in the URL."""
 
@@ -205,20 +209,19 @@ def draw_search_bar(view: ViewState) -> None:
         text = entered_text("browse.text", view.text)
         searched = view if text == view.text else view.with_query(text=text)
         where = entered_text("browse.where", view.where)
-        descending = entered_text("browse.direction", direction) == _DESCENDING
+        descending = entered_text("browse.direction", _view_direction(view)) == _DESCENDING
         sort = "" if sort == _SOURCE_ORDER else sort
         write_view(replace(searched, where=where, sort=sort, descending=descending, page=1))
 
     def search_image(data: bytes) -> None:
         write_view(view.with_query(image=store_upload(cached_reads.workspace().stores, data)))
 
-    direction = _DESCENDING if view.descending else _ASCENDING
     draw_search_input("browse.search_input", search_image)
     columns = sort_columns(cached_reads.filter_columns())
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where
     st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
-    st.session_state["browse.direction"] = direction
+    st.session_state["browse.direction"] = _view_direction(view)
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
         text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")

@@ -196,7 +196,7 @@ def clear_caches() -> None:
         _facets_of_version,
         _scores_of_version,
         _described_hits,
-        _found_episodes,
+        _similar_hits,
         read_ids,
         read_points,
         read_captions,
@@ -277,11 +277,11 @@ def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
     if get_script_run_ctx() is None:
         wait([future])
         return
-    with st.spinner(f"Loading the model {_as_markdown_code(model)}, once for this server", show_time=True):
+    with st.spinner(f"Loading the model {_as_code(model)}, once for this server", show_time=True):
         wait([future])
 
 
-def _as_markdown_code(text: str) -> str:
+def _as_code(text: str) -> str:
     """A text as code in Markdown."""
     return f"`{text.replace('`', '')}`"
 
@@ -336,11 +336,11 @@ def _described_hits(
 def similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     """Return the episodes most like one, by fused ranks."""
     warm_up(like=episode_id, by=by)
-    return _found_episodes(episode_id, by, limit)
+    return _similar_hits(episode_id, by, limit)
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=64, show_spinner=False)
-def _found_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
+def _similar_hits(episode_id: str, by: str, limit: int) -> list[Hit]:
     from ares.search import search
 
     query = Query(like=episode_id, by=by, limit=limit)

@@ -62,8 +62,8 @@ def _is_document(scope: Scope, name: str) -> bool:
     """Whether a browser asks for a page, to judge by what it says that it wants."""
     if scope["type"] != "http" or scope["method"] != "GET" or name.startswith(_NO_PAGES):
         return False
-    wanted = header(scope, b"sec-fetch-dest")
-    return wanted == "document" or (not wanted and "text/html" in header(scope, b"accept"))
+    requested = header(scope, b"sec-fetch-dest")
+    return requested == "document" or (not requested and "text/html" in header(scope, b"accept"))
 
 
 @cache

@@ -61,12 +61,12 @@ def _draw_no_map() -> None:
 def _method_text() -> str:
     """How the map was made, by the makers of its places; "" where nothing says so."""
     makers = cached_reads.limited(lambda: cached_reads.workspace().stores.annotations.makers())
-    found = {
+    methods = {
         "PCA" if maker.settings.get("projection") == "pca" else "UMAP"
         for maker in makers.values()
         if maker.annotator == "map"
     }
-    return f" Made by {' and '.join(sorted(found))}." if found else ""
+    return f" Made by {' and '.join(sorted(methods))}." if methods else ""
 
 
 def _draw_headline(view: ViewState, columns: Mapping[str, str], total: int) -> str:

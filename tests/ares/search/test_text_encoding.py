@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from annotators.base import Options
 from ares.doctor import run_checks
 from ares.search import TEXT_ENCODER_FOLDER, Query, choose_space, encoding as embedding_spaces, search
-from ares.search.encoding import encode_text, load_encoder
+from ares.search.encoding import EmbeddingSpace, Encoder, encode_text, load_encoder
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate
@@ -93,10 +93,13 @@ def _loads_model(ws: Workspace, text: str, monkeypatch: pytest.MonkeyPatch) -> b
     _forget()
     loaded: list[str] = []
     load = embedding_spaces.load_encoder
+
+    def load_and_note(space: EmbeddingSpace) -> Encoder:
+        loaded.append(space.name)
+        return load(space)
+
     with monkeypatch.context() as patch:
-        patch.setattr(
-            embedding_spaces, "load_encoder", lambda space: loaded.append(space.name) or load(space)
-        )
+        patch.setattr(embedding_spaces, "load_encoder", load_and_note)
         assert search(ws.stores, Query(text=text))
     return bool(loaded)
 
