@@ -78,17 +78,32 @@ def read_parameter(name: str, default: str = "") -> str:
 
 
 def _check_parameters(page: str) -> None:
-    """Raise AddressError for a parameter that a page does not know, and for a page that does not exist."""
+    """Raise AddressError for a parameter that no page knows, and for a page that does not exist.
+
+    A parameter of another page is said, and no error: the button "back" of the browser leads over such addresses.
+    """
     if UNKNOWN_PAGE in st.query_params:
         titles = ", ".join(entry.title for entry in PAGES.values())
         reason = f"there is no page {st.query_params[UNKNOWN_PAGE][:100]!r}"
         raise AddressError(UNKNOWN_PAGE, reason, f"there are: {titles}")
     known = PAGES[page].parameters
-    for name in st.query_params:
-        if name not in known and not ("where" in known and name.startswith(FILTER_PREFIX)):
-            names = [*known, f"{FILTER_PREFIX}COLUMN"] if "where" in known else known
-            detail = f"it reads: {', '.join(names) or 'none'}"
+    others = [name for name in st.query_params if name not in known]
+    if "where" in known:
+        known, others = (*known, f"{FILTER_PREFIX}COLUMN"), [name for name in others if not _is_filter(name)]
+    for name in others:
+        if name not in _ALL_PARAMETERS and not _is_filter(name):
+            detail = f"it reads: {', '.join(known) or 'none'}"
             raise AddressError(name, f"this page reads no parameter {name[:100]!r}", detail)
+    if others:
+        st.caption(
+            escape_markdown(
+                f"The address also names {', '.join(others)[:200]}, which this page does not read."
+            )
+        )
+
+
+def _is_filter(name: str) -> bool:
+    return name.startswith(FILTER_PREFIX)
 
 
 def restore_parameters(page: str) -> None:
@@ -127,7 +142,7 @@ def write_parameters(params: Mapping[str, Sequence[str]]) -> None:
 
 
 def _is_read(name: str) -> bool:
-    return name in _VIEW_PARAMETERS or name.startswith(FILTER_PREFIX)
+    return name in _VIEW_PARAMETERS or _is_filter(name)
 
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~<>$:&\"'=^])")

@@ -94,7 +94,8 @@ def test_a_path_in_the_address_is_refused_and_an_uploaded_image_is_not(
 def test_users_log_in_by_a_form_and_out_by_a_link(browser: Browser, shown: Workspace) -> None:
     with serve(shown, _SERVE_WITH_PASSWORD) as listening:
         address = listening.replace("0.0.0.0", "127.0.0.1")
-        with open_tab(browser, address) as tab:
+        # The form is the answer to a page that is refused.
+        with open_tab(browser, address, refused=address) as tab:
             tab.goto(f"{address}/?f.success=true")
             tab.get_by_label("Password").fill("wrong")
             tab.get_by_role("button", name="Log in").click()

@@ -85,7 +85,7 @@ def test_the_map_says_what_to_run_until_it_is_drawn_and_then_shows_what_the_filt
     displayed: Workspace, mapped: Workspace
 ) -> None:
     cached_reads.clear_caches()
-    assert "annotate map" in _draw("map").code[0].value
+    assert "annotate embed map" in _draw("map").code[0].value
     cached_reads.use_workspace(mapped)
     app = _draw("map", {"f.success": "true"})
     assert "**2 episodes on the map**" in _markdown(app)
