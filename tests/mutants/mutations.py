@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -60,17 +61,11 @@ class Mutant:
 
 def find_mutants(path: str, text: str) -> list[Mutant]:
     """Every change of a file, in order; names, texts, annotations and imports stay as they are."""
-    lines = text.encode().splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+    source = _Source(text.encode())
     mutants = []
     for node, function in _visit(ast.parse(text), 0):
-        for place, after in _changes(node, text):
-            assert place.end_lineno is not None and place.end_col_offset is not None
-            start = starts[place.lineno - 1] + place.col_offset
-            end = starts[place.end_lineno - 1] + place.end_col_offset
-            before = text.encode()[start:end].decode()
+        for place, after in _changes(node, source):
+            start, end = source.span(place)
             mutants.append(
                 Mutant(
                     path=path,
@@ -78,12 +73,38 @@ def find_mutants(path: str, text: str) -> list[Mutant]:
                     function=function,
                     start=start,
                     end=end,
-                    before=before,
+                    before=source.text(place),
                     after=after,
-                    within=lines[place.lineno - 1].decode().strip(),
+                    within=source.lines[place.lineno - 1].decode().strip(),
                 )
             )
     return sorted(mutants, key=lambda mutant: (mutant.start, mutant.end, mutant.after))
+
+
+class _Source:
+    """Text by node; `ast.get_source_segment` splits the whole file at every call.
+
+    Args:
+        data: The file.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.lines = data.splitlines(keepends=True)
+        self._starts = [0, *itertools.accumulate(map(len, self.lines))]
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """Offsets of the first byte and of the end."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return (
+            self._starts[node.lineno - 1] + node.col_offset,
+            self._starts[node.end_lineno - 1] + node.end_col_offset,
+        )
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        """What the program says there."""
+        start, end = self.span(node)
+        return self._data[start:end].decode()
 
 
 def _visit(node: ast.AST, function: int) -> Iterator[tuple[ast.AST, int]]:
@@ -101,28 +122,30 @@ def _visit(node: ast.AST, function: int) -> Iterator[tuple[ast.AST, int]]:
                 yield from _visit(child, function)
 
 
-def _changes(node: ast.AST, text: str) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+def _changes(node: ast.AST, source: _Source) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     """What is replaced, and by what."""
-
-    def source(part: ast.AST) -> str:
-        return ast.get_source_segment(text, part) or ""
-
     match node:
         case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _COMPARISONS:
-            yield node, f"{_closed(source(left))} {_COMPARISONS[type(operator)]} {_closed(source(right))}"
+            yield (
+                node,
+                f"{_closed(source.text(left))} {_COMPARISONS[type(operator)]} {_closed(source.text(right))}",
+            )
         case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATORS:
-            yield node, f"({_closed(source(left))} {_OPERATORS[type(operation)]} {_closed(source(right))})"
+            yield (
+                node,
+                f"({_closed(source.text(left))} {_OPERATORS[type(operation)]} {_closed(source.text(right))})",
+            )
         case ast.BoolOp(op=joint, values=values):
             word = " or " if isinstance(joint, ast.And) else " and "
-            yield node, f"({word.join(_closed(source(value)) for value in values)})"
+            yield node, f"({word.join(_closed(source.text(value)) for value in values)})"
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield node, f"bool({source(operand)})"
+            yield node, f"bool({source.text(operand)})"
         case ast.Constant(value=bool() | int() | float() as value):
             # One more or less of a large number, as of rows in a batch, changes nothing that could be noticed.
             changed = value + 1 if abs(value) < _LARGE else 0
             yield node, repr(not value if isinstance(value, bool) else changed)
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
-            yield test, f"(not {_closed(source(test))})"
+            yield test, f"(not {_closed(source.text(test))})"
         case ast.comprehension(ifs=tests):
             for test in tests:
                 yield test, "True"

@@ -13,7 +13,7 @@ from ares.clock import rounding_seconds
 from ares.episode import Camera, Record
 from ares.export.base import ExportClock
 from ares.export.lerobot.writer import prepare_video
-from ares.export.retime import RetimedEpisode, export_rate_hz, retime_episode
+from ares.export.retime import ClockChanges, RetimedEpisode, export_rate_hz, retime_episode
 
 UNEVEN = "steps are not at a constant rate"
 
@@ -90,3 +90,28 @@ def test_the_last_step_counts_where_its_second_is_reached_within_a_millisecond(
     stamps = np.linspace(0, 5.325 + after_seconds, record.episode.num_steps)
     trajectory = replace(record.trajectory, timestamps=stamps)
     assert retime_episode(record.episode, trajectory, ExportClock(40.0)).episode.num_steps == steps
+
+
+def test_what_an_export_changed_in_clocks_is_counted_by_reason(make_record: Callable[..., Record]) -> None:
+    record, clock = make_record(0), ExportClock(10.0, "hold")
+    steps = record.episode.num_steps
+    changes = ClockChanges(clock)
+    slower = [_retimed(record, shift, clock) for shift in (0.0, 0.002)]
+    assert slower[0].episode.num_steps < steps
+    for retimed in slower:
+        changes.add(retimed)
+    (change,) = changes.to_json()
+    assert isinstance(change, dict) and str(change["reason"]).startswith("steps were selected at 10 Hz")
+    assert change["episodes"] == 2 and change["steps_before"] == 2 * steps
+    assert change["steps_after"] == sum(retimed.episode.num_steps for retimed in slower)
+    assert change["largest_shift_seconds"] == round(max(retimed.shift_seconds for retimed in slower), 6)
+
+    changes = ClockChanges(ExportClock())
+    for shift in (0.0, 0.004):
+        changes.add(_retimed(record, shift, ExportClock()))
+    (change,) = changes.to_json()
+    assert isinstance(change, dict) and str(change["reason"]).startswith("uneven stamps")
+    assert change == {
+        "reason": change["reason"], "episodes": 1, "steps_before": steps, "steps_after": steps,
+        "largest_shift_seconds": 0.004,
+    }  # fmt: skip

@@ -95,13 +95,13 @@ def test_each_file_gives_the_opening_of_a_dataset_its_time_anew(tmp_path: Path, 
             check_input_file(str(path))
         return "opened"
 
-    def open_and_count() -> None:
+    def open_for_ever() -> None:
         open_files()
         _count_for_ever()
 
     assert call_within_per_file(15.0, open_files) == "opened"
     with pytest.raises(SourceError, match="the record took too long to read"):
-        call_within(15.0, open_and_count)
+        call_within(15.0, open_for_ever)
 
 
 def test_listing_without_end_is_ended() -> None:
