@@ -54,6 +54,9 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
         address: The address of the dashboard.
         refused: Part of the addresses that the server may refuse; the browser logs each as an error.
     """
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=300_000)
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
     tab.set_default_timeout(300_000)
     foreign: list[str] = []
