@@ -89,7 +89,11 @@ def test_every_benchmark_is_here() -> None:
     assert BENCHMARKS.keys() == _NUMBERED.keys()
 
 
-@pytest.mark.parametrize("number", _NUMBERED)
+@pytest.mark.parametrize(
+    "number",
+    # Number 19 loads the model in processes of its own.
+    [pytest.param(number, marks=[pytest.mark.nightly] if number == "19" else []) for number in _NUMBERED],
+)
 def test_a_numbered_benchmark_prints_its_rows(
     number: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +156,7 @@ def test_every_operation_of_memory_runs(
         assert ws.stores.tables.episodes.count() == 20 and sorted(ws.sets) == ["every", "good"]
 
 
+@pytest.mark.nightly
 def test_the_page_is_measured_in_a_browser(
     chromium: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,35 +27,46 @@ _VISION_CONFIG = {"image_size": 32, "patch_size": 16, "width": 64, "layers": 1, 
 MakeClip = Callable[..., str]
 
 
+def _write_clip(
+    folder: Path, text: dict[str, Any] | None = None, dtype: str = "float32", **config: Any
+) -> str:
+    import open_clip
+    import torch
+    from safetensors.torch import save_file
+
+    model_config = {
+        "embed_dim": 48,
+        "vision_cfg": _VISION_CONFIG,
+        "text_cfg": {**_TEXT_CONFIG, **(text or {})},
+        **config,
+    }
+    folder.mkdir()
+    document = {"model_cfg": model_config, "preprocess_cfg": {}}
+    (folder / "open_clip_config.json").write_text(json.dumps(document))
+    torch.manual_seed(7)
+    model, _, _ = open_clip.create_model_and_transforms(f"local-dir:{folder}", load_weights=False)
+    weights = {
+        name: (tensor + 0.2 * torch.randn_like(tensor)).to(getattr(torch, dtype)).contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+    save_file(weights, folder / "open_clip_model.safetensors")
+    return f"local-dir:{folder}"
+
+
 @pytest.fixture
 def make_clip(tmp_path: Path) -> MakeClip:
     """Writes a small open_clip model of random weights, large enough that no layer is without effect."""
+    return lambda *arguments, **fields: _write_clip(
+        tmp_path / f"clip-{len(list(tmp_path.iterdir()))}", *arguments, **fields
+    )
 
-    def make(text: dict[str, Any] | None = None, dtype: str = "float32", **config: Any) -> str:
-        import open_clip
-        import torch
-        from safetensors.torch import save_file
 
-        model_config = {
-            "embed_dim": 48,
-            "vision_cfg": _VISION_CONFIG,
-            "text_cfg": {**_TEXT_CONFIG, **(text or {})},
-            **config,
-        }
-        folder = tmp_path / f"clip-{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        document = {"model_cfg": model_config, "preprocess_cfg": {}}
-        (folder / "open_clip_config.json").write_text(json.dumps(document))
-        torch.manual_seed(7)
-        model, _, _ = open_clip.create_model_and_transforms(f"local-dir:{folder}", load_weights=False)
-        weights = {
-            name: (tensor + 0.2 * torch.randn_like(tensor)).to(getattr(torch, dtype)).contiguous()
-            for name, tensor in model.state_dict().items()
-        }
-        save_file(weights, folder / "open_clip_model.safetensors")
-        return f"local-dir:{folder}"
-
-    return make
+@pytest.fixture(scope="module")
+def stored_tower(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a stored text tower."""
+    folder = tmp_path_factory.mktemp("tower")
+    assert load_clip(_write_clip(folder / "clip"), "cpu").save_text_encoder(folder / "text.safetensors")
+    return (folder / "text.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -138,10 +149,8 @@ def _weight_bytes(encoder: ClipEncoder) -> int:
 
 
 @pytest.mark.parametrize("damage", ["cut", "header", "empty", "version"])
-def test_a_damaged_file_is_an_error(make_clip: MakeClip, tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "text.safetensors"
-    assert load_clip(make_clip(), "cpu").save_text_encoder(path)
-    content = path.read_bytes()
+def test_a_damaged_file_is_an_error(stored_tower: bytes, tmp_path: Path, damage: str) -> None:
+    path, content = tmp_path / "text.safetensors", stored_tower
     damaged = {
         "cut": content[:-100],
         "header": content[:8] + b"x" * 50 + content[58:],

@@ -10,7 +10,7 @@ from ares.statistics import beta_cdf, clustered_interval, effective_items
 
 scipy_special = pytest.importorskip("scipy.special")
 
-RUNS = 2_000
+RUNS = 1_000
 
 
 @given(value=st.floats(0.0, 1.0), first=st.floats(0.5, 3_000.0), second=st.floats(0.5, 3_000.0))

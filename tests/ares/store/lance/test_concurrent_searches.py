@@ -23,8 +23,8 @@ from ares.search.engine import run_concurrently
 from ares.store.vectors import index as recall
 from ares.store.database import open_tables
 
-SECONDS, FLAT_ROWS, FRAMES, DIM = 8, 1_000, 20, 32
-faulthandler.dump_traceback_later(60, exit=True)
+ROUNDS, SEARCHES, FLAT_ROWS, FRAMES, DIM = 7, 8, 1_000, 20, 32
+faulthandler.dump_traceback_later(240, exit=True)
 recall._QUERIES_PER_KIND = 6
 tables = open_tables(sys.argv[1])
 vectors, segments = tables.vectors("clip"), tables.segments
@@ -72,25 +72,24 @@ assert vectors.refresh(FLAT_ROWS).kind == "IVF_RQ"
 threads = [threading.Thread(target=search, args=(number,)) for number in range(len(counts))]
 for thread in threads:
     thread.start()
-threading.Timer(SECONDS, stop.set).start()
 rounds = 0
-while not stop.is_set() and not errors:
+while not errors and (rounds < ROUNDS or min(counts) < SEARCHES):
     grow(150 + 5 * rounds, 5)
     vectors.refresh(FLAT_ROWS)
     if rounds % 3 == 2:
         tables.optimize()
     rounds += 1
+stop.set()
 for thread in threads:
     thread.join()
 assert not errors, errors
-assert min(counts) > 3 and rounds > 3, (counts, rounds)
 print(counts, rounds)
 """
 
 
 def test_searches_at_once_end_and_are_right_while_a_writer_appends_and_indexes(tmp_path: Path) -> None:
     program = [sys.executable, "-X", "faulthandler", "-c", _SEARCHES, str(tmp_path)]
-    ended = subprocess.run(program, capture_output=True, text=True, timeout=90, check=False)
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr[-4000:]
 
 
