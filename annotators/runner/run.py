@@ -295,7 +295,8 @@ def _prepare_run(
 
     A model that does not answer its test call is a fault like one that cannot be loaded.
     """
-    makers, able = [task.annotator.maker for task in loaded.tasks], list[AnnotatorTask]()
+    makers = [task.annotator.maker for task in loaded.tasks]
+    able: list[AnnotatorTask] = []
     for task in reversed(
         loaded.tasks
     ):  # a judge refuses a captioner before the test call of that one is paid

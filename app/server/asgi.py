@@ -161,7 +161,7 @@ def _ending_on_signals(server: uvicorn.Server) -> Iterator[None]:
 
     for number in handled:
         signal.signal(number, end)
-    server.capture_signals = nullcontext  # type: ignore[method-assign]
+    server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         FAILURES as FAILURES,
         FailureLog as FailureLog,
         Report as Report,
-        place_subject as place_subject,
+        location_subject as location_subject,
         record_job as record_job,
         resolved_failures as resolved_failures,
         utc_now as utc_now,

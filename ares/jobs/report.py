@@ -135,8 +135,8 @@ FAILURES = "failures"
 # Documents: the reason that a person has accepted, by the key of the failure.
 ACCEPTED_FAILURES = "accepted_failures"
 JOBS = "jobs"
-# The subject of a failure that belongs to no episode is this and a hash of the place.
-_PLACE = "at-"
+# The subject of a failure that belongs to no episode is this and a hash of the location.
+_LOCATION = "at-"
 
 
 def utc_now() -> str:
@@ -177,30 +177,30 @@ class FailureLog:
             self._store.drop_documents(FAILURES, resolved)
             self._store.drop_documents(ACCEPTED_FAILURES, self._accepted.keys() & resolved)
 
-    def record_places(self, failures: Mapping[str, AresError]) -> None:
-        """Store failures that belong to no episode, by their place: a path or a URL."""
+    def record_locations(self, failures: Mapping[str, AresError]) -> None:
+        """Store failures that belong to no episode, by their location: a path or a URL."""
         if not failures:
             return
         documents: dict[str, Json] = {
-            self._key(place_subject(place)): {
+            self._key(location_subject(location)): {
                 "reason": error.reason,
-                "detail": error.detail or place,
-                "place": place,
+                "detail": error.detail or location,
+                "location": location,
                 "at": utc_now(),
             }
-            for place, error in failures.items()
+            for location, error in failures.items()
         }
         self._store.put_documents(FAILURES, documents)
 
-    def forget_places(self, paths: Collection[str]) -> None:
-        """Drop the failures at and below some places, which are about to be looked at anew."""
+    def forget_locations(self, paths: Collection[str]) -> None:
+        """Drop the failures at and below some locations, which are about to be looked at anew."""
         below = tuple(f"{path.rstrip('/')}/" for path in paths)
         self._store.drop_documents(
             FAILURES,
             [
                 key
-                for key, document in self._store.find_documents(FAILURES, self._key(_PLACE))
-                if f"{cast('dict[str, str]', document)['place']}/".startswith(below)
+                for key, document in self._store.find_documents(FAILURES, self._key(_LOCATION))
+                if f"{cast('dict[str, str]', document)['location']}/".startswith(below)
             ],
         )
 
@@ -218,9 +218,9 @@ class FailureLog:
         return f"{self._scope}/{subject}"
 
 
-def place_subject(place: str) -> str:
-    """The subject of a failure at a place: a path, a URL or the rest of a dataset."""
-    return f"{_PLACE}{short_hash(place)}"
+def location_subject(location: str) -> str:
+    """The subject of a failure at a location: a path, a URL or the rest of a dataset."""
+    return f"{_LOCATION}{short_hash(location)}"
 
 
 def resolved_failures(stores: Stores, keys: Sequence[str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from ares.jobs import (
     available_cores,
     changing_limit,
     engine_or_local,
-    place_subject,
+    location_subject,
     record_job,
     run_pipeline,
 )
@@ -439,15 +439,15 @@ def _count_unopened(stores: Stores, counts: Report, discovery: IngestSources, st
     log = FailureLog(stores.annotations, "ingest")
     rests = [f"the rest of {source.dataset}" for source in discovery.sources]
     folders = [source.folder for source in discovery.sources]
-    log.forget_places([path for path in (*discovery.paths, *folders, *rests, *discovery.failed) if path])
-    log.record_places(discovery.failed)
+    log.forget_locations([path for path in (*discovery.paths, *folders, *rests, *discovery.failed) if path])
+    log.record_locations(discovery.failed)
     for fault in discovery.faults:
         counts.add_warning(f"not tried: {fault}", "")
     for path, error in discovery.failed.items():
         if strict:
             raise error
         counts.add_planned(1)
-        is_accepted = log.is_accepted(place_subject(path), error)
+        is_accepted = log.is_accepted(location_subject(path), error)
         counts.add_failure(error, path, is_accepted)
         if is_accepted:
             yield path

@@ -14,7 +14,7 @@ from ares.annotation import Annotation
 from ares.checks import check_record
 from ares.episode import Record
 from ares.errors import AresError, DiskFull
-from ares.jobs import FailureLog, Report, place_subject, utc_now
+from ares.jobs import FailureLog, Report, location_subject, utc_now
 from ares.store import AnnotationRow, applied_sequence, arrow_type, batched, skip_applied
 from ingest.base import Item
 from ingest.pipeline.plan import IdentityConflict, ItemOutcome
@@ -109,14 +109,14 @@ class WriteBuffer:
     Attributes:
         items: The items of each batch, in the order of its rows.
         failures: Errors to be logged, by episode id.
-        place_failures: Errors of items that are no episode of their own, by location.
+        location_failures: Errors of items that are no episode of their own, by location.
         num_episodes: Rows of all batches.
         nbytes: Bytes of all batches in memory.
     """
 
     items: dict[CheckedBatch, list[Item]] = field(default_factory=dict)
     failures: dict[str, AresError] = field(default_factory=dict)
-    place_failures: dict[str, AresError] = field(default_factory=dict)
+    location_failures: dict[str, AresError] = field(default_factory=dict)
     num_episodes: int = 0
     nbytes: int = 0
 
@@ -202,7 +202,7 @@ class RecordWriter:
         # Ids are hashes: the lowest are a sample that only chance selects.
         self.sample_ids = heapq.nsmallest(_SAMPLED_EPISODES, (*self.sample_ids, *written_ids))
         self._failure_log.record(buffer.failures, written_ids)
-        self._failure_log.record_places(buffer.place_failures)
+        self._failure_log.record_locations(buffer.location_failures)
 
     def _add_existing(self, outcome: ItemOutcome) -> None:
         self.counts.add_existing()
@@ -212,11 +212,11 @@ class RecordWriter:
     def _add_failure(self, item: Item, error: AresError) -> None:
         # The stored episode of the same id has not failed; items that were not listed have no id.
         has_episode = bool(item.episode_id) and not isinstance(error, IdentityConflict)
-        subject = item.episode_id if has_episode else place_subject(item.location)
+        subject = item.episode_id if has_episode else location_subject(item.location)
         self.counts.add_failure(error, item.location, self._failure_log.is_accepted(subject, error))
         if has_episode:
             self._buffer.failures[item.episode_id] = error
         else:
-            self._buffer.place_failures[item.location] = error
+            self._buffer.location_failures[item.location] = error
         if self._strict or isinstance(error, DiskFull):
             raise error

@@ -52,9 +52,9 @@ def killed_three_times(folder: Path, batch: Sequence[int]) -> list[int]:
     for number in batch:
         marks = [folder / f"{number}.{death}" for death in range(3)]
         mark = next((mark for mark in marks if not mark.exists()), None)
+        if mark:
+            mark.touch()
         if mark or number < 0:
-            if mark:
-                mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
     return [2 * number for number in batch]
 
