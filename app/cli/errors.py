@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
@@ -45,17 +46,17 @@ class StoppedBySignal(KeyboardInterrupt):
         return signal_cause(self.number)
 
 
+@dataclass
 class StopRequest:
     """Whether a signal has asked this process to end. A library may lose the exception, or turn it into its own.
 
-    Args:
+    Attributes:
         watch: Answers the signals while the main thread is busy.
+        is_open: Whether a signal raises an exception; before and after the command that would be a traceback.
     """
 
-    def __init__(self, watch: SignalWatch) -> None:
-        self.watch = watch
-        # Before and after the command an exception would be a traceback: there a signal is only noted.
-        self.is_open = False
+    watch: SignalWatch
+    is_open: bool = False
 
     @property
     def signal_received(self) -> StoppedBySignal | None:
@@ -63,15 +64,11 @@ class StopRequest:
         return None if self.watch.received is None else StoppedBySignal(self.watch.received)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Handler of signals. Raises StoppedBySignal at the first."""
+        """Handler of signals. Raises StoppedBySignal once, for the first."""
         self.watch.received = self.watch.received or number
-        self.raise_if_received()
-
-    def raise_if_received(self) -> None:
-        """Raise StoppedBySignal, once, where a signal has come."""
-        if self.is_open and self.signal_received:
+        if self.is_open:
             self.is_open = False
-            raise self.signal_received
+            raise StoppedBySignal(self.watch.received)
 
 
 @contextmanager
@@ -147,7 +144,8 @@ def run_command(
         request: Whether a signal has asked the process to end: whatever is raised after it comes from that.
     """
     try:
-        request.raise_if_received()
+        if request.watch.received:  # before the command began
+            request.handle(request.watch.received, None)
         return _run_unless_stopped(command, action, request)
     except KeyboardInterrupt as error:
         stopped = error if isinstance(error, StoppedBySignal) else StoppedBySignal(2)

@@ -193,6 +193,7 @@ _WITHOUT_PANDAS = ("check", "doctor", "index", "ingest", "set", "show", "status"
 _READING = ("search", "show", "rubric", "models", "status", "completion")
 _NOTHING_CHANGED = "nothing was changed"
 _STORED_STAYS = "what was stored until then stays; run the same command again"
+_KEPT = dict.fromkeys(_READING, _NOTHING_CHANGED)
 # Options that may stand before the command and have a value.
 _VALUE_OPTIONS = ("-w", "--workspace", "--output", "--config")
 
@@ -221,7 +222,7 @@ def build_parser(selected: str = "") -> CommandParser:
             command.set_defaults(
                 run=getattr(module, f"run_{name}"),
                 describe_stop=getattr(
-                    module, f"describe_{name}_stop", lambda args: _default_kept(args.command)
+                    module, f"describe_{name}_stop", lambda args: _KEPT.get(args.command, _STORED_STAYS)
                 ),
             )
     return parser
@@ -241,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with (
         breaking_silence(f"ares {command}".strip()),
         ExitStack() as stack,
-        stop_on_signals(command, _default_kept(command)) as request,
+        stop_on_signals(command, _KEPT.get(command, _STORED_STAYS)) as request,
     ):
         invocation = _Invocation(arguments, stack, request, is_program=argv is None)
         status = run_command(command, invocation.run, invocation.describe_stop, request)
@@ -333,10 +334,6 @@ def _describe_kept(args: argparse.Namespace) -> str:
         return str(args.describe_stop(args))
     except Exception:  # what made the command stop may keep the workspace from being read, too
         return _STORED_STAYS
-
-
-def _default_kept(command: str) -> str:
-    return _NOTHING_CHANGED if command in _READING else _STORED_STAYS
 
 
 def _refuse_undecodable(arguments: Sequence[str]) -> None:
