@@ -250,8 +250,8 @@ _loads: dict[str, Future[object]] = {}
 _MODEL_RANKERS = ("frames", "meaning")
 
 
-def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") -> None:
-    """Load the model that a search needs, once per server and outside the time limit; the page says that it waits.
+def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "", has_page: bool = True) -> None:
+    """Load the model that a search needs, once per server and outside the time limit; a page says that it waits.
 
     A model that cannot be loaded is no error here: the search says why.
     """
@@ -261,12 +261,10 @@ def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") ->
     for space in list(spaces.values())[-1:]:
         # The texts of a space may have a smaller encoder of their own.
         load = partial(load_encoder, space) if image else partial(prepare_text_search, stores, space)
-        _wait_for_load(f"{space.name} {'images' if image else 'texts'}", space.model, load)
+        _wait_for_load(f"{space.name} {'images' if image else 'texts'}", space.model, load, has_page)
 
 
-def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
-    from streamlit.runtime.scriptrunner import get_script_run_ctx
-
+def _wait_for_load(name: str, model: str, load: Callable[[], object], has_page: bool) -> None:
     with _lock:
         future = _loads.get(name)
         if future is None or (future.done() and future.exception()):
@@ -274,7 +272,7 @@ def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
             Thread(target=_load_model, args=(load, future), name="load", daemon=True).start()
     if future.done():
         return
-    if get_script_run_ctx() is None:
+    if not has_page:
         wait([future])
         return
     with st.spinner(f"Loading the model {_as_code(model)}, once for this server", show_time=True):
