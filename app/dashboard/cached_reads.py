@@ -250,7 +250,7 @@ _loads: dict[str, Future[object]] = {}
 _MODEL_RANKERS = ("frames", "meaning")
 
 
-def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "", has_page: bool = True) -> None:
+def warm_up(has_page: bool = True, /, *, text: str = "", like: str = "", image: str = "", by: str = "") -> None:
     """Load the model that a search needs, once per server and outside the time limit; a page says that it waits.
 
     A model that cannot be loaded is no error here: the search says why.

@@ -43,7 +43,7 @@ def _load_search(ids: Sequence[str]) -> None:
     """Load the model of texts and the index of words, by a search for the words of one episode."""
     from app.dashboard.results import read_page
 
-    cached_reads.warm_up(text="any", has_page=False)
+    cached_reads.warm_up(False, text="any")
     for episode in cached_reads.read_episodes(ids[:1]):
         if episode.instruction.strip():
             read_page(ViewState(text=episode.instruction))
