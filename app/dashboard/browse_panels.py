@@ -193,12 +193,9 @@ def _change_saved_views(change: Callable[[], Action]) -> None:
 
 _SOURCE_ORDER = "source order"
 _ASCENDING, _DESCENDING = "↑", "↓"
+_DIRECTIONS = {False: _ASCENDING, True: _DESCENDING}
 # What a search by text compares, by the rankers that do so.
 _WAYS = {"": "All", "captions": "Words", "meaning": "Meaning", "frames": "Looks"}
-
-
-def _view_direction(view: ViewState) -> str:
-    return _DESCENDING if view.descending else _ASCENDING
 
 
 def draw_search_bar(view: ViewState) -> None:
@@ -209,7 +206,7 @@ def draw_search_bar(view: ViewState) -> None:
         text = entered_text("browse.text", view.text)
         searched = view if text == view.text else view.with_query(text=text)
         where = entered_text("browse.where", view.where)
-        descending = entered_text("browse.direction", _view_direction(view)) == _DESCENDING
+        descending = entered_text("browse.direction", _DIRECTIONS[view.descending]) == _DESCENDING
         sort = "" if sort == _SOURCE_ORDER else sort
         write_view(replace(searched, where=where, sort=sort, descending=descending, page=1))
 
@@ -221,7 +218,7 @@ def draw_search_bar(view: ViewState) -> None:
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where
     st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
-    st.session_state["browse.direction"] = _view_direction(view)
+    st.session_state["browse.direction"] = _DIRECTIONS[view.descending]
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
         text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")

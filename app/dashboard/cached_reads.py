@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
-from threading import BoundedSemaphore, Lock, Thread
+from threading import BoundedSemaphore, Lock, Thread, local
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import streamlit as st
@@ -246,12 +246,19 @@ def _facets_of_version(where: str, only: str, version: int, cut: SearchCut | Non
 
 # By model: its load, which is waited for by every page that needs it.
 _loads: dict[str, Future[object]] = {}
+# What is loaded before a page asks for it has no page that could say so.
+_thread = local()
 # Rankers that compare by the vectors of a model.
 _MODEL_RANKERS = ("frames", "meaning")
 
 
-def warm_up(has_page: bool = True, /, *, text: str = "", like: str = "", image: str = "", by: str = "") -> None:
-    """Load the model that a search needs, once per server and outside the time limit; a page says that it waits.
+def preload_in_this_thread() -> None:
+    """Let no read of this thread draw anything."""
+    _thread.is_preloading = True
+
+
+def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") -> None:
+    """Load the model that a search needs, once per server and outside the time limit; the page says that it waits.
 
     A model that cannot be loaded is no error here: the search says why.
     """
@@ -261,10 +268,10 @@ def warm_up(has_page: bool = True, /, *, text: str = "", like: str = "", image: 
     for space in list(spaces.values())[-1:]:
         # The texts of a space may have a smaller encoder of their own.
         load = partial(load_encoder, space) if image else partial(prepare_text_search, stores, space)
-        _wait_for_load(f"{space.name} {'images' if image else 'texts'}", space.model, load, has_page)
+        _wait_for_load(f"{space.name} {'images' if image else 'texts'}", space.model, load)
 
 
-def _wait_for_load(name: str, model: str, load: Callable[[], object], has_page: bool) -> None:
+def _wait_for_load(name: str, model: str, load: Callable[[], object]) -> None:
     with _lock:
         future = _loads.get(name)
         if future is None or (future.done() and future.exception()):
@@ -272,7 +279,7 @@ def _wait_for_load(name: str, model: str, load: Callable[[], object], has_page: 
             Thread(target=_load_model, args=(load, future), name="load", daemon=True).start()
     if future.done():
         return
-    if not has_page:
+    if getattr(_thread, "is_preloading", False):
         wait([future])
         return
     with st.spinner(f"Loading the model {_as_code(model)}, once for this server", show_time=True):

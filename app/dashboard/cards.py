@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from ares.episode import Camera, Episode, Json
-from ares.errors import AresError
 from ares.rubric import TRUST_COLUMN
 from ares.search import Hit
 from ares.store import CONFLICT, DISAGREEMENT
@@ -84,16 +84,11 @@ def outcome_label(episode: Episode) -> str:
 
 
 def lost_reason(camera: Camera) -> str:
-    """Return why the file of a camera cannot be shown: gone or changed; "" where it is there, or remote."""
-    from ares.media import verify_source
-
-    if "://" in camera.media.uri:
+    """Return that the file of a camera is gone, and what to do; "" where it is there, or not on this machine."""
+    uri = camera.media.uri
+    if "://" in uri or Path(uri).exists():
         return ""
-    try:
-        verify_source(camera.media)
-    except AresError as error:
-        return str(error)
-    return ""
+    return f"file is missing: {uri}; put it back, or tell where it is now: ares doctor --relocate OLD=NEW"
 
 
 def card_facts(episode: Episode) -> list[str]:

@@ -17,6 +17,7 @@ def preload() -> None:
 
     Errors are ignored here: the page that needs the data reports them.
     """
+    cached_reads.preload_in_this_thread()
     with suppress(AresError):
         ids = _load_browse()
         # What takes longest comes last: nobody waits for it in the first seconds.
@@ -43,7 +44,7 @@ def _load_search(ids: Sequence[str]) -> None:
     """Load the model of texts and the index of words, by a search for the words of one episode."""
     from app.dashboard.results import read_page
 
-    cached_reads.warm_up(False, text="any")
+    cached_reads.warm_up(text="any")
     for episode in cached_reads.read_episodes(ids[:1]):
         if episode.instruction.strip():
             read_page(ViewState(text=episode.instruction))

@@ -186,7 +186,8 @@ def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
     where_sql(view, columns)
     _order_by(view)
     stores = cached_reads.workspace().stores
-    search_image(stores, view.image)
+    if view.image:
+        search_image(stores, view.image)
     if view.by:
         # Rankers of any search: that of the address may have been removed.
         Query(text="any", like="0000", image="0000/any@0", by=view.by)
