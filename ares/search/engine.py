@@ -100,6 +100,8 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
     candidates = stores.tables.episodes.arrow_ids(query.where) if is_limited else None
     weights = query.weights
     rankers = {name: load_ranker(name, stores) for name in weights}
+    if candidates is not None and not len(candidates):
+        return []  # no model is loaded for nothing
     encoded = {name: ranker.encode(query) for name, ranker in rankers.items()}
     parts = [(name, part) for name, encoded_parts in encoded.items() for part in encoded_parts]
     # The episodes of the query itself are dropped below: two more are ranked in their place.

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from annotators.base import Options
-from ares.errors import RequestError
+from ares.errors import PluginError, RequestError
 from ares.search import choose_space, compute_facets
 from ares.search.encoding import load_encoder
 from ares.settings import settings_from_environment
@@ -67,6 +67,16 @@ def test_a_filter_is_applied_before_the_ranking(ws: Workspace) -> None:
     hits = ws.search("turn the faucet", where="key LIKE 'basketball%'", limit=20)
     assert len(hits) == 2
     assert ws.search("turn the faucet", where="num_steps < 0") == []
+
+
+def test_a_filter_that_matches_nothing_loads_no_model(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr("ares.search.rankers.visual.VisualRanker.encode", refuse)
+    assert ws.search("turn the faucet", by="frames", where="num_steps < 0") == []
+    with pytest.raises(PluginError, match="AssertionError"):
+        ws.search("turn the faucet", by="frames", where="num_steps > 0")
 
 
 def test_an_image_finds_its_own_episode(ws: Workspace, demo_samples: Path, tmp_path: Path) -> None:
