@@ -184,6 +184,12 @@ def ordinary_hub() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def own_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is drawn takes the place of the main module, which processes that are spawned later import."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+
+
+@pytest.fixture(autouse=True)
 def no_messages_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests compare messages exactly: none may depend on how busy the machine is."""
     monkeypatch.setattr("ares.messages._PATIENCE_SECONDS", 3600.0)

@@ -7,9 +7,8 @@ import csv
 import json
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 import ares
 from app.dashboard import cached_reads, navigation, views
 from app.dashboard.navigation import PageEntry, page_function
+from tests.command_server import CommandServer
 
 PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
 RECIPES = dict(re.findall(r"^## To add an? (\w+)\n(.*?)(?=^## )", PAGE, flags=re.M | re.S))
@@ -64,18 +64,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run_ares(site: Path, folder: Path) -> Ares:
-    """Runs `ares` as a user does who has installed the package."""
+def run_ares(site: Path, folder: Path) -> Iterator[Ares]:
+    """Runs `ares` as a user does who has installed the package; one process runs all commands."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
     environ = inherited | {"PYTHONPATH": str(site), "ARES_WORKSPACE": str(folder)}
+    server = CommandServer(sys.executable, folder.parent, environ=environ)
 
     def run(*arguments: str) -> Any:
-        command = [sys.executable, "-m", "app.cli.main", *arguments, "--json"]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        done = server.run(*arguments, "--json")
         assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return json.loads(done.stdout)
 
-    return run
+    yield run
+    server.close()
 
 
 @pytest.fixture(scope="module")

@@ -189,6 +189,7 @@ def test_a_run_that_cannot_be_meant_is_refused_by_its_quote_too(ws: Workspace) -
             verb("caption", "grade", model="hf:x")
 
 
+@pytest.mark.nightly  # Without mypy's cache it takes 18 s; `make check` needs the ignored errors above to be errors.
 def test_a_misspelt_argument_is_a_type_error(tmp_path: Path) -> None:
     (tmp_path / "notebook.py").write_text(
         "import ares\n"

@@ -13,24 +13,12 @@ from typing import Any
 
 import pytest
 
+from tests.command_server import CommandServer
+
 GUEST = Path(__file__).resolve().parent / "segments"
 
 # Runs `ares` with arguments in a process that has the guest; returns the document that it prints with --json.
 Ares = Callable[..., Any]
-
-# Answers a line of JSON, the workspace and the arguments of a command, with its status, output and messages.
-_COMMANDS = """
-import io, json, os, sys
-from contextlib import redirect_stderr, redirect_stdout
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-from app.cli.main import main
-for line in sys.stdin:
-    os.environ["ARES_WORKSPACE"], arguments = json.loads(line)
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as messages:
-        status = main(arguments)
-    print(json.dumps([status, out.getvalue(), messages.getvalue()]), file=answers, flush=True)
-"""
 
 
 @pytest.fixture(scope="session")
@@ -52,20 +40,15 @@ def run_ares(guest_folder: Path) -> Iterator[Ares]:
     """Runs `ares` as a user does who has installed the guest; one process runs all commands, one after another."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ARES_")}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(guest_folder), environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-c", _COMMANDS]
-    with subprocess.Popen(
-        command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin and process.stdout
-        requests, answers = process.stdin, process.stdout
+    server = CommandServer(sys.executable, guest_folder, environ=environ)
 
-        def run(*arguments: str, workspace: Path, status: int = 0) -> Any:
-            print(json.dumps([str(workspace), [*arguments, "--json"]]), file=requests, flush=True)
-            ended, out, messages = json.loads(answers.readline())
-            assert ended == status, f"{arguments}: {out}{messages}"
-            return json.loads(out)
+    def run(*arguments: str, workspace: Path, status: int = 0) -> Any:
+        done = server.run(*arguments, "-w", str(workspace), "--json")
+        assert done.returncode == status, f"{arguments}: {done.stdout}{done.stderr}"
+        return json.loads(done.stdout)
 
-        yield run
+    yield run
+    server.close()
 
 
 @pytest.fixture(scope="session")
