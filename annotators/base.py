@@ -14,7 +14,7 @@ from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, NotTried, RequestError
 from ares.jobs import ComputePlan
-from ares.process_tuning import pickled_by_slots
+from ares.process_tuning import fast_slots_pickling
 from ares.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CameraSeconds = Mapping[str, Sequence[float]]
 
 
-def unite_requests(requests: Iterable[CameraSeconds]) -> dict[str, list[float]]:
+def merge_frame_requests(requests: Iterable[CameraSeconds]) -> dict[str, list[float]]:
     """The sorted seconds of several requests, by camera."""
     union: dict[str, set[float]] = {}
     for request in requests:
@@ -44,7 +44,7 @@ class Frames:
     Args:
         episode: The episode whose frames these are.
         requests: The seconds that each annotator of the run needs; their union is decoded.
-        stamps: (T,) stamps of the steps; needed where `ares.clock.needs_stamps` says so.
+        stamps: (T,) stamps of the steps; needed where `ares.clock.needs_timestamps` says so.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Frames:
         stamps: NDArray[np.float64] | None = None,
     ) -> None:
         self._episode, self._stamps = episode, stamps
-        self._seconds = unite_requests(requests)
+        self._seconds = merge_frame_requests(requests)
         self._decoded: dict[str, dict[float, NDArray[np.uint8]] | MediaError] = {}
 
     @property
@@ -231,7 +231,7 @@ class Budget:
 MAX_REPEATED_FAILURES = 20
 
 
-def budget_spent() -> NotTried:
+def make_budget_spent_error() -> NotTried:
     """The error of a call that the budget does not pay for."""
     return NotTried("the budget is spent", "give a larger --budget to go on")
 
@@ -266,7 +266,7 @@ class Options:
         return parse_options(model, self.values)
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """What one Work is about: an episode, a segment of it, or an annotation.
@@ -293,7 +293,7 @@ class Subject:
         return self.start_seconds <= 0.0 and self.stop_seconds >= self.episode.duration_seconds
 
 
-def episode_subject(episode: Episode) -> Subject:
+def make_episode_subject(episode: Episode) -> Subject:
     """An episode as a subject."""
     return Subject(
         kind="episode",
@@ -304,7 +304,7 @@ def episode_subject(episode: Episode) -> Subject:
     )
 
 
-def annotation_subject(episode: Episode, annotation: Annotation) -> Subject:
+def make_annotation_subject(episode: Episode, annotation: Annotation) -> Subject:
     """An annotation of an episode as a subject, with the span of seconds that it describes."""
     return Subject(
         kind="annotation",
@@ -316,7 +316,7 @@ def annotation_subject(episode: Episode, annotation: Annotation) -> Subject:
     )
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One subject to annotate, with the data that was read for it.
@@ -344,7 +344,7 @@ class Work:
             self.frames.release()
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameVectors:
     """Embedded frames of one camera of one episode.
@@ -364,7 +364,7 @@ class FrameVectors:
     space: str = ""
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What an annotator made of one Work.
@@ -406,7 +406,7 @@ class PaidFailure:
 Outcome = Result | PaidFailure | AresError
 
 
-def outcome_cost(outcome: Outcome) -> Cost:
+def find_outcome_cost(outcome: Outcome) -> Cost:
     """What was paid for a Work."""
     return Cost() if isinstance(outcome, AresError) else outcome.cost
 

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from pydantic import AfterValidator, Field
 
 from annotators.base import CameraSeconds, FrameVectors, Options, Result, Subject, Work, new_annotation
-from annotators.models import NamedEncoder, absolute_spec, encoder_name, load_encoder_for, worker_needs
+from annotators.models import (
+    NamedEncoder,
+    estimate_worker_resources,
+    find_encoder_name,
+    load_encoder_for,
+    make_spec_absolute,
+)
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Maker
-from ares.clock import shown_rate_hz
+from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Episode, Json
 from ares.errors import AresError, MediaError, RequestError
 
@@ -78,7 +84,7 @@ class FrameSampling:
         return np.asarray(kept, np.int64)
 
     def _camera_seconds(self, episode: Episode, camera: Camera) -> list[float]:
-        frame_rate_hz, frames = shown_rate_hz(episode, camera), camera.media.num_frames
+        frame_rate_hz, frames = compute_camera_rate_hz(episode, camera), camera.media.num_frames
         if self.rate_hz is None and math.ceil(frames / self.step) <= self.max_frames:
             # The middle of each frame: its edges belong to its neighbours up to rounding.
             return [round((number + 0.5) / frame_rate_hz, 6) for number in range(0, frames, self.step)]
@@ -89,7 +95,7 @@ class FrameSampling:
         return [round(duration * (part + 0.5) / count, 6) for part in range(count)]
 
 
-def parse_sampling(text: str) -> FrameSampling:
+def parse_frame_sampling(text: str) -> FrameSampling:
     """Read "auto", "rate:HZ", "every:K" or "change:D". Raises RequestError for anything else."""
     kind, _, value = text.partition(":")
     number = float(value) if re.fullmatch(_NUMBER, value) else 0.0
@@ -108,10 +114,10 @@ def parse_sampling(text: str) -> FrameSampling:
 
 
 def _check_sampling(text: str) -> str:
-    return parse_sampling(text).name
+    return parse_frame_sampling(text).name
 
 
-# A sampling in the options of an annotator, checked by `parse_sampling`.
+# A sampling in the options of an annotator, checked by `parse_frame_sampling`.
 SamplingName = Annotated[str, AfterValidator(_check_sampling)]
 
 
@@ -147,13 +153,13 @@ class EmbedAnnotator:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(EmbedOptions)
-        spec = absolute_spec(options.model or options.settings.embed_model)
+        spec = make_spec_absolute(options.model or options.settings.embed_model)
         self._encoder = load_encoder_for(spec, options, stores)
         if options.load_models:
             _register_space(stores, self._encoder, spec)
-        self._sampling, self._camera = parse_sampling(own.sample), own.camera
+        self._sampling, self._camera = parse_frame_sampling(own.sample), own.camera
         settings: dict[str, Json] = {**self._sampling.maker_settings(), **own.maker_settings()}
-        self.space, self.needs = self._encoder.name, worker_needs("embed", spec)
+        self.space, self.needs = self._encoder.name, estimate_worker_resources("embed", spec)
         self.maker = Maker(
             annotator="embed", version=_VERSION, model=self.space, settings=settings, kind="model"
         )
@@ -228,7 +234,7 @@ def _register_space(stores: Stores, encoder: NamedEncoder, spec: str) -> None:
     existing = stores.annotations.get_document("spaces", encoder.name)
     created = existing.get("created") if isinstance(existing, dict) else None
     document = {
-        "encoder": encoder_name(spec),
+        "encoder": find_encoder_name(spec),
         "model": spec,
         "dim": encoder.dim,
         "created": created or datetime.now(UTC).isoformat(timespec="seconds"),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from annotators.base import Options, Result, Work, new_annotation
 from ares.annotation import Column, Maker, short_hash
+from ares.console import print_message
 from ares.episode import Json
 from ares.errors import AresError, ModelError
-from ares.messages import print_message
-from ares.search import choose_space
+from ares.search import find_embedding_space
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +42,7 @@ COLUMNS = (
 )
 
 
-class FittedMap:
+class FittedUmap:
     """A projection fitted to a sample of episodes.
 
     Args:
@@ -95,7 +95,7 @@ class PcaModel:
         return points
 
 
-def fit_map(means: dict[str, NDArray[np.float32]], is_umap: bool = True) -> FittedMap | ModelError:
+def fit_umap(means: dict[str, NDArray[np.float32]], is_umap: bool = True) -> FittedUmap | ModelError:
     """Fit UMAP, or else PCA, to the mean vectors (D,) of episodes; an error when there are too few for a map."""
     if len(means) < _MIN_EPISODES:
         return ModelError("too few embedded episodes for a map", f"{len(means)}, at least {_MIN_EPISODES}")
@@ -103,7 +103,7 @@ def fit_map(means: dict[str, NDArray[np.float32]], is_umap: bool = True) -> Fitt
 
     model = _new_umap(len(means)) if is_umap else PcaModel()
     model.fit(np.stack(list(means.values())))
-    return FittedMap(model, list(means))
+    return FittedUmap(model, list(means))
 
 
 def _new_umap(count: int) -> Any:
@@ -163,7 +163,7 @@ class MapAnnotator:
     batch_size = _BATCH_SIZE
 
     def __init__(self, options: Options, stores: Stores) -> None:
-        self._stores, self._space = stores, choose_space(stores).name
+        self._stores, self._space = stores, find_embedding_space(stores).name
         self._sample = _map_sample_ids(stores, self._space, store=options.load_models)
         settings = {**_projection_settings(), "sample": short_hash(list(self._sample))}
         self._is_umap = "umap" in settings
@@ -184,8 +184,8 @@ class MapAnnotator:
         return [self._result(work, coordinates.get(work.episode.episode_id)) for work in works]
 
     @cached_property
-    def _map(self) -> FittedMap | ModelError:
-        return fit_map(_mean_vectors(self._stores, self._space, self._sample), self._is_umap)
+    def _map(self) -> FittedUmap | ModelError:
+        return fit_umap(_mean_vectors(self._stores, self._space, self._sample), self._is_umap)
 
     def _result(self, work: Work, point: tuple[float, float] | None) -> Result | AresError:
         if point is None:

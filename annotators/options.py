@@ -67,7 +67,7 @@ def parse_options(model: type[OwnOptions], values: Mapping[str, Json], annotator
         raise _wrong_value(error, model, annotator) from None
 
 
-def values_by_annotator(
+def select_options_by_annotator(
     values: Mapping[str, Json], models: Mapping[str, type[AnnotatorOptions]]
 ) -> dict[str, dict[str, Json]]:
     """Select the values of each annotator of a run, by field; all are checked before a model is loaded.
@@ -90,7 +90,7 @@ def values_by_annotator(
     return selected
 
 
-def check_model(model: str, names: Iterable[str]) -> None:
+def check_single_model_option(model: str, names: Iterable[str]) -> None:
     """Raises RequestError where a model is named for several annotators of a run; `motion` has none."""
     if model and len({*names} - {"motion"}) > 1:
         raise RequestError(

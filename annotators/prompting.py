@@ -56,7 +56,7 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 
-def map_batches(
+def apply_in_batches(
     function: Callable[[Sequence[Item]], Sequence[Value]],
     items: Sequence[Item],
     batch_size: int,

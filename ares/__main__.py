@@ -8,9 +8,9 @@ import sys
 from types import FrameType
 from typing import cast
 
+from ares.console import write_stderr
 from ares.errors import AresError
 from ares.imports import PACKAGES, refuse_shadowing
-from ares.messages import write_stderr
 from ares.registry import operations
 
 

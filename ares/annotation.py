@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from ares.episode import Json
-from ares.process_tuning import pickled_by_slots
+from ares.process_tuning import fast_slots_pickling
 
 ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "timestamp"]
 SubjectKind = Literal["episode", "segment", "annotation", "set"]
@@ -107,7 +107,7 @@ class Maker:
         return short_hash(parts)
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What making a value cost.
@@ -152,7 +152,7 @@ def make_segment_id(episode_id: str, start_seconds: float, stop_seconds: float) 
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
     """One value about an episode, a segment of it, another annotation, or a set; never changed and never deleted.

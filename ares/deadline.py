@@ -123,7 +123,7 @@ def interruptible(interrupt: Callable[[], None], error: type[Exception]) -> Iter
 
 
 @contextmanager
-def exclusive(lock: AnyLock) -> Iterator[None]:
+def wait_for_lock(lock: AnyLock) -> Iterator[None]:
     """Hold a lock inside. Raises QueryTimeout when another thread holds it until the time of this query is over."""
     deadline = _current.get()
     if deadline is None:

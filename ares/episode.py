@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ares.process_tuning import pickled_by_slots
+from ares.process_tuning import fast_slots_pickling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ Channels = Literal["rgb", "bgr"]
 TOPIC_KINDS = frozenset({"mcap", "bag"})
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRef:
     """A pointer to frames in a source file.
@@ -73,7 +73,7 @@ def make_episode_id(*, format: str, dataset: str, version: str, split: str, key:
     return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Camera:
     """One camera of an episode.
@@ -97,7 +97,7 @@ class Camera:
     flags: tuple[str, ...] = ()
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
     """One recorded episode without its signals, small enough to keep thousands in memory.
@@ -186,7 +186,7 @@ class Episode:
         )
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, eq=False)
 class Signal:
     """A signal over the steps of an episode.
@@ -207,7 +207,7 @@ class Signal:
         return f"Signal{self.values.shape}"
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trajectory:
     """The signals of an episode, one row per step.
@@ -289,7 +289,7 @@ class SourceArray:
         return math.prod(self.shape[1:])
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One record of a source, as an ingester returns it.

@@ -130,7 +130,7 @@ MOVED = {
     "annotators.budget": "annotators.base",
     "annotators.frames": "annotators.base",
     "annotators.json_reply": "annotators.prompting",
-    "annotators.models.calls": "annotators.models",
+    "annotators.models.paid_calls": "annotators.models",
     "annotators.models.families": "annotators.models",
     "annotators.models.huggingface": "annotators.models",
     "annotators.models.server": "annotators.models",
@@ -177,11 +177,11 @@ MOVED = {
     "ingest.quality": "ingest.check",
     "ingest.rosbag": "ingest.recordings",
     "ingest.stamps": "ingest.signals",
-    "ingest.stated_contract": "ingest.spec",
+    "ingest.read_stated_contract": "ingest.spec",
 }
 
 
-def current_package(error: BaseException) -> str:
+def find_moved_package(error: BaseException) -> str:
     """Where the names of a package of 0.1 are that an import did not find; "" for any other exception."""
     name = _imported_module(error) if isinstance(error, ImportError) else ""
     while name and name not in MOVED:

@@ -43,7 +43,7 @@ def tuned_garbage_collector() -> Iterator[None]:
         gc.unfreeze()
 
 
-def pickled_by_slots(cls: type[T]) -> type[T]:
+def fast_slots_pickling(cls: type[T]) -> type[T]:
     """Let a frozen dataclass with slots be pickled in less than half the time, in the same form.
 
     Python's own methods look up the fields of the class for every object.
@@ -98,7 +98,7 @@ class _PandasBlocker:
             raise ModuleNotFoundError(name)
 
 
-def without_pandas() -> None:
+def hide_pandas_from_pyarrow() -> None:
     """Make pyarrow check for pandas now and not find it; it checks once per process.
 
     pyarrow imports pandas where it is installed: 0.3 s of `ares status`, which makes no DataFrame. Does nothing where
@@ -115,7 +115,7 @@ def without_pandas() -> None:
         sys.meta_path.remove(_PandasBlocker)
 
 
-def put_off_package(package: str) -> None:
+def load_package_later(package: str) -> None:
     """Let the `__init__` of a package run when a name of it is first used; its submodules can be imported before.
 
     Does nothing where the package is imported already or not installed.

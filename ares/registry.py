@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ares.errors import AresError, PluginError, RequestError
-from ares.imports import current_package, refuse_shadowing
+from ares.imports import find_moved_package, refuse_shadowing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -155,7 +155,7 @@ def _first_line(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except Exception:  # an exception of a plug-in may be unable to describe itself
         return ""
-    moved = current_package(error)
+    moved = find_moved_package(error)
     return f"{lines[0][:300]}{moved and f'; its names are in {moved}'}" if lines else ""
 
 
@@ -193,7 +193,7 @@ valuers = Registry(
 projections = Registry(
     "projection",
     protocol="ares.store.sync.projection_plugins:Projection",
-    folders=["ares/rubric/projection.py"],
+    folders=["ares/rubric/trust_projection.py"],
 )
 # What `ares` calls in the packages above it: one function by name, each with a protocol of its own.
 operations = Registry(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
+from ares.console import print_message
 from ares.errors import RequestError
-from ares.messages import print_message
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -421,7 +421,7 @@ def _is_current_folder(entry: str) -> bool:
     return os.path.normpath(entry) == os.curdir
 
 
-def completed_line() -> str | None:
+def read_completion_line() -> str | None:
     """The command line, to the cursor, of a shell that asks by argcomplete what may follow; None where none asks."""
     if "_ARGCOMPLETE" not in os.environ:
         return None

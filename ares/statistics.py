@@ -66,7 +66,7 @@ _TAIL = 0.025
 _STEPS = 36
 
 
-class Interval(NamedTuple):
+class ShareInterval(NamedTuple):
     """A share with its 95 % interval.
 
     Attributes:
@@ -80,7 +80,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def _exact_interval(hits: float, total: float) -> Interval:
+def _exact_interval(hits: float, total: float) -> ShareInterval:
     """The exact interval of Clopper and Pearson (1934), which covers at least 95 %; (0, 1) for no items.
 
     Args:
@@ -88,17 +88,17 @@ def _exact_interval(hits: float, total: float) -> Interval:
         total: All items.
     """
     if total <= 0:
-        return Interval(None, 0.0, 1.0)
+        return ShareInterval(None, 0.0, 1.0)
     low = (
         _find_root(lambda share: 1 - beta_cdf(1 - share, total - hits + 1, hits) - _TAIL) if hits > 0 else 0.0
     )
     high = (
         _find_root(lambda share: _TAIL - beta_cdf(1 - share, total - hits, hits + 1)) if hits < total else 1.0
     )
-    return Interval(hits / total, low, high)
+    return ShareInterval(hits / total, low, high)
 
 
-def clustered_interval(hits: Sequence[int], totals: Sequence[int]) -> Interval:
+def clustered_interval(hits: Sequence[int], totals: Sequence[int]) -> ShareInterval:
     """The interval of Korn and Graubard (1998): Clopper-Pearson with the effective number of items.
 
     Items of a cluster, such as captions of one episode, are not independent. Where all clusters agree, no variance can
@@ -111,7 +111,7 @@ def clustered_interval(hits: Sequence[int], totals: Sequence[int]) -> Interval:
     clusters = [(hit, total) for hit, total in zip(hits, totals, strict=True) if total]
     num_hits, num_items = sum(hit for hit, _ in clusters), sum(total for _, total in clusters)
     if not num_items:
-        return Interval(None, 0.0, 1.0)
+        return ShareInterval(None, 0.0, 1.0)
     share, count = num_hits / num_items, len(clusters)
     residuals = sum((hit - share * total) ** 2 for hit, total in clusters)
     effective = float(count)
@@ -119,7 +119,7 @@ def clustered_interval(hits: Sequence[int], totals: Sequence[int]) -> Interval:
         variance = residuals * count / (count - 1) / num_items**2
         effective = min(float(num_items), share * (1 - share) / variance)
     _, low, high = _exact_interval(share * effective, effective)
-    return Interval(share, low, high)
+    return ShareInterval(share, low, high)
 
 
 def effective_items(hits: Sequence[int], totals: Sequence[int], least_correlation: float) -> float:
@@ -256,7 +256,7 @@ _Z = 1.959963984540054
 _BISECTIONS = 50
 
 
-def upper_bound(hits: float, total: float, confidence: float = 0.95) -> float:
+def share_upper_bound(hits: float, total: float, confidence: float = 0.95) -> float:
     """The exact one-sided upper bound of a share (Clopper and Pearson, Biometrika 26, 1934); 1.0 without trials.
 
     Args:
@@ -264,11 +264,11 @@ def upper_bound(hits: float, total: float, confidence: float = 0.95) -> float:
         total: Number of trials.
         confidence: Share of samples in which the bound lies above the true share, at least.
     """
-    return 1.0 if hits >= total else 1.0 - lower_bound(total - hits, total, confidence)
+    return 1.0 if hits >= total else 1.0 - share_lower_bound(total - hits, total, confidence)
 
 
-def lower_bound(hits: float, total: float, confidence: float = 0.95) -> float:
-    """The exact one-sided lower bound of a share; 0.0 without hits. For the arguments see `upper_bound`."""
+def share_lower_bound(hits: float, total: float, confidence: float = 0.95) -> float:
+    """The exact one-sided lower bound of a share; 0.0 without hits. For the arguments see `share_upper_bound`."""
     if hits <= 0:
         return 0.0
     # The chance of at least so many hits is the distribution function of a beta distribution at the share.

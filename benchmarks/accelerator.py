@@ -100,7 +100,7 @@ def _random_encoder(name: str, device: str) -> Any:
     import open_clip
     import transformers
 
-    from annotators.models import ClipEncoder, VisionTower
+    from annotators.models import ClipEncoder, TransformersImageEncoder
 
     if name != "SigLIP2":
         model, _, preprocess = open_clip.create_model_and_transforms(name)
@@ -111,7 +111,7 @@ def _random_encoder(name: str, device: str) -> Any:
     config = transformers.SiglipVisionConfig(image_size=224, patch_size=16)
     tower: Any = transformers.SiglipVisionModel(config)
     processor: Any = transformers.SiglipImageProcessor(size={"height": 224, "width": 224})
-    return VisionTower(tower.eval().to(device), processor, None, "random", device)
+    return TransformersImageEncoder(tower.eval().to(device), processor, None, "random", device)
 
 
 def _embed_all(folder: Path, videos: Path, encoder: Any) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 import ares
 from app.demo import DEMO_FOLDER
 from ares.episode import Episode
-from ares.formats import RecordSpan
+from ares.formats import RecordLocation
 from benchmarks.timing import BenchmarkResult, time_alternately
 
 _FRAMES = 8
@@ -80,16 +80,16 @@ def _read_frames(requests: Requests) -> None:
 
 
 def _scan_shards(requests: Requests) -> None:
-    from ares.formats import find_records, parse_example, read_record
+    from ares.formats import parse_tf_example, read_record, scan_record_file
     from ares.input import decode_image
 
     for episode, _ in requests:
         ref = episode.cameras[0].media
-        for span in find_records(ref.uri):
-            if isinstance(span, RecordSpan):
+        for span in scan_record_file(ref.uri):
+            if isinstance(span, RecordLocation):
                 payload, _ = read_record(ref.uri, span)
                 if span.offset == ref.byte_offset:
-                    images = parse_example(payload, ref.uri)[ref.key].bytes_list.value
+                    images = parse_tf_example(payload, ref.uri)[ref.key].bytes_list.value
                     _ = [decode_image(image, ref.uri) for image in images]
                     break
 

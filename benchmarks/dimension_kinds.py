@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ares.signals import DimensionKind, kinds_by_name, kinds_by_values, switch_like, value_evidence
+from ares.signals import DimensionKind, classify_by_name, classify_by_values, switch_like, value_evidence
 from ares.statistics import wilson_interval
 from benchmarks.quality import read_episodes, seed_range
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
@@ -44,7 +44,7 @@ def main() -> None:
         counts.update(zip(truth, claim_kinds(values, rate_hz), strict=True))
     for path in args.real:
         for episodes in read_episodes(path):
-            truth = kinds_by_name(episodes[0].state_names)
+            truth = classify_by_name(episodes[0].state_names)
             claims = claim_kinds([episode.state for episode in episodes], episodes[0].rate_hz)
             counts.update(zip(truth, claims, strict=True))
     print_table(counts)
@@ -56,7 +56,7 @@ def foreign_dimensions(
     """The kinds by the hidden names of a foreign robot, the states (T, D) of five episodes, and the rate in Hz."""
     robot = foreign_robot(rng)
     episodes = foreign_dataset(robot, rng, episodes=5)
-    kinds = kinds_by_name(episodes[0].signals.state_names)
+    kinds = classify_by_name(episodes[0].signals.state_names)
     order = rng.permutation(len(kinds)) if rng.random() < 0.5 else np.arange(len(kinds))
     states = [episode.signals.state[:, order] for episode in episodes]
     return tuple(kinds[number] for number in order), states, robot.rate_hz
@@ -67,7 +67,7 @@ def claim_kinds(values: Sequence[NDArray[np.float64]], rate_hz: float) -> tuple[
     ranges = np.median([np.ptp(part, axis=0) for part in values], axis=0)
     largest = np.max([np.abs(part).max(axis=0) for part in values], axis=0)
     switches = np.mean([switch_like(part) for part in values], axis=0) > 0.5
-    return kinds_by_values([value_evidence(part, rate_hz) for part in values], ranges, largest, switches)
+    return classify_by_values([value_evidence(part, rate_hz) for part in values], ranges, largest, switches)
 
 
 def print_table(counts: Counts) -> None:

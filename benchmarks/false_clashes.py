@@ -15,14 +15,14 @@ import numpy as np
 from ares.contract import (
     CONTRACT_EPISODES,
     Clash,
+    ContractEvidence,
     DatasetKey,
-    EpisodeEvidence,
     LayoutContract,
-    episode_evidence,
+    collect_contract_evidence,
     find_clashes,
     infer_contract,
 )
-from ares.reports import share_text
+from ares.reports import format_share
 from ares.signals import EpisodeSignals
 from benchmarks.quality import read_layouts, seed_range
 from tests.generators.contracts import random_meaning
@@ -42,7 +42,7 @@ def random_halves(count: int, splits: int) -> list[tuple[list[int], list[int]]]:
 
 
 def clashes_of_halves(
-    names: Names, evidence: Sequence[EpisodeEvidence], halves: tuple[list[int], list[int]]
+    names: Names, evidence: Sequence[ContractEvidence], halves: tuple[list[int], list[int]]
 ) -> list[Clash]:
     """The clashes of the contracts of two halves of some episodes."""
     contracts = [
@@ -58,9 +58,11 @@ def clashes_of_halves(
     return find_clashes(contracts)
 
 
-def evidence_of(episodes: Sequence[EpisodeSignals]) -> tuple[Names, list[EpisodeEvidence]]:
+def evidence_of(episodes: Sequence[EpisodeSignals]) -> tuple[Names, list[ContractEvidence]]:
     """The names of the dimensions of some episodes of one robot, and the evidence of those that have any."""
-    evidence = [episode_evidence(part) for part in episodes if part.state.shape[1] or part.action.shape[1]]
+    evidence = [
+        collect_contract_evidence(part) for part in episodes if part.state.shape[1] or part.action.shape[1]
+    ]
     names = (episodes[0].state_names, episodes[0].action_names)
     return names, [part for part in evidence if part is not None]
 
@@ -78,7 +80,7 @@ def print_generated(seeds: range) -> None:
         clashes = clashes_of_halves(names, evidence, (order[:middle], order[middle:]))
         total, hits = total + 1, hits + bool(clashes)
         found.update(str(clash) for clash in clashes)
-    text = f"generated {seeds.start}:{seeds.stop}: pairs with a clash {share_text(hits, total)}"
+    text = f"generated {seeds.start}:{seeds.stop}: pairs with a clash {format_share(hits, total)}"
     print(text, *found.items(), sep="\n")
 
 
@@ -100,9 +102,11 @@ def main() -> None:
             own = sum(map(bool, all_clashes))
             total, hits = total + len(all_clashes), hits + own
             counted = Counter(str(clash) for clashes in all_clashes for clash in clashes)
-            print(f"{dataset} ({len(evidence)} episodes): {share_text(own, len(all_clashes))}", dict(counted))
+            print(
+                f"{dataset} ({len(evidence)} episodes): {format_share(own, len(all_clashes))}", dict(counted)
+            )
     if args.data:
-        print(f"all: {share_text(hits, total)}")
+        print(f"all: {format_share(hits, total)}")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annotators.base import Frames, Work, episode_subject
-from annotators.grade import ClipJudge, read_candidates
+from annotators.base import Frames, Work, make_episode_subject
+from annotators.grade import ClipJudge, read_candidate_phrases
 from annotators.models import load_named_encoder
-from annotators.success import area_under_curve, current_success_maker, read_outcomes
+from annotators.success import compute_area_under_curve, current_success_maker, read_stored_outcomes
 from app.demo import GRADE_OPTIONS
 from ares.rubric import parse_caption
 from ares.settings import Settings
@@ -78,7 +78,7 @@ def main() -> None:
         workspace.stores.tables.episodes.add([make_record(args.episodes, row) for row in rows])
         for name in ("caption", "success", "grade"):
             workspace.annotate(name, options={"grade": GRADE_OPTIONS} if name == "grade" else {})
-        phrases = read_candidates(str(GRADE_OPTIONS["candidates"]))
+        phrases = read_candidate_phrases(str(GRADE_OPTIONS["candidates"]))
         judge = ClipJudge(load_named_encoder(clip, ""), phrases, "")
         captions = judge_captions(workspace, judge, {row["id"]: bool(row["success"]) for row in rows})
     print(f"{judge.name}: {len(phrases)} phrases, cameras front and wrist, {judge.settings}\n")
@@ -92,7 +92,7 @@ def judge_captions(workspace: Workspace, judge: ClipJudge, succeeded: dict[str, 
     stores = workspace.stores
     rows = stores.tables.episodes.read_columns(_COLUMNS).to_pylist()
     maker = current_success_maker(stores)
-    outcomes = read_outcomes(stores, maker, [row["episode_id"] for row in rows]) if maker else {}
+    outcomes = read_stored_outcomes(stores, maker, [row["episode_id"] for row in rows]) if maker else {}
     captions = []
     for row in rows:
         slots = parse_caption(row["caption"])
@@ -114,7 +114,7 @@ def judge_captions(workspace: Workspace, judge: ClipJudge, succeeded: dict[str, 
 
 
 def _measure_lead(workspace: Workspace, judge: ClipJudge, episode_id: str, phrase: str) -> float | None:
-    subject = episode_subject(workspace.stores.tables.episodes.get_episode(episode_id))
+    subject = make_episode_subject(workspace.stores.tables.episodes.get_episode(episode_id))
     frames = Frames(subject.episode, [judge.select_frames(subject)])
     frames.decode()
     similarities = judge.fit_phrases(Work(subject=subject, frames=frames, trajectory=None))
@@ -216,7 +216,7 @@ def check_rows(rows: list[dict[str, Any]]) -> str:
     """
     outcomes = [bool(row["success"]) for row in rows]
     failures = outcomes.count(False)
-    area = area_under_curve([-float(row["length"]) for row in rows], outcomes)
+    area = compute_area_under_curve([-float(row["length"]) for row in rows], outcomes)
     line = f"{len(rows)} episodes of {len({row['task'] for row in rows})} tasks, {failures} failed"
     if failures < LEAST_FAILURES * len(rows) or area is None:
         raise ValueError(f"{line}: too few failures for a test of outcomes")

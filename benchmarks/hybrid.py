@@ -59,10 +59,10 @@ def benchmark_hybrid_search(workload: HybridWorkload) -> Iterator[BenchmarkResul
 
 
 def _measure_rankers(rows: int, rankers: dict[str, RankerCall], numbers: range) -> BenchmarkResult:
-    from ares.search import Ranking, fuse, run_concurrently
+    from ares.search import Ranking, fuse_rankings, run_concurrently
 
     def search_hybrid(number: int) -> object:
-        return fuse(
+        return fuse_rankings(
             [
                 Ranking(matches)
                 for matches in run_concurrently([partial(ranker, number) for ranker in rankers.values()])

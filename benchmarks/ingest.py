@@ -15,7 +15,7 @@ from pathlib import Path
 
 import ares
 from app.demo import DEMO_FOLDER
-from ares.formats import RecordSpan
+from ares.formats import RecordLocation
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
 from benchmarks.timing import BenchmarkResult, time_alternately
 
@@ -176,15 +176,15 @@ def _read_parquet(files: Sequence[Path]) -> None:
 
 def _write_rlds_dataset(dest: Path, size: int) -> Path:
     """Write shards of the sample's records under new keys; shards beyond the first four are hard links to those."""
-    from ares.formats import find_records, read_record, write_records
+    from ares.formats import read_record, scan_record_file, write_tfrecords
 
     source = next((DEMO_FOLDER / "samples" / "rlds").glob("*/*"))
     spans = [
         (str(shard), span)
         for shard in sorted(source.glob("*.tfrecord-*"))
-        for span in find_records(str(shard))
+        for span in scan_record_file(str(shard))
     ]
-    records = [read_record(shard, span)[0] for shard, span in spans if isinstance(span, RecordSpan)]
+    records = [read_record(shard, span)[0] for shard, span in spans if isinstance(span, RecordLocation)]
     dest.mkdir(parents=True)
     shutil.copy(source / "features.json", dest)
     info = json.loads((source / "dataset_info.json").read_text())
@@ -196,7 +196,7 @@ def _write_rlds_dataset(dest: Path, size: int) -> Path:
         path = dest / f"grown-train.tfrecord-{shard:05d}-of-{shards:05d}"
         if shard < _SHARDS:
             first = shard * per_shard
-            write_records(path, [records[(first + number) % len(records)] for number in range(per_shard)])
+            write_tfrecords(path, [records[(first + number) % len(records)] for number in range(per_shard)])
         else:
             path.hardlink_to(dest / f"grown-train.tfrecord-{shard % _SHARDS:05d}-of-{shards:05d}")
     return dest

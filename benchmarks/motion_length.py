@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from annotators.motion import measure_motion, spectral_arc_lengths
+from annotators.motion import compute_spectral_arc_lengths, measure_motion
 from ares.episode import Signal, Trajectory
 from benchmarks.quality import seed_range
 
@@ -138,7 +138,9 @@ def _whole_path(trajectory: Trajectory) -> dict[str, float]:
     period = float(trajectory.timestamps[1])
     speeds = np.linalg.norm(np.diff(path, axis=0), axis=1) / period
     jerk = log_dimensionless_jerk(path, trajectory.timestamps) or 0.0
-    return dict(zip(_WHOLE, (jerk, float(spectral_arc_lengths(speeds[None], period)[0])), strict=True))
+    return dict(
+        zip(_WHOLE, (jerk, float(compute_spectral_arc_lengths(speeds[None], period)[0])), strict=True)
+    )
 
 
 def _interval(values: Sequence[float], lengths: Sequence[int]) -> str:

@@ -35,7 +35,7 @@ from ares.store import applied_sequence, skip_applied
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import set_annotator_columns, synthetic_episode
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
-from ingest.pipeline import CHECKER, findings_annotation
+from ingest.pipeline import CHECKER, make_findings_annotation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -99,7 +99,7 @@ def add_episodes_with_pixels(ws: Workspace, size: int) -> None:
     while batch := list(islice(records, _BATCH_SIZE)):
         ws.stores.tables.episodes.add(batch)
         # Else the next ingest would check them all.
-        checks = [findings_annotation(record.episode, (), _CREATED) for record in batch]
+        checks = [make_findings_annotation(record.episode, (), _CREATED) for record in batch]
         last = ws.stores.annotations.append(checks)
         skip_applied(ws.stores.tables, first, last, CHECKER.maker_id)
         first = last

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from ares.checks import PLANTERS
-from ares.clock import settle_clock
+from ares.clock import settle_measured_clock
 from ares.episode import Record
 from ares.errors import AresError
 from ares.jobs import IngestRequest
@@ -124,7 +124,7 @@ def read_records(path: str) -> Iterator[Record]:
     for source in find_datasets(None, IngestRequest(sources=(path,))).sources:
         for item in source.items:
             with suppress(AresError):
-                yield settle_clock(item.load())
+                yield settle_measured_clock(item.load())
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ares.checks import FaultSite
 from ares.repair import repair_signals
-from ares.reports import share_text
-from ares.signals import DatasetStatistics, EpisodeSignals, SignalChange, TypicalEpisode, are_checked
+from ares.reports import format_share
+from ares.signals import DatasetStatistics, EpisodeSignals, SignalChange, TypicalEpisode, are_smooth_kinds
 from benchmarks.quality import read_episodes, seed_range
 from tests.generators.robots import random_dataset, random_robot
 from tests.generators.scoring import LEAST_MOTION, plant_fault
@@ -82,10 +82,10 @@ class Score:
             errors = np.array(self.errors.get(code, [0.0]))
             median, most = float(np.median(errors)), float(errors.max())
             yield (
-                f"| {code} | {share_text(self.corrected[code], self.planted[code])} "
+                f"| {code} | {format_share(self.corrected[code], self.planted[code])} "
                 f"| {self.wrong[code]} | {median:.4f} | {most:.4f} |"
             )
-        yield f"clean episodes that were changed: {share_text(self.changed, self.clean)}"
+        yield f"clean episodes that were changed: {format_share(self.changed, self.clean)}"
 
 
 def changed(values: np.ndarray, changes: Sequence[SignalChange]) -> np.ndarray:
@@ -167,7 +167,9 @@ def score_data(path: str, rounds: int, seed: int, score: Score) -> None:
         for number, episode in enumerate(episodes):
             score.add_clean(episode, typical)
             ranges, unit = np.ptp(episode.state, axis=0), typical.state.units_per_radian
-            dims = np.flatnonzero(are_checked(typical.state.kinds) & (ranges > LEAST_MOTION * unit)).tolist()
+            dims = np.flatnonzero(
+                are_smooth_kinds(typical.state.kinds) & (ranges > LEAST_MOTION * unit)
+            ).tolist()
             for turn in range(rounds if dims else 0):
                 plant_all(episodes, number, dims, unit, seed + 1000 * number + turn, score)
 

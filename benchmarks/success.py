@@ -22,15 +22,15 @@ from typing import Any
 from annotators.success import (
     Combination,
     Example,
-    area_under_curve,
-    bootstrap_interval,
+    bootstrap_auc_interval,
+    compute_area_under_curve,
     fit_combination,
-    fit_thresholds,
-    load_combination,
-    write_combination,
+    fit_verdict_thresholds,
+    load_success_combination,
+    write_success_combination,
 )
 from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
-from ares.reports import share_text
+from ares.reports import format_share
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 
@@ -78,12 +78,12 @@ def main() -> None:
     else:
         development = read_part(args, "development")
         print_areas([(kind, score_apart(development, episodes, kind)) for kind in KINDS])
-        fitted = load_combination(args.read)
+        fitted = load_success_combination(args.read)
         if args.part == "threshold":
-            fitted = fit_thresholds(fitted, [episode.example for episode in episodes])
+            fitted = fit_verdict_thresholds(fitted, [episode.example for episode in episodes])
         print_verdicts(fitted, episodes)
     if args.write:
-        write_combination(fitted, args.write)
+        write_success_combination(fitted, args.write)
 
 
 def read_part(args: argparse.Namespace, part: str) -> list[SimulatedEpisode]:
@@ -218,8 +218,8 @@ def print_areas(rows: Sequence[tuple[str, list[tuple[SimulatedEpisode, float]]]]
 def area_text(episodes: Sequence[SimulatedEpisode], scores: Sequence[float]) -> str:
     """The area under the curve with its interval by clusters of tasks."""
     truth = [episode.example.success for episode in episodes]
-    area = area_under_curve(scores, truth)
-    interval = bootstrap_interval(scores, truth, [episode.example.group for episode in episodes])
+    area = compute_area_under_curve(scores, truth)
+    interval = bootstrap_auc_interval(scores, truth, [episode.example.group for episode in episodes])
     if area is None or interval is None:
         return "none"
     return f"{area:.3f} ({interval[0]:.3f}-{interval[1]:.3f})"
@@ -232,7 +232,9 @@ def print_verdicts(combination: Combination, episodes: Sequence[SimulatedEpisode
     print("|---|---|---|---|")
     for kind in ("expert", *KINDS):
         verdicts = [combination.verdict(e.example.parts) for e in episodes if e.kind == kind]
-        cells = [share_text(verdicts.count(name), len(verdicts)) for name in ("success", "failure", "unsure")]
+        cells = [
+            format_share(verdicts.count(name), len(verdicts)) for name in ("success", "failure", "unsure")
+        ]
         print(f"| {'successes' if kind == 'expert' else kind} | " + " | ".join(cells) + " |")
 
 

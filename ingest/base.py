@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_check
 
 from ares.episode import Episode, Record
 from ares.errors import AresError, PluginError, SourceError
-from ares.input import call_within, call_within_per_file, input_budgets, limited_memory, reading_dataset
+from ares.input import (
+    call_with_file_time_limit,
+    call_with_time_limit,
+    input_budgets,
+    limited_memory,
+    refuse_outside_links,
+)
 from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
 
@@ -101,7 +107,7 @@ class SourceFile:
     detail: str = ""
 
 
-def no_files() -> Iterable[SourceFile]:
+def list_no_files() -> Iterable[SourceFile]:
     """The files of a source that does not list them."""
     return ()
 
@@ -137,7 +143,7 @@ class Source:
     warnings: tuple[str, ...] = ()
     fragile: bool = False
     folder: str = ""
-    files: Callable[[], Iterable[SourceFile]] = no_files
+    files: Callable[[], Iterable[SourceFile]] = list_no_files
     rate_hz: float | None = None
     cameras: tuple[str, ...] = ()
     contract: Mapping[str, Mapping[PropertyName, str]] = field(default_factory=dict)
@@ -240,10 +246,10 @@ def outcome_in_path(path: str) -> tuple[bool, str] | None:
     return next(iter(seen.items()))
 
 
-def propose_outcome(record: Record) -> Record:
+def add_outcome_of_path(record: Record) -> Record:
     """The record; where its outcome is not known, with the one that its path in the dataset suggests, as metadata."""
     episode = record.episode
-    suggested = outcome_in_path(episode_path(episode)) if episode.success is None else None
+    suggested = outcome_in_path(names_that_state_outcome(episode)) if episode.success is None else None
     if suggested is None or PROPOSED_OUTCOME in episode.metadata:
         return record
     success, name = suggested
@@ -255,7 +261,7 @@ def propose_outcome(record: Record) -> Record:
     )
 
 
-def episode_path(episode: Episode) -> str:
+def names_that_state_outcome(episode: Episode) -> str:
     """The names that may hold an episode's outcome: the path that its source states, and its key in the dataset."""
     return f"{episode.metadata.get('file_path') or ''}/{episode.key}"
 
@@ -266,7 +272,7 @@ T = TypeVar("T")
 _MOST_LISTED, _SECONDS_TO_LIST = 64, 0.05
 
 
-def guarded_item(item: Item, ingester: str, folder: str = "", follow_links: bool = False) -> Item:
+def guard_item_loading(item: Item, ingester: str, folder: str = "", follow_links: bool = False) -> Item:
     """The item; loading it raises only errors of ARES, and opens no file that a link leads out of `folder`.
 
     Links may do so where `follow_links` is set.
@@ -276,11 +282,11 @@ def guarded_item(item: Item, ingester: str, folder: str = "", follow_links: bool
     location = item.location.encode("utf-8", "backslashreplace").decode()
     if location != item.location:
         return failing_item(item.episode_id, location, SourceError("file name is not UTF-8", location))
-    load = partial(load_guarded, item.load, ingester, item.episode_id, folder, follow_links)
+    load = partial(load_item_safely, item.load, ingester, item.episode_id, folder, follow_links)
     return Item(episode_id=item.episode_id, location=location, load=load)
 
 
-def load_guarded(
+def load_item_safely(
     load: Callable[[], Record], ingester: str, episode_id: str, folder: str = "", follow_links: bool = False
 ) -> Record:
     """Read a record.
@@ -296,7 +302,7 @@ def load_guarded(
         SourceError: It cannot be read, or takes longer than allowed.
         PluginError: The ingester raised something else, or returned no record or that of another episode.
     """
-    read = partial(call_within, input_budgets().record_seconds, load)
+    read = partial(call_with_time_limit, input_budgets().record_seconds, load)
     record = _call_guarded(ingester, read, folder, follow_links)
     if not isinstance(record, Record):
         raise PluginError(f"{ingesters.label(ingester)} returned no Record", f"got a {type(record).__name__}")
@@ -305,21 +311,27 @@ def load_guarded(
             f"{ingesters.label(ingester)} returned a record of another episode",
             f"{record.episode.episode_id} in place of {episode_id}",
         )
-    return propose_outcome(record)
+    return add_outcome_of_path(record)
 
 
-def guarded_call(ingester: str, call: Callable[[], T], folder: str = "", follow_links: bool = False) -> T:
+def call_ingester_safely(
+    ingester: str, call: Callable[[], T], folder: str = "", follow_links: bool = False
+) -> T:
     """What an ingester returns. Raises its AresError as it is; SourceError or PluginError for anything else.
 
     The call may add no more memory to the process than the budget, and take as long as a record from one file to the
     next. Links must not lead out of `folder`, unless `follow_links` is set.
     """
-    listing = partial(call_within_per_file, input_budgets().record_seconds, call)
+    listing = partial(call_with_file_time_limit, input_budgets().record_seconds, call)
     return _call_guarded(ingester, listing, folder, follow_links)
 
 
 def _call_guarded(ingester: str, call: Callable[[], T], folder: str, follow_links: bool) -> T:
-    with plugin_faults(ingesters.label(ingester)), limited_memory(), reading_dataset(folder, follow_links):
+    with (
+        plugin_faults(ingesters.label(ingester)),
+        limited_memory(),
+        refuse_outside_links(folder, follow_links),
+    ):
         try:
             return call()
         except OSError as error:  # a disk or a server that fails is no fault of the ingester
@@ -328,14 +340,17 @@ def _call_guarded(ingester: str, call: Callable[[], T], folder: str, follow_link
             ) from error
 
 
-def guarded_list(source: Source, items: Iterator[Any], listed: list[Any]) -> None:
-    """Append the next items of a source, none at its end. Raises as `guarded_call`, without its limit of memory.
+def append_items_safely(source: Source, items: Iterator[Any], listed: list[Any]) -> None:
+    """Append the next items of a source, none at its end. Raises as `call_ingester_safely`, without its limit.
 
     What was listed before an error is in `listed`.
     """
-    with plugin_faults(ingesters.label(source.format)), reading_dataset(source.folder, source.follow_links):
+    with (
+        plugin_faults(ingesters.label(source.format)),
+        refuse_outside_links(source.folder, source.follow_links),
+    ):
         try:
-            call_within_per_file(
+            call_with_file_time_limit(
                 input_budgets().record_seconds, partial(_list_available_items, items, listed)
             )
         except OSError as error:
@@ -388,7 +403,7 @@ class GuardedItems:
 
     def _list(self, items: Iterator[Any], listed: list[Any]) -> AresError | None:
         try:
-            guarded_list(self._source, items, listed)
+            append_items_safely(self._source, items, listed)
         except (PluginError, SourceError) as error:
             return error
         return None

@@ -14,7 +14,7 @@ from ares.errors import SourceError
 from ares.input import parse_json, read_input
 from ares.io import FileState, describe_os_error, file_state
 from ares.media import VideoInfo, fingerprint_blocks, probe_video
-from ingest.names import camera_role
+from ingest.source_words import guess_camera_role
 
 if TYPE_CHECKING:
     from ares.input import ImageInfo
@@ -134,7 +134,7 @@ def describe_camera(
     """
     return Camera(
         name=name,
-        role=role or camera_role(name),
+        role=role or guess_camera_role(name),
         width=info.width,
         height=info.height,
         codec=info.codec,

@@ -19,12 +19,12 @@ from ingest.base import (
     Item,
     Source,
     SourceOptions,
-    episode_path,
-    guarded_call,
+    call_ingester_safely,
+    names_that_state_outcome,
     outcome_in_path,
 )
-from ingest.names import camera_role, distinct_texts, parse_outcome
 from ingest.signals import numbered_names
+from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ def _arrays_of_signal(record: Record, use: ArrayUse, name: str, signal: Signal) 
     return [SourceArray(key=name or use, use=use, name=name, shape=signal.values.shape, dtype="float32")]
 
 
-def signals_by_key(record: Record) -> dict[str, Signal]:
+def read_signals_by_key(record: Record) -> dict[str, Signal]:
     """(T, D) of each array of the signals, with the names of its numbers."""
     signals: dict[str, Signal] = {}
     for use, name, signal in _signals_of_record(record):
@@ -74,11 +74,11 @@ def signals_by_key(record: Record) -> dict[str, Signal]:
     return signals
 
 
-def full_slices(record: Record, use: ArrayUse, name: str = "") -> tuple[SliceSpec, ...]:
+def make_full_slices(record: Record, use: ArrayUse, name: str = "") -> tuple[SliceSpec, ...]:
     """The slices of which a signal of the record is made: all numbers of each of its arrays."""
     from ingest.spec import SliceSpec
 
-    signals = signals_by_key(record)
+    signals = read_signals_by_key(record)
     return tuple(
         SliceSpec(key=array.key, names=_shortest_names(signals[array.key].names))
         for array in signal_arrays(record)
@@ -92,18 +92,18 @@ def _shortest_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return (base,) if names == numbered_names(base, len(names)) else names
 
 
-def map_signals(record: Record, spec: DatasetSpec) -> Trajectory:
+def apply_spec_signals(record: Record, spec: DatasetSpec) -> Trajectory:
     """The signals as the spec assigns them; arrays that it does not name stay what they are, or become extra signals.
 
     Raises SourceError where the spec names an array that does not exist, or more numbers than it has.
     """
     from ingest.spec import SliceSpec
 
-    signals = signals_by_key(record)
+    signals = read_signals_by_key(record)
     arrays = {array.key: array for array in signal_arrays(record)}
     others = {array.key: array for array in record.arrays if array.use not in ("time", "ends")} | arrays
-    state = spec.state or _kept_slices(full_slices(record, "state"), spec)
-    action = spec.action or _kept_slices(full_slices(record, "action"), spec)
+    state = spec.state or _kept_slices(make_full_slices(record, "state"), spec)
+    action = spec.action or _kept_slices(make_full_slices(record, "action"), spec)
     own_reward = [key for key, array in arrays.items() if array.use == "reward" and key not in spec.left_out]
     reward = spec.reward or next(iter(own_reward), "")
     where = record.episode.source
@@ -222,7 +222,7 @@ def _concatenate_signals(parts: Sequence[Signal]) -> Signal:
     return Signal(np.concatenate([part.values for part in parts], axis=1), names)
 
 
-def map_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, ...]:
+def apply_spec_instructions(episode: Episode, spec: DatasetSpec) -> tuple[str, ...]:
     """The instructions of the spec, then those that the reader found."""
     return distinct_texts(
         [text for part in spec.language for text in _texts_of_part(part, episode)] + [*episode.instructions]
@@ -233,13 +233,13 @@ def _texts_of_part(part: str | TextSpec, episode: Episode) -> Iterator[str]:
     from ingest.spec import TextSpec
 
     if isinstance(part, TextSpec):
-        yield text_of_spec(part, episode.source)
+        yield find_spec_text(part, episode.source)
         return
     value = find_field(episode.metadata, part)
     yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
 
 
-def text_of_spec(part: TextSpec, path: str) -> str:
+def find_spec_text(part: TextSpec, path: str) -> str:
     """The text that a spec states, or that its pattern finds in the path of an episode; "" for no match."""
     return part.text or _text_in_path(part.path, path)
 
@@ -263,7 +263,7 @@ def find_field(document: Mapping[str, Json], key: str) -> Json:
     return find_field(value, rest) if rest and isinstance(value, Mapping) else None
 
 
-def map_outcome(
+def apply_spec_outcome(
     episode: Episode, signals: Mapping[str, Signal], spec: DatasetSpec
 ) -> tuple[bool | None, str, list[str]]:
     """Whether the episode succeeded by the spec, else by the reader; the field that says so; and warnings."""
@@ -280,7 +280,7 @@ def map_outcome(
     if spec.success and spec.success != episode.success_source:
         warnings.append(f"outcome {spec.success}, named by the spec, is missing")
     if episode.success is None and spec.outcome_in_path:
-        suggested = outcome_in_path(episode_path(episode))
+        suggested = outcome_in_path(names_that_state_outcome(episode))
         return suggested[0] if suggested else None, "path" if suggested else "", warnings
     return episode.success, episode.success_source, warnings
 
@@ -304,10 +304,12 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
     Raises:
         SourceError: The spec names an array that the record lacks, or more numbers than it has.
     """
-    trajectory = map_signals(record, spec)
+    trajectory = apply_spec_signals(record, spec)
     cameras, camera_warnings = _map_cameras(record, spec)
-    success, success_source, outcome_warnings = map_outcome(record.episode, signals_by_key(record), spec)
-    instructions = map_instructions(record.episode, spec)
+    success, success_source, outcome_warnings = apply_spec_outcome(
+        record.episode, read_signals_by_key(record), spec
+    )
+    instructions = apply_spec_instructions(record.episode, spec)
     episode = replace(
         record.episode,
         cameras=cameras,
@@ -328,7 +330,7 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
     """Raise SourceError for a key of the spec that this record does not have, and for what `apply_spec` refuses."""
     from ingest.spec import CameraSpec
 
-    episode, signals = record.episode, signals_by_key(record)
+    episode, signals = record.episode, read_signals_by_key(record)
     arrays = {*signals, *(array.key for array in record.arrays)}
     cameras = {key for camera in episode.cameras for key in _camera_keys(camera)}
     for key in spec.left_out:
@@ -391,7 +393,7 @@ def _camera_keys(camera: Camera) -> set[str]:
 def _map_camera(
     camera: Camera, name: str, part: CameraSpec, spec: DatasetSpec, warnings: list[str]
 ) -> Camera:
-    role = part.role or (camera.role if name == camera.name else camera_role(name))
+    role = part.role or (camera.role if name == camera.name else guess_camera_role(name))
     is_swapped = name in spec.bgr and spec.bgr[name] in (None, (camera.height, camera.width))
     channels = part.channels or ("bgr" if is_swapped else camera.media.channels)
     if channels == "bgr" != camera.media.channels:
@@ -419,11 +421,11 @@ def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> lis
 
 
 def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links: bool) -> Source:
-    from ingest.spec import stated_contract, stated_kinematics
+    from ingest.spec import read_stated_contract, read_stated_kinematics
 
     items = iter(source.items)
     first_items = list(itertools.islice(items, TRIED_RECORDS))
-    record, errors = first_record(source.format, first_items, source.folder, follow_links)
+    record, errors = load_first_readable_record(source.format, first_items, source.folder, follow_links)
     if record is not None:
         check_spec(record, spec)
     for error in errors if record is None else ():
@@ -431,8 +433,8 @@ def _map_source(source: Source, spec: DatasetSpec, sets_rate: bool, follow_links
             raise error
     return replace(
         source,
-        contract=stated_contract(spec),
-        kinematics=stated_kinematics(spec),
+        contract=read_stated_contract(spec),
+        kinematics=read_stated_kinematics(spec),
         items=_map_items(itertools.chain(first_items, items), spec, sets_rate),
         warnings=(*source.warnings, *(fault for fault in spec.faults if fault not in source.warnings)),
     )
@@ -448,14 +450,14 @@ def load_with_spec(load: Callable[[], Record], spec: DatasetSpec, sets_rate: boo
     return apply_spec(load(), spec, sets_rate=sets_rate)
 
 
-def first_record(
+def load_first_readable_record(
     ingester: str, items: list[Item], folder: str, follow_links: bool = False
 ) -> tuple[Record | None, list[AresError]]:
     """The first record that can be read, None where none of the first few can; and the errors of those before it."""
     errors: list[AresError] = []
     for item in items[:TRIED_RECORDS]:
         try:
-            return guarded_call(ingester, item.load, folder, follow_links), errors
+            return call_ingester_safely(ingester, item.load, folder, follow_links), errors
         except (SourceError, PluginError) as error:
             errors.append(error)  # the ingestion reports it
     return None, errors

@@ -25,22 +25,22 @@ from ares.io import (
     walk_folders,
 )
 from ares.media import NpyArray, image_size, open_npy, translate_npy_errors
-from ingest.arrays import (
-    ArrayReader,
+from ingest.array_episode import (
+    ArrayRowReader,
     SignalKeys,
-    find_ends,
-    guess_roles,
+    count_array_dimensions,
+    find_episode_ends_array,
+    guess_array_roles,
     list_arrays,
     make_trajectory,
     require_signal_rows,
-    signal_widths,
     step_times,
     unknown_family_error,
 )
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera
-from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
 from ingest.signals import StepTimes, missing_time_error
+from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec
@@ -70,7 +70,7 @@ def open_arrays(path: str) -> Iterator[dict[str, NpyMember]]:
     Raises SourceError for a file that cannot be read.
     """
     is_file = path.lower().endswith(SUFFIX)
-    paths = [path] if is_file else [str(Path(path) / name) for name in array_names(path)]
+    paths = [path] if is_file else [str(Path(path) / name) for name in list_npy_files(path)]
     with ExitStack() as files:
         members: dict[str, NpyMember] = {}
         for file_path in paths:
@@ -87,13 +87,13 @@ def open_arrays(path: str) -> Iterator[dict[str, NpyMember]]:
         yield members
 
 
-def array_names(folder: str) -> list[str]:
+def list_npy_files(folder: str) -> list[str]:
     """The .npy files of a folder, in order."""
     names = list_folder(Path(folder)).files
     return sorted(name for name in names if name.lower().endswith(ARRAY_SUFFIX) and not name.startswith("."))
 
 
-def json_file(path: str) -> str:
+def find_json_file(path: str) -> str:
     """The JSON file of an episode: of the same name, or the only one in its folder of .npy files; "" for none."""
     if path.lower().endswith(SUFFIX):
         beside = Path(path).with_suffix(".json")
@@ -103,7 +103,7 @@ def json_file(path: str) -> str:
     return str(Path(path) / names[0]) if len(names) == 1 else ""
 
 
-def read_document(path: str) -> dict[str, Json]:
+def read_episode_json(path: str) -> dict[str, Json]:
     """The JSON object of an episode; empty for no file. Raises SourceError for anything else than an object."""
     if not path:
         return {}
@@ -118,7 +118,7 @@ def read_document(path: str) -> dict[str, Json]:
     return document
 
 
-def read_ends(members: Mapping[str, NpyMember], key: str, path: str) -> tuple[int, ...]:
+def read_episode_ends(members: Mapping[str, NpyMember], key: str, path: str) -> tuple[int, ...]:
     """The steps at which the episodes of a file end; empty where there is no such array. Raises SourceError."""
     member = members.get(key)
     if member is None:
@@ -228,13 +228,13 @@ def _make_record(
     )
 
 
-def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayReader:
+def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRowReader:
     """Read the arrays; texts and single numbers become fields."""
     whole = entry.stop == _ALL_ROWS
     stop = _count_steps(entry, members) if whole else entry.stop
-    reader = ArrayReader(entry.path, entry.start, stop, translate_errors=translate_npy_errors)
+    reader = ArrayRowReader(entry.path, entry.start, stop, translate_errors=translate_npy_errors)
     if not whole and entry.ends_key:
-        read_ends(members, entry.ends_key, entry.path)
+        read_episode_ends(members, entry.ends_key, entry.path)
     for key, member in members.items():
         array = member.array
         if isinstance(array, SourceError):
@@ -263,7 +263,7 @@ def _count_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> int:
         and member.array.ndim
         and member.array.dtype.kind in "biuf"
     }
-    roles = guess_roles(dict.fromkeys(rows, 2))
+    roles = guess_array_roles(dict.fromkeys(rows, 2))
     slices = (*entry.spec.action, *entry.spec.state) if entry.spec else ()
     keys = [key for key in (*(part.key for part in slices), *roles.action, *roles.state) if rows.get(key)]
     if keys:
@@ -279,33 +279,33 @@ def _count_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> int:
     return max(counts.items(), key=lambda pair: (pair[1], pair[0]))[0]
 
 
-def _signal_roles(entry: NpzEntry, reader: ArrayReader) -> SignalKeys:
-    roles = guess_roles(signal_widths(reader), entry.ends_key)
+def _signal_roles(entry: NpzEntry, reader: ArrayRowReader) -> SignalKeys:
+    roles = guess_array_roles(count_array_dimensions(reader), entry.ends_key)
     key = entry.spec.timestamps if entry.spec else ""
     if key and key not in reader.numbers:
         raise missing_time_error(key, reader.shapes, entry.path)
     return replace(roles, time=key) if key else roles
 
 
-def _step_times(entry: NpzEntry, reader: ArrayReader, roles: SignalKeys, row: VideoRow) -> StepTimes:
+def _step_times(entry: NpzEntry, reader: ArrayRowReader, roles: SignalKeys, row: VideoRow) -> StepTimes:
     unit = entry.spec.time_unit if entry.spec else None
     return step_times(reader, roles.time, entry.rate_hz, unit=unit, known_hz=row.fps)
 
 
-def _read_row(entry: NpzEntry, reader: ArrayReader) -> VideoRow:
+def _read_row(entry: NpzEntry, reader: ArrayRowReader) -> VideoRow:
     """Instruction, outcome, robot and rate, from the JSON file and from the texts of the file itself."""
     document: dict[str, Json] = {key.rpartition("/")[2]: value for key, value in reader.fields.items()}
-    document |= read_document(json_file(entry.path))
+    document |= read_episode_json(find_json_file(entry.path))
     nested = {key: value for key, value in document.items() if isinstance(value, Mapping | list)}
     flat = {key: value for key, value in document.items() if key not in nested and key != "video"}
     try:
-        row = parse_row({"video": entry.path, **flat})  # the row of a video names its file
+        row = parse_video_row({"video": entry.path, **flat})  # the row of a video names its file
         return replace(row, metadata={**row.metadata, **nested})
-    except WrongRowError as error:
+    except InvalidRowError as error:
         raise SourceError("JSON file of an episode has a wrong form", f"{entry.path}: {error}") from None
 
 
-def _array_camera(reader: ArrayReader, key: str, member: NpyMember, rate_hz: float) -> Camera:
+def _array_camera(reader: ArrayRowReader, key: str, member: NpyMember, rate_hz: float) -> Camera:
     """A camera whose images are rows of an array."""
     height, width = image_size(reader.images[key])
     media = MediaRef(
@@ -345,10 +345,10 @@ def _list_files(paths: tuple[Path, ...]) -> Iterator[SourceFile]:
         names = (
             [str(path)]
             if path.suffix.lower() == SUFFIX
-            else [str(path / name) for name in array_names(str(path))]
+            else [str(path / name) for name in list_npy_files(str(path))]
         )
         yield from (SourceFile(path=name, use="data") for name in names)
-        if document := json_file(str(path)):
+        if document := find_json_file(str(path)):
             yield SourceFile(path=document, use="metadata")
 
 
@@ -358,7 +358,7 @@ def _ends_key(path: Path, spec: DatasetSpec | None) -> str:
         return spec.episode_ends
     try:
         with open_arrays(str(path)) as members:
-            return find_ends(members)
+            return find_episode_ends_array(members)
     except AresError:
         return ""  # loading the episode reports it
 
@@ -367,7 +367,7 @@ def _read_file_ends(path: Path, ends_key: str) -> tuple[int, ...]:
     """Where the episodes of a file end; empty for a file that cannot be read, or is one episode."""
     try:
         with open_arrays(str(path)) as members:
-            return read_ends(members, ends_key, str(path))
+            return read_episode_ends(members, ends_key, str(path))
     except AresError:
         return ()
 
@@ -380,7 +380,7 @@ def _file_items(path: Path, folder: Path, entry: NpzEntry) -> Iterator[Item]:
     try:
         if entry.ends_key:
             with open_arrays(str(path)) as members:
-                ends = read_ends(members, entry.ends_key, str(path))
+                ends = read_episode_ends(members, entry.ends_key, str(path))
     except SourceError as error:
         yield failing_item(entry.episode_id, str(path), SourceError(error.reason, error.detail))
         return

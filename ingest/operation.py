@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError
-from ares.io import known_folders
+from ares.io import use_folder_listings
 from ares.jobs import IngestPlan, IngestReport, IngestRequest, open_engine
-from ingest.base import guarded_call
+from ingest.base import call_ingester_safely
 from ingest.discovery import OpenedDataset, discover, refuse_options_for_several
 from ingest.pipeline import find_datasets, ingest_datasets
 from ingest.show_spec import show_spec
@@ -58,9 +58,9 @@ def _show_dataset_spec(opened: OpenedDataset, request: IngestRequest) -> str:
     if opened.error is not None:
         raise opened.error
     options = replace(opened.options, spec=request.spec)
-    with known_folders(opened.listings):
+    with use_folder_listings(opened.listings):
         show = partial(show_spec, opened.ingester, opened.opened_at, options)
-        return guarded_call(opened.format, show, opened.path, request.follow_links)
+        return call_ingester_safely(opened.format, show, opened.path, request.follow_links)
 
 
 def ingest(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
 from ingest.base import Ingester, Source, SourceOptions, SpecIngester
-from ingest.mapping import TRIED_RECORDS, first_record, full_slices, signal_arrays
+from ingest.mapping import TRIED_RECORDS, load_first_readable_record, make_full_slices, signal_arrays
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec
@@ -37,14 +37,14 @@ def show_spec(ingester: Ingester, path: str, options: SourceOptions) -> str:
 
 def _source_yaml(source: Source, spec: DatasetSpec | None, follow_links: bool) -> str:
     items = [item for item, _ in zip(source.items, range(TRIED_RECORDS), strict=False)]
-    record, errors = first_record(source.format, items, source.folder, follow_links)
+    record, errors = load_first_readable_record(source.format, items, source.folder, follow_links)
     if record is None:
         reason = errors[0] if errors else "no record"
         raise SourceError("no record can be read to tell its mapping", f"{source.dataset}: {reason}")
-    return record_yaml(record, spec)
+    return make_record_spec_yaml(record, spec)
 
 
-def record_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
+def make_record_spec_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
     """The spec by which a record is read as it was read, with what it holds as comments.
 
     Args:
@@ -52,13 +52,13 @@ def record_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
         spec: What the user knows; its fields stay as they are.
     """
     episode = record.episode
-    guess = guess_spec(record)
+    guess = make_spec_of_reader(record)
     completed = guess if spec is None else _complete_spec(spec, guess)
     lines = [f"# {episode.format} dataset {_one_line(episode.dataset)}, told by {_one_line(episode.source)}"]
     if completed.rate_hz is None:
         origin = "assumed" if episode.rate_source == "assumed" else "the source's own"
         lines.append(f"# rate_hz: {episode.rate_hz:g}  # {origin}; set another here, or with --rate")
-    lines += spec_lines(completed.model_dump(exclude_defaults=True, mode="json"))
+    lines += format_spec_lines(completed.model_dump(exclude_defaults=True, mode="json"))
     lines += _text_comments(record, completed)
     lines += [
         "# it holds:",
@@ -75,7 +75,7 @@ def record_yaml(record: Record, spec: DatasetSpec | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def guess_spec(record: Record) -> DatasetSpec:
+def make_spec_of_reader(record: Record) -> DatasetSpec:
     """The spec by which a record is read as its reader read it."""
     from ingest.spec import DatasetSpec
 
@@ -86,8 +86,8 @@ def guess_spec(record: Record) -> DatasetSpec:
     return DatasetSpec(
         cameras={camera.name: _camera_spec(camera) for camera in record.episode.cameras},
         # Names that each record brings with it do not fit the next one: the reader tells them.
-        state=() if any(array.names_vary for array in record.arrays) else full_slices(record, "state"),
-        action=full_slices(record, "action"),
+        state=() if any(array.names_vary for array in record.arrays) else make_full_slices(record, "state"),
+        action=make_full_slices(record, "action"),
         reward=reward,
         timestamps=keys["time"],
         episode_ends=keys["ends"],
@@ -139,10 +139,10 @@ def _text_comments(record: Record, spec: DatasetSpec) -> Iterator[str]:
 
 def _contract_comments(record: Record, spec: DatasetSpec) -> Iterator[str]:
     """What the signals of the record seem to mean, in the form in which a spec corrects it."""
-    from ares.contract import episode_evidence, infer_contract
+    from ares.contract import collect_contract_evidence, infer_contract
     from ares.signals import episode_signals
 
-    evidence = episode_evidence(episode_signals(record.episode, record.trajectory))
+    evidence = collect_contract_evidence(episode_signals(record.episode, record.trajectory))
     names = (record.episode.state_names, record.episode.action_names)
     contract = infer_contract(record.episode.dataset, *names, [evidence]) if evidence else None
     if contract is None or not contract.signals:
@@ -184,7 +184,7 @@ def describe_arrays(arrays: Iterable[SourceArray]) -> str:
     return ", ".join(texts[:_LONGEST_LIST]) + more or "nothing"
 
 
-def spec_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def format_spec_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """YAML of a spec: one line for each value, and one for each slice of the state and action."""
     for name, value in document.items():
         if name in ("state", "action"):

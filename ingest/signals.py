@@ -38,7 +38,7 @@ def resolve_rate(
     return (known_rate_hz, source) if known_rate_hz else (ASSUMED_RATE_HZ, "assumed")
 
 
-class SpecTime(NamedTuple):
+class SpecTimeArray(NamedTuple):
     """The array that a spec names as the times of the steps.
 
     Attributes:
@@ -50,12 +50,12 @@ class SpecTime(NamedTuple):
     unit: TimeUnit | None = None
 
 
-NO_TIME = SpecTime()
+NO_TIME = SpecTimeArray()
 
 
-def time_of_spec(spec: DatasetSpec | None) -> SpecTime:
+def find_spec_time_array(spec: DatasetSpec | None) -> SpecTimeArray:
     """What a spec says of the times."""
-    return SpecTime(spec.timestamps, spec.time_unit) if spec else NO_TIME
+    return SpecTimeArray(spec.timestamps, spec.time_unit) if spec else NO_TIME
 
 
 def missing_time_error(key: str, keys: Iterable[str], where: str) -> SourceError:
@@ -83,7 +83,7 @@ class StepTimes(NamedTuple):
     has_stamps: bool = False
 
 
-def seconds_from_first(
+def convert_to_seconds(
     stamps: NDArray[Any],
     unit: TimeUnit | None,
     name: str,
@@ -112,7 +112,7 @@ def seconds_from_first(
     return seconds
 
 
-def time_steps(
+def compute_step_times(
     stamps: NDArray[np.generic] | None,
     count: int,
     warnings: dict[str, None],
@@ -124,7 +124,7 @@ def time_steps(
 ) -> StepTimes:
     """The times of the steps: by their stamps, of which a few are mended, else evenly spaced.
 
-    A rate that the source states stays beside the stamps, so that `ares.clock.settle_clock` compares them.
+    A rate that the source states stays beside the stamps, so that `ares.clock.settle_measured_clock` compares them.
 
     Args:
         stamps: (T,) seconds on any clock, as stored; None for no stamps.
@@ -178,7 +178,7 @@ def rising_seconds(
     return read.seconds
 
 
-def spec_times(
+def compute_spec_step_times(
     stamps: NDArray[Any],
     key: str,
     unit: TimeUnit | None,
@@ -204,8 +204,8 @@ def spec_times(
         )
     if user_rate_hz is not None or len(stamps) < 2:
         return None
-    seconds = seconds_from_first(stamps, unit, key, warnings)
-    times = time_steps(seconds, len(stamps), warnings, name=key, user_rate_hz=None)
+    seconds = convert_to_seconds(stamps, unit, key, warnings)
+    times = compute_step_times(seconds, len(stamps), warnings, name=key, user_rate_hz=None)
     if not times.has_stamps:
         raise SourceError("timestamps of the spec do not rise", f"{where}: {key}")
     return times

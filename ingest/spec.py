@@ -16,15 +16,15 @@ from ares.contract import (
     Kinematics,
     PropertyName,
     StatedValues,
-    is_signal_group,
-    read_chains,
-    stated_value,
+    is_allowed_property_value,
+    is_dimension_group_name,
+    read_kinematic_chains,
 )
 from ares.episode import Channels, Role
 from ares.errors import SourceError
 from ares.input import parse_yaml
 from ares.registry import did_you_mean
-from ares.signals import kinds_by_name
+from ares.signals import classify_by_name
 
 _FOLDER = Path(__file__).parent / "specs"
 
@@ -124,7 +124,7 @@ class ContractSpec(BaseModel):
     @model_validator(mode="after")
     def _check_values(self) -> ContractSpec:
         for name, value in self.values().items():
-            if not stated_value(name, value):
+            if not is_allowed_property_value(name, value):
                 raise ValueError(f"{name} {value!r} is none of {', '.join(VALUES[name])}")
         return self
 
@@ -206,7 +206,7 @@ class DatasetSpec(BaseModel):
     @model_validator(mode="after")
     def _check_contract(self) -> DatasetSpec:
         for name in self.contract:
-            if not is_signal_group(name):
+            if not is_dimension_group_name(name):
                 raise ValueError(
                     f"contract names {name!r}; a signal is for example action.gripper or state.arm"
                 )
@@ -219,7 +219,7 @@ class DatasetSpec(BaseModel):
 
 
 @functools.cache
-def builtin_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | None:
+def find_builtin_spec(dataset: str, folder: Path = _FOLDER) -> DatasetSpec | None:
     """The spec that ARES has for a dataset of this name, or None. Raises SourceError for one that cannot be read."""
     path = folder / f"{dataset}.yaml"
     if not dataset or path.parent != folder or not path.is_file():
@@ -288,7 +288,7 @@ _CONVENTIONS: Mapping[str, tuple[PropertyName, str]] = {
 }
 
 
-def stated_contract(spec: DatasetSpec | None) -> StatedValues:
+def read_stated_contract(spec: DatasetSpec | None) -> StatedValues:
     """The values by signal group; those under `contract:` decide over those of the slices."""
     if spec is None:
         return {}
@@ -301,7 +301,7 @@ def stated_contract(spec: DatasetSpec | None) -> StatedValues:
     return {signal: values for signal, values in stated.items() if values}
 
 
-def stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:
+def read_stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:
     """The chains of the robot's end effectors, read from the URDF of a spec; None where it names none.
 
     Raises:
@@ -311,7 +311,7 @@ def stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:
     if spec is None or spec.kinematics is None:
         return None
     stated = spec.kinematics
-    chains = read_chains(stated.urdf, stated.end_effectors, stated.base_link)
+    chains = read_kinematic_chains(stated.urdf, stated.end_effectors, stated.base_link)
     return Kinematics(chains=chains, joints=stated.joints)
 
 
@@ -319,7 +319,7 @@ def _slice_values(slices: Sequence[SliceSpec]) -> dict[str, dict[PropertyName, s
     """By kind of dimension, what all slices of the kind say alike."""
     by_kind: dict[str, list[dict[PropertyName, str]]] = {}
     for part in slices:
-        for kind in dict.fromkeys(kinds_by_name(part.names)):
+        for kind in dict.fromkeys(classify_by_name(part.names)):
             by_kind.setdefault(kind, []).append(_values_of(part, kind))
     return {
         kind: {name: value for name, value in parts[0].items() if all(p.get(name) == value for p in parts)}
@@ -329,9 +329,9 @@ def _slice_values(slices: Sequence[SliceSpec]) -> dict[str, dict[PropertyName, s
 
 def _values_of(part: SliceSpec, kind: str) -> dict[PropertyName, str]:
     values: dict[PropertyName, str] = {}
-    if part.unit.endswith("/s") and stated_value("unit", part.unit.removesuffix("/s")):
+    if part.unit.endswith("/s") and is_allowed_property_value("unit", part.unit.removesuffix("/s")):
         values |= {"unit": part.unit.removesuffix("/s"), "mode": "velocity"}
-    elif stated_value("unit", part.unit):
+    elif is_allowed_property_value("unit", part.unit):
         values["unit"] = part.unit
     name, value = _CONVENTIONS.get(part.convention, ("rotation", ""))
     if value and (name == "gripper") == (kind == "gripper") and (name == "rotation") == (kind == "rotation"):

@@ -18,15 +18,15 @@ from ares.imports import missing_extra
 from ares.input import ImageInfo
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media import ZarrStore, image_size, open_zarr, translate_zarr_errors
-from ingest.arrays import (
-    ArrayReader,
+from ingest.array_episode import (
+    ArrayRowReader,
     SignalKeys,
-    find_ends,
-    guess_roles,
+    count_array_dimensions,
+    find_episode_ends_array,
+    guess_array_roles,
     list_arrays,
     make_trajectory,
     require_signal_rows,
-    signal_widths,
     step_times,
     unknown_family_error,
 )
@@ -131,25 +131,29 @@ def load_episode(entry: ZarrEntry) -> Record:
     return replace(record, has_stamps=times.has_stamps)
 
 
-def _roles_by_spec(entry: ZarrEntry, reader: ArrayReader) -> SignalKeys:
+def _roles_by_spec(entry: ZarrEntry, reader: ArrayRowReader) -> SignalKeys:
     """The roles by the layout or by names, with the times that the spec names. Raises SourceError without these."""
-    roles = _signal_roles(reader) if entry.is_known else guess_roles(signal_widths(reader), entry.ends_key)
+    roles = (
+        _signal_roles(reader)
+        if entry.is_known
+        else guess_array_roles(count_array_dimensions(reader), entry.ends_key)
+    )
     key = entry.spec.timestamps if entry.spec else ""
     if key and key not in reader.numbers:
         raise missing_time_error(key, reader.shapes, entry.path)
     return replace(roles, time=key) if key else roles
 
 
-def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayReader:
+def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayRowReader:
     """The rows of the arrays in `data`; of all arrays of a store of another layout."""
-    reader = ArrayReader(
+    reader = ArrayRowReader(
         entry.path,
         entry.start,
         entry.stop,
         prefix=DATA_PREFIX if entry.is_known else "",
         translate_errors=translate_zarr_errors,
     )
-    keys = [f"data/{key}" for key in store.names("data")] if entry.is_known else find_arrays(store)
+    keys = [f"data/{key}" for key in store.names("data")] if entry.is_known else find_zarr_arrays(store)
     for key in keys:
         if key == entry.ends_key and not entry.is_known:
             array = store.array(key)
@@ -162,7 +166,7 @@ def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayReader:
     return reader
 
 
-def find_arrays(store: ZarrStore, group: str = "", depth: int = 6) -> list[str]:
+def find_zarr_arrays(store: ZarrStore, group: str = "", depth: int = 6) -> list[str]:
     """The keys of the arrays in or below a group, in order; groups deeper than `depth` are not searched."""
     keys: list[str] = []
     for name in store.names(group):
@@ -170,11 +174,11 @@ def find_arrays(store: ZarrStore, group: str = "", depth: int = 6) -> list[str]:
         if store.has_array(key):
             keys.append(key)
         elif depth and name != "c":
-            keys += find_arrays(store, key, depth - 1)
+            keys += find_zarr_arrays(store, key, depth - 1)
     return keys
 
 
-def _signal_roles(reader: ArrayReader) -> SignalKeys:
+def _signal_roles(reader: ArrayRowReader) -> SignalKeys:
     """The roles of Diffusion Policy and UMI."""
     keys = list(reader.numbers)
     state = [key for key in _STATE_KEYS if key in keys][:1]
@@ -203,7 +207,7 @@ def _array_camera(entry: ZarrEntry, key: str, array: Any, rate_hz: float) -> Cam
     return describe_camera(key.replace("/", "."), ImageInfo(int(width), int(height), "raw"), media)
 
 
-def _video_cameras(entry: ZarrEntry, reader: ArrayReader) -> list[Camera]:
+def _video_cameras(entry: ZarrEntry, reader: ArrayRowReader) -> list[Camera]:
     """The videos of Diffusion Policy's real robots, `videos/EPISODE/CAMERA.mp4` beside the store."""
     folder = Path(entry.path).parent / VIDEO_FOLDER / str(entry.number)
     cameras = []
@@ -275,7 +279,7 @@ def _inspect_store(path: Path, spec: DatasetSpec | None, reads_unknown: bool) ->
 
 def _inspect_unknown(store: ZarrStore, path: Path, spec: DatasetSpec | None, reads_unknown: bool) -> _Store:
     """A store of another layout: by the spec, else by the names of its arrays. Raises SourceError."""
-    keys = find_arrays(store)
+    keys = find_zarr_arrays(store)
     arrays = {key: store.array(key) for key in keys}
     if not reads_unknown:
         raise unknown_family_error(
@@ -285,7 +289,7 @@ def _inspect_unknown(store: ZarrStore, path: Path, spec: DatasetSpec | None, rea
                 for key, array in arrays.items()
             ],
         )
-    ends_key = (spec.episode_ends if spec else "") or find_ends(keys)
+    ends_key = (spec.episode_ends if spec else "") or find_episode_ends_array(keys)
     if ends_key:
         return _Store(path=path, ends=_read_ends(store, ends_key), is_known=False, ends_key=ends_key)
     rows = Counter(array.shape[0] for array in arrays.values() if array.ndim and array.shape[0])
@@ -319,7 +323,7 @@ def _read_ends(store: ZarrStore, key: str) -> tuple[int, ...]:
 
 def _most_rows(store: ZarrStore) -> int:
     """Rows of the longest array in `data`, or anywhere in a store of another layout, as their metadata claim them."""
-    keys = [f"data/{name}" for name in store.names("data")] or find_arrays(store)
+    keys = [f"data/{name}" for name in store.names("data")] or find_zarr_arrays(store)
     return max(map(store.claimed_rows, keys), default=0)
 
 

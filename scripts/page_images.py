@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import ares
-from app.demo import demo_settings, run_demo_job
+from app.demo import make_demo_settings, run_demo_job
 from ares.errors import ModelError
 from ares.jobs import FailureLog
 from ares.settings import Settings
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 _SERVE = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.demo import demo_settings; from app.server.asgi import serve;"
-    "serve(open_workspace(sys.argv[1], demo_settings(Settings())), port=0)"
+    "from app.demo import make_demo_settings; from app.server.asgi import serve;"
+    "serve(open_workspace(sys.argv[1], make_demo_settings(Settings())), port=0)"
 )
 # Width, height and pixels per CSS pixel; a page is taken down to its end, or so far.
 _DESKTOP, _PHONE = (1400, 900, 1.0), (390, 844, 2.0)
@@ -80,8 +80,8 @@ def _is_chosen(picture: Picture, names: list[str]) -> bool:
 
 def _open_demo(folder: Path) -> Workspace:
     if folder.exists():
-        return open_workspace(str(folder), demo_settings(Settings()))
-    workspace = open_workspace(str(folder), demo_settings(Settings()))
+        return open_workspace(str(folder), make_demo_settings(Settings()))
+    workspace = open_workspace(str(folder), make_demo_settings(Settings()))
     run_demo_job(workspace, print)
     workspace.annotate("map", quiet=True)
     ids = sorted(workspace.stores.tables.episodes.ids())

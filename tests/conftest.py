@@ -192,8 +192,8 @@ def own_main(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_messages_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests compare messages exactly: none may depend on how busy the machine is."""
-    monkeypatch.setattr("ares.messages._PATIENCE_SECONDS", 3600.0)
-    monkeypatch.setattr("ares.messages.LINE_SECONDS", 3600.0)
+    monkeypatch.setattr("ares.console._PATIENCE_SECONDS", 3600.0)
+    monkeypatch.setattr("ares.console.LINE_SECONDS", 3600.0)
     monkeypatch.setattr("ares.jobs.progress.LINE_SECONDS", 3600.0)
 
 

@@ -181,13 +181,13 @@ def test_frames_are_searched_by_the_stored_text_encoder_or_need_models(
     folder: Path, ares: Ares, demo_samples: Path, tmp_path: Path
 ) -> None:
     """The vectors were made on another machine, which stored the text encoder; without it the model is needed."""
-    from app.demo import demo_settings
+    from app.demo import make_demo_settings
     from ares.settings import Settings
     from ares.workspace import open_workspace
 
     path = str(tmp_path / "ws")
     assert ares(folder, "ingest", str(demo_samples / "rlds"), "-w", path).returncode == 0
-    workspace = open_workspace(path, demo_settings(Settings()))
+    workspace = open_workspace(path, make_demo_settings(Settings()))
     workspace.annotate("embed", quiet=True)
     workspace.close()
     assert "drawer" in ares(folder, "search", "drawer", "-w", path).stdout

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import ares
 from app.dashboard import cached_reads, navigation, views
-from app.dashboard.navigation import PageEntry, page_function
+from app.dashboard.navigation import PageEntry, make_page_function
 from tests.command_server import CommandServer
 
 PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
@@ -173,9 +173,9 @@ def test_the_page_is_drawn(
     ((page, entry),) = eval(f"{{{line}}}", {"PageEntry": PageEntry}).items()
     monkeypatch.setitem(navigation.PAGES, page, entry)
     cached_reads.use_workspace(workspace)
-    script = f"from app.dashboard.navigation import page_function\npage_function({page!r})()"
+    script = f"from app.dashboard.navigation import make_page_function\npage_function({page!r})()"
     app = AppTest.from_string(script, default_timeout=300).run()
     assert not app.exception and not app.error
     longest = max(len(values) for values in _states(workspace).values()) / 10
     assert app.dataframe[0].value["seconds"].max() == pytest.approx(longest)
-    assert page_function(page).__name__ == page == Path(name).stem
+    assert make_page_function(page).__name__ == page == Path(name).stem

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.cli.main import COMMANDS as ARES_COMMANDS, build_parser, main
-from ares.formats import find_records, parse_example, read_record
+from ares.formats import parse_tf_example, read_record, scan_record_file
 from tests.recordings import RECORDED, comparable, compare_with_recording, without_folders, without_times
 
 FIXTURES = RECORDED.parent
@@ -220,9 +220,9 @@ def _time_or_text(value: object) -> str:
 
 def _features(path: Path) -> Iterator[bytes]:
     """The features of every record in the order of their names; their order in the file is any."""
-    for span in find_records(str(path)):
+    for span in scan_record_file(str(path)):
         assert not isinstance(span, Exception)
-        features = parse_example(read_record(str(path), span)[0], str(path))
+        features = parse_tf_example(read_record(str(path), span)[0], str(path))
         for name in sorted(features):
             value: bytes = features[name].SerializeToString()
             yield name.encode() + without_times(value.decode("latin-1")).encode("latin-1")

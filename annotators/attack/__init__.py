@@ -9,7 +9,7 @@ if TYPE_CHECKING:
         AttackQuote as AttackQuote,
         AttackRequest as AttackRequest,
         AttackRun as AttackRun,
-        quote_attack as quote_attack,
+        quote_caption_attack as quote_caption_attack,
         run_attack as run_attack,
     )
 

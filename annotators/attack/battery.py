@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from annotators.attack.grading import TextGrade, grade_texts, read_episode_work, text_subject
+from annotators.attack.grading import TextGrade, grade_texts, make_text_subject, read_episode_work
 from annotators.base import Budget
 from annotators.grade import GradeAnnotator
 from annotators.models import VlmReply, VlmRequest, load_encoder_for, load_vlm
@@ -19,11 +19,11 @@ from ares.registry import did_you_mean
 from ares.rubric import (
     EXACT,
     FAMILIES,
+    AttackCaption,
     AttackResult,
-    AttackText,
-    BatteryReport,
+    CaptionAttackReport,
     KnownCaption,
-    compose_battery,
+    compose_attack_captions,
     read_paraphrases,
     report_battery,
     shipped_paraphrases,
@@ -43,7 +43,7 @@ _INSTRUCTION = "instruction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruthSample:
+class KnownTrueEpisodes:
     """Episodes for the battery, and what it takes to be true of them.
 
     Attributes:
@@ -55,7 +55,9 @@ class TruthSample:
     warnings: Sequence[str]
 
 
-def sample_truths(stores: Stores, column: str, where: str, count: int, seed: int) -> TruthSample:
+def sample_known_true_episodes(
+    stores: Stores, column: str, where: str, count: int, seed: int
+) -> KnownTrueEpisodes:
     """A random sample of the episodes of which something is known.
 
     Args:
@@ -85,7 +87,7 @@ def sample_truths(stores: Stores, column: str, where: str, count: int, seed: int
         raise RequestError(
             "no episode has a truth", f"column {text_column!r} is empty where {where or 'true'}"
         )
-    return TruthSample(captions=captions, warnings=_truth_warnings(captions, column))
+    return KnownTrueEpisodes(captions=captions, warnings=_truth_warnings(captions, column))
 
 
 def _read_known_captions(stores: Stores, column: str, where: str, is_caption: bool) -> Iterator[KnownCaption]:
@@ -124,10 +126,10 @@ _QUESTION = (
     "Answer yes or no.\nCaption: {caption}"
 )
 # Whether each text is accepted, None where the model did not answer; and what was paid.
-PlainJudge = Callable[["Work", Sequence["AttackText"], str], tuple[list[bool | None], Cost]]
+PlainJudge = Callable[["Work", Sequence["AttackCaption"], str], tuple[list[bool | None], Cost]]
 
 
-def make_plain_judge(options: Options, stores: Stores, spec: str) -> PlainJudge:
+def make_judge_without_rubric(options: Options, stores: Stores, spec: str) -> PlainJudge:
     """The judge without its rubric: a plain question, or for a clip judge the similarity alone.
 
     Similarity has no threshold of its own: a text is accepted where it fits the frames at least as well as the truth.
@@ -143,7 +145,7 @@ def make_plain_judge(options: Options, stores: Stores, spec: str) -> PlainJudge:
 def _judge_by_similarity(options: Options, stores: Stores, spec: str) -> PlainJudge:
     encoder = load_encoder_for(spec, options, stores)
 
-    def accept(work: Work, texts: Sequence[AttackText], truth: str) -> tuple[list[bool | None], Cost]:
+    def accept(work: Work, texts: Sequence[AttackCaption], truth: str) -> tuple[list[bool | None], Cost]:
         import numpy as np
 
         images = np.concatenate(
@@ -159,7 +161,7 @@ def _judge_by_similarity(options: Options, stores: Stores, spec: str) -> PlainJu
 def _judge_by_question(options: Options, stores: Stores, spec: str) -> PlainJudge:
     vlm = load_vlm(spec, options, _MAX_NEW_TOKENS, stores)
 
-    def accept(work: Work, texts: Sequence[AttackText], truth: str) -> tuple[list[bool | None], Cost]:
+    def accept(work: Work, texts: Sequence[AttackCaption], truth: str) -> tuple[list[bool | None], Cost]:
         camera, seconds = next(iter(work.frames.requested.items()))
         images = list(work.frames.at(camera, seconds))
         questions = [_QUESTION.format(caption=json.dumps(text.text)) for text in texts]
@@ -245,7 +247,7 @@ class AttackRun:
     judge: str
     grader: str
     seed: int
-    report: BatteryReport
+    report: CaptionAttackReport
     graded: Sequence[AttackResult]
     cost: Cost
     warnings: Sequence[str]
@@ -267,13 +269,13 @@ class AttackRun:
         }
 
 
-def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> AttackQuote:
+def quote_caption_attack(stores: Stores, options: Options, request: AttackRequest) -> AttackQuote:
     """What a battery would do and cost; no model is loaded and no server asked. Raises as `run_attack`."""
     sample, batteries = _compose_batteries(stores, request)
     annotator = GradeAnnotator(replace(options, load_models=False), stores)
     cost = Cost()
     for truth, texts in batteries:
-        subject = text_subject(stores.tables.episodes.get_episode(truth.episode_id), truth.text)
+        subject = make_text_subject(stores.tables.episodes.get_episode(truth.episode_id), truth.text)
         expected = annotator.estimate(subject)
         calls = max(expected.calls, 1)
         # The plain question is one call more per text; the criteria of a text share its frames.
@@ -308,7 +310,7 @@ def run_attack(
     sample, batteries = _compose_batteries(stores, request)
     options = replace(options, budget=Budget(request.budget_usd))
     annotator = GradeAnnotator(options, stores)
-    plain_judge = make_plain_judge(options, stores, options.model or options.settings.judge_model)
+    plain_judge = make_judge_without_rubric(options, stores, options.model or options.settings.judge_model)
     checked = annotator.preflight([])
     graded: list[AttackResult] = []
     paid = checked.cost
@@ -337,9 +339,9 @@ def run_attack(
 
 def _compose_batteries(
     stores: Stores, request: AttackRequest
-) -> tuple[TruthSample, list[tuple[KnownCaption, list[AttackText]]]]:
+) -> tuple[KnownTrueEpisodes, list[tuple[KnownCaption, list[AttackCaption]]]]:
     """The sample, and the texts for each of its episodes."""
-    sample = sample_truths(stores, request.truth, request.where, request.episodes, request.seed)
+    sample = sample_known_true_episodes(stores, request.truth, request.where, request.episodes, request.seed)
     paraphrases = dict(shipped_paraphrases())
     if request.paraphrases:
         paraphrases |= read_paraphrases(request.paraphrases)
@@ -351,18 +353,18 @@ def _compose_batteries(
 
 def _compose_texts(
     truth: KnownCaption, captions: Sequence[KnownCaption], paraphrases: Texts, request: AttackRequest
-) -> list[AttackText]:
+) -> list[AttackCaption]:
     others = [other for other in captions if other is not truth]
-    texts = compose_battery(truth, others, paraphrases, request.per_family, request.seed)
+    texts = compose_attack_captions(truth, others, paraphrases, request.per_family, request.seed)
     return [text for text in texts if not request.families or text.family in request.families]
 
 
-def _frame_change(text: AttackText) -> FrameChange:
+def _frame_change(text: AttackCaption) -> FrameChange:
     return FAMILIES[text.family].frames
 
 
 def _attack_result(
-    truth: KnownCaption, text: AttackText, grade: TextGrade, without_rubric: bool | None
+    truth: KnownCaption, text: AttackCaption, grade: TextGrade, without_rubric: bool | None
 ) -> AttackResult:
     return AttackResult(
         family=text.family,

@@ -14,13 +14,13 @@ from annotators.base import (
     Result,
     Subject,
     Work,
-    annotation_subject,
-    outcome_cost,
+    find_outcome_cost,
+    make_annotation_subject,
 )
 from annotators.grade import ChangedFrames, GradeAnnotator, blank, scrambled
-from annotators.prompting import map_batches
+from annotators.prompting import apply_in_batches
 from ares.annotation import Annotation, Cost
-from ares.clock import needs_stamps
+from ares.clock import needs_timestamps
 from ares.errors import AresError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class TextGrade:
     cost: Cost
 
 
-def text_subject(episode: Episode, text: str) -> Subject:
+def make_text_subject(episode: Episode, text: str) -> Subject:
     """A text as a caption of a whole episode; nothing of it is stored."""
     annotation = Annotation(
         episode_id=episode.episode_id,
@@ -99,15 +99,15 @@ def text_subject(episode: Episode, text: str) -> Subject:
         stop_seconds=episode.duration_seconds,
         created="1970-01-01T00:00:00+00:00",
     )
-    return annotation_subject(episode, annotation)
+    return make_annotation_subject(episode, annotation)
 
 
 def read_episode_work(stores: Stores, episode: Episode, annotator: GradeAnnotator) -> Work:
     """An episode with the frames and signals that a grader needs of it, for texts about all of it."""
     signals = dict(stores.tables.trajectories.read([episode.episode_id]))
     trajectory: Trajectory | None = signals.get(episode.episode_id)
-    stamps = trajectory.timestamps if trajectory and needs_stamps(episode) else None
-    subject = text_subject(episode, "")
+    stamps = trajectory.timestamps if trajectory and needs_timestamps(episode) else None
+    subject = make_text_subject(episode, "")
     frames = Frames(episode, [annotator.select_frames(subject)], stamps)
     frames.decode()
     return Work(subject=subject, frames=frames, trajectory=trajectory)
@@ -128,10 +128,10 @@ def grade_texts(
     """
     frames = {change: _change_frames(work.frames, change) for _, change in texts}
     works = [
-        replace(work, subject=text_subject(work.episode, text), frames=frames[change])
+        replace(work, subject=make_text_subject(work.episode, text), frames=frames[change])
         for text, change in texts
     ]
-    outcomes = map_batches(annotator.process, works, annotator.batch_size, annotator.workers)
+    outcomes = apply_in_batches(annotator.process, works, annotator.batch_size, annotator.workers)
     errors = [error for outcome in outcomes if (error := _outcome_error(outcome))]
     if errors and len(errors) == len(outcomes):
         raise errors[0]
@@ -153,14 +153,14 @@ def _outcome_error(outcome: Outcome) -> AresError | None:
 
 def _text_grade(outcome: Outcome) -> TextGrade:
     if not isinstance(outcome, Result):
-        return TextGrade(grade="failed", score=None, verdicts={}, cost=outcome_cost(outcome))
+        return TextGrade(grade="failed", score=None, verdicts={}, cost=find_outcome_cost(outcome))
     value = next(annotation.value for annotation in outcome.annotations if "rulings" in annotation.value)
     score = value["score"]
     return TextGrade(
         grade=str(value["grade"]),
         score=float(score) if isinstance(score, int | float) else None,
         verdicts=dict(_criterion_verdicts(value["rulings"])),
-        cost=outcome_cost(outcome),
+        cost=find_outcome_cost(outcome),
     )
 
 

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
         CaptionAnnotator as CaptionAnnotator,
         Captioner as Captioner,
         CaptionOptions as CaptionOptions,
-        caption_value as caption_value,
         load_captioner as load_captioner,
+        make_caption_value as make_caption_value,
     )
     from annotators.caption.frame_layout import (
         FrameLayout as FrameLayout,
         LayoutName as LayoutName,
-        evenly_spaced_seconds as evenly_spaced_seconds,
-        parse_layout as parse_layout,
+        compute_even_seconds as compute_even_seconds,
+        parse_frame_layout as parse_frame_layout,
         select_frame_seconds as select_frame_seconds,
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from annotators.base import Options, Outcome, PaidFailure, Preflight, Result, Subject, Work, new_annotation
-from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_layout, select_frame_seconds
+from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_frame_layout, select_frame_seconds
 from annotators.models import (
     LocalModelOptions,
     ReadableImages,
@@ -18,12 +18,12 @@ from annotators.models import (
     VlmReply,
     VlmRequest,
     call_limit,
-    expected_image_tokens,
+    estimate_image_tokens,
+    estimate_worker_resources,
     grey_frames,
     load_vlm,
     make_test_call,
     price_usd,
-    worker_needs,
 )
 from annotators.options import takes_options
 from annotators.prompting import read_prompt
@@ -92,7 +92,7 @@ def load_captioner(options: Options, stores: Stores) -> Captioner:
     own = options.parse(CaptionOptions)
     vlm = load_vlm(_model_spec(options), options, _MAX_NEW_TOKENS, stores)
     return Captioner(
-        vlm=vlm, maker=_caption_maker(vlm, own), layout=parse_layout(own.layout), camera=own.camera
+        vlm=vlm, maker=_caption_maker(vlm, own), layout=parse_frame_layout(own.layout), camera=own.camera
     )
 
 
@@ -144,7 +144,7 @@ def _caption_request(work: Work, captioner: Captioner) -> VlmRequest | AresError
 def _caption_result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailure) -> Outcome:
     if isinstance(reply, VlmFailure):
         return PaidFailure(reply.error, reply.cost)
-    value = caption_value(captioner, reply.text)
+    value = make_caption_value(captioner, reply.text)
     if isinstance(value, ModelError):
         return PaidFailure(value, reply.paid)
     (camera, camera_seconds), *_ = captioner.select_frames(work.subject).items()
@@ -154,9 +154,9 @@ def _caption_result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailu
     return Result(annotations=[annotation], paid=reply.paid)
 
 
-def caption_value(captioner: Captioner, reply: str) -> dict[str, Json] | ModelError:
+def make_caption_value(captioner: Captioner, reply: str) -> dict[str, Json] | ModelError:
     """The value of a caption from the reply of its model, or why there is none."""
-    text = clean_reply(reply)
+    text = clean_caption_reply(reply)
     if not text:
         return ModelError("caption is empty", f"{captioner.vlm.name} replied {reply[:200]!r}")
     outcome = {"success": True, "failure": False}.get(parse_caption(text).outcome)
@@ -168,7 +168,7 @@ def caption_value(captioner: Captioner, reply: str) -> dict[str, Json] | ModelEr
     return value
 
 
-def clean_reply(reply: str) -> str:
+def clean_caption_reply(reply: str) -> str:
     """A reply without line breaks, outer spaces and outer quotes; nothing else is changed."""
     text = " ".join(reply.split())
     for opening, closing in (('"', '"'), ("'", "'"), ("“", "”")):
@@ -180,7 +180,7 @@ def clean_reply(reply: str) -> str:
 def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
     sizes = captioner.layout.image_sizes(subject, captioner.camera)
     name = str(captioner.vlm.settings.get("served_from") or captioner.vlm.name)
-    tokens_in, tokens_out = expected_image_tokens(name, sizes) + _PROMPT_TOKENS, _CAPTION_TOKENS
+    tokens_in, tokens_out = estimate_image_tokens(name, sizes) + _PROMPT_TOKENS, _CAPTION_TOKENS
     usd = price_usd(price, tokens_in, tokens_out) if spec.startswith("openai:") else 0.0
     return Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
@@ -203,7 +203,7 @@ class CaptionAnnotator:
         self._vlm = vlm = self._captioner.vlm
         self.maker = self._captioner.maker
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
-        self.needs = worker_needs("caption", self._spec)
+        self.needs = estimate_worker_resources("caption", self._spec)
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of a subject that the model gets."""

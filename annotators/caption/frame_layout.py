@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator
 
 from annotators.base import CameraSeconds, Subject
-from ares.clock import shown_rate_hz
+from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Episode
 from ares.errors import RequestError
 
@@ -48,10 +48,10 @@ class FrameLayout:
 
     def image_sizes(self, subject: Subject, camera: str) -> list[tuple[int, int]]:
         """(height, width) in pixels of the images that `arrange` makes of a subject; none without such a camera."""
-        selected = pick_camera(subject.episode, camera)
+        selected = choose_camera(subject.episode, camera)
         if selected is None:
             return []
-        count = len(evenly_spaced_seconds(selected, self.count, subject=subject))
+        count = len(compute_even_seconds(selected, self.count, subject=subject))
         if self.name == "collage":
             return [(selected.height, selected.width * count)]
         return [(selected.height, selected.width)] * count
@@ -64,7 +64,7 @@ class FrameLayout:
         return f"{len(seconds)} images in order of time, at {times}."
 
 
-def parse_layout(text: str) -> FrameLayout:
+def parse_frame_layout(text: str) -> FrameLayout:
     """Read "tiles", "collage" or "frames:N". Raises RequestError for anything else."""
     if text in ("tiles", "collage"):
         return FrameLayout(text, _TILES)
@@ -77,25 +77,25 @@ def parse_layout(text: str) -> FrameLayout:
 
 
 def _check_layout(text: str) -> str:
-    return parse_layout(text).name
+    return parse_frame_layout(text).name
 
 
-# A layout in the options of an annotator, checked by `parse_layout`.
+# A layout in the options of an annotator, checked by `parse_frame_layout`.
 LayoutName = Annotated[str, AfterValidator(_check_layout)]
 
 
-def pick_camera(episode: Episode, name: str) -> Camera | None:
+def choose_camera(episode: Episode, name: str) -> Camera | None:
     """The camera of that name, or the best one; None when the episode has no such camera."""
     return next((camera for camera in episode.good_cameras if not name or camera.name == name), None)
 
 
 def select_frame_seconds(subject: Subject, camera: str, count: int) -> CameraSeconds:
     """`count` seconds of one camera, evenly spread over its frames in the span of a subject, ends included."""
-    selected = pick_camera(subject.episode, camera)
-    return {selected.name: evenly_spaced_seconds(selected, count, subject=subject)} if selected else {}
+    selected = choose_camera(subject.episode, camera)
+    return {selected.name: compute_even_seconds(selected, count, subject=subject)} if selected else {}
 
 
-def evenly_spaced_seconds(
+def compute_even_seconds(
     camera: Camera, count: int, *, last_frames: int | None = None, subject: Subject | None = None
 ) -> list[float]:
     """Seconds of `count` frames, evenly spread, ends included.
@@ -106,7 +106,7 @@ def evenly_spaced_seconds(
         last_frames: Only so many frames at the end.
         subject: Only frames in its span; None for all of the camera.
     """
-    rate_hz = shown_rate_hz(subject.episode, camera) if subject else camera.media.rate_hz
+    rate_hz = compute_camera_rate_hz(subject.episode, camera) if subject else camera.media.rate_hz
     first, last = _frame_range(camera, subject, rate_hz)
     if last_frames:
         first = max(first, last + 1 - last_frames)

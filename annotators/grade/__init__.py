@@ -7,10 +7,13 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from annotators.grade.annotator import (
         GradeAnnotator as GradeAnnotator,
+        list_shipped_rubrics as list_shipped_rubrics,
         load_rubric as load_rubric,
-        rubric_names as rubric_names,
     )
-    from annotators.grade.clip_judge import ClipJudge as ClipJudge, read_candidates as read_candidates
+    from annotators.grade.clip_judge import (
+        ClipJudge as ClipJudge,
+        read_candidate_phrases as read_candidate_phrases,
+    )
     from annotators.grade.judge import ChangedFrames as ChangedFrames, blank as blank, scrambled as scrambled
     from annotators.grade.observation import (
         Observation as Observation,

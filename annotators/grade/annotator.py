@@ -19,12 +19,12 @@ from annotators.base import (
     Work,
     new_annotation,
 )
-from annotators.grade.controls import Control, ControlPlan, control_value, plan_controls
+from annotators.grade.controls import Control, ControlPlan, make_control_value, plan_controls
 from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
     Grader,
-    OutcomeSource,
+    StoredOutcomeSource,
     Text,
     grade_texts,
     open_outcome_source,
@@ -35,14 +35,14 @@ from annotators.grade.observing_judge import ObservingJudge
 from annotators.grade.panel import (
     GradeOptions,
     PanelJudge,
-    judge_needs,
-    judge_specs,
+    list_judge_specs,
     load_judges,
     model_family_error,
     model_family_warnings,
     panel_members,
-    schema_warnings,
     split_criteria,
+    sum_judge_resources,
+    warn_of_missing_schema,
 )
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
@@ -64,7 +64,7 @@ def load_rubric(name: str) -> Rubric:
 
     if name.endswith((".yaml", ".yml")):
         return read_rubric(Path(name))
-    names = rubric_names()
+    names = list_shipped_rubrics()
     if name not in names:
         raise RequestError(
             f"no rubric {name!r}",
@@ -74,7 +74,7 @@ def load_rubric(name: str) -> Rubric:
         return read_rubric(path)
 
 
-def rubric_names() -> list[str]:
+def list_shipped_rubrics() -> list[str]:
     """Names of the rubrics that come with ARES, sorted."""
     return sorted(file.name[:-5] for file in _rubric_folder().iterdir() if file.name.endswith(".yaml"))
 
@@ -89,7 +89,7 @@ _VERSION, _OBSERVING_VERSION = "4", "5"
 _GRADED = ("caption",)
 
 
-def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: OutcomeSource) -> Maker:
+def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource) -> Maker:
     is_panel = isinstance(judge, PanelJudge)
     is_observing = any(isinstance(member, ObservingJudge) for member in panel_members(judge))
     return Maker(
@@ -210,7 +210,7 @@ def _control_annotations(
     """The controls of a caption: a fact about the judge, kept with the episode."""
     if not caption.controls:
         return []
-    value = control_value(
+    value = make_control_value(
         own, caption.controls, controls, grader.rubric, str(grader.judge.settings.get("label", ""))
     )
     cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
@@ -254,7 +254,7 @@ class GradeAnnotator:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(GradeOptions)
-        rubric, specs = load_rubric(own.rubric), judge_specs(options, own)
+        rubric, specs = load_rubric(own.rubric), list_judge_specs(options, own)
         judge = load_judges(specs, options, own, stores, rubric)
         families_file = options.settings.model_families
         captioners = _caption_makers(stores).values()
@@ -269,7 +269,7 @@ class GradeAnnotator:
         self._stores = stores
         self._plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
-        self.warnings, self.needs = schema_warnings(judge, own), judge_needs(specs)
+        self.warnings, self.needs = warn_of_missing_schema(judge, own), sum_judge_resources(specs)
         self.side_makers = judge.observation_makers
         self.side_names = (CONTROL, *{maker.annotator for maker in self.side_makers})
 

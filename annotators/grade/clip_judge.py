@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, Preflight, Subject, Work
-from annotators.caption import evenly_spaced_seconds
+from annotators.caption import compute_even_seconds
 from annotators.grade.judge import GradeCase, Judgement
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
-from ares.rubric import CaptionSlots, Criterion, Rubric, Ruling, Verdict, parse_caption
+from ares.rubric import Criterion, ParsedCaption, Rubric, Ruling, Verdict, parse_caption
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ class ClipJudge:
 
     Args:
         encoder: The model.
-        candidates: The phrases, see `read_candidates`.
+        candidates: The phrases, see `read_candidate_phrases`.
         camera: Camera name, or "" for the mean over every good one.
     """
 
@@ -70,7 +70,7 @@ class ClipJudge:
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Frames over the span of a subject, of every good camera or of the configured one."""
         return {
-            camera.name: evenly_spaced_seconds(camera, _FRAMES, subject=subject)
+            camera.name: compute_even_seconds(camera, _FRAMES, subject=subject)
             for camera in subject.episode.good_cameras
             if not self._camera or camera.name == self._camera
         }
@@ -152,7 +152,7 @@ class ClipJudge:
         values: list[float] = similarities.tolist()
         return values[claimed] - max(value for index, value in enumerate(values) if index != claimed)
 
-    def _rule_content(self, claimed: CaptionSlots, similarities: NDArray[np.float32]) -> tuple[Verdict, str]:
+    def _rule_content(self, claimed: ParsedCaption, similarities: NDArray[np.float32]) -> tuple[Verdict, str]:
         lead = self.lead(claimed.phrase, similarities)
         # The parser takes who acts off the phrase, and no phrase of the list says who.
         if lead is None or claimed.actor:
@@ -164,7 +164,7 @@ class ClipJudge:
         return Verdict.UNSURE, "too close to another candidate phrase"
 
 
-def read_candidates(file: str) -> list[str]:
+def read_candidate_phrases(file: str) -> list[str]:
     """The phrases of a text file, one a line.
 
     Raises:
@@ -185,7 +185,7 @@ def read_candidates(file: str) -> list[str]:
     return phrases
 
 
-def check_rubric(rubric: Rubric) -> None:
+def check_clip_judge_rubric(rubric: Rubric) -> None:
     """Raises RequestError where a rubric asks a clip judge for more than CONTENT and OUTCOME."""
     judged = {criterion.id for criterion in rubric.criteria if criterion.slot or criterion.claim}
     strange = sorted(judged - {CONTENT, OUTCOME})

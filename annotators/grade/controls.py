@@ -19,10 +19,10 @@ from ares.rubric import (
     MAX_FALSE_FAILS_OF_CODE,
     VERDICTS_COLUMN,
     Rubric,
-    flipped_text,
-    foreign_texts,
-    grade_values,
-    instruction_text,
+    choose_foreign_captions,
+    flip_caption_outcome,
+    make_grade_value,
+    make_instruction_caption,
     parse_caption,
     rephrased_text,
     split_outcome,
@@ -95,9 +95,9 @@ class ControlPlan:
         slots = parse_caption(text)
         count = self._false_captions(dataset) - 1
         known = [parse_caption(instruction) for instruction in work.episode.instructions]
-        foreign = foreign_texts(slots, known, self.phrases.get(dataset, ()), count, random)
+        foreign = choose_foreign_captions(slots, known, self.phrases.get(dataset, ()), count, random)
         succeeds = work.episode.success
-        flipped = flipped_text(slots, succeeds)
+        flipped = flip_caption_outcome(slots, succeeds)
         return [
             *(Control(kind="foreign", text=other, work=work, known_false=True) for other in foreign),
             Control(kind="flipped", text=flipped, work=work, known_false=succeeds is not None),
@@ -118,7 +118,7 @@ class ControlPlan:
 
 def _instruction_control(work: Work) -> list[Control]:
     """What the source says of the episode, in the form of a caption; none of a part of an episode, or without words."""
-    text = instruction_text(work.episode.instruction, work.episode.success)
+    text = make_instruction_caption(work.episode.instruction, work.episode.success)
     if not text or not work.subject.is_whole_episode:
         return []
     return [Control(kind="instruction", text=text, work=work, known_false=False)]
@@ -186,10 +186,10 @@ def _hash_fraction(key: str) -> float:
     return int.from_bytes(hashlib.blake2b(f"control {key}".encode(), digest_size=6).digest()) / 2**48
 
 
-def control_value(
+def make_control_value(
     own: GradedText, controls: Sequence[Control], graded: Sequence[GradeOutcome], rubric: Rubric, label: str
 ) -> dict[str, Json]:
-    """The gradings of a caption and of its controls, and the gates, as `ares.rubric.judge_controls` reads them.
+    """The gradings of a caption and of its controls, and the gates, as `ares.rubric.measure_judge_trust` reads them.
 
     Args:
         own: The caption, graded.
@@ -253,5 +253,5 @@ def _grades_by_judge(result: GradedText) -> dict[str, Json]:
         own_rulings = [
             {**ruling, "verdict": own.get(str(ruling["criterion"]), ruling["verdict"])} for ruling in rulings
         ]
-        grades[judge] = grade_values(own_rulings)["grade"]
+        grades[judge] = make_grade_value(own_rulings)["grade"]
     return grades

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entailment:
+class EntailmentProbabilities:
     """How sure it is that a claim follows from what was observed; the three add up to 1.
 
     Attributes:
@@ -46,11 +46,11 @@ class Entailment:
     neutral: float
 
 
-NEUTRAL = Entailment(0.0, 0.0, 1.0)
+NEUTRAL = EntailmentProbabilities(0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairEntailment:
+class CaptionEntailment:
     """A caption against one observed action.
 
     Attributes:
@@ -60,12 +60,12 @@ class PairEntailment:
         paid: What was paid for it now.
     """
 
-    slots: Mapping[str, Entailment]
+    slots: Mapping[str, EntailmentProbabilities]
     outcome: Mapping[str, float] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     paid: Cost = field(default_factory=Cost)
 
-    def slot(self, name: str) -> Entailment:
+    def slot(self, name: str) -> EntailmentProbabilities:
         """The entailment of one slot."""
         return self.slots.get(name, NEUTRAL)
 
@@ -83,7 +83,7 @@ class EntailmentModel(Protocol):
 
     def compare(
         self, pairs: Sequence[tuple[str, str]], slots: Sequence[Sequence[str]]
-    ) -> Sequence[PairEntailment | PaidFailure]:
+    ) -> Sequence[CaptionEntailment | PaidFailure]:
         """The entailment of pairs (observed action, caption), in the slots that are asked of each pair.
 
         A failure means that the model could not be called, and that a retry may help.
@@ -110,7 +110,7 @@ _CHOICES: frozenset[Capability] = frozenset({"choices"})
 _PROBABILITIES: frozenset[Capability] = frozenset({"probabilities"})
 
 
-class TextModeEntailment:
+class TextModelEntailment:
     """Fills the protocol `annotators.grade.EntailmentModel` by the text mode of a model.
 
     Args:
@@ -155,7 +155,7 @@ class TextModeEntailment:
 
     def compare(
         self, pairs: Sequence[tuple[str, str]], slots: Sequence[Sequence[str]]
-    ) -> Sequence[PairEntailment | PaidFailure]:
+    ) -> Sequence[CaptionEntailment | PaidFailure]:
         """The entailment of the slots that are asked of each pair; the others are neutral."""
         questions = [[(*pair, slot) for slot in own] for pair, own in zip(pairs, slots, strict=True)]
         # The same question of several captions of a batch is asked, and paid, once.
@@ -205,12 +205,12 @@ def _entailment_request(observed: str, caption: str, slot: str) -> VlmRequest:
 
 def _pair_entailment(
     replies: Mapping[str, VlmReply | VlmFailure], paid_for: Sequence[VlmReply | VlmFailure]
-) -> PairEntailment | PaidFailure:
+) -> CaptionEntailment | PaidFailure:
     paid = sum((reply.cost if isinstance(reply, VlmFailure) else reply.paid for reply in paid_for), Cost())
     failures = [reply.error for reply in replies.values() if isinstance(reply, VlmFailure)]
     if failures:
         return PaidFailure(failures[0], paid)
-    return PairEntailment(
+    return CaptionEntailment(
         slots={
             slot: _entailment_from_reply(reply)
             for slot, reply in replies.items()
@@ -221,11 +221,11 @@ def _pair_entailment(
     )
 
 
-def _entailment_from_reply(reply: VlmReply) -> Entailment:
+def _entailment_from_reply(reply: VlmReply) -> EntailmentProbabilities:
     known = reply.probabilities or {reply.text: 1.0}
     probabilities = [known.get(choice, 0.0) for choice in CHOICES]
     entailed, contradicted, neutral = probabilities
-    return Entailment(entailed, contradicted, neutral)
+    return EntailmentProbabilities(entailed, contradicted, neutral)
 
 
 def load_entailment(spec: str, options: Options, stores: Stores) -> EntailmentModel | None:
@@ -250,4 +250,4 @@ def load_entailment(spec: str, options: Options, stores: Stores) -> EntailmentMo
     from annotators.models import load_vlm
 
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
-    return TextModeEntailment(vlm, options.settings.price, spec.startswith("openai:"))
+    return TextModelEntailment(vlm, options.settings.price, spec.startswith("openai:"))

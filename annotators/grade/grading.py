@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from annotators.base import PaidFailure, Work
 from annotators.grade.judge import GradeCase, Judge, Judgement
 from annotators.grade.panel import model_family_error
-from annotators.success import StoredOutcome, current_success_maker, read_outcomes
+from annotators.success import StoredOutcome, current_success_maker, read_stored_outcomes
 from ares.annotation import Cost, Maker
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.rubric import (
     CHECKS,
-    CaptionSlots,
     CheckInput,
     Criterion,
+    ParsedCaption,
     Rubric,
     Ruling,
     Verdict,
     claims_slot,
-    grade_values,
+    make_grade_value,
     parse_caption,
     slot_matches,
 )
@@ -39,7 +39,7 @@ _NOT_STORED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeSource:
+class StoredOutcomeSource:
     """Where the outcomes of episodes are read.
 
     Attributes:
@@ -78,7 +78,7 @@ class OutcomeSource:
         """The outcomes of episodes by episode_id; an episode without one is left out."""
         if self.maker is None:
             return {}
-        return read_outcomes(self.stores, self.maker, [work.episode.episode_id for work in works])
+        return read_stored_outcomes(self.stores, self.maker, [work.episode.episode_id for work in works])
 
     def may_judge(self, captioner: Maker | None) -> bool:
         """Whether its model is of another family than that of the captions."""
@@ -98,11 +98,11 @@ class OutcomeSource:
         ]
 
 
-def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> OutcomeSource:
+def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> StoredOutcomeSource:
     """The source of outcomes for the grades of a rubric; empty where the rubric does not ask for the outcome."""
     asks = any(criterion.slot == _SLOT for criterion in rubric.criteria)
     maker = current_success_maker(stores) if asks else None
-    return OutcomeSource(stores=stores, maker=maker, families_file=families_file)
+    return StoredOutcomeSource(stores=stores, maker=maker, families_file=families_file)
 
 
 def refuse_success_in_run(makers: Sequence[Maker]) -> None:
@@ -115,7 +115,7 @@ def refuse_success_in_run(makers: Sequence[Maker]) -> None:
 
 
 def rule_by_outcome(
-    criterion: Criterion, slots: CaptionSlots, work: Work, outcome: StoredOutcome | None
+    criterion: Criterion, slots: ParsedCaption, work: Work, outcome: StoredOutcome | None
 ) -> Ruling | None:
     """The ruling on a stated outcome that a stored one gives; None where it says nothing of it.
 
@@ -137,7 +137,7 @@ def rule_by_outcome(
     return _outcome_ruling(criterion, slots, outcome)
 
 
-def _outcome_ruling(criterion: Criterion, slots: CaptionSlots, outcome: StoredOutcome) -> Ruling:
+def _outcome_ruling(criterion: Criterion, slots: ParsedCaption, outcome: StoredOutcome) -> Ruling:
     verdict, reason, belief = _outcome_verdict(slots, outcome)
     return Ruling(
         criterion=criterion.id,
@@ -151,12 +151,12 @@ def _outcome_ruling(criterion: Criterion, slots: CaptionSlots, outcome: StoredOu
     )
 
 
-def _is_same_action(claimed: CaptionSlots, task: CaptionSlots) -> bool:
+def _is_same_action(claimed: ParsedCaption, task: ParsedCaption) -> bool:
     """Whether a text says what the task is, no more and no less; attributes and manner may differ."""
     return bool(task.verbs) and all(slot_matches(slot, claimed, task) for slot in ("verb", "complete"))
 
 
-def _outcome_verdict(slots: CaptionSlots, outcome: StoredOutcome) -> tuple[Verdict, str, float | None]:
+def _outcome_verdict(slots: ParsedCaption, outcome: StoredOutcome) -> tuple[Verdict, str, float | None]:
     if slots.outcome == "attempt":
         return Verdict.UNSURE, "caption states no outcome", None
     belief = outcome.probability if slots.outcome == "success" else round(1.0 - outcome.probability, 4)
@@ -186,7 +186,7 @@ class Grader:
     judge: Judge
     maker: Maker
     families_file: str
-    outcomes: OutcomeSource
+    outcomes: StoredOutcomeSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class GradedText:
     """What a rubric makes of a text.
 
     Attributes:
-        value: grade, acceptable, score, grade_score, counts and rulings, see `ares.rubric.grade_values`.
+        value: grade, acceptable, score, grade_score, counts and rulings, see `ares.rubric.make_grade_value`.
         rulings: The rulings in the order of the rubric.
         judgement: What the judge said; empty where code has ruled on everything.
     """
@@ -260,7 +260,9 @@ def _make_case(text: Text, rubric: Rubric) -> GradeCase:
 def _grade_case(case: GradeCase, judgement: Judgement) -> GradedText:
     by_id = {ruling.criterion: ruling for ruling in (*case.rulings, *judgement.rulings)}
     categories = case.rubric.categories
-    value = grade_values([{**by_id[name].to_json(), "category": category} for name, category in categories])
+    value = make_grade_value(
+        [{**by_id[name].to_json(), "category": category} for name, category in categories]
+    )
     rulings = [by_id[name] for name, _ in categories]
     return GradedText(value=value, rulings=rulings, judgement=judgement)
 
@@ -288,7 +290,7 @@ def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
     return Ruling(criterion=criterion.id, verdict=verdict, source="hard", reason=reason)
 
 
-def _is_slot_stated(criterion: Criterion, slots: CaptionSlots) -> bool:
+def _is_slot_stated(criterion: Criterion, slots: ParsedCaption) -> bool:
     return criterion.slot is not None and claims_slot(criterion.slot, slots)
 
 

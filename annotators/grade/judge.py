@@ -12,7 +12,7 @@ from annotators.models import ModelProperties, ReadableImages
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Json
 from ares.errors import AresError, MediaError
-from ares.rubric import CaptionSlots, Criterion, Rubric, Ruling
+from ares.rubric import Criterion, ParsedCaption, Rubric, Ruling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +39,7 @@ class GradeCase:
 
     work: Work
     text: str
-    slots: CaptionSlots
+    slots: ParsedCaption
     rubric: Rubric
     rulings: Sequence[Ruling]
     criteria: Sequence[Criterion]
@@ -173,7 +173,7 @@ def _shuffle_tiles(frame: NDArray[np.uint8], target: NDArray[np.uint8], random: 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeImages:
+class ImagesForJudge:
     """Images of a work.
 
     Attributes:
@@ -203,7 +203,7 @@ class JudgeFrames:
         """The frames that the layout takes; none without such a camera."""
         return select_frame_seconds(subject, self.camera, self.layout.count)
 
-    def read(self, work: Work) -> JudgeImages | AresError:
+    def read(self, work: Work) -> ImagesForJudge | AresError:
         """The images of a work, which can be released and read again."""
         selected = self.select(work.subject)
         if not selected:
@@ -215,7 +215,7 @@ class JudgeFrames:
             )
         except MediaError as error:
             return error
-        return JudgeImages(camera=camera, seconds=seconds, images=images)
+        return ImagesForJudge(camera=camera, seconds=seconds, images=images)
 
     def read_pixels(self, work: Work) -> NDArray[np.uint8] | AresError:
         """(N, H, W, 3) frames of a work as they are, before they are arranged."""

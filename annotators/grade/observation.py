@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from annotators.base import PaidFailure
-from annotators.grade.entailment import Entailment, EntailmentModel, PairEntailment
+from annotators.grade.entailment import CaptionEntailment, EntailmentModel, EntailmentProbabilities
 from annotators.grade.judge import GradeCase
 from annotators.prompting import read_json_reply
 from ares.annotation import Cost
@@ -19,8 +19,8 @@ from ares.episode import Json
 from ares.rubric import (
     ATTRIBUTES,
     VERBS,
-    CaptionSlots,
     NounPhrase,
+    ParsedCaption,
     claims_slot,
     contradicts,
     parse_caption,
@@ -223,7 +223,7 @@ _AUXILIARIES = frozenset({"is", "are", "was", "were", "be", "been", "being", "ge
 _BEFORE_VERBS = frozenset({"to", "is", "are", "was", "were", "and", "then", "a"})
 
 
-def is_out_of_order(caption: CaptionSlots, observed: Collection[CaptionSlots]) -> bool:
+def is_out_of_order(caption: ParsedCaption, observed: Collection[ParsedCaption]) -> bool:
     """Whether articles and attributes stand where nothing can follow them, or verbs and names change places.
 
     Args:
@@ -256,26 +256,26 @@ def _cannot_follow(word: str, after: str) -> bool:
     return (word in _ARTICLES and after in _NO_NAMES | {","}) or (word in ATTRIBUTES and after in _ARTICLES)
 
 
-def _has_name_as_verb(caption: CaptionSlots, words: Sequence[str], nouns: Collection[str]) -> bool:
+def _has_name_as_verb(caption: ParsedCaption, words: Sequence[str], nouns: Collection[str]) -> bool:
     """Whether a name or an attribute is taken for an action, and nothing follows that could be its object."""
     acts = {event.verb for event in caption.events}
     followed = {word for word, after in pairwise(words) if after in _ARTICLES | {"it"}}
     return bool(acts & ATTRIBUTES or (acts & set(nouns)) - VERBS - followed)
 
 
-def _has_verb_as_name(caption: CaptionSlots, words: Sequence[str], nouns: Collection[str]) -> bool:
+def _has_verb_as_name(caption: ParsedCaption, words: Sequence[str], nouns: Collection[str]) -> bool:
     """Whether an action is taken for a name where none can stand."""
     as_verbs = {after for word, after in pairwise(words) if word in _BEFORE_VERBS}
     return any(word in VERBS - set(nouns) - _THINGS - as_verbs for word in _noun_words(caption))
 
 
-def _noun_words(slots: CaptionSlots) -> Iterator[str]:
+def _noun_words(slots: ParsedCaption) -> Iterator[str]:
     for phrase in _noun_phrases(slots):
         yield phrase.head
         yield from phrase.modifiers
 
 
-def _noun_phrases(slots: CaptionSlots) -> Iterator[NounPhrase]:
+def _noun_phrases(slots: ParsedCaption) -> Iterator[NounPhrase]:
     yield from slots.objects
     yield from slots.sources
     yield from (relation.noun_phrase for relation in slots.destinations)
@@ -291,7 +291,7 @@ _cached_parse = lru_cache(maxsize=50_000)(parse_caption)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class ObservedAgreement:
     """A claim of a caption that the observation bears out.
 
     Attributes:
@@ -316,7 +316,7 @@ class ObservationComparison:
         paid: What was paid for it now.
     """
 
-    agreed: Mapping[str, Agreement]
+    agreed: Mapping[str, ObservedAgreement]
     contested: Mapping[str, str]
     cost: Cost = field(default_factory=Cost)
     paid: Cost = field(default_factory=Cost)
@@ -339,11 +339,11 @@ class _ReadObservation:
         )
 
     @cached_property
-    def slots(self) -> CaptionSlots:
+    def slots(self) -> ParsedCaption:
         return _cached_parse(self.sentence)
 
     @cached_property
-    def with_manner(self) -> CaptionSlots:
+    def with_manner(self) -> ParsedCaption:
         manner = self.observation.manner
         return _cached_parse(f"{self.sentence} {manner.text}" if manner.is_visible else self.sentence)
 
@@ -377,7 +377,7 @@ class _ReadObservation:
             return f"{self.sentence} {self.observation.manner.text}"
         return self.things if slot == "attributes" else self.sentence
 
-    def equals(self, slot: str, claimed: CaptionSlots) -> bool:
+    def equals(self, slot: str, claimed: ParsedCaption) -> bool:
         """Whether the parser finds that every part of the observation which states a slot supports its claims."""
         if slot == "attributes":
             return slot_matches(slot, claimed, _cached_parse(self.things))
@@ -389,12 +389,12 @@ class _ReadObservation:
             observed = [end, *([self.slots] if claims_slot(slot, self.slots) else [])]
         return all(slot_matches(slot, claimed, parsed) for parsed in observed)
 
-    def adds_claims(self, claimed: CaptionSlots) -> bool:
+    def adds_claims(self, claimed: ParsedCaption) -> bool:
         """Whether a caption says something of manner or actor, or says something twice, that was not observed."""
         unsupported = set(unsupported_claims(claimed, self.with_manner)) - {self.actor}
         return bool(unsupported) or len(set(claimed.events)) < len(claimed.events)
 
-    def ends_as(self, claimed: CaptionSlots) -> bool:
+    def ends_as(self, claimed: ParsedCaption) -> bool:
         """Whether the action that was seen ends as the caption says of its own."""
         is_completed = self.observation.outcome.text == COMPLETED
         return claimed.outcome != "attempt" and (claimed.outcome == "success") == is_completed
@@ -412,7 +412,7 @@ def _join_parts(parts: Sequence[ObservedPart]) -> ObservedPart:
     )
 
 
-def compare_with_observations(
+def compare_captions_with_observations(
     cases: Sequence[GradeCase], observations: Sequence[Observation], model: EntailmentModel | None
 ) -> list[ObservationComparison | PaidFailure]:
     """What the observations bear out of the claims of each case; the model is asked about all cases at once.
@@ -440,7 +440,7 @@ class _Comparison:
 
     def __init__(self, case: GradeCase, seen: _ReadObservation) -> None:
         self._case, self._seen = case, seen
-        self._agreed: dict[str, Agreement] = {}
+        self._agreed: dict[str, ObservedAgreement] = {}
         self._contested: dict[str, str] = {}
         # Ids of the criteria that the model of texts is asked about, by slot.
         self._open: dict[str, list[str]] = {}
@@ -476,7 +476,7 @@ class _Comparison:
     def _agree(self, name: str, slot: str, reason: str, entailed: float) -> None:
         part = self._seen.part(slot)
         confidence = round(part.confidence * entailed, 4)
-        self._agreed[name] = Agreement(reason=reason, part=part, confidence=confidence)
+        self._agreed[name] = ObservedAgreement(reason=reason, part=part, confidence=confidence)
         self._contested.pop(name, None)
 
     @cached_property
@@ -487,9 +487,11 @@ class _Comparison:
             by_premise.setdefault(self._seen.premise(slot), []).append(slot)
         return [(premise, self._case.text, slots) for premise, slots in by_premise.items()]
 
-    def result(self, answers: Sequence[PairEntailment | PaidFailure]) -> ObservationComparison | PaidFailure:
+    def result(
+        self, answers: Sequence[CaptionEntailment | PaidFailure]
+    ) -> ObservationComparison | PaidFailure:
         """The comparison, with the answers to its questions."""
-        answered = [answer for answer in answers if isinstance(answer, PairEntailment)]
+        answered = [answer for answer in answers if isinstance(answer, CaptionEntailment)]
         paid = sum((answer.paid for answer in answered), Cost())
         failures = [answer for answer in answers if isinstance(answer, PaidFailure)]
         if failures:
@@ -505,7 +507,7 @@ class _Comparison:
             paid=paid,
         )
 
-    def _add_answer(self, slot: str, entailment: Entailment) -> None:
+    def _add_answer(self, slot: str, entailment: EntailmentProbabilities) -> None:
         for name in self._open[slot]:
             if entailment.entailed >= LEAST_ENTAILED:
                 self._agree(name, slot, FOLLOWS, entailment.entailed)

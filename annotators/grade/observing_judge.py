@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject, Work, new_annotation
-from annotators.grade.claim_judge import CheckedRuling, ClaimJudge
-from annotators.grade.entailment import EntailmentModel, TextModeEntailment
-from annotators.grade.judge import GradeCase, JudgeFrames, JudgeImages, Judgement
+from annotators.grade.criterion_judge import CheckedRuling, ClaimJudge
+from annotators.grade.entailment import EntailmentModel, TextModelEntailment
+from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
 from annotators.grade.observation import (
     LEAST_CONFIDENCE,
     LEAST_ENTAILED,
-    Agreement,
     Observation,
     ObservationComparison,
     ObservationReply,
-    compare_with_observations,
+    ObservedAgreement,
+    compare_captions_with_observations,
     observation_schema,
     parse_observation,
     read_observation,
@@ -28,7 +28,7 @@ from annotators.models import (
     VlmReply,
     VlmRequest,
     call_limit,
-    expected_image_tokens,
+    estimate_image_tokens,
     grey_frames,
     make_test_call,
     price_usd,
@@ -56,7 +56,7 @@ _PROMPT_TOKENS, _REPLY_TOKENS = 450, 260
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedWork:
+class WorkObservation:
     """What was observed in a work.
 
     Attributes:
@@ -75,10 +75,10 @@ class ObservedWork:
 
 
 # A failure means that there is no observation, and that a retry may help.
-ObservationOutcome = ObservedWork | PaidFailure | AresError
+ObservationOutcome = WorkObservation | PaidFailure | AresError
 
 
-class Observer:
+class SegmentObserver:
     """Observes segments by one request each; neither a caption nor the instruction is part of it.
 
     Args:
@@ -134,7 +134,7 @@ class Observer:
         """Expected cost of one observation that is made."""
         name = str(self._vlm.settings.get("served_from") or self._vlm.name)
         sizes = self._frames.layout.image_sizes(subject, self._frames.camera)
-        tokens_in = expected_image_tokens(name, sizes) + _PROMPT_TOKENS
+        tokens_in = estimate_image_tokens(name, sizes) + _PROMPT_TOKENS
         usd = price_usd(self._price, tokens_in, _REPLY_TOKENS) if self._remote else 0.0
         return Cost(calls=1, tokens_in=tokens_in, tokens_out=_REPLY_TOKENS, usd=usd)
 
@@ -159,14 +159,16 @@ class Observer:
             paid_for.add(key)
         return outcomes
 
-    def _read_stored(self, works: Sequence[Work]) -> dict[tuple[int, str], ObservedWork]:
+    def _read_stored(self, works: Sequence[Work]) -> dict[tuple[int, str], WorkObservation]:
         """The observations of segments that the log has."""
         if not works:
             return {}
         ids = sorted({work.episode.episode_id for work in works})
         stored = self._log.find_annotations(ids, [OBSERVATION], maker_ids=[self.maker.maker_id])
         by_segment = {
-            annotation.subject: ObservedWork(observation=observation, annotation_id=annotation.annotation_id)
+            annotation.subject: WorkObservation(
+                observation=observation, annotation_id=annotation.annotation_id
+            )
             for annotation in stored
             if (observation := read_observation(annotation.value))
         }
@@ -175,11 +177,11 @@ class Observer:
 
     def _ask(self, works: Mapping[tuple[int, str], Work]) -> dict[tuple[int, str], ObservationOutcome]:
         images = {key: self._frames.read(work) for key, work in works.items()}
-        readable = {key: read for key, read in images.items() if isinstance(read, JudgeImages)}
+        readable = {key: read for key, read in images.items() if isinstance(read, ImagesForJudge)}
         requests = [self._request(read.images, read.seconds) for read in readable.values()]
         replies = dict(zip(readable, self._vlm.ask(requests) if requests else (), strict=True))
         return {
-            key: self._outcome(works[key], read, replies[key]) if isinstance(read, JudgeImages) else read
+            key: self._outcome(works[key], read, replies[key]) if isinstance(read, ImagesForJudge) else read
             for key, read in images.items()
         }
 
@@ -193,7 +195,7 @@ class Observer:
             max_tokens=MAX_NEW_TOKENS,
         )
 
-    def _outcome(self, work: Work, read: JudgeImages, reply: VlmReply | VlmFailure) -> ObservationOutcome:
+    def _outcome(self, work: Work, read: ImagesForJudge, reply: VlmReply | VlmFailure) -> ObservationOutcome:
         if isinstance(reply, VlmFailure):
             return PaidFailure(reply.error, reply.cost)
         observation = parse_observation(reply.text, read.seconds)
@@ -201,11 +203,11 @@ class Observer:
             detail = f"{self._vlm.name}: {observation}; it replied {reply.text[:200]!r}"
             return PaidFailure(ModelError("observation cannot be used", detail), reply.paid)
         if work.frames.is_changed:
-            return ObservedWork(observation=observation, cost=reply.cost, paid=reply.paid)
+            return WorkObservation(observation=observation, cost=reply.cost, paid=reply.paid)
         annotation = observation_annotation(
             work, self.maker, observation.to_json(), camera=read.camera, seconds=read.seconds, cost=reply.cost
         )
-        return ObservedWork(
+        return WorkObservation(
             observation=observation,
             annotation=annotation,
             annotation_id=annotation.annotation_id,
@@ -231,7 +233,7 @@ def _as_already_paid(outcome: ObservationOutcome) -> ObservationOutcome:
     """The outcome for another work about the same frames: it has been paid for."""
     if isinstance(outcome, PaidFailure):
         return outcome.error
-    if isinstance(outcome, ObservedWork):
+    if isinstance(outcome, WorkObservation):
         return replace(outcome, annotation=None, paid=Cost())
     return outcome
 
@@ -260,7 +262,7 @@ class _ComparedCase:
     """A case with its observation, and what that bears out."""
 
     case: GradeCase
-    seen: ObservedWork
+    seen: WorkObservation
     comparison: ObservationComparison
 
     @property
@@ -281,7 +283,9 @@ class ObservingJudge:
 
     is_free = False
 
-    def __init__(self, observer: Observer, claims: ClaimJudge, entailment: EntailmentModel | None) -> None:
+    def __init__(
+        self, observer: SegmentObserver, claims: ClaimJudge, entailment: EntailmentModel | None
+    ) -> None:
         self._observer, self._claims, self._entailment = observer, claims, entailment
         self.name, self.family = claims.name, claims.family
         self.batch_size, self.workers = claims.batch_size, claims.workers
@@ -306,7 +310,7 @@ class ObservingJudge:
         """Comparisons of texts, and claims where the observation is contested."""
         claims = [criterion for criterion in criteria if criterion.claim]
         contested = self._claims.estimate(subject, claims[: round(len(claims) * _CONTESTED_SHARE)])
-        if not isinstance(self._entailment, TextModeEntailment):
+        if not isinstance(self._entailment, TextModelEntailment):
             return contested
         return contested + self._entailment.estimate(round(len(claims) * _WORDED_SHARE), pairs=1)
 
@@ -326,8 +330,8 @@ class ObservingJudge:
     def preflight(self) -> Preflight:
         """One observation of frames without content, and a question to the model of texts where that is another one."""
         checked = self._observer.preflight()
-        is_other = isinstance(self._entailment, TextModeEntailment) and not self._is_own_text_mode
-        if not is_other or not isinstance(self._entailment, TextModeEntailment):
+        is_other = isinstance(self._entailment, TextModelEntailment) and not self._is_own_text_mode
+        if not is_other or not isinstance(self._entailment, TextModelEntailment):
             return checked
         compared = self._entailment.preflight()
         return Preflight(cost=checked.cost + compared.cost, warnings=[*checked.warnings, *compared.warnings])
@@ -339,11 +343,13 @@ class ObservingJudge:
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | PaidFailure | AresError]:
         """Rulings: by the observations of all cases first, then all contested claims at once."""
         observed = self._observer.observe([case.work for case in cases])
-        seen = [outcome for outcome in observed if isinstance(outcome, ObservedWork)]
+        seen = [outcome for outcome in observed if isinstance(outcome, WorkObservation)]
         readable = [
-            case for case, outcome in zip(cases, observed, strict=True) if isinstance(outcome, ObservedWork)
+            case
+            for case, outcome in zip(cases, observed, strict=True)
+            if isinstance(outcome, WorkObservation)
         ]
-        compared = compare_with_observations(
+        compared = compare_captions_with_observations(
             readable, [outcome.observation for outcome in seen], self._entailment
         )
         prepared = [
@@ -353,7 +359,7 @@ class ObservingJudge:
             for case, outcome, comparison in zip(readable, seen, compared, strict=True)
         ]
         judgements = iter(self._judge_compared(prepared))
-        return [next(judgements) if isinstance(outcome, ObservedWork) else outcome for outcome in observed]
+        return [next(judgements) if isinstance(outcome, WorkObservation) else outcome for outcome in observed]
 
     def _judge_compared(
         self, prepared: Sequence[_ComparedCase | PaidFailure]
@@ -396,7 +402,7 @@ class ObservingJudge:
             observation_ids=[compared.seen.annotation_id] if compared.seen.annotation_id else [],
         )
 
-    def _agreed_ruling(self, criterion: Criterion, agreement: Agreement) -> Ruling:
+    def _agreed_ruling(self, criterion: Criterion, agreement: ObservedAgreement) -> Ruling:
         return Ruling(
             criterion=criterion.id,
             verdict=Verdict.MET,

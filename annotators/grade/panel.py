@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.caption import LayoutName, parse_layout
-from annotators.grade.claim_judge import MAX_NEW_TOKENS, CheckedRuling, ClaimJudge
+from annotators.caption import LayoutName, parse_frame_layout
+from annotators.grade.criterion_judge import MAX_NEW_TOKENS, CheckedRuling, ClaimJudge
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
 from annotators.grade.observing_judge import ObservingJudge
-from annotators.models import LocalModelOptions, compare_models, model_family, worker_needs
+from annotators.models import LocalModelOptions, compare_models, estimate_worker_resources, model_family
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -221,7 +221,7 @@ def _check_families(members: Sequence[Judge], families_file: str) -> None:
                 )
 
 
-class NamedModel(Protocol):
+class ModelOrigin(Protocol):
     """A model by what is known of its origin."""
 
     @property
@@ -237,7 +237,7 @@ class NamedModel(Protocol):
         """Settings, with "served_from" where a server says what it has loaded."""
 
 
-def model_family_error(judge: NamedModel, captioner: Maker, families_file: str) -> RequestError | None:
+def model_family_error(judge: ModelOrigin, captioner: Maker, families_file: str) -> RequestError | None:
     """Why a judge, or one of a panel, may not rule on captions of a maker, or None.
 
     Args:
@@ -252,11 +252,11 @@ def model_family_error(judge: NamedModel, captioner: Maker, families_file: str) 
     return next((error for error in errors if error), None)
 
 
-def _judge_members(judge: NamedModel) -> Sequence[NamedModel]:
+def _judge_members(judge: ModelOrigin) -> Sequence[ModelOrigin]:
     return judge.members if isinstance(judge, PanelJudge) else [judge]
 
 
-def _member_family_error(judge: NamedModel, captioner: Maker, families_file: str) -> RequestError | None:
+def _member_family_error(judge: ModelOrigin, captioner: Maker, families_file: str) -> RequestError | None:
     captioner_family = str(captioner.settings.get("family") or model_family(captioner.model))
     if judge.name == captioner.model or judge.family == captioner_family:
         return RequestError(
@@ -273,7 +273,7 @@ def _member_family_error(judge: NamedModel, captioner: Maker, families_file: str
     )
 
 
-def model_family_warnings(judge: NamedModel, captioners: Iterable[Maker], families_file: str) -> list[str]:
+def model_family_warnings(judge: ModelOrigin, captioners: Iterable[Maker], families_file: str) -> list[str]:
     """A warning for each captioner whose language model is another release of the judge's.
 
     Arguments and errors are those of `model_family_error`.
@@ -293,7 +293,7 @@ def model_family_warnings(judge: NamedModel, captioners: Iterable[Maker], famili
     ]
 
 
-def _judge_names(judge: NamedModel) -> list[str]:
+def _judge_names(judge: ModelOrigin) -> list[str]:
     """The name of the judge, and the model that its server loaded under that name."""
     return [judge.name, *_served_from(judge.settings.get("served_from"))]
 
@@ -343,7 +343,7 @@ class GradeOptions(LocalModelOptions):
     )
 
 
-def judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
+def list_judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
     """The specs of the judges of a run. Raises RequestError where --judge and --model are given."""
     if own.judge and options.model:
         raise RequestError("--judge and --model both name the judge", "give one of them")
@@ -358,20 +358,20 @@ def load_judges(
     return judges[0] if len(judges) == 1 else PanelJudge(judges, options.settings.model_families)
 
 
-def judge_needs(specs: Sequence[str]) -> WorkerNeeds:
+def sum_judge_resources(specs: Sequence[str]) -> WorkerNeeds:
     """What a worker with all judges takes of a machine."""
-    needs = [worker_needs("judge", spec) for spec in specs]
+    needs = [estimate_worker_resources("judge", spec) for spec in specs]
     memory = sum(own.memory_bytes for own in needs)
     return replace(needs[0], memory_bytes=memory, gpus=max(own.gpus for own in needs))
 
 
 def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
     if spec.startswith(_CLIP_PREFIX):
-        from annotators.grade.clip_judge import ClipJudge, check_rubric, read_candidates
+        from annotators.grade.clip_judge import ClipJudge, check_clip_judge_rubric, read_candidate_phrases
         from annotators.models import load_encoder_for
 
-        check_rubric(rubric)
-        candidates = read_candidates(own.candidates)
+        check_clip_judge_rubric(rubric)
+        candidates = read_candidate_phrases(own.candidates)
         return ClipJudge(
             load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), candidates, own.camera
         )
@@ -380,24 +380,24 @@ def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, 
 
 def _load_model_judge(spec: str, options: Options, own: GradeOptions, stores: Stores) -> Judge:
     """A vision-language model as judge: one that observes first, where it can hold the form of an observation."""
-    from annotators.grade.entailment import TextModeEntailment, load_entailment
-    from annotators.grade.observing_judge import Observer, ObservingJudge
+    from annotators.grade.entailment import TextModelEntailment, load_entailment
+    from annotators.grade.observing_judge import ObservingJudge, SegmentObserver
     from annotators.models import UNKNOWN_UNTIL_LOADED, load_vlm
 
-    layout, is_remote, settings = parse_layout(own.layout), spec.startswith("openai:"), options.settings
+    layout, is_remote, settings = parse_frame_layout(own.layout), spec.startswith("openai:"), options.settings
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     claims = ClaimJudge(vlm, layout, own.camera, settings, is_remote)
     has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
     if own.observe == "never" or not has_schema:
         return claims
-    observer = Observer(vlm, JudgeFrames(layout, own.camera), stores, settings.price, is_remote)
+    observer = SegmentObserver(vlm, JudgeFrames(layout, own.camera), stores, settings.price, is_remote)
     if own.entailment == "judge":
-        own_texts = TextModeEntailment(vlm, settings.price, is_remote, needs_probabilities=False)
+        own_texts = TextModelEntailment(vlm, settings.price, is_remote, needs_probabilities=False)
         return ObservingJudge(observer, claims, own_texts)
     return ObservingJudge(observer, claims, load_entailment(own.entailment, options, stores))
 
 
-def schema_warnings(judge: Judge, own: GradeOptions) -> list[str]:
+def warn_of_missing_schema(judge: Judge, own: GradeOptions) -> list[str]:
     """What a person should know of judges that cannot observe first."""
     if own.observe == "never":
         return []

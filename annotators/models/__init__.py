@@ -16,13 +16,10 @@ if TYPE_CHECKING:
         price_usd as price_usd,
         require_capabilities as require_capabilities,
     )
-    from annotators.models.calls import (
-        ReadableImages as ReadableImages,
-    )
     from annotators.models.clip import (
         ClipEncoder as ClipEncoder,
-        absolute_spec as absolute_spec,
         load_clip as load_clip,
+        make_spec_absolute as make_spec_absolute,
     )
     from annotators.models.doubles import load_hash_encoder as load_hash_encoder
     from annotators.models.families import (
@@ -35,30 +32,33 @@ if TYPE_CHECKING:
     )
     from annotators.models.image_tokens import (
         count_image_tokens as count_image_tokens,
-        expected_image_tokens as expected_image_tokens,
+        estimate_image_tokens as estimate_image_tokens,
     )
     from annotators.models.inventory import (
         ModelDescription as ModelDescription,
         describe_models as describe_models,
+        estimate_worker_resources as estimate_worker_resources,
         shared_language_model as shared_language_model,
-        worker_needs as worker_needs,
     )
     from annotators.models.load import (
         NamedEncoder as NamedEncoder,
         call_limit as call_limit,
-        encoder_name as encoder_name,
+        find_encoder_name as find_encoder_name,
         grey_frames as grey_frames,
         load_encoder_for as load_encoder_for,
         load_named_encoder as load_named_encoder,
         load_vlm as load_vlm,
         make_test_call as make_test_call,
     )
+    from annotators.models.model_info import UNKNOWN_UNTIL_LOADED as UNKNOWN_UNTIL_LOADED
+    from annotators.models.paid_calls import (
+        ReadableImages as ReadableImages,
+    )
     from annotators.models.server.vlm import OpenAiVlm as OpenAiVlm
     from annotators.models.text_tower import open_text_encoder as open_text_encoder
-    from annotators.models.vision_tower import (
-        VisionTower as VisionTower,
+    from annotators.models.transformers_encoder import (
+        TransformersImageEncoder as TransformersImageEncoder,
         load_vision_tower as load_vision_tower,
     )
-    from annotators.models.weights import UNKNOWN_UNTIL_LOADED as UNKNOWN_UNTIL_LOADED
 
 __getattr__ = lazy_exports(__name__)

@@ -10,18 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from annotators.models.model_info import open_clip_hub_id, prepare_hub
 from annotators.models.text_tower import (
     Activation,
     Cleaning,
-    LoadedWeights,
-    StoredTower,
+    LoadedTowerWeights,
+    StoredTextTower,
     TextTokenizer,
     TextTower,
+    TextTowerConfig,
     TokenizerConfig,
-    TowerConfig,
-    unknown_weights,
+    find_unknown_weights,
 )
-from annotators.models.weights import open_clip_hub_id, prepare_hub
 from ares.errors import ModelError, RequestError, shorten
 from ares.imports import needs_extra
 
@@ -38,7 +38,7 @@ _BEFORE_TENSORS = ("ToTensor", "MaybeToTensor", "MaybeConvertMode", "_convert_to
 Pixels = Callable[[Sequence["NDArray[np.uint8]"]], "torch.Tensor"]
 
 
-def pixels_on_device(transform: Any, device: str) -> Pixels | None:
+def make_pixel_preprocessor(transform: Any, device: str) -> Pixels | None:
     """A function from N RGB images, each (H, W, 3) uint8, to the pixels (N, 3, S, S) of the model on its device.
 
     Args:
@@ -92,7 +92,7 @@ _PROBES = (
 )
 
 
-def extract_tower(model: Any, tokenizer: Any, name: str) -> StoredTower | None:
+def extract_text_tower(model: Any, tokenizer: Any, name: str) -> StoredTextTower | None:
     """The text tower of an open_clip model, or None where it is of an architecture that is not known here.
 
     Args:
@@ -105,12 +105,12 @@ def extract_tower(model: Any, tokenizer: Any, name: str) -> StoredTower | None:
         tower = getattr(model, "text", model)
         weights = _text_tower_weights(tower)
         config = _tower_config(model, tower)
-        tokenizer_config, document = tokenizer_parts(tokenizer)
+        tokenizer_config, document = read_tokenizer_parts(tokenizer)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    if unknown_weights(list(weights), config.layers):
+    if find_unknown_weights(list(weights), config.layers):
         return None
-    return StoredTower(
+    return StoredTextTower(
         model=name,
         tower=config,
         tokenizer=tokenizer_config,
@@ -119,8 +119,8 @@ def extract_tower(model: Any, tokenizer: Any, name: str) -> StoredTower | None:
     )
 
 
-def gives_equal_vectors(
-    stored: StoredTower, encode_texts: Callable[[Sequence[str]], NDArray[np.float32]]
+def text_tower_gives_equal_vectors(
+    stored: StoredTextTower, encode_texts: Callable[[Sequence[str]], NDArray[np.float32]]
 ) -> bool:
     """Whether a stored tower encodes some texts of many kinds as its model does, to 1e-4 in any dimension.
 
@@ -130,7 +130,7 @@ def gives_equal_vectors(
     """
     import numpy as np
 
-    tower = TextTower(stored.tower, LoadedWeights(stored.weights))
+    tower = TextTower(stored.tower, LoadedTowerWeights(stored.weights))
     tokenizer = TextTokenizer(stored.tokenizer, stored.tokenizer_document)
     vectors = np.stack([tower.encode(tokenizer.token_ids(text)) for text in _PROBES])
     expected = encode_texts(_PROBES)
@@ -145,12 +145,12 @@ def _text_tower_weights(tower: Any) -> dict[str, NDArray[np.float32]]:
     }
 
 
-def _tower_config(model: Any, tower: Any) -> TowerConfig:
+def _tower_config(model: Any, tower: Any) -> TextTowerConfig:
     blocks = tower.transformer.resblocks
     pooling = model.text_pool_type if tower is model else tower.pool_type
     if pooling not in _POOLINGS or getattr(tower, "use_pad_mask", False):
         raise ValueError(pooling)
-    return TowerConfig(
+    return TextTowerConfig(
         layers=len(blocks),
         heads=int(blocks[0].attn.num_heads),
         causal=tower.attn_mask is not None,
@@ -171,7 +171,7 @@ def _activation_name(module: Any) -> Activation:
     return activations[module.approximate]
 
 
-def tokenizer_parts(tokenizer: Any) -> tuple[TokenizerConfig, str]:
+def read_tokenizer_parts(tokenizer: Any) -> tuple[TokenizerConfig, str]:
     """Configuration and JSON of a tokenizer. Raises ValueError for one of another kind."""
     name = type(tokenizer).__name__
     if name == "SimpleTokenizer" and tokenizer.reduction_fn is None:
@@ -308,7 +308,7 @@ class ClipEncoder:
         self._device = device
         self._pool = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="clip-resize")
         self.name = name
-        self._on_device = None if device == "cpu" else pixels_on_device(preprocess, device)
+        self._on_device = None if device == "cpu" else make_pixel_preprocessor(preprocess, device)
         self.dim: int = int(self.encode_texts([""]).shape[1])
 
     def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
@@ -345,12 +345,12 @@ class ClipEncoder:
             False, and nothing is written, where the tower is of an architecture that is not known to
             `annotators.models.text_tower`, or its vectors differ.
         """
-        from annotators.models.text_tower import write_tower
+        from annotators.models.text_tower import write_text_tower
 
-        stored = extract_tower(self._model, self._tokenizer, self.name)
-        if stored is None or not gives_equal_vectors(stored, self._encode_texts_precisely):
+        stored = extract_text_tower(self._model, self._tokenizer, self.name)
+        if stored is None or not text_tower_gives_equal_vectors(stored, self._encode_texts_precisely):
             return False
-        write_tower(path, stored)
+        write_text_tower(path, stored)
         return True
 
     def _encode_texts_precisely(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -402,19 +402,19 @@ def load_clip(spec: str, device: str = "") -> ClipEncoder:
         raise ModelError(
             "embedding model cannot be loaded", f"{spec}: {_first_line(error)}; {_loading_remedy(spec)}"
         ) from None
-    fingerprint = weights_fingerprint(model.state_dict())
+    fingerprint = hash_model_weights(model.state_dict())
     model.eval().to(device)
     return ClipEncoder(model, preprocess, tokenizer, f"{_name_from_spec(spec)}-{fingerprint}", device)
 
 
-def absolute_spec(spec: str) -> str:
+def make_spec_absolute(spec: str) -> str:
     """The spec that loads the same model from any working folder."""
     prefix, _, rest = spec.partition(":")
     is_folder = f"{prefix}:" == _LOCAL_PREFIX or (prefix == "hf" and Path(rest).is_dir())
     return f"{prefix}:{Path(rest).resolve()}" if is_folder else spec
 
 
-def weights_fingerprint(weights: dict[str, torch.Tensor]) -> str:
+def hash_model_weights(weights: dict[str, torch.Tensor]) -> str:
     """8 hex digits over names, types and values of weights: the same for the same weights in any file."""
     import hashlib
 
@@ -429,7 +429,7 @@ def weights_fingerprint(weights: dict[str, torch.Tensor]) -> str:
 
 def _split_spec(spec: str) -> tuple[str, str | None]:
     if spec.startswith((_LOCAL_PREFIX, _HUB_PREFIX)):
-        return absolute_spec(spec), None
+        return make_spec_absolute(spec), None
     name, slash, tag = spec.partition("/")
     if not (name and slash and tag):
         raise ModelError("embedding model spec cannot be read", f"{spec!r}; {_loading_remedy('')}")
@@ -438,7 +438,9 @@ def _split_spec(spec: str) -> tuple[str, str | None]:
 
 def _name_from_spec(spec: str) -> str:
     text = (
-        Path(absolute_spec(spec).removeprefix(_LOCAL_PREFIX)).name if spec.startswith(_LOCAL_PREFIX) else spec
+        Path(make_spec_absolute(spec).removeprefix(_LOCAL_PREFIX)).name
+        if spec.startswith(_LOCAL_PREFIX)
+        else spec
     )
     return re.sub(r"[^A-Za-z0-9_]+", "-", text.removeprefix(_HUB_PREFIX)).strip("-")
 

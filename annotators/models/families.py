@@ -113,7 +113,7 @@ def compare_models(first: Iterable[str], second: Iterable[str], file: str = "") 
     return closest
 
 
-def shared_lineage(families: Iterable[str]) -> str:
+def find_shared_lineage(families: Iterable[str]) -> str:
     """The family of language models that some language models have in common, or ""."""
     lineages = {model_family(language_model) if language_model else "" for language_model in families}
     return lineages.pop() if len(lineages) == 1 else ""

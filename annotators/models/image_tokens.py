@@ -100,7 +100,7 @@ def count_image_tokens(name: str, height: int, width: int) -> int | None:
     return rule.count(height, width) if rule else None
 
 
-def expected_image_tokens(name: str, sizes: Iterable[tuple[int, int]]) -> int:
+def estimate_image_tokens(name: str, sizes: Iterable[tuple[int, int]]) -> int:
     """Tokens of the images of one request, for an estimate.
 
     Args:

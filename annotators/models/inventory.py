@@ -10,13 +10,13 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from annotators.models.families import find_family, shared_lineage
-from annotators.models.weights import (
+from annotators.models.families import find_family, find_shared_lineage
+from annotators.models.model_info import (
     MEMORY_FACTOR,
     ModelFiles,
-    files_in_cache,
-    files_in_folder,
-    known_model,
+    find_known_model,
+    find_model_in_folder,
+    find_model_in_hub_cache,
     memory_bytes,
     open_clip_hub_id,
 )
@@ -32,7 +32,7 @@ _TIMEOUT_SECONDS = 5.0
 _HUB = "https://huggingface.co"
 
 
-def check_server(name: str, url: str, key: str) -> str:
+def check_server_has_model(name: str, url: str, key: str) -> str:
     """Whether an OpenAI-compatible server has a model, in a few words.
 
     Args:
@@ -47,13 +47,13 @@ def check_server(name: str, url: str, key: str) -> str:
         return f"the server answers {error.code}"
     except (OSError, ValueError) as error:
         return f"the server cannot be reached: {_failure_reason(error)}"
-    served = [str(entry.get("id")) for entry in model_entries(document)]
+    served = [str(entry.get("id")) for entry in list_served_models(document)]
     if name in served:
         return "the server has it"
     return f"the server has {', '.join(served[:3]) or 'no model'}" + (" and more" if len(served) > 3 else "")
 
 
-def check_hub(hub_id: str) -> str:
+def check_hub_has_model(hub_id: str) -> str:
     """Whether the hub has a model, in a few words."""
     try:
         document = get_json(f"{_hub_endpoint()}/api/models/{quote(hub_id)}", {})
@@ -103,7 +103,7 @@ def get_json(url: str, headers: dict[str, str]) -> Any:
             raise ValueError("the answer is nested too deeply") from None
 
 
-def model_entries(document: Any) -> list[dict[str, Any]]:
+def list_served_models(document: Any) -> list[dict[str, Any]]:
     entries = document.get("data") if isinstance(document, dict) else None
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
@@ -198,7 +198,7 @@ def describe_model(role: Role, spec: str) -> ModelDescription:
     return ModelDescription(role=role, spec=spec, state="unknown")
 
 
-def worker_needs(role: Role, spec: str) -> WorkerNeeds:
+def estimate_worker_resources(role: Role, spec: str) -> WorkerNeeds:
     """What a worker with a model takes: memory for its weights with 32 bits, as a CPU has them, and a GPU."""
     model = describe_model(role, spec)
     if model.state in ("server", "built in"):
@@ -210,7 +210,7 @@ def worker_needs(role: Role, spec: str) -> WorkerNeeds:
 def shared_language_model(models: list[ModelDescription]) -> str:
     """The family of language models that the captioner and the judge have in common, or ""."""
     by_role = {model.role: model.language_model for model in models}
-    return shared_lineage([by_role.get("caption", ""), by_role.get("judge", "")])
+    return find_shared_lineage([by_role.get("caption", ""), by_role.get("judge", "")])
 
 
 def _with_user_table(model: ModelDescription, file: str) -> ModelDescription:
@@ -225,8 +225,8 @@ def _with_user_table(model: ModelDescription, file: str) -> ModelDescription:
 def _check_remote_model(model: ModelDescription, key: str) -> str:
     """What the server or the hub says of a model; "" where there is nobody to ask."""
     if model.state == "server":
-        return check_server(model.spec.partition(":")[2].rpartition("@")[0], model.location, key)
-    return check_hub(model.location) if model.state == "to be fetched" else ""
+        return check_server_has_model(model.spec.partition(":")[2].rpartition("@")[0], model.location, key)
+    return check_hub_has_model(model.location) if model.state == "to be fetched" else ""
 
 
 def _describe_clip(role: Role, spec: str) -> ModelDescription:
@@ -244,17 +244,17 @@ def _describe_clip(role: Role, spec: str) -> ModelDescription:
 
 
 def _describe_folder(role: Role, spec: str, folder: Path) -> ModelDescription:
-    files = files_in_folder(folder)
+    files = find_model_in_folder(folder)
     if files is None:
         return ModelDescription(role=role, spec=spec, state="missing", location=str(folder))
     return _describe_files(role, spec, files, folder.resolve().name)
 
 
 def _describe_hub_model(role: Role, spec: str, hub_id: str) -> ModelDescription:
-    files = files_in_cache(hub_id)
+    files = find_model_in_hub_cache(hub_id)
     if files is not None:
         return _describe_files(role, spec, files, hub_id)
-    family, known = find_family(hub_id), known_model(hub_id)
+    family, known = find_family(hub_id), find_known_model(hub_id)
     model = ModelDescription(
         role=role,
         spec=spec,
@@ -276,7 +276,7 @@ def _describe_hub_model(role: Role, spec: str, hub_id: str) -> ModelDescription:
 
 
 def _describe_files(role: Role, spec: str, files: ModelFiles, name: str) -> ModelDescription:
-    family, known = find_family(name), known_model(name)
+    family, known = find_family(name), find_known_model(name)
     parameters = files.count_parameters()
     language_model = files.language_model()
     return ModelDescription(

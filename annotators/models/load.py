@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from annotators.base import Preflight
 from annotators.models.base import ServedVlm, Vlm, VlmFailure, VlmReply, VlmRequest
-from annotators.models.calls import CachedVlm, ReplyCache
+from annotators.models.paid_calls import CachedVlm, ReplyCache
+from ares.console import announce_if_slow
 from ares.errors import ModelError, RequestError
-from ares.messages import announce_if_slow
 from ares.registry import encoders
-from ares.search import Encoder, load_model
+from ares.search import Encoder, load_encoder_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,13 +99,13 @@ def _served_model(
 
 
 def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: Stores | None) -> Vlm:
-    from annotators.models.weights import remember_model, unloaded_vlm
+    from annotators.models.model_info import make_unloaded_vlm, store_model_description
 
     own = _local_options(options)
     # In another number format it has another name.
     known_to = stores if own.dtype == "auto" else None
     if not options.load_models:
-        return unloaded_vlm(spec, known_to)
+        return make_unloaded_vlm(spec, known_to)
     from annotators.models.huggingface.vlm import load_huggingface
 
     with announce_if_slow(f"loading the model {spec}"):
@@ -113,7 +113,7 @@ def _load_huggingface(spec: str, options: Options, max_new_tokens: int, stores: 
     if stores is None:
         return vlm
     if known_to:
-        remember_model(stores, spec, vlm.name, vlm.family, vlm.capabilities)
+        store_model_description(stores, spec, vlm.name, vlm.family, vlm.capabilities)
     return CachedVlm(vlm, ReplyCache(stores.annotations, vlm.name), max_new_tokens)
 
 
@@ -137,18 +137,18 @@ def load_encoder_for(spec: str, options: Options, stores: Stores) -> NamedEncode
     Raises:
         ModelError: It cannot be loaded.
     """
-    from annotators.models.weights import remember_model, unloaded_encoder
+    from annotators.models.model_info import make_unloaded_encoder, store_model_description
 
-    is_model = encoder_name(spec) in _MODEL_ENCODERS
+    is_model = find_encoder_name(spec) in _MODEL_ENCODERS
     if is_model and not options.load_models:
-        return unloaded_encoder(spec, stores)
+        return make_unloaded_encoder(spec, stores)
     encoder = load_named_encoder(spec, options.device)
     if is_model:
-        remember_model(stores, spec, encoder.name)
+        store_model_description(stores, spec, encoder.name)
     return encoder
 
 
-def encoder_name(spec: str) -> str:
+def find_encoder_name(spec: str) -> str:
     """Registry name of the encoder that loads a spec: its prefix ("hash:64") where it is one, else "clip"."""
     prefix, separator, _ = spec.partition(":")
     return prefix if separator and prefix in encoders.names() else _DEFAULT_ENCODER
@@ -156,7 +156,7 @@ def encoder_name(spec: str) -> str:
 
 def load_named_encoder(spec: str, device: str) -> NamedEncoder:
     """Load the encoder of a spec. Raises ModelError when it cannot be loaded."""
-    encoder: NamedEncoder = load_model(encoder_name(spec), spec, device)  # type: ignore[assignment]
+    encoder: NamedEncoder = load_encoder_model(find_encoder_name(spec), spec, device)  # type: ignore[assignment]
     return encoder
 
 

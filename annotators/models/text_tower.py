@@ -45,7 +45,7 @@ _PROJECTIONS = ("text_projection", "text_projection.weight", "text_projection.bi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TowerConfig:
+class TextTowerConfig:
     """What the weights of a text tower do not say.
 
     Attributes:
@@ -67,7 +67,7 @@ class TowerConfig:
     epsilon: float
 
 
-class Weights(Protocol):
+class TowerWeights(Protocol):
     """The tensors of a tower by name, float32."""
 
     def names(self) -> Sequence[str]:
@@ -80,7 +80,7 @@ class Weights(Protocol):
         """Some rows of a matrix, in the order of the indices."""
 
 
-def unknown_weights(names: Sequence[str], layers: int) -> set[str]:
+def find_unknown_weights(names: Sequence[str], layers: int) -> set[str]:
     """Names that the forward pass does not use, or lacks: a tower with any is of another architecture."""
     blocks = [_BLOCK.format(layer) for layer in range(layers)]
     required = {*_TOWER_WEIGHTS, *(block + name for block in blocks for name in _BLOCK_WEIGHTS)}
@@ -96,7 +96,7 @@ class TextTower:
         weights: Its tensors, under the names of open_clip.
     """
 
-    def __init__(self, config: TowerConfig, weights: Weights) -> None:
+    def __init__(self, config: TextTowerConfig, weights: TowerWeights) -> None:
         self._config, self._weights = config, weights
         self._names = frozenset(weights.names())
 
@@ -326,7 +326,7 @@ _METADATA, _TOKENIZER = "ares", "tokenizer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoredTower:
+class StoredTextTower:
     """What a text encoder is made of.
 
     Attributes:
@@ -338,13 +338,13 @@ class StoredTower:
     """
 
     model: str
-    tower: TowerConfig
+    tower: TextTowerConfig
     tokenizer: TokenizerConfig
     tokenizer_document: str
     weights: Mapping[str, NDArray[np.float32]]
 
 
-class LoadedWeights:
+class LoadedTowerWeights:
     """The tensors of a loaded model.
 
     Args:
@@ -367,7 +367,7 @@ class LoadedWeights:
         return self._tensors[name][list(indices)]
 
 
-class MappedWeights:
+class MappedTowerWeights:
     """The tensors of a file, mapped into memory: what is not used is not read, and processes share the pages.
 
     Args:
@@ -408,7 +408,7 @@ class MappedWeights:
         return self._tensors[_TOKENIZER].tobytes().decode()
 
 
-def write_tower(path: Path, stored: StoredTower) -> None:
+def write_text_tower(path: Path, stored: StoredTextTower) -> None:
     """Write a text encoder; a file with this path is complete. Raises OSError when it cannot be written."""
     import numpy as np
     from safetensors import SafetensorError
@@ -435,7 +435,7 @@ def write_tower(path: Path, stored: StoredTower) -> None:
         partial.unlink(missing_ok=True)
 
 
-def read_configs(weights: MappedWeights) -> tuple[TowerConfig, TokenizerConfig]:
+def read_text_tower_configs(weights: MappedTowerWeights) -> tuple[TextTowerConfig, TokenizerConfig]:
     """Architecture and tokenizer of a file. Raises ModelError for a file of another version."""
     try:
         document = json.loads(weights.metadata.get(_METADATA, "{}"))
@@ -443,7 +443,7 @@ def read_configs(weights: MappedWeights) -> tuple[TowerConfig, TokenizerConfig]:
         raise ModelError("stored text encoder cannot be read", str(error)) from None
     if document.get("format") != _FORMAT:
         raise ModelError("stored text encoder is of another version", f"{document.get('format')!r}")
-    return TowerConfig(**document["tower"]), TokenizerConfig(**document["tokenizer"])
+    return TextTowerConfig(**document["tower"]), TokenizerConfig(**document["tokenizer"])
 
 
 def _in_smallest_precision(tensor: NDArray[np.float32]) -> NDArray[Any]:
@@ -495,9 +495,9 @@ class StoredTextEncoder:
 
 
 def open_text_encoder(path: Path) -> StoredTextEncoder:
-    """Open a file that `write_tower` wrote. Raises ModelError when it is damaged or of another version."""
-    weights = MappedWeights(path)
-    tower, tokenizer = read_configs(weights)
+    """Open a file that `write_text_tower` wrote. Raises ModelError when it is damaged or of another version."""
+    weights = MappedTowerWeights(path)
+    tower, tokenizer = read_text_tower_configs(weights)
     return StoredTextEncoder(
         TextTower(tower, weights), TextTokenizer(tokenizer, weights.tokenizer_document())
     )

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
         measure_motion as measure_motion,
     )
     from annotators.motion.curves import (
-        EndChange as EndChange,
-        find_events as find_events,
-        spectral_arc_lengths as spectral_arc_lengths,
+        GripperChange as GripperChange,
+        compute_spectral_arc_lengths as compute_spectral_arc_lengths,
+        find_gripper_events as find_gripper_events,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -20,37 +20,37 @@ from annotators.motion.columns import (
     JOINTS,
     OTHER_DIMENSIONS,
     MotionGroup,
-    motion_groups,
+    find_motion_groups,
 )
 from annotators.motion.curves import (
     GRIPPER_HIGH,
     GRIPPER_LOW,
     IDLE_SHARE_OF_SPEED,
-    EqualPeriods,
+    EpisodePeriods,
     PathMeasures,
-    combine_paths,
-    count_events,
-    equal_periods,
+    combine_path_measures,
+    compute_sorted_quantile,
+    count_gripper_events,
+    divide_into_equal_periods,
+    drop_parked_arms,
     measure_path,
-    moving_paths,
-    sorted_quantile,
 )
-from annotators.motion.meaning import DatasetMeanings, MotionMeaning, named_meaning
+from annotators.motion.meaning import DatasetMeanings, MotionMeaning, infer_meaning_by_names
 from annotators.options import AnnotatorOptions, takes_options
 from ares.annotation import Maker, short_hash
-from ares.contract import Kinematics, read_chains
+from ares.contract import Kinematics, read_kinematic_chains
 from ares.search import (
     SIGNAL_KINDS,
     SPACES_COLLECTION,
     FeatureScale,
     SignalKind,
     SignalLayout,
-    compute_features,
-    find_layout,
-    fit_scale,
-    motion_vector,
-    read_scale,
-    space_name,
+    compute_motion_features,
+    compute_motion_vector,
+    find_signal_layout,
+    fit_feature_scale,
+    name_motion_space,
+    read_feature_scale,
 )
 from ares.store import quote_literal
 
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-def measure_paths(
-    trajectory: Trajectory, meaning: MotionMeaning, periods: EqualPeriods | None
+def measure_arm_paths(
+    trajectory: Trajectory, meaning: MotionMeaning, periods: EpisodePeriods | None
 ) -> tuple[list[PathMeasures], str]:
     """The measured paths, or why there is none.
 
@@ -104,7 +104,7 @@ def _path_values(signal: Signal, meaning: MotionMeaning) -> dict[MotionGroup, ND
     """(T, D) values of each path in radians or metres where the unit is known; recorded positions come first."""
     import numpy as np
 
-    groups = motion_groups(signal.names, meaning.path_kinds)
+    groups = find_motion_groups(signal.names, meaning.path_kinds)
     parts = {
         group: signal.values[:, list(group.columns)].astype(np.float64)
         * np.array([meaning.factor(column) for column in group.columns])
@@ -138,12 +138,14 @@ class TrajectoryVectors:
 
         for kind in SIGNAL_KINDS:
             signal: Signal | None = getattr(work.trajectory, kind, None)
-            layout = find_layout(signal.names) if signal is not None else None
+            layout = find_signal_layout(signal.names) if signal is not None else None
             if signal is None or layout is None or work.trajectory is None:
                 continue
-            space = space_name(kind, layout, work.episode)
+            space = name_motion_space(kind, layout, work.episode)
             scale = self._cached_scale(work.episode.dataset, space, kind, layout)
-            vector = motion_vector(compute_features(signal, layout), work.trajectory.timestamps, scale)
+            vector = compute_motion_vector(
+                compute_motion_features(signal, layout), work.trajectory.timestamps, scale
+            )
             if vector is not None:
                 yield FrameVectors(
                     episode_id=work.episode.episode_id,
@@ -158,7 +160,7 @@ class TrajectoryVectors:
         key = f"{space}/{dataset}"
         existing = self._stores.annotations.get_document(SCALES_COLLECTION, key)
         if isinstance(existing, dict):
-            return read_scale(existing)
+            return read_feature_scale(existing)
         scale = self._fit_scale(dataset, kind, layout)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         self._stores.annotations.put_documents(
@@ -177,7 +179,7 @@ class TrajectoryVectors:
         trajectories = self._stores.tables.trajectories.read(heapq.nsmallest(_SAMPLE_SIZE, ids))
         features = [_signal_features(trajectory, kind, layout) for _, trajectory in trajectories]
         rows = [episode_rows for episode_rows in features if episode_rows is not None]
-        return fit_scale(np.concatenate(rows) if rows else np.empty((0, layout.width)))
+        return fit_feature_scale(np.concatenate(rows) if rows else np.empty((0, layout.width)))
 
 
 def _signal_features(
@@ -185,17 +187,17 @@ def _signal_features(
 ) -> NDArray[np.float64] | None:
     """(T, F) features of a trajectory's signal, or None when it has another layout."""
     signal: Signal | None = getattr(trajectory, kind)
-    own_layout = find_layout(signal.names) if signal is not None else None
+    own_layout = find_signal_layout(signal.names) if signal is not None else None
     if signal is None or own_layout is None or own_layout.name != layout.name:
         return None
-    return compute_features(signal, own_layout)
+    return compute_motion_features(signal, own_layout)
 
 
 # An action is saturated within this share of its dimension's range from the range's ends.
 SATURATION_MARGIN = 0.01
 
 
-def measure_actions(action: Signal | None, periods: EqualPeriods | None) -> dict[str, float]:
+def measure_actions(action: Signal | None, periods: EpisodePeriods | None) -> dict[str, float]:
     """Saturation and jumps over the continuous dimensions, those with more than three different values.
 
     Args:
@@ -221,7 +223,7 @@ def measure_actions(action: Signal | None, periods: EqualPeriods | None) -> dict
 
 
 def _action_jumps(
-    values: NDArray[np.float64], ordered: NDArray[np.float64], periods: EqualPeriods
+    values: NDArray[np.float64], ordered: NDArray[np.float64], periods: EpisodePeriods
 ) -> dict[str, float]:
     """Changes from one mean of 0.1 s to the next, as a share of the usual range: neither rate nor length matter.
 
@@ -232,7 +234,7 @@ def _action_jumps(
     """
     import numpy as np
 
-    low, high = sorted_quantile(ordered, 0.05), sorted_quantile(ordered, 0.95)
+    low, high = compute_sorted_quantile(ordered, 0.05), compute_sorted_quantile(ordered, 0.95)
     wide = high > low
     if periods.count < 2 or not wide.any():
         return {}
@@ -272,9 +274,9 @@ def measure_motion(trajectory: Trajectory | None, meaning: MotionMeaning | None 
         return {"status": "too short", "steps": steps, "motion_gaps": gaps}
     state, action = trajectory.state, trajectory.action
     if meaning is None:
-        meaning = named_meaning(*(signal.names if signal else () for signal in (state, action)))
-    periods = equal_periods(trajectory.timestamps)
-    paths, obstacle = measure_paths(trajectory, meaning, periods)
+        meaning = infer_meaning_by_names(*(signal.names if signal else () for signal in (state, action)))
+    periods = divide_into_equal_periods(trajectory.timestamps)
+    paths, obstacle = measure_arm_paths(trajectory, meaning, periods)
     measures: dict[str, Json] = {
         **_path_columns(paths, meaning),
         **_event_columns(trajectory, meaning),
@@ -298,7 +300,7 @@ def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict
     columns: dict[str, Json] = {"motion_spaces": list(dict.fromkeys(path.group.space for path in paths))}
     for space, declared in _COLUMNS_OF_SPACE.items():
         of_space = [path for path in paths if path.group.space == space]
-        values = combine_paths(of_space) if of_space else ()
+        values = combine_path_measures(of_space) if of_space else ()
         unit = _path_unit(of_space, meaning)
         columns |= {
             column.name: value
@@ -306,9 +308,9 @@ def _path_columns(paths: Sequence[PathMeasures], meaning: MotionMeaning) -> dict
             if value is not None and np.isfinite(value) and (unit == "m" or column.unit not in ("m", "m/s"))
         }
         columns |= {"joint_unit": unit} if of_space and space == JOINTS else {}
-    moving = np.any([path.moving for path in moving_paths(paths)] or [paths[0].moving & False], axis=0)
+    moving = np.any([path.moving for path in drop_parked_arms(paths)] or [paths[0].moving & False], axis=0)
     columns["idle_share"] = float(1 - moving.mean())
-    turns = np.concatenate([path.turns for path in moving_paths(paths)] or [np.zeros(0, dtype=np.intp)])
+    turns = np.concatenate([path.turns for path in drop_parked_arms(paths)] or [np.zeros(0, dtype=np.intp)])
     return columns | _turn_column(turns.tolist(), float(moving.mean()), paths)
 
 
@@ -327,8 +329,8 @@ def _turn_column(turns: list[float], moving_share: float, paths: Sequence[PathMe
 def _event_columns(trajectory: Trajectory, meaning: MotionMeaning) -> dict[str, Json]:
     signals, kinds = (trajectory.state, trajectory.action), (meaning.state_kinds, meaning.action_kinds)
     counts = {
-        "gripper_events": count_events(signals, kinds, "gripper"),
-        "hand_events": count_events(signals, kinds, "hand"),
+        "gripper_events": count_gripper_events(signals, kinds, "gripper"),
+        "hand_events": count_gripper_events(signals, kinds, "hand"),
     }
     return {name: count for name, count in counts.items() if count is not None}
 
@@ -415,9 +417,9 @@ class MotionOptions(AnnotatorOptions):
         return self
 
     def kinematics(self) -> Kinematics | None:
-        """The chains of the end effectors; None without a URDF. Raises as `read_chains`."""
+        """The chains of the end effectors; None without a URDF. Raises as `read_kinematic_chains`."""
         links = [link.strip() for link in self.end_effector.split(",") if link.strip()]
-        return Kinematics(chains=read_chains(self.urdf, links, self.base_link)) if links else None
+        return Kinematics(chains=read_kinematic_chains(self.urdf, links, self.base_link)) if links else None
 
 
 @takes_options(MotionOptions)

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 
 from ares.annotation import Column
-from ares.signals import DimensionKind, arm_of, name_tokens
+from ares.signals import DimensionKind, name_tokens, parse_arm_name
 
 END_EFFECTOR, JOINTS, OTHER_DIMENSIONS = "end effector", "joints", "other dimensions"
 
@@ -144,7 +144,7 @@ class MotionGroup:
 
 
 @functools.lru_cache(maxsize=256)
-def motion_groups(names: tuple[str, ...], kinds: tuple[DimensionKind, ...]) -> tuple[MotionGroup, ...]:
+def find_motion_groups(names: tuple[str, ...], kinds: tuple[DimensionKind, ...]) -> tuple[MotionGroup, ...]:
     """The paths of a state: one per arm and space; where there is none, one of all dimensions of unknown kind.
 
     Args:
@@ -160,7 +160,7 @@ def _joint_groups(names: tuple[str, ...], kinds: tuple[DimensionKind, ...]) -> l
     by_arm: dict[str, list[int]] = {}
     for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         if kind == "arm":
-            by_arm.setdefault(arm_of(name), []).append(number)
+            by_arm.setdefault(parse_arm_name(name), []).append(number)
     return [MotionGroup(JOINTS, arm, tuple(columns)) for arm, columns in by_arm.items()]
 
 
@@ -175,11 +175,11 @@ def _end_effectors(names: tuple[str, ...], kinds: tuple[DimensionKind, ...]) -> 
     for axes in by_prefix.values():
         columns = next((tuple(axes[a] for a in t) for t in ("xyz", "012") if set(t) <= set(axes)), None)
         if columns is not None:
-            groups.append(MotionGroup(END_EFFECTOR, arm_of(names[columns[0]]), columns))
+            groups.append(MotionGroup(END_EFFECTOR, parse_arm_name(names[columns[0]]), columns))
     return groups
 
 
-def ends_of_arms(
+def find_gripper_dimensions(
     names: tuple[str, ...], kinds: tuple[DimensionKind, ...], kind: DimensionKind
 ) -> tuple[tuple[int, ...], ...]:
     """Indices of the dimensions of each gripper, or of each hand.
@@ -187,10 +187,12 @@ def ends_of_arms(
     Names that differ by a side are two grippers only where the robot has two arms: fingers of one gripper have sides
     too.
     """
-    arms = {arm_of(name) for name, own in zip(names, kinds, strict=True) if own in ("arm", "position")}
+    arms = {
+        parse_arm_name(name) for name, own in zip(names, kinds, strict=True) if own in ("arm", "position")
+    }
     by_arm: dict[str, tuple[int, ...]] = {}
     for number, (name, own) in enumerate(zip(names, kinds, strict=True)):
         if own == kind:
-            arm = arm_of(name) if arm_of(name) in arms else ""
+            arm = parse_arm_name(name) if parse_arm_name(name) in arms else ""
             by_arm[arm] = (*by_arm.get(arm, ()), number)
     return tuple(by_arm.values())

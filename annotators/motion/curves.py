@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.motion.columns import MotionGroup, ends_of_arms
+from annotators.motion.columns import MotionGroup, find_gripper_dimensions
 from ares.signals import DimensionKind
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ares.episode import Signal
 
 
-def sorted_quantile(ordered: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+def compute_sorted_quantile(ordered: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     """The quantile of values that are sorted along their first axis, between two of them in proportion.
 
     Args:
@@ -45,7 +45,7 @@ COMMON_RATE_HZ = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EqualPeriods:
+class EpisodePeriods:
     """N equal periods of an episode, and where their N + 1 ends lie among its T stamps.
 
     Attributes:
@@ -77,9 +77,9 @@ class EqualPeriods:
         return np.asarray(at_ends[1:] - at_ends[:-1]) / self.period
 
 
-def equal_periods(
+def divide_into_equal_periods(
     seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ
-) -> EqualPeriods | None:
+) -> EpisodePeriods | None:
     """Divide an episode into equal periods: the shortest, or the median of the steps' where that is longer.
 
     Args:
@@ -98,20 +98,22 @@ def equal_periods(
     count = max(1, int((seconds[-1] - seconds[0]) / period + 1e-6))
     ends = seconds[0] + period * np.arange(count + 1)
     left = np.minimum(np.searchsorted(seconds, ends, side="right") - 1, len(seconds) - 2)
-    return EqualPeriods(period=period, steps=steps[:, None], left=left, into=(ends - seconds[left])[:, None])
+    return EpisodePeriods(
+        period=period, steps=steps[:, None], left=left, into=(ends - seconds[left])[:, None]
+    )
 
 
 def resample(
     values: NDArray[np.float64], seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ
 ) -> tuple[NDArray[np.float64], float]:
-    """(N, D) means over equal periods of a signal (T, D), and the period in seconds; see `equal_periods`.
+    """(N, D) means over equal periods of a signal (T, D), and the period in seconds; see `divide_into_equal_periods`.
 
     Args:
         values: (T, D), finite.
         seconds: (T,) strictly rising.
         shortest_period: Seconds.
     """
-    periods = equal_periods(seconds, shortest_period)
+    periods = divide_into_equal_periods(seconds, shortest_period)
     assert periods is not None
     return periods.means(values), periods.period
 
@@ -156,7 +158,7 @@ def count_sign_changes(values: NDArray[np.float64], bars: NDArray[np.float64]) -
     return np.asarray(((filled[1:] * filled[:-1]) < 0).sum(axis=0))
 
 
-def movement_jerk(
+def compute_movement_jerk(
     values: NDArray[np.float64], period: float, moving: NDArray[np.bool_], peak_speed: float, movements: float
 ) -> float | None:
     """Log dimensionless jerk of one average movement of a path, so that longer episodes score no worse.
@@ -210,7 +212,7 @@ def _at_rate_of_movement(
     return means[:, :-1], (means[:-1, -1] + means[1:, -1]) > 1, period
 
 
-def movement_sparc(speeds: NDArray[np.float64], period: float, movements: float) -> float | None:
+def compute_movement_sparc(speeds: NDArray[np.float64], period: float, movements: float) -> float | None:
     """Median of `spectral_arc_length` over parts of a path, each as long as an average movement.
 
     Args:
@@ -227,11 +229,11 @@ def movement_sparc(speeds: NDArray[np.float64], period: float, movements: float)
     parts = speeds[: count * length].reshape(count, length)
     # A part at rest has no movement.
     parts = parts[parts.mean(axis=1) > 0.1 * speeds.mean()]
-    lengths = spectral_arc_lengths(parts, period) if len(parts) else np.empty(0)
+    lengths = compute_spectral_arc_lengths(parts, period) if len(parts) else np.empty(0)
     return float(median(lengths)) if len(lengths) else None
 
 
-def spectral_arc_lengths(speeds: NDArray[np.float64], period: float) -> NDArray[np.float64]:
+def compute_spectral_arc_lengths(speeds: NDArray[np.float64], period: float) -> NDArray[np.float64]:
     """Spectral arc length (SPARC) of speed profiles, after Balasubramanian et al. 2015, eq. 6: the arc length of the
     amplitude spectrum, normalised by its start, up to where it stays below 5 % and at most 10 Hz.
 
@@ -274,8 +276,8 @@ class PathMeasures:
         length: Its length, in its unit.
         mean_speed: Mean speed while it moves, units per second.
         peak_speed: 95th percentile of the speed while it moves.
-        jerk: See `movement_jerk`; None for a path at rest.
-        sparc: See `movement_sparc`; None for a path at rest.
+        jerk: See `compute_movement_jerk`; None for a path at rest.
+        sparc: See `compute_movement_sparc`; None for a path at rest.
         moving: (N - 1,) whether it moves, at the common rate.
         period: Seconds between them.
         turns: (D,) changes of direction of each dimension that moves.
@@ -310,15 +312,15 @@ def measure_path(group: MotionGroup, values: NDArray[np.float64], period: float)
     spread = float(np.sqrt(values.var(axis=0).sum()))
     rests = spread < _MIN_SPREAD or not moving.any()
     movements = 1.0 if rests else count_movements(values)
-    peak = 0.0 if rests else float(sorted_quantile(np.sort(speeds[moving]), 0.95))
+    peak = 0.0 if rests else float(compute_sorted_quantile(np.sort(speeds[moving]), 0.95))
     return PathMeasures(
         group=group,
         spread=spread,
         length=float(speeds.sum() * period),
         mean_speed=0.0 if rests else float(speeds[moving].mean()),
         peak_speed=peak,
-        jerk=None if rests else movement_jerk(values, period, moving, peak, movements),
-        sparc=None if rests else movement_sparc(speeds, period, movements),
+        jerk=None if rests else compute_movement_jerk(values, period, moving, peak, movements),
+        sparc=None if rests else compute_movement_sparc(speeds, period, movements),
         moving=moving,
         period=period,
         turns=_count_turns(velocity, values),
@@ -336,18 +338,20 @@ def _count_turns(velocity: NDArray[np.float64], values: NDArray[np.float64]) -> 
     return count_sign_changes(velocity, _TURN_SHARE * usual)
 
 
-def moving_paths(paths: Sequence[PathMeasures]) -> list[PathMeasures]:
+def drop_parked_arms(paths: Sequence[PathMeasures]) -> list[PathMeasures]:
     """The paths of one space without those of parked arms."""
     widest = max((path.spread for path in paths), default=0.0)
     return [path for path in paths if path.spread >= max(_PARKED_SHARE * widest, _MIN_SPREAD)]
 
 
-def combine_paths(paths: Sequence[PathMeasures]) -> tuple[float, float, float, float | None, float | None]:
+def combine_path_measures(
+    paths: Sequence[PathMeasures],
+) -> tuple[float, float, float, float | None, float | None]:
     """Length, mean speed, peak speed, jerk and arc length of all arms in one space, which must not be empty.
 
     Lengths are summed, speeds those of the faster arm, smoothness the mean of the arms that move, by their lengths.
     """
-    moving = moving_paths(paths)
+    moving = drop_parked_arms(paths)
     return (
         sum(path.length for path in paths),
         max((path.mean_speed for path in moving), default=0.0),
@@ -370,7 +374,7 @@ _LEAST_GRIPPER_SHARE = 1e-3
 _LEAST_HAND_RANGE = 0.1
 
 
-class EndChange(NamedTuple):
+class GripperChange(NamedTuple):
     """A gripper or hand opens or closes.
 
     Attributes:
@@ -384,8 +388,10 @@ class EndChange(NamedTuple):
     rises: bool
 
 
-def find_events(signal: Signal, kinds: tuple[DimensionKind, ...], kind: DimensionKind) -> list[EndChange]:
-    """The changes that `count_events` counts, in order of time.
+def find_gripper_events(
+    signal: Signal, kinds: tuple[DimensionKind, ...], kind: DimensionKind
+) -> list[GripperChange]:
+    """The changes that `count_gripper_events` counts, in order of time.
 
     Args:
         signal: State or action.
@@ -393,7 +399,7 @@ def find_events(signal: Signal, kinds: tuple[DimensionKind, ...], kind: Dimensio
         kind: "gripper" or "hand".
     """
     changes = [
-        EndChange(step, columns[number], rises)
+        GripperChange(step, columns[number], rises)
         for columns in _end_dimensions(signal.names, kinds, kind)
         for step, number, rises in _closure_changes(signal.values[:, list(columns)], kind)
     ]
@@ -415,7 +421,7 @@ def _closure_changes(values: NDArray[np.float32], kind: DimensionKind) -> list[t
     return [(int(steps[at + 1]), leader, bool(signs[at + 1] > 0)) for at in np.flatnonzero(np.diff(signs))]
 
 
-def count_events(
+def count_gripper_events(
     signals: Sequence[Signal | None], kinds: Sequence[tuple[DimensionKind, ...]], kind: DimensionKind
 ) -> int | None:
     """Changes between open and closed, summed over the grippers or hands of the first signal that has any.
@@ -440,7 +446,7 @@ def count_events(
 def _end_dimensions(
     names: tuple[str, ...], kinds: tuple[DimensionKind, ...], kind: DimensionKind
 ) -> tuple[tuple[int, ...], ...]:
-    return ends_of_arms(names, kinds, kind)
+    return find_gripper_dimensions(names, kinds, kind)
 
 
 def _count_closure_changes(values: NDArray[np.float32], kind: DimensionKind) -> int | None:

@@ -18,15 +18,15 @@ from ares.contract import (
     SignalName,
     StoredContracts,
     end_effector_positions,
-    infer_stored,
+    infer_contracts,
     read_contracts,
 )
 from ares.signals import (
     DatasetStatistics,
     DimensionKind,
     TypicalEpisode,
+    classify_by_name,
     episode_signals,
-    kinds_by_name,
     name_tokens,
 )
 from ares.store import quote_literal
@@ -44,7 +44,7 @@ _FILLERS = frozenset({"k", "joint", "joints", "pos", "position", "qpos", "observ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointMatch:
+class MatchedJoints:
     """The dimensions of a state that are joints.
 
     Attributes:
@@ -58,7 +58,7 @@ class JointMatch:
 
 def match_joints(
     joints: Iterable[str], names: tuple[str, ...], stated: Mapping[str, str] | None = None
-) -> JointMatch:
+) -> MatchedJoints:
     """Find the dimension of each joint: the stated one, that of the same name, or that of the same words.
 
     Words that two dimensions or two joints share decide nothing.
@@ -78,7 +78,7 @@ def match_joints(
         number = by_joint.get(joint, by_name.get(joint, by_words.get(joint_words.get(position, ()))))
         if number is not None:
             dimensions[joint] = number
-    return JointMatch(
+    return MatchedJoints(
         dimensions=dimensions, unmatched=tuple(joint for joint in joints if joint not in dimensions)
     )
 
@@ -207,12 +207,12 @@ class MotionMeaning:
         return units.pop() if len(units) == 1 else UNKNOWN_UNIT
 
 
-def named_meaning(state_names: tuple[str, ...], action_names: tuple[str, ...]) -> MotionMeaning:
+def infer_meaning_by_names(state_names: tuple[str, ...], action_names: tuple[str, ...]) -> MotionMeaning:
     """What the names alone say of a robot in radians and metres."""
-    kinds = kinds_by_name(state_names)
+    kinds = classify_by_name(state_names)
     return MotionMeaning(
         state_kinds=kinds,
-        action_kinds=kinds_by_name(action_names),
+        action_kinds=classify_by_name(action_names),
         path_units=tuple("m" if kind == "position" else "rad" for kind in kinds),
     )
 
@@ -251,7 +251,7 @@ class DatasetMeanings:
     def _find_meaning(self, layout: _Layout) -> MotionMeaning:
         stored = read_contracts(self._stores.annotations, layout.key)
         contract = self._contract(layout, stored)
-        named = named_meaning(layout.state_names, layout.action_names)
+        named = infer_meaning_by_names(layout.state_names, layout.action_names)
         typical = None
         if "unknown" in (*named.state_kinds, *named.action_kinds):
             typical = self._typical(layout)
@@ -279,7 +279,7 @@ class DatasetMeanings:
         known = stored.of_layout(*names)
         if known is not None:
             return known
-        inferred = infer_stored(self._stores, layout.key.dataset, self._cached_sample(layout.key))
+        inferred = infer_contracts(self._stores, layout.key.dataset, self._cached_sample(layout.key))
         return next((c for c in inferred if (c.state_names, c.action_names) == names), None)
 
     def _typical(self, layout: _Layout) -> TypicalEpisode | None:

@@ -13,25 +13,25 @@ from annotators.base import (
     Outcome,
     Result,
     Work,
-    annotation_subject,
-    episode_subject,
-    outcome_cost,
+    find_outcome_cost,
+    make_annotation_subject,
+    make_episode_subject,
 )
-from annotators.prompting import map_batches
-from annotators.revise.proposals import (
+from annotators.prompting import apply_in_batches
+from annotators.revise.new_captions import (
     Proposer,
     RefusedCaption,
-    adopted,
-    evidence_frames,
-    failed_criteria,
-    propose,
+    find_failed_criteria,
+    make_adopted_caption,
+    propose_captions,
+    read_evidence_frames,
 )
 from ares.annotation import Annotation, Cost, Maker, short_hash
-from ares.clock import needs_stamps
+from ares.clock import needs_timestamps
 from ares.errors import NotTried, RequestError, ServerError
 from ares.rubric import GATES
 from ares.statistics import compare_paired
-from ares.store import batched, newest_by_address
+from ares.store import batched, keep_newest_annotations
 
 if TYPE_CHECKING:
     from annotators.caption import Captioner
@@ -63,17 +63,17 @@ def choose_hidden_criteria(rubric: Rubric, share: float, seed: int) -> list[str]
     return [name for name in judged if name in selected]
 
 
-def meets_all(verdicts: Mapping[str, str], criteria: Collection[str]) -> bool:
+def meets_all_criteria(verdicts: Mapping[str, str], criteria: Collection[str]) -> bool:
     """Whether a caption meets some criteria, as far as they apply to it; UNSURE and ERROR do not count as met."""
     return all(verdicts.get(name) in _NOT_FAILED for name in criteria)
 
 
-def improves(change: PairedDifference) -> bool:
+def is_improvement_shown(change: PairedDifference) -> bool:
     """Whether an improvement is shown, by the interval over episodes and by McNemar's exact test."""
     return change.low > 0 and change.p_value < _LEVEL
 
 
-def second_judge_maker(judge: Maker) -> Maker:
+def make_second_judge_maker(judge: Maker) -> Maker:
     """The maker of a second judge's grades, which are shown nowhere."""
     return replace(judge, annotator=ANCHOR_GRADE, columns=(), after=())
 
@@ -83,7 +83,7 @@ def as_second_judge_annotation(annotation: Annotation, judge: Maker) -> Annotati
     if annotation.maker_id != judge.maker_id:
         return annotation
     name = ANCHOR_GRADE if annotation.name == judge.annotator else annotation.name
-    return replace(annotation, name=name, maker_id=second_judge_maker(judge).maker_id)
+    return replace(annotation, name=name, maker_id=make_second_judge_maker(judge).maker_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class RevisionJudge:
     @property
     def maker(self) -> Maker:
         """Maker of its grades."""
-        return second_judge_maker(self.annotator.maker) if self.is_anchor else self.annotator.maker
+        return make_second_judge_maker(self.annotator.maker) if self.is_anchor else self.annotator.maker
 
     @property
     def name(self) -> str:
@@ -136,7 +136,7 @@ class Spent:
 
     def add(self, outcome: Outcome) -> None:
         """Count an outcome."""
-        self.cost = self.cost + outcome_cost(outcome)
+        self.cost = self.cost + find_outcome_cost(outcome)
         error = getattr(outcome, "error", outcome)
         self.failed_calls = self.failed_calls + 1 if isinstance(error, ServerError) else 0
         if self.failed_calls >= MAX_REPEATED_FAILURES:
@@ -169,7 +169,7 @@ def grade_captions(
     missing = [caption for caption in captions if caption.annotation_id not in known]
     works = [work_of(caption) for caption in missing]
     annotator = judge.annotator
-    outcomes = map_batches(annotator.process, works, annotator.batch_size, annotator.workers)
+    outcomes = apply_in_batches(annotator.process, works, annotator.batch_size, annotator.workers)
     grades = {
         caption.annotation_id: known[caption.annotation_id] for caption in captions if caption not in missing
     }
@@ -226,7 +226,7 @@ def read_graded_captions(
     count = 0
     for ids in stores.tables.episodes.id_batches(where):
         read = stores.annotations.find_annotations(ids, maker_ids=[captioner.maker_id, judge.maker_id])
-        newest = newest_by_address(read)
+        newest = keep_newest_annotations(read)
         grades = {item.subject: item for item in newest if item.name == judge.annotator}
         for caption in newest:
             if caption.maker_id == captioner.maker_id and caption.annotation_id in grades:
@@ -284,17 +284,17 @@ class EpisodeWorks:
     def of_caption(self, caption: Annotation) -> Work:
         """The work about a caption."""
         work = self.of_episode(caption.episode_id)
-        return replace(work, subject=annotation_subject(work.episode, caption))
+        return replace(work, subject=make_annotation_subject(work.episode, caption))
 
     def _load(self) -> Iterator[tuple[str, Work]]:
         episode_ids = sorted(self._evidence)
         signals = dict(self._stores.tables.trajectories.read(episode_ids))
         for episode in self._stores.tables.episodes.get(episode_ids):
-            subject = episode_subject(episode)
+            subject = make_episode_subject(episode)
             requests = [judge.select_frames(subject) for judge in self._judges]
             requests.append(self._captioner.select_frames(subject))
             trajectory = signals.get(episode.episode_id)
-            stamps = trajectory.timestamps if trajectory and needs_stamps(episode) else None
+            stamps = trajectory.timestamps if trajectory and needs_timestamps(episode) else None
             frames = Frames(episode, [*requests, self._evidence[episode.episode_id]], stamps)
             frames.decode()
             yield episode.episode_id, Work(subject=subject, frames=frames, trajectory=trajectory)
@@ -380,10 +380,11 @@ def _revise_batch(
 ) -> list[Revised]:
     log = _read_log(job, proposer, refused)
     criteria = {
-        item.caption.annotation_id: failed_criteria(item.grade, job.rubric, job.hidden) for item in refused
+        item.caption.annotation_id: find_failed_criteria(item.grade, job.rubric, job.hidden)
+        for item in refused
     }
     evidence = {
-        item.caption.episode_id: evidence_frames(criteria[item.caption.annotation_id], item.grade.camera)
+        item.caption.episode_id: read_evidence_frames(criteria[item.caption.annotation_id], item.grade.camera)
         for item in refused
     }
     works = EpisodeWorks(job.stores, proposer.captioner, [judge.annotator for judge in job.judges], evidence)
@@ -399,7 +400,7 @@ def _revise_batch(
         )
         for item in missing
     ]
-    for item, outcome in zip(missing, propose(proposer, requests, number), strict=True):
+    for item, outcome in zip(missing, propose_captions(proposer, requests, number), strict=True):
         job.spent.add(outcome)
         if isinstance(outcome, Result):
             job.stores.annotations.append(list(outcome.annotations))
@@ -431,7 +432,7 @@ def _judge_proposals(
     works: EpisodeWorks,
 ) -> list[Revised]:
     """Judge the proposals; words that did not change keep the grade that they have."""
-    after = {key: adopted(proposer, proposal) for key, proposal in proposals.items()}
+    after = {key: make_adopted_caption(proposer, proposal) for key, proposal in proposals.items()}
     changed = {
         key: caption
         for key, caption in after.items()
@@ -441,7 +442,7 @@ def _judge_proposals(
     grades: list[dict[str, Annotation]] = []
     for judge in job.judges:
         own = [item for item in log if item.maker_id == judge.maker.maker_id and item.name == judge.name]
-        known = {item.subject: item for item in newest_by_address(own)}
+        known = {item.subject: item for item in keep_newest_annotations(own)}
         known |= {} if judge.is_anchor else {key: item.grade for key, item in captions.items()}
         captions_to_grade = [*(before.values() if judge.is_anchor else ()), *changed.values()]
         new = grade_captions(job.stores, judge, captions_to_grade, known, works.of_caption, job.spent)
@@ -477,7 +478,8 @@ def compare_hidden_criteria(
 ) -> PairedDifference | None:
     """How much more often captions meet all hidden criteria after than before."""
     pairs = [
-        (meets_all(item.before.verdicts, hidden), meets_all(item.after.verdicts, hidden)) for item in revised
+        (meets_all_criteria(item.before.verdicts, hidden), meets_all_criteria(item.after.verdicts, hidden))
+        for item in revised
     ]
     return _compare_pairs(revised, pairs, seed)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from annotators.base import Budget, episode_subject
+from annotators.base import Budget, make_episode_subject
 from annotators.caption import CaptionAnnotator, CaptionOptions, load_captioner
 from annotators.grade import GradeAnnotator, load_rubric
-from annotators.revise.proposals import Proposer, failed_criteria, make_proposer
+from annotators.revise.new_captions import Proposer, find_failed_criteria, make_revision_captioner
 from annotators.revise.report import RevisionQuote, RevisionRound, RevisionRun
 from annotators.revise.rounds import (
     GradedCaption,
@@ -23,8 +23,8 @@ from annotators.revise.rounds import (
     compare_hidden_criteria,
     compare_second_judge,
     find_captioner,
-    improves,
-    meets_all,
+    is_improvement_shown,
+    meets_all_criteria,
     read_graded_captions,
     revise_captions,
 )
@@ -162,7 +162,7 @@ def quote_revision(stores: Stores, options: Options, request: RevisionRequest) -
     refused = list(_refused_captions(captions, parties.job))
     first, later = Cost(), Cost()
     for item in refused:
-        subject = episode_subject(stores.tables.episodes.get_episode(item.caption.episode_id))
+        subject = make_episode_subject(stores.tables.episodes.get_episode(item.caption.episode_id))
         costs = [annotator.estimate(subject) for annotator in parties.annotators]
         later = sum(costs, later)
         # The second judge has not seen the captions before.
@@ -226,7 +226,7 @@ def _read_captions(
 
 def _refused_captions(captions: Sequence[GradedCaption], job: RevisionJob) -> Iterator[GradedCaption]:
     """Captions that fail a gate of which the captioner may be told."""
-    return (item for item in captions if failed_criteria(item.grade, job.rubric, job.hidden))
+    return (item for item in captions if find_failed_criteria(item.grade, job.rubric, job.hidden))
 
 
 def _preflight_annotators(parties: ReviserAndJudges) -> Iterator[str]:
@@ -239,7 +239,7 @@ def _preflight_annotators(parties: ReviserAndJudges) -> Iterator[str]:
 
 def _revision_proposer(parties: ReviserAndJudges, *, has_critique: bool) -> Proposer:
     job = parties.job
-    return make_proposer(parties.captioner, job.judge.maker, job.hidden, has_critique=has_critique)
+    return make_revision_captioner(parties.captioner, job.judge.maker, job.hidden, has_critique=has_critique)
 
 
 def _revision_makers(parties: ReviserAndJudges) -> Iterator[Maker]:
@@ -334,7 +334,7 @@ def _measure_round(
         refused=len(refused),
         compared=len(revised),
         changed=sum(item.is_changed for item in revised),
-        hidden_met=sum(meets_all(item.before.verdicts, job.hidden) for item in revised),
+        hidden_met=sum(meets_all_criteria(item.before.verdicts, job.hidden) for item in revised),
         judge=compare_acceptance(revised, seed),
         anchors=compare_hidden_criteria(revised, job.hidden, seed),
         second_judge=compare_second_judge(revised, seed),
@@ -352,10 +352,10 @@ def _stop_reason(job: RevisionJob, latest: RevisionRound) -> str:
         return "the captioner changed nothing"
     # Criteria that are hidden, but ruled on by the judge that is to be pleased, weigh less than a judge that is not.
     evidence = latest.second_judge or latest.anchors
-    if improves(evidence) and latest.anchors.high >= 0:
+    if is_improvement_shown(evidence) and latest.anchors.high >= 0:
         return ""
     name = "the second judge does not accept more" if latest.second_judge else _hidden_reason(latest)
-    if improves(latest.judge):
+    if is_improvement_shown(latest.judge):
         return f"{name}, although the judge accepts more: the captioner may please the judge"
     return name
 

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 from annotators.base import Budget, Subject
 from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
-from annotators.runner.run import count_planned, load_tasks, read_annotations, run_options
-from annotators.runner.task import AnnotatorTask
+from annotators.runner.annotator_run import AnnotatorRun
+from annotators.runner.run import (
+    count_planned_episodes,
+    load_run_annotators,
+    make_factory_options,
+    read_annotations,
+)
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.errors import PluginError
@@ -33,8 +38,10 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
     model is not: then the estimate is for all subjects.
     """
     stores.sync()
-    options = run_options(stores, request, count_planned(stores, request), load_models=False)
-    tasks = load_tasks(stores, request, options, Budget(None), LocalEngine()).tasks
+    options = make_factory_options(
+        stores, request, count_planned_episodes(stores, request), load_models=False
+    )
+    tasks = load_run_annotators(stores, request, options, Budget(None), LocalEngine()).tasks
     described = sorted({name for task in tasks for name in task.after})
     counts = _count_subjects(stores, tasks, request.selection, described)
     sample = list(islice(stores.tables.episodes.read(request.selection.condition), _SAMPLE_SIZE))
@@ -56,7 +63,7 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
 
 
 def _count_subjects(
-    stores: Stores, tasks: Sequence[AnnotatorTask], selection: EpisodeSelection, described: Sequence[str]
+    stores: Stores, tasks: Sequence[AnnotatorRun], selection: EpisodeSelection, described: Sequence[str]
 ) -> list[tuple[int, int | None]]:
     """Subjects of the episodes that a run goes through, and those of them that are done, for each annotator.
 
@@ -80,7 +87,7 @@ def _count_subjects(
 
 
 def _counts_by_episode(
-    stores: Stores, tasks: Sequence[AnnotatorTask], where: str, described: Sequence[str]
+    stores: Stores, tasks: Sequence[AnnotatorRun], where: str, described: Sequence[str]
 ) -> Iterator[list[tuple[int, int]]]:
     """For each episode the number of its subjects, and of those that are done, by annotator; in the order of a run."""
     for ids in stores.tables.episodes.id_batches(where):
@@ -102,7 +109,7 @@ def _counts_by_episode(
             ]
 
 
-def _is_unknown(task: AnnotatorTask, stores: Stores) -> bool:
+def _is_unknown(task: AnnotatorRun, stores: Stores) -> bool:
     """Whether a model that was not loaded may have done some of the subjects: another one certainly has not."""
     if UNKNOWN_UNTIL_LOADED not in task.annotator.maker.model:
         return False
@@ -110,7 +117,7 @@ def _is_unknown(task: AnnotatorTask, stores: Stores) -> bool:
 
 
 def _subject_ids(
-    task: AnnotatorTask,
+    task: AnnotatorRun,
     ids: Sequence[str],
     episodes: Sequence[Episode],
     annotations: Mapping[str, Sequence[Annotation]],
@@ -127,7 +134,7 @@ def _subject_ids(
 
 
 def _estimate_task(
-    task: AnnotatorTask,
+    task: AnnotatorRun,
     planned: int,
     already: int | None,
     sample: Sequence[Subject],
@@ -150,7 +157,7 @@ def _estimate_task(
     )
 
 
-def _measured_costs(stores: Stores, task: AnnotatorTask, sample: Sequence[Episode]) -> list[Cost]:
+def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
     """What this maker's calls for subjects of the sample have cost; none where it has done too few of them.
 
     What it has made beside (controls, for some subjects) is a cost of its own, spread over all.
@@ -168,7 +175,7 @@ def _measured_costs(stores: Stores, task: AnnotatorTask, sample: Sequence[Episod
     return [sum((cost for side in costs.values() for cost in side), own[0]), *own[1:]]
 
 
-def _count_frames(task: AnnotatorTask, subject: Subject) -> int:
+def _count_frames(task: AnnotatorRun, subject: Subject) -> int:
     """Frames that a subject needs; none where the annotator fails to say, as the subject would fail in a run."""
     try:
         return sum(len(seconds) for seconds in task.annotator.select_frames(subject).values())

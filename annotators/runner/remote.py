@@ -22,10 +22,11 @@ from annotators.base import (
     PaidFailure,
     Result,
     Work,
-    outcome_cost,
+    find_outcome_cost,
 )
-from annotators.runner.guard import GuardedAnnotator, make_guarded
-from annotators.runner.task import read_signals
+from annotators.runner.annotator_run import read_signals
+from annotators.runner.fault_isolation import GuardedAnnotator, make_guarded_annotator
+from ares.console import print_message
 from ares.errors import AresError, MediaError, ModelError, RequestError, StoreError
 from ares.jobs import (
     BatchFunction,
@@ -38,24 +39,23 @@ from ares.jobs import (
     WorkerNeeds,
     WorkerPool,
     available_cores,
-    changing_limit,
     machine_memory,
+    make_concurrency_getter,
 )
-from ares.messages import print_message
-from ares.process_tuning import pickled_by_slots
+from ares.process_tuning import fast_slots_pickling
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.store import Stores, VectorFragments
+    from ares.store import Stores, UncommittedVectors
 
 
 # Vectors that are lost so often with the machines that hold them are made no more.
 _MOST_LOSSES = 10
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteResult(Result):
     """A result whose vectors stay on a worker until they are written.
@@ -74,14 +74,14 @@ class RemoteResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class VectorRequest:
+class VectorWriteRequest:
     """Vectors of results, for a worker to write."""
 
     kept: Sequence[KeptValue]
 
 
 @dataclass(frozen=True, slots=True)
-class VectorReply:
+class VectorWriteReply:
     """What a worker has written.
 
     Attributes:
@@ -89,12 +89,12 @@ class VectorReply:
         lost: Positions in the request of results whose vectors are lost.
     """
 
-    fragments: Mapping[str, VectorFragments]
+    fragments: Mapping[str, UncommittedVectors]
     lost: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenVectors:
+class UncommittedResultVectors:
     """Vectors of results, in files that belong to no version yet.
 
     Attributes:
@@ -105,7 +105,7 @@ class WrittenVectors:
 
     results: Sequence[Result]
     failures: Mapping[int, AresError]
-    fragments: Mapping[str, Sequence[VectorFragments]]
+    fragments: Mapping[str, Sequence[UncommittedVectors]]
 
 
 def process_on_worker(
@@ -122,7 +122,7 @@ def process_on_worker(
     Returns:
         An outcome per work, without vectors, or a reply per request.
     """
-    if isinstance(batch[0], VectorRequest):
+    if isinstance(batch[0], VectorWriteRequest):
         return [_write_vectors(stores, keeper, request) for request in batch]
     works = _with_signals(stores, batch) if annotator.needs_signals else batch
     return _keep_vectors(annotator.process(works), annotator.space, keeper)
@@ -150,7 +150,7 @@ class AnnotatorWorkers:
             return outcome
         return replace(outcome, workers=self, work=replace(work, frames=work.frames.undecoded()))
 
-    def write(self, results: Sequence[RemoteResult]) -> WrittenVectors:
+    def write(self, results: Sequence[RemoteResult]) -> UncommittedResultVectors:
         """Have vectors written by a worker; those that are lost with a machine are made again.
 
         Raises:
@@ -158,7 +158,7 @@ class AnnotatorWorkers:
         """
         current: dict[int, RemoteResult] = dict(enumerate(results))
         failures: dict[int, AresError] = {}
-        fragments: dict[str, list[VectorFragments]] = {}
+        fragments: dict[str, list[UncommittedVectors]] = {}
         waiting = list(current)
         for _ in range(_MOST_LOSSES):
             reply = self._request([current[number].kept for number in waiting])
@@ -167,14 +167,14 @@ class AnnotatorWorkers:
             lost = [waiting[position] for position in reply.lost]
             waiting = self._make_again(lost, current, failures)
             if not waiting:
-                return WrittenVectors(list(current.values()), failures, fragments)
+                return UncommittedResultVectors(list(current.values()), failures, fragments)
         raise StoreError(f"vectors were lost {_MOST_LOSSES} times with the machines that held them")
 
-    def _request(self, kept: Sequence[KeptValue]) -> VectorReply:
-        (reply,) = self.pool.map([VectorRequest(kept)])
+    def _request(self, kept: Sequence[KeptValue]) -> VectorWriteReply:
+        (reply,) = self.pool.map([VectorWriteRequest(kept)])
         if isinstance(reply, AresError):
             raise StoreError(f"vectors cannot be written by a worker: {reply.reason}", reply.detail)
-        answer: VectorReply = reply
+        answer: VectorWriteReply = reply
         return answer
 
     def _make_again(
@@ -193,7 +193,7 @@ class AnnotatorWorkers:
 
 def _after_attempt(result: RemoteResult, outcome: Outcome) -> RemoteResult:
     """The result with the vectors of another attempt, if it has any, and what both have cost."""
-    result = replace(result, paid=result.cost + outcome_cost(outcome))
+    result = replace(result, paid=result.cost + find_outcome_cost(outcome))
     if not isinstance(outcome, RemoteResult):
         return result
     return replace(result, kept=outcome.kept)
@@ -238,7 +238,7 @@ def _without_vectors(result: Result, kept: KeptValue) -> RemoteResult:
     )
 
 
-def _write_vectors(stores: Stores, keeper: ValueHolder, request: VectorRequest) -> VectorReply:
+def _write_vectors(stores: Stores, keeper: ValueHolder, request: VectorWriteRequest) -> VectorWriteReply:
     spaces: dict[str, list[FrameVectors]] = {}
     vectors = keeper.fetch(request.kept)
     for rows in (rows for result in vectors if result is not None for rows in result):
@@ -246,10 +246,12 @@ def _write_vectors(stores: Stores, keeper: ValueHolder, request: VectorRequest) 
     fragments = {space: stores.tables.vectors(space).write_fragments(rows) for space, rows in spaces.items()}
     # Only now: a worker that dies before has its work done by another, which fetches them again.
     keeper.forget(request.kept)
-    return VectorReply(fragments, [position for position, result in enumerate(vectors) if result is None])
+    return VectorWriteReply(
+        fragments, [position for position, result in enumerate(vectors) if result is None]
+    )
 
 
-def replica_options(name: str, options: Options, needs: WorkerNeeds) -> list[Options]:
+def make_replica_options(name: str, options: Options, needs: WorkerNeeds) -> list[Options]:
     """The options of each process beside this one; GPUs are taken in turn, and results do not depend on their number.
 
     Args:
@@ -269,11 +271,11 @@ def replica_options(name: str, options: Options, needs: WorkerNeeds) -> list[Opt
     return [replace(options, device=device) for device in devices]
 
 
-# Threads of torch before the first `share_threads` of a run.
+# Threads of torch before the first `limit_torch_threads` of a run.
 _threads_before: list[int] = []
 
 
-def share_threads(workers: int) -> None:
+def limit_torch_threads(workers: int) -> None:
     """Give the arithmetic of torch, where a model has loaded it, the share of the cores of one of so many workers."""
     threads = max(1, available_cores() // workers)
     if torch := sys.modules.get("torch"):
@@ -282,8 +284,8 @@ def share_threads(workers: int) -> None:
 
 
 @contextmanager
-def restored_threads() -> Iterator[None]:
-    """Give the calling process its threads of torch back at the end of the block, whatever `share_threads` took."""
+def restore_torch_threads() -> Iterator[None]:
+    """Give the calling process its threads of torch back after the block, whatever `limit_torch_threads` took."""
     try:
         yield
     finally:
@@ -312,7 +314,7 @@ BuildAnnotator = Callable[[Options], "tuple[GuardedAnnotator, Stores]"]
 PutFrames = Callable[[Frames], Callable[[], Frames | None]]
 
 
-def annotator_on_engine(
+def run_annotator_on_engine(
     engine: Engine, label: str, factory: Factory, options: Options, stores: Stores, num_annotators: int
 ) -> GuardedAnnotator:
     """An annotator whose `process` runs on an engine; its frames, costs and maker are determined here.
@@ -329,7 +331,7 @@ def annotator_on_engine(
         PluginError: The factory raised an exception, or returned something that cannot be run.
         AresError: What the factory raised to be read.
     """
-    annotator = make_guarded(label, factory, options, stores)
+    annotator = make_guarded_annotator(label, factory, options, stores)
     is_shared = annotator.workers > 1
     needs = options.compute.overrule(annotator.needs)
     build = partial(
@@ -360,7 +362,7 @@ def annotator_on_engine(
         process=pool.map if is_here else workers.process,
         needs_signals=annotator.needs_signals and is_here,
         workers=pool.most_workers,
-        call_limit=annotator.call_limit if is_inline else changing_limit(pool),
+        call_limit=annotator.call_limit if is_inline else make_concurrency_getter(pool),
         charges_budget=annotator.charges_budget and is_inline,
     )
 
@@ -369,9 +371,9 @@ def _replica_builds(
     build: BuildAnnotator, name: str, options: Options, needs: WorkerNeeds
 ) -> list[Callable[[], BatchFunction[Any, Any]]]:
     """Builders of an annotator for further processes of this machine, with which this one shares its cores."""
-    others = replica_options(name, options, needs)
+    others = make_replica_options(name, options, needs)
     if others:
-        share_threads(len(others) + 1)
+        limit_torch_threads(len(others) + 1)
     return [partial(_build_replica, build, other, len(others) + 1) for other in others]
 
 
@@ -384,7 +386,7 @@ def _build_process(build: BuildAnnotator, keeper: ValueHolder, options: Options)
 def _build_replica(build: BuildAnnotator, options: Options, workers: int) -> BatchFunction[Any, Any]:
     """The `process` of an annotator in a process of this machine, of which so many share the cores."""
     annotator, _ = build(options)
-    share_threads(workers)
+    limit_torch_threads(workers)
     return annotator.process
 
 
@@ -405,7 +407,7 @@ def _build_annotator(
             f"{folder} keeps them in SQLite, and {worker_host} is not {host}; make a workspace with ARES_MONGO_URI",
         )
     stores = open_stores(folder, options.settings, compare=False)
-    annotator = make_guarded(label, factory, options, stores)
+    annotator = make_guarded_annotator(label, factory, options, stores)
     if annotator.maker.maker_id != maker_id:
         raise RequestError(
             "a worker loads another model than this machine",
@@ -414,7 +416,7 @@ def _build_annotator(
     return annotator, stores
 
 
-def decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPool[Frames, Frames]:
+def open_decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPool[Frames, Frames]:
     """A pool of workers that decode frames for so many annotators."""
     return engine.pool(
         PoolRequest(
@@ -427,7 +429,7 @@ def decoder_pool(engine: Engine, readers: int, num_annotators: int) -> WorkerPoo
     )
 
 
-def failed_frames(frames: Frames, error: AresError) -> Frames:
+def make_failing_frames(frames: Frames, error: AresError) -> Frames:
     """Frames that raise the error of their decoding when they are read."""
     return RemoteFrames(frames, partial(_raise_error, error))
 

@@ -17,15 +17,27 @@ from annotators.base import (
     Frames,
     LayeredFrames,
     Options,
-    episode_subject,
-    unite_requests,
+    make_episode_subject,
+    merge_frame_requests,
 )
-from annotators.options import check_model, options_model, values_by_annotator
-from annotators.runner.guard import no_frames
-from annotators.runner.remote import annotator_on_engine, decoder_pool, failed_frames, restored_threads
-from annotators.runner.task import AnnotatorTask, BusyClock, EpisodeBundle, read_signals, read_stamps
+from annotators.options import check_single_model_option, options_model, select_options_by_annotator
+from annotators.runner.annotator_run import (
+    AnnotatorRun,
+    BusyTimeClock,
+    EpisodeBundle,
+    read_signals,
+    read_stamps,
+)
+from annotators.runner.fault_isolation import select_no_frames
+from annotators.runner.remote import (
+    make_failing_frames,
+    open_decoder_pool,
+    restore_torch_threads,
+    run_annotator_on_engine,
+)
 from annotators.runner.writer import AnnotationWriter
 from ares.annotation import Annotation
+from ares.console import print_message
 from ares.doctor import delete_unrecorded_vectors
 from ares.episode import Episode
 from ares.errors import AresError, ModelError, PluginError, RequestError, ServerError
@@ -40,23 +52,22 @@ from ares.jobs import (
     Progress,
     Report,
     WorkerPool,
-    changing_limit,
     engine_or_local,
+    make_concurrency_getter,
     open_engine,
     record_job,
     run_pipeline,
 )
-from ares.messages import print_message
 from ares.registry import annotators as registry
 from ares.rubric import read_judge_trust
-from ares.search import embed_texts, list_spaces
+from ares.search import embed_texts, list_embedding_spaces
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 
-def run_reports(
-    tasks: Sequence[AnnotatorTask],
+def collect_run_reports(
+    tasks: Sequence[AnnotatorRun],
     faults: Mapping[str, AresError],
     names: Sequence[str],
     episodes: int,
@@ -101,7 +112,7 @@ def _fault_report(name: str, error: AresError, episodes: int, run_seconds: float
     return AnnotateReport(annotator=name, maker="", model="", **report.fields(), run_seconds=run_seconds)
 
 
-class LoadedTasks(NamedTuple):
+class LoadedAnnotators(NamedTuple):
     """The annotators of a run, as far as they can work.
 
     Attributes:
@@ -109,18 +120,18 @@ class LoadedTasks(NamedTuple):
         faults: The error of every other annotator, by name.
     """
 
-    tasks: list[AnnotatorTask]
+    tasks: list[AnnotatorRun]
     faults: dict[str, AresError]
 
 
-def count_planned(stores: Stores, request: AnnotateRequest) -> int:
+def count_planned_episodes(stores: Stores, request: AnnotateRequest) -> int:
     """Most episodes that a run works on. Raises RequestError where the filter cannot be read."""
     matching = stores.tables.episodes.count(request.selection.condition)
     limit = request.selection.limit
     return matching if limit is None else min(limit, matching)
 
 
-def run_options(
+def make_factory_options(
     stores: Stores, request: AnnotateRequest, planned_episodes: int, load_models: bool = True
 ) -> Options:
     """What the factories of the annotators of a run get; without `load_models` those of its quote.
@@ -128,7 +139,7 @@ def run_options(
     Raises:
         RequestError: A model is named for several annotators.
     """
-    check_model(request.model, request.names)
+    check_single_model_option(request.model, request.names)
     return Options(
         settings=stores.settings,
         model=request.model,
@@ -140,15 +151,15 @@ def run_options(
     )
 
 
-def load_tasks(
+def load_run_annotators(
     stores: Stores, request: AnnotateRequest, options: Options, budget: Budget, engine: Engine
-) -> LoadedTasks:
+) -> LoadedAnnotators:
     """Make the annotators of a run or of its quote.
 
     Args:
         stores: Stores of the workspace.
         request: What is to be run.
-        options: As `run_options` makes them.
+        options: As `make_factory_options` makes them.
         budget: Money of the whole run.
         engine: Where the annotators work.
 
@@ -159,25 +170,25 @@ def load_tasks(
     faults: dict[str, AresError] = {}
     factories = _import_factories(request.names, faults)
     own_options = _options_by_annotator(replace(options, budget=budget), factories)
-    tasks: list[AnnotatorTask] = []
+    tasks: list[AnnotatorRun] = []
     for name, factory in factories.items():
-        clock = BusyClock()
+        clock = BusyTimeClock()
         try:
             with clock.measured():
-                annotator = annotator_on_engine(
+                annotator = run_annotator_on_engine(
                     engine, registry.label(name), factory, own_options[name], stores, len(request.names)
                 )
         except (ModelError, PluginError) as error:
             faults[name] = error
         else:
-            tasks.append(AnnotatorTask(stores, annotator, budget, request.strict, clock))
+            tasks.append(AnnotatorRun(stores, annotator, budget, request.strict, clock))
             tasks[-1].plugin = name
     if request.retry_failed:
         for task in tasks:
             task.retry_failed(request.reason)
     if faults and (request.strict or not options.load_models or not tasks):
         raise next(iter(faults.values()))
-    return LoadedTasks(tasks, faults)
+    return LoadedAnnotators(tasks, faults)
 
 
 def _import_factories(names: Sequence[str], faults: dict[str, AresError]) -> dict[str, Factory]:
@@ -194,7 +205,7 @@ def _import_factories(names: Sequence[str], faults: dict[str, AresError]) -> dic
 def _options_by_annotator(options: Options, factories: Mapping[str, Factory]) -> dict[str, Options]:
     """The options of the run for each annotator: `values` holds only its own, by field."""
     models = {name: options_model(factory) for name, factory in factories.items()}
-    values = values_by_annotator(options.values, models)
+    values = select_options_by_annotator(options.values, models)
     return {name: replace(options, values=values[name]) for name in factories}
 
 
@@ -232,19 +243,19 @@ def annotate(
     if request.budget_usd is not None and stores.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     report_line = _print_nothing if quiet else print_message
-    with stores.write_lock(f"ares annotate {' '.join(request.names)}"), restored_threads():
+    with stores.write_lock(f"ares annotate {' '.join(request.names)}"), restore_torch_threads():
         stores.sync()
-        total, names = count_planned(stores, request), _names_with_work(stores, request)
+        total, names = count_planned_episodes(stores, request), _names_with_work(stores, request)
         if not total or not names:
             _load_without_models(stores, request)  # the request is checked all the same
-            tasks, faults = LoadedTasks([], {})
+            tasks, faults = LoadedAnnotators([], {})
         else:
             opened = open_engine(request.engine) if engine is None else engine_or_local(engine)
             with opened as engine:
                 tasks, faults = _annotate_on(
                     engine, stores, replace(request, names=names), total, report_line
                 )
-        reports = run_reports(tasks, faults, request.names, total, time.monotonic() - started_at)
+        reports = collect_run_reports(tasks, faults, request.names, total, time.monotonic() - started_at)
         return _record_reports(stores, reports)
 
 
@@ -260,10 +271,10 @@ def _names_with_work(stores: Stores, request: AnnotateRequest) -> tuple[str, ...
     return tuple(name for name, documents in logs.items() if next(documents, None) is not None)
 
 
-def _load_without_models(stores: Stores, request: AnnotateRequest) -> Sequence[AnnotatorTask]:
-    """The annotators as for a quote: no model is loaded, and no cluster joined. Raises as `load_tasks`."""
-    options = run_options(stores, request, 0, load_models=False)
-    return load_tasks(stores, request, options, Budget(None), LocalEngine()).tasks
+def _load_without_models(stores: Stores, request: AnnotateRequest) -> Sequence[AnnotatorRun]:
+    """The annotators as for a quote: no model is loaded, and no cluster joined. Raises as `load_run_annotators`."""
+    options = make_factory_options(stores, request, 0, load_models=False)
+    return load_run_annotators(stores, request, options, Budget(None), LocalEngine()).tasks
 
 
 def _annotate_on(
@@ -272,12 +283,12 @@ def _annotate_on(
     request: AnnotateRequest,
     total: int,
     report_line: Callable[[str], None],
-) -> LoadedTasks:
+) -> LoadedAnnotators:
     """Load the annotators and let them work; what they have counted, and why others could not."""
-    options, budget = run_options(stores, request, total), Budget(request.budget_usd)
-    loaded = load_tasks(stores, request, options, budget, engine)
+    options, budget = make_factory_options(stores, request, total), Budget(request.budget_usd)
+    loaded = load_run_annotators(stores, request, options, budget, engine)
     tasks = _prepare_run(stores, loaded, request.strict, report_line)
-    decoders = decoder_pool(engine, _READERS, len(tasks))
+    decoders = open_decoder_pool(engine, _READERS, len(tasks))
     stream = None if report_line is _print_nothing else sys.stderr
     progress = Progress(f"annotate {' '.join(request.names)}", total, stream)
     incomplete = _incomplete_bundles(stores, tasks, request.selection, progress)
@@ -285,18 +296,18 @@ def _annotate_on(
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
         stores.tables.optimize()
         _report_unindexed(stores, report_line)
-    return LoadedTasks(tasks, loaded.faults)
+    return LoadedAnnotators(tasks, loaded.faults)
 
 
 def _prepare_run(
-    stores: Stores, loaded: LoadedTasks, strict: bool, report_line: Callable[[str], None]
-) -> list[AnnotatorTask]:
+    stores: Stores, loaded: LoadedAnnotators, strict: bool, report_line: Callable[[str], None]
+) -> list[AnnotatorRun]:
     """Check that the run can go well, and store its makers, before the first annotation; returns who can work.
 
     A model that does not answer its test call is a fault like one that cannot be loaded.
     """
     makers = [task.annotator.maker for task in loaded.tasks]
-    able: list[AnnotatorTask] = []
+    able: list[AnnotatorRun] = []
     for task in reversed(
         loaded.tasks
     ):  # a judge refuses a captioner before the test call of that one is paid
@@ -324,7 +335,7 @@ def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[
     return complete
 
 
-def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorTask], report: Callable[[str], None]) -> int:
+def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorRun], report: Callable[[str], None]) -> int:
     """Give texts without a vector one, so that they can be searched by meaning; returns the number of new vectors.
 
     Done for the spaces of the annotators of this run and, as it may have written texts, for spaces that have text
@@ -332,7 +343,7 @@ def _embed_new_texts(stores: Stores, tasks: Sequence[AnnotatorTask], report: Cal
     """
     run_spaces, text_spaces = {task.annotator.space for task in tasks}, set(stores.tables.text_spaces())
     has_results, new_vectors = any(task.report.kept for task in tasks), 0
-    for name, space in list_spaces(stores).items():
+    for name, space in list_embedding_spaces(stores).items():
         if name in run_spaces or (has_results and name in text_spaces):
             try:
                 new_vectors += embed_texts(stores, space)
@@ -353,14 +364,14 @@ def _print_nothing(message: str) -> None:
 
 def _run_tasks(
     stores: Stores,
-    tasks: Sequence[AnnotatorTask],
+    tasks: Sequence[AnnotatorRun],
     bundles: Iterator[EpisodeBundle],
     decoders: WorkerPool[Frames, Frames],
     progress: Progress,
 ) -> None:
     writer = AnnotationWriter(stores, tasks)
     needs_signals = any(task.annotator.needs_signals for task in tasks)
-    readers = [task for task in tasks if task.annotator.select_frames is not no_frames]
+    readers = [task for task in tasks if task.annotator.select_frames is not select_no_frames]
     for task in readers[-1:]:
         task.is_last_reader = True
     read_stage: PipelineStage[EpisodeBundle] = PipelineStage(
@@ -370,7 +381,7 @@ def _run_tasks(
         ),
         batch_size=_READ_BATCH_SIZE if readers else _SIGNAL_BATCH_SIZE,
         workers=decoders.most_workers,
-        active_limit=changing_limit(decoders),
+        active_limit=make_concurrency_getter(decoders),
     )
 
     def sink(batch: list[EpisodeBundle]) -> None:
@@ -391,14 +402,14 @@ def _run_tasks(
     writer.close()
 
 
-def _stop_tasks(tasks: Sequence[AnnotatorTask]) -> None:
+def _stop_tasks(tasks: Sequence[AnnotatorRun]) -> None:
     for task in tasks:
         task.stop()
 
 
 def _read_signals_and_frames(
     stores: Stores,
-    tasks: Sequence[AnnotatorTask],
+    tasks: Sequence[AnnotatorRun],
     batch: list[EpisodeBundle],
     needs_signals: bool,
     decoders: WorkerPool[Frames, Frames] | None,
@@ -412,11 +423,13 @@ def _read_signals_and_frames(
     if decoders:
         decoded = decoders.map([bundle.frames for bundle in batch])
         for bundle, frames in zip(batch, decoded, strict=True):
-            bundle.frames = failed_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames
+            bundle.frames = (
+                make_failing_frames(bundle.frames, frames) if isinstance(frames, AresError) else frames
+            )
 
 
 def _incomplete_bundles(
-    stores: Stores, tasks: Sequence[AnnotatorTask], selection: EpisodeSelection, progress: Progress
+    stores: Stores, tasks: Sequence[AnnotatorRun], selection: EpisodeSelection, progress: Progress
 ) -> Iterator[EpisodeBundle]:
     """Episodes that at least one annotator has to work on; complete ones are counted and skipped."""
     described = sorted({name for task in tasks for name in task.after})
@@ -444,30 +457,30 @@ def _incomplete_bundles(
                 progress.advance()
 
 
-def _gets_new_subjects(task: AnnotatorTask, tasks: Sequence[AnnotatorTask], bundle: EpisodeBundle) -> bool:
+def _gets_new_subjects(task: AnnotatorRun, tasks: Sequence[AnnotatorRun], bundle: EpisodeBundle) -> bool:
     """Whether this run makes subjects of an annotator in an episode."""
     return any(other.name in task.after and other.has_missing_subjects(bundle) for other in tasks)
 
 
-def _early_requests(bundle: EpisodeBundle, tasks: Sequence[AnnotatorTask]) -> list[CameraSeconds]:
+def _early_requests(bundle: EpisodeBundle, tasks: Sequence[AnnotatorRun]) -> list[CameraSeconds]:
     """Frames that are known to be needed before any annotator has worked."""
     requests = []
     for task in tasks:
         subjects = task.missing_subjects(bundle)
         if task.annotator.maker.subject_kind == "annotation" and _gets_new_subjects(task, tasks, bundle):
             # As a rule what an annotator says of an episode spans it.
-            subjects = [*subjects, episode_subject(bundle.episode)]
+            subjects = [*subjects, make_episode_subject(bundle.episode)]
         requests += [task.select_frames(bundle, subject) for subject in subjects]
     return requests
 
 
 def _annotator_stages(
-    tasks: Sequence[AnnotatorTask], decoders: WorkerPool[Frames, Frames]
+    tasks: Sequence[AnnotatorRun], decoders: WorkerPool[Frames, Frames]
 ) -> list[PipelineStage[EpisodeBundle]]:
     """The annotators in their order, each after the decoding of frames that only then are known to be needed."""
     stages = []
     for task in tasks:
-        if task.after and task.annotator.select_frames is not no_frames:
+        if task.after and task.annotator.select_frames is not select_no_frames:
             late = partial(_decode_late, task=task, decoders=decoders)
             stages.append(PipelineStage(f"read {task.name}", late, batch_size=_READ_BATCH_SIZE))
         stages.append(task.pipeline_stage())
@@ -475,7 +488,7 @@ def _annotator_stages(
 
 
 def _decode_late(
-    batch: list[EpisodeBundle], task: AnnotatorTask, decoders: WorkerPool[Frames, Frames]
+    batch: list[EpisodeBundle], task: AnnotatorRun, decoders: WorkerPool[Frames, Frames]
 ) -> None:
     """Decode the frames of subjects that this run has made."""
     late = [
@@ -484,13 +497,13 @@ def _decode_late(
     waiting = [(bundle, frames) for bundle, frames in late if frames.requested]
     decoded = decoders.map([frames for _, frames in waiting]) if waiting else ()
     for (bundle, frames), result in zip(waiting, decoded, strict=True):
-        later = failed_frames(frames, result) if isinstance(result, AresError) else result
+        later = make_failing_frames(frames, result) if isinstance(result, AresError) else result
         bundle.frames = LayeredFrames(bundle.frames, later)
 
 
-def _missing_frames(bundle: EpisodeBundle, task: AnnotatorTask) -> CameraSeconds:
+def _missing_frames(bundle: EpisodeBundle, task: AnnotatorRun) -> CameraSeconds:
     requests = [task.select_frames(bundle, subject) for subject in task.missing_subjects(bundle)]
-    return bundle.frames.missing(unite_requests(requests))
+    return bundle.frames.missing(merge_frame_requests(requests))
 
 
 def read_annotations(

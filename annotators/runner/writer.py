@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from annotators.base import FrameVectors, Result
-from annotators.runner.remote import RemoteResult, WrittenVectors
-from annotators.runner.task import AnnotatorTask, EpisodeBundle, failure_scope
+from annotators.runner.annotator_run import AnnotatorRun, EpisodeBundle, make_failure_scope
+from annotators.runner.remote import RemoteResult, UncommittedResultVectors
 from ares.annotation import Annotation, Maker
 from ares.doctor import UNFINISHED_SPACES
 from ares.errors import StoreError
@@ -41,7 +41,7 @@ class _PendingWrite:
     """
 
     results: Sequence[tuple[str, Result]]
-    vectors: Mapping[str, Future[WrittenVectors]]
+    vectors: Mapping[str, Future[UncommittedResultVectors]]
 
     @property
     def is_written(self) -> bool:
@@ -57,11 +57,12 @@ class AnnotationWriter:
         tasks: The annotators of the run.
     """
 
-    def __init__(self, stores: Stores, tasks: Sequence[AnnotatorTask]) -> None:
+    def __init__(self, stores: Stores, tasks: Sequence[AnnotatorRun]) -> None:
         self._stores = stores
         self._tasks = {task.name: task for task in tasks}
         self._failure_logs = {
-            task.name: FailureLog(stores.annotations, failure_scope(task.annotator.maker)) for task in tasks
+            task.name: FailureLog(stores.annotations, make_failure_scope(task.annotator.maker))
+            for task in tasks
         }
         self._results: list[tuple[str, Result]] = []
         self._pending: deque[_PendingWrite] = deque()
@@ -138,7 +139,7 @@ class AnnotationWriter:
             self._stores.tables.optimize([f"vectors_{space}" for space in self._unfinished_spaces])
 
     def _append_written(
-        self, task: AnnotatorTask, results: Sequence[Result], written: WrittenVectors
+        self, task: AnnotatorRun, results: Sequence[Result], written: UncommittedResultVectors
     ) -> list[Result]:
         """Make what workers have written part of the tables; returns the results that have their vectors now."""
         for space, fragments in written.fragments.items():
@@ -159,7 +160,7 @@ class AnnotationWriter:
         self._executor.shutdown()
         self._stores.annotations.drop_documents(UNFINISHED_SPACES, self._unfinished_spaces)
 
-    def _store(self, task: AnnotatorTask, results: list[Result]) -> None:
+    def _store(self, task: AnnotatorRun, results: list[Result]) -> None:
         spaces: dict[str, list[FrameVectors]] = {}
         for rows in (rows for result in results for rows in result.vectors):
             spaces.setdefault(rows.space or task.annotator.space, []).append(rows)

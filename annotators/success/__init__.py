@@ -10,23 +10,23 @@ if TYPE_CHECKING:
         Combination as Combination,
         StoredOutcome as StoredOutcome,
         current_success_maker as current_success_maker,
-        load_combination as load_combination,
-        read_outcomes as read_outcomes,
-        write_combination as write_combination,
+        load_success_combination as load_success_combination,
+        read_stored_outcomes as read_stored_outcomes,
+        write_success_combination as write_success_combination,
     )
     from annotators.success.evaluation import (
-        Evaluation as Evaluation,
         Labels as Labels,
-        area_under_curve as area_under_curve,
-        bootstrap_interval as bootstrap_interval,
+        SuccessEvaluation as SuccessEvaluation,
+        bootstrap_auc_interval as bootstrap_auc_interval,
+        compute_area_under_curve as compute_area_under_curve,
         evaluate_success as evaluate_success,
         fit_to_labels as fit_to_labels,
-        read_labels as read_labels,
+        read_outcome_labels as read_outcome_labels,
     )
     from annotators.success.fitting import (
         Example as Example,
         fit_combination as fit_combination,
-        fit_thresholds as fit_thresholds,
+        fit_verdict_thresholds as fit_verdict_thresholds,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -19,10 +19,15 @@ from annotators.base import (
     Work,
     new_annotation,
 )
-from annotators.models import LocalModelOptions, worker_needs
+from annotators.models import LocalModelOptions, estimate_worker_resources
 from annotators.options import takes_options
-from annotators.success.combination import MIN_TASK_RECOGNISED, TASK_RECOGNISED, Combination, load_combination
-from annotators.success.fitting import measure_signals
+from annotators.success.combination import (
+    MIN_TASK_RECOGNISED,
+    TASK_RECOGNISED,
+    Combination,
+    load_success_combination,
+)
+from annotators.success.fitting import measure_success_signals
 from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
 from ares.annotation import Annotation, Column, Cost, Maker, short_hash
 from ares.errors import AresError, RequestError
@@ -216,7 +221,7 @@ def _success_result(
         return judged
     combination = success.combination
     parts = combination.add_distance(
-        {**judged.parts, **_caption_parts(caption), **measure_signals(work.trajectory)}
+        {**judged.parts, **_caption_parts(caption), **measure_success_signals(work.trajectory)}
     )
     value: dict[str, Json] = {
         "success_probability": round(combination.probability(parts), 4),
@@ -257,14 +262,14 @@ class SuccessAnnotator:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         own, spec = options.parse(SuccessOptions), _judge_spec(options)
-        combination = load_combination(
+        combination = load_success_combination(
             own.combination or ("clip" if spec.startswith(_CLIP_PREFIX) else "model")
         )
         self._stores, self._judge = stores, _load_judge(options, own, stores)
         self._success = _with_maker(self._judge, combination, own, stores)
         self.maker, self.warnings = self._success.maker, _success_warnings(self._success)
         self.batch_size, self.workers = self._judge.batch_size, self._judge.workers
-        self.call_limit, self.needs = self._judge.call_limit, worker_needs("judge", spec)
+        self.call_limit, self.needs = self._judge.call_limit, estimate_worker_resources("judge", spec)
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of an episode that its judge gets."""

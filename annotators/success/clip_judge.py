@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, Preflight, Subject
-from annotators.caption import evenly_spaced_seconds
+from annotators.caption import compute_even_seconds
 from annotators.success.combination import TASK_RECOGNISED
-from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
+from annotators.success.judge import Attempt, OutcomeParts, choose_judged_cameras
 from ares.annotation import Cost, short_hash
 from ares.errors import AresError, MediaError
 from ares.rubric import shipped_phrases
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FEWEST_VALUES = 3
 
 
-def value_order_correlation(values: Sequence[float] | NDArray[np.float64]) -> float | None:
+def compute_value_order_correlation(values: Sequence[float] | NDArray[np.float64]) -> float | None:
     """Rank correlation of values with their order in time, the value-order correlation of GVL (arXiv 2411.04549).
 
     Args:
@@ -37,13 +37,13 @@ def value_order_correlation(values: Sequence[float] | NDArray[np.float64]) -> fl
     """
     import numpy as np
 
-    ranks = mean_ranks(np.asarray(values, np.float64))
+    ranks = compute_mean_ranks(np.asarray(values, np.float64))
     if len(ranks) < _FEWEST_VALUES or np.ptp(ranks) == 0:
         return None
     return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
 
 
-def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def compute_mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """(N,) ranks from 0 of N values; equal values share the mean of their ranks."""
     import numpy as np
 
@@ -132,10 +132,10 @@ class ClipOutcomeJudge:
         return [
             (
                 camera,
-                evenly_spaced_seconds(camera, _PROGRESS_FRAMES, subject=subject),
-                evenly_spaced_seconds(camera, _LAST_FRAMES, last_frames=_LAST_FRAMES, subject=subject),
+                compute_even_seconds(camera, _PROGRESS_FRAMES, subject=subject),
+                compute_even_seconds(camera, _LAST_FRAMES, last_frames=_LAST_FRAMES, subject=subject),
             )
-            for camera in judged_cameras(subject, self._camera)
+            for camera in choose_judged_cameras(subject, self._camera)
         ]
 
     def _read_frames(
@@ -160,7 +160,7 @@ class ClipOutcomeJudge:
         done, not_done = self._encode_task(task)
         margins = [camera.last @ (done - not_done) for camera in cameras]
         values = [(camera.course @ (done - not_done)).astype(np.float64) for camera in cameras]
-        orders = [order for value in values if (order := value_order_correlation(value)) is not None]
+        orders = [order for value in values if (order := compute_value_order_correlation(value)) is not None]
         course = np.mean([camera.course.mean(axis=0) for camera in cameras], axis=0)
         parts = {
             TASK_RECOGNISED: float(

@@ -62,7 +62,7 @@ class PartWeight(_CombinationModel):
         return self.weight * max(-_MOST_SCALES, min(_MOST_SCALES, (value - self.centre) / self.scale))
 
 
-class TypicalValue(_CombinationModel):
+class TypicalSuccessValue(_CombinationModel):
     """The value of a signal that is typical of successes.
 
     Attributes:
@@ -95,7 +95,7 @@ class Combination(_CombinationModel):
     notes: str = ""
     fitted_for: str = ""
     intercept: float = 0.0
-    typical: dict[str, TypicalValue] = {}
+    typical: dict[str, TypicalSuccessValue] = {}
     parts: dict[str, PartWeight] = Field(min_length=1)
     failure_below: float = Field(ge=0, le=1)
     success_from: float = Field(ge=0, le=1)
@@ -139,17 +139,17 @@ class Combination(_CombinationModel):
         prefixes = (OUTCOME_PREFIX, CAPTION_PREFIX)
         if not any(name.startswith(prefixes) for name in self.contributions(parts)):
             return "unsure"
-        return verdict_of_probability(self.probability(parts), self.failure_below, self.success_from)
+        return choose_success_verdict(self.probability(parts), self.failure_below, self.success_from)
 
 
-def verdict_of_probability(probability: float, failure_below: float, success_from: float) -> SuccessVerdict:
+def choose_success_verdict(probability: float, failure_below: float, success_from: float) -> SuccessVerdict:
     """The verdict on a probability of success; "unsure" between the two thresholds."""
     if probability >= success_from:
         return "success"
     return "failure" if probability < failure_below else "unsure"
 
 
-def load_combination(name: str) -> Combination:
+def load_success_combination(name: str) -> Combination:
     """A shipped combination ("clip", "model"), or one in a YAML file. Raises RequestError for anything else."""
     folder = files("annotators.success").joinpath("combinations")
     names = sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
@@ -166,7 +166,7 @@ def load_combination(name: str) -> Combination:
     return _parse_combination(text, name)
 
 
-def write_combination(combination: Combination, path: str) -> None:
+def write_success_combination(combination: Combination, path: str) -> None:
     """Write a combination as YAML. Raises RequestError where the file cannot be written."""
     import yaml
 
@@ -220,13 +220,15 @@ def current_success_maker(stores: Stores) -> Maker | None:
     return catalog.makers.get(catalog.current(_ANNOTATOR))
 
 
-def read_outcomes(stores: Stores, maker: Maker, episode_ids: Sequence[str]) -> dict[str, StoredOutcome]:
+def read_stored_outcomes(
+    stores: Stores, maker: Maker, episode_ids: Sequence[str]
+) -> dict[str, StoredOutcome]:
     """The stored outcomes by one maker, by episode_id; an episode that it has not judged is left out."""
     annotations = stores.annotations.find_annotations(episode_ids, [_ANNOTATOR], maker_ids=[maker.maker_id])
-    return {annotation.episode_id: outcome_without_captions(annotation, maker) for annotation in annotations}
+    return {annotation.episode_id: remove_caption_evidence(annotation, maker) for annotation in annotations}
 
 
-def outcome_without_captions(annotation: Annotation, maker: Maker) -> StoredOutcome:
+def remove_caption_evidence(annotation: Annotation, maker: Maker) -> StoredOutcome:
     """An outcome from a stored success, with what captions contributed taken out of the log-odds.
 
     A caption that had a part in the probability would bear witness for itself.
@@ -257,7 +259,7 @@ def _verdict_by_thresholds(probability: float, maker: Maker) -> SuccessVerdict:
         _number_or_default(settings["failure_below"]),
         _number_or_default(settings["success_from"]),
     )
-    return verdict_of_probability(probability, failure_below, success_from)
+    return choose_success_verdict(probability, failure_below, success_from)
 
 
 def _subtract_log_odds(probability: float, log_odds: float) -> float:

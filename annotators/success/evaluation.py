@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from annotators.success.clip_judge import mean_ranks
+from annotators.success.clip_judge import compute_mean_ranks
 from annotators.success.combination import Combination
-from annotators.success.fitting import Example, fit_apart
+from annotators.success.fitting import Example, fit_with_cross_validation
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _RESAMPLES = 2_000
 _TAIL_PERCENT = 2.5
 
 
-def area_under_curve(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
+def compute_area_under_curve(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
     """Chance that a success scores higher than a failure, half for equal scores; None without one of either.
 
     Args:
@@ -39,12 +39,12 @@ def area_under_curve(scores: Sequence[float], labels: Sequence[bool]) -> float |
     successes, failures = int(is_success.sum()), int((~is_success).sum())
     if not successes or not failures:
         return None
-    ranks = mean_ranks(np.asarray(scores, np.float64)) + 1
+    ranks = compute_mean_ranks(np.asarray(scores, np.float64)) + 1
     wins = ranks[is_success].sum() - successes * (successes + 1) / 2
     return float(wins / (successes * failures))
 
 
-def bootstrap_interval(
+def bootstrap_auc_interval(
     scores: Sequence[float], labels: Sequence[bool], clusters: Sequence[str], seed: int = 0
 ) -> tuple[float, float] | None:
     """The 95 % interval of the area under the curve, by drawing whole clusters with replacement.
@@ -72,7 +72,7 @@ def bootstrap_interval(
         drawn: NDArray[np.intp] = np.concatenate(
             [groups[index] for index in rng.integers(len(groups), size=len(groups))]
         )
-        area = area_under_curve(score[drawn].tolist(), label[drawn].tolist())
+        area = compute_area_under_curve(score[drawn].tolist(), label[drawn].tolist())
         if area is not None:
             areas.append(area)
     if not areas:
@@ -103,7 +103,7 @@ class Labels:
     unmatched: tuple[str, ...]
 
 
-def read_labels(path: str, stores: Stores) -> Labels:
+def read_outcome_labels(path: str, stores: Stores) -> Labels:
     """Read a CSV file with the columns episode (an id, or the key in its dataset) and success.
 
     A row whose label is empty is no label.
@@ -190,7 +190,7 @@ class LabelledEpisode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class SuccessEvaluation:
     """Agreement of success with labels.
 
     Attributes:
@@ -268,7 +268,7 @@ class Evaluation:
         }
 
 
-def evaluate_success(stores: Stores, labels: Labels, maker_id: str) -> Evaluation:
+def evaluate_success(stores: Stores, labels: Labels, maker_id: str) -> SuccessEvaluation:
     """Compare the judgements of one maker with labels.
 
     Args:
@@ -298,10 +298,12 @@ def evaluate_success(stores: Stores, labels: Labels, maker_id: str) -> Evaluatio
         for episode_id, value in judged.items()
         if episode_id in episodes
     ]
-    return Evaluation(episodes=labelled, not_judged=len(ids) - len(labelled), unmatched=len(labels.unmatched))
+    return SuccessEvaluation(
+        episodes=labelled, not_judged=len(ids) - len(labelled), unmatched=len(labels.unmatched)
+    )
 
 
-def fit_to_labels(evaluation: Evaluation, model: str) -> tuple[Combination, Evaluation]:
+def fit_to_labels(evaluation: SuccessEvaluation, model: str) -> tuple[Combination, SuccessEvaluation]:
     """A combination fitted to labels, and what it is worth on tasks that it was not fitted to.
 
     Args:
@@ -320,7 +322,7 @@ def fit_to_labels(evaluation: Evaluation, model: str) -> tuple[Combination, Eval
             "labels of one task cannot tell what a fitted combination is worth",
             f"{len(examples)} labels; give labels of at least two tasks",
         )
-    combination, apart = fit_apart(examples, model)
+    combination, apart = fit_with_cross_validation(examples, model)
     episodes = [
         LabelledEpisode(
             label=episode.label,
@@ -331,7 +333,7 @@ def fit_to_labels(evaluation: Evaluation, model: str) -> tuple[Combination, Eval
         )
         for episode, other in zip(evaluation.episodes, apart, strict=True)
     ]
-    return combination, Evaluation(
+    return combination, SuccessEvaluation(
         episodes=episodes,
         not_judged=evaluation.not_judged,
         unmatched=evaluation.unmatched,
@@ -349,10 +351,10 @@ def _area_with_interval(
     episodes: Sequence[LabelledEpisode], scores: Sequence[float]
 ) -> tuple[float, tuple[float, float] | None] | None:
     truth = [episode.example.success for episode in episodes]
-    area = area_under_curve(scores, truth)
+    area = compute_area_under_curve(scores, truth)
     if area is None:
         return None
-    return area, bootstrap_interval(scores, truth, [episode.example.group for episode in episodes])
+    return area, bootstrap_auc_interval(scores, truth, [episode.example.group for episode in episodes])
 
 
 def _area_json(area: tuple[float, tuple[float, float] | None] | None) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from annotators.success.combination import SIGNAL_DISTANCE, Combination, PartWeight, TypicalValue
+from annotators.success.combination import SIGNAL_DISTANCE, Combination, PartWeight, TypicalSuccessValue
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _END_SHARE = 0.2
 _LEAST_RANGE = 1e-9
 
 
-def measure_signals(trajectory: Trajectory | None) -> dict[str, float]:
+def measure_success_signals(trajectory: Trajectory | None) -> dict[str, float]:
     """Parts without unit, so that robots and rates can be compared; none for an episode without signals.
 
     - `end_speed`: speed of the state at the end, over its mean.
@@ -142,7 +142,7 @@ def fit_combination(examples: Sequence[Example], *, fitted_for: str = "") -> Com
     return combination.model_copy(update={"intercept": round(float(weights[0]), 4), "parts": parts})
 
 
-def fit_thresholds(combination: Combination, examples: Sequence[Example]) -> Combination:
+def fit_verdict_thresholds(combination: Combination, examples: Sequence[Example]) -> Combination:
     """The combination with the widest verdicts that are right for 95 % of some labelled episodes.
 
     These should be other episodes than those of the fit. Where no threshold is that good, nothing is decided.
@@ -152,11 +152,11 @@ def fit_thresholds(combination: Combination, examples: Sequence[Example]) -> Com
         examples: Labelled episodes.
     """
     scored = [(combination.probability(example.parts), example.success) for example in examples]
-    return set_thresholds(combination, scored)
+    return choose_verdict_thresholds(combination, scored)
 
 
-def set_thresholds(combination: Combination, scored: Sequence[tuple[float, bool]]) -> Combination:
-    """As `fit_thresholds`, from probabilities with labels."""
+def choose_verdict_thresholds(combination: Combination, scored: Sequence[tuple[float, bool]]) -> Combination:
+    """As `fit_verdict_thresholds`, from probabilities with labels."""
     success_from = _lowest_precise_score(scored)
     failure_from = _lowest_precise_score([(1 - probability, not success) for probability, success in scored])
     failure_below = min(1 - failure_from, success_from)
@@ -165,7 +165,9 @@ def set_thresholds(combination: Combination, scored: Sequence[tuple[float, bool]
     )
 
 
-def fit_apart(examples: Sequence[Example], fitted_for: str = "") -> tuple[Combination, list[Combination]]:
+def fit_with_cross_validation(
+    examples: Sequence[Example], fitted_for: str = ""
+) -> tuple[Combination, list[Combination]]:
     """A combination of all examples, and for each example one that saw no episode of its group.
 
     The groups are divided in five parts; thresholds come from a fifth that the weights did not see.
@@ -204,7 +206,7 @@ def _fit_with_thresholds(examples: Sequence[Example], fitted_for: str) -> Combin
             for example in examples
             if fold_of[example.group] == fold
         ]
-    return set_thresholds(combination, scored)
+    return choose_verdict_thresholds(combination, scored)
 
 
 def _lowest_precise_score(scored: Sequence[tuple[float, bool]]) -> float:
@@ -223,7 +225,7 @@ def _lowest_precise_score(scored: Sequence[tuple[float, bool]]) -> float:
     return best
 
 
-def _typical_values(examples: Sequence[Example]) -> dict[str, TypicalValue]:
+def _typical_values(examples: Sequence[Example]) -> dict[str, TypicalSuccessValue]:
     """Median and standard deviation of each signal over the successes."""
     import numpy as np
 
@@ -231,7 +233,7 @@ def _typical_values(examples: Sequence[Example]) -> dict[str, TypicalValue]:
     for name in SIGNAL_PARTS:
         values = [example.parts[name] for example in examples if example.success and name in example.parts]
         if values:
-            typical[name] = TypicalValue(
+            typical[name] = TypicalSuccessValue(
                 centre=round(float(np.median(values)), 5),
                 scale=max(round(float(np.std(values)), 5), _LEAST_SCALE),
             )

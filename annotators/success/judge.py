@@ -77,6 +77,6 @@ class OutcomeJudge(ModelProperties, Protocol):
         """Expected cost of one attempt."""
 
 
-def judged_cameras(subject: Subject, name: str) -> list[Camera]:
+def choose_judged_cameras(subject: Subject, name: str) -> list[Camera]:
     """Every good camera, or the one of that name."""
     return [camera for camera in subject.episode.good_cameras if not name or camera.name == name]

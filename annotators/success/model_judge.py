@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.caption import evenly_spaced_seconds
+from annotators.caption import compute_even_seconds
 from annotators.models import (
     Capability,
     ReadableImages,
@@ -23,15 +23,15 @@ from annotators.models import (
     VlmReply,
     VlmRequest,
     call_limit,
-    expected_image_tokens,
+    estimate_image_tokens,
     grey_frames,
     make_test_call,
     price_usd,
     require_capabilities,
 )
 from annotators.prompting import read_prompt
-from annotators.success.clip_judge import value_order_correlation
-from annotators.success.judge import Attempt, OutcomeParts, judged_cameras
+from annotators.success.clip_judge import compute_value_order_correlation
+from annotators.success.judge import Attempt, OutcomeParts, choose_judged_cameras
 from ares.annotation import Cost, short_hash
 from ares.errors import AresError, MediaError, ModelError
 
@@ -85,18 +85,18 @@ class ProgressReply(_Reply):
 AnyReply = TypeVar("AnyReply", bound=_Reply)
 
 
-def prompts_hash() -> str:
+def hash_success_prompts() -> str:
     """Hash of all prompts."""
     return short_hash([read_prompt(_PACKAGE, name) for name in _PROMPTS])
 
 
-def criteria_request(task: str, first_frame: NDArray[np.uint8]) -> VlmRequest:
+def build_criteria_request(task: str, first_frame: NDArray[np.uint8]) -> VlmRequest:
     """What must be visible at the end of a task that is done."""
     prompt = read_prompt(_PACKAGE, "criteria").format(task=_as_data({"task": task}))
     return _question_request([first_frame], prompt, CriteriaReply)
 
 
-def outcome_request(
+def build_outcome_request(
     task: str, criteria: Sequence[str], images: Sequence[NDArray[np.uint8]], legend: str, votes: int
 ) -> VlmRequest:
     """How an attempt ended: one vote, or several that are sampled."""
@@ -106,7 +106,7 @@ def outcome_request(
     return _question_request(images, prompt, OutcomeReply, **sampling)
 
 
-def choice_request(
+def build_choice_request(
     task: str, criteria: Sequence[str], images: Sequence[NDArray[np.uint8]], legend: str
 ) -> VlmRequest:
     """Whether the task is done, scored by the probabilities of "yes" and "no"."""
@@ -116,7 +116,7 @@ def choice_request(
     return VlmRequest(images=images, prompt=prompt, system=system, choices=(YES, NO), probabilities=True)
 
 
-def progress_request(task: str, images: Sequence[NDArray[np.uint8]]) -> VlmRequest:
+def build_progress_request(task: str, images: Sequence[NDArray[np.uint8]]) -> VlmRequest:
     """How far the task is completed in each of some shuffled frames."""
     prompt = read_prompt(_PACKAGE, "progress").format(task=_as_data({"task": task}), count=len(images))
     return _question_request(images, prompt, ProgressReply)
@@ -131,7 +131,7 @@ def parse_reply(model: type[AnyReply], text: str) -> AnyReply | None:
         return None
 
 
-def parse_vote(text: str, images: int, criteria: int) -> OutcomeReply | None:
+def parse_outcome_vote(text: str, images: int, criteria: int) -> OutcomeReply | None:
     """A vote; None where it has another form, cites an image that was not shown, or contradicts itself."""
     vote = parse_reply(OutcomeReply, text)
     if vote is None or any(not 1 <= number <= images for number in vote.frames):
@@ -172,7 +172,7 @@ class TaskCriteria:
 
     def read(self, task: str, first_frame: NDArray[np.uint8]) -> tuple[list[str] | ModelError, Cost]:
         """Criteria of a task, or why there are none, and what was paid for them now."""
-        key = short_hash([self._vlm.name, prompts_hash(), task])
+        key = short_hash([self._vlm.name, hash_success_prompts(), task])
         with self._lock:
             lock = self._locks[key]
         with lock:
@@ -184,7 +184,7 @@ class TaskCriteria:
     def _ask(
         self, task: str, key: str, first_frame: NDArray[np.uint8]
     ) -> tuple[list[str] | ModelError, Cost]:
-        (reply,) = self._vlm.ask([criteria_request(task, first_frame)])
+        (reply,) = self._vlm.ask([build_criteria_request(task, first_frame)])
         if isinstance(reply, VlmFailure):
             return reply.error, reply.cost
         parsed = parse_reply(CriteriaReply, reply.text)
@@ -251,7 +251,7 @@ class ModelOutcomeJudge:
         self._criteria = TaskCriteria(vlm, stores)
         self.name, self.family = vlm.name, vlm.family
         self.batch_size, self.workers = vlm.batch_size, vlm.workers
-        self.prompt_hash = prompts_hash()
+        self.prompt_hash = hash_success_prompts()
         self._has_probabilities = {"choices", "probabilities"} <= vlm.capabilities
         self._asks_choice = self._has_probabilities
         self.settings: dict[str, Json] = {
@@ -281,17 +281,17 @@ class ModelOutcomeJudge:
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """Start and last frames of every camera, and frames over the episode of the best one."""
         seconds = self._outcome_seconds(subject)
-        for camera in judged_cameras(subject, self._camera)[:1]:
-            course = evenly_spaced_seconds(camera, _PROGRESS_FRAMES, subject=subject)
+        for camera in choose_judged_cameras(subject, self._camera)[:1]:
+            course = compute_even_seconds(camera, _PROGRESS_FRAMES, subject=subject)
             seconds[camera.name] = sorted({*seconds[camera.name], *course})
         return seconds
 
     def _outcome_seconds(self, subject: Subject) -> dict[str, list[float]]:
         seconds = {}
-        for camera in judged_cameras(subject, self._camera)[:_MOST_CAMERAS]:
-            (first,) = evenly_spaced_seconds(camera, 1, subject=subject)
+        for camera in choose_judged_cameras(subject, self._camera)[:_MOST_CAMERAS]:
+            (first,) = compute_even_seconds(camera, 1, subject=subject)
             span = max(_LAST_FRAMES, round(_LAST_SHARE * camera.media.num_frames))
-            last = evenly_spaced_seconds(camera, _LAST_FRAMES, last_frames=span, subject=subject)
+            last = compute_even_seconds(camera, _LAST_FRAMES, last_frames=span, subject=subject)
             seconds[camera.name] = sorted({first, *last})
         return seconds
 
@@ -304,11 +304,11 @@ class ModelOutcomeJudge:
         images = list(grey_frames(1 + _LAST_FRAMES))
         legend = _image_legend([("front", 0.0)] * len(images))
         vote = make_test_call(
-            self._vlm, outcome_request(_TEST_TASK, _TEST_CRITERIA, images, legend, 1), _form_problem
+            self._vlm, build_outcome_request(_TEST_TASK, _TEST_CRITERIA, images, legend, 1), _form_problem
         )
         if not self._has_probabilities or call_limit(self._vlm) is None:
             return vote
-        (scored,) = self._vlm.ask([choice_request(_TEST_TASK, _TEST_CRITERIA, images, legend)])
+        (scored,) = self._vlm.ask([build_choice_request(_TEST_TASK, _TEST_CRITERIA, images, legend)])
         if isinstance(scored, VlmReply):
             return replace(vote, cost=vote.cost + scored.paid)
         self._asks_choice = False
@@ -317,13 +317,13 @@ class ModelOutcomeJudge:
 
     def estimate(self, subject: Subject) -> Cost:
         """Votes, the scored answer and progress; criteria are paid once per task and not counted."""
-        cameras = judged_cameras(subject, self._camera)[:_MOST_CAMERAS]
+        cameras = choose_judged_cameras(subject, self._camera)[:_MOST_CAMERAS]
         name = str(self._vlm.settings.get("served_from") or self.name)
         sizes = [(camera.height, camera.width) for camera in cameras for _ in range(1 + _LAST_FRAMES)]
         shuffled = [(camera.height, camera.width) for camera in cameras[:1] for _ in range(_PROGRESS_FRAMES)]
         questions = 2 if self._has_probabilities else 1
-        tokens_in = questions * (expected_image_tokens(name, sizes) + _PROMPT_TOKENS)
-        tokens_in += expected_image_tokens(name, shuffled) + _PROMPT_TOKENS
+        tokens_in = questions * (estimate_image_tokens(name, sizes) + _PROMPT_TOKENS)
+        tokens_in += estimate_image_tokens(name, shuffled) + _PROMPT_TOKENS
         tokens_out = self._votes * _REPLY_TOKENS + _PROGRESS_TOKENS + (questions - 1) * _CHOICE_TOKENS
         usd = price_usd(self._price, tokens_in, tokens_out) if self._remote else 0.0
         return Cost(calls=questions + 1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
@@ -356,11 +356,11 @@ class ModelOutcomeJudge:
 
     def _requests(self, task: str, criteria: Sequence[str], views: _Views) -> list[VlmRequest]:
         requests = [
-            outcome_request(task, criteria, views.images, views.legend, self._votes),
-            progress_request(task, views.shuffled),
+            build_outcome_request(task, criteria, views.images, views.legend, self._votes),
+            build_progress_request(task, views.shuffled),
         ]
         if self._asks_choice:
-            requests.append(choice_request(task, criteria, views.images, views.legend))
+            requests.append(build_choice_request(task, criteria, views.images, views.legend))
         return requests
 
     def _views(self, attempt: Attempt) -> _Views | AresError:
@@ -368,8 +368,8 @@ class ModelOutcomeJudge:
         cameras = self._outcome_seconds(subject)
         if not cameras:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
-        best, *_ = judged_cameras(subject, self._camera)
-        course = evenly_spaced_seconds(best, _PROGRESS_FRAMES, subject=subject)
+        best, *_ = choose_judged_cameras(subject, self._camera)
+        course = compute_even_seconds(best, _PROGRESS_FRAMES, subject=subject)
         order = list(range(len(course)))
         random.Random(f"success:{subject.id}").shuffle(order)
         try:
@@ -397,7 +397,7 @@ class ModelOutcomeJudge:
     ) -> OutcomeParts | PaidFailure:
         """The votes must be readable; progress and the scored answer, in this order, may be missing."""
         texts = vote.samples or (vote.text,)
-        votes = [parse_vote(text, len(views.images), len(criteria)) for text in texts]
+        votes = [parse_outcome_vote(text, len(views.images), len(criteria)) for text in texts]
         readable = [vote for vote in votes if vote is not None]
         if not readable:
             detail = f"{self.name} replied {texts[0][:200]!r}"
@@ -438,17 +438,18 @@ def _value_order(text: str, order: Sequence[int]) -> float | None:
     if reply is None or len(reply.progress) != len(order):
         return None
     by_time = sorted(zip(order, reply.progress, strict=True))
-    return value_order_correlation([float(value) for _, value in by_time])
+    return compute_value_order_correlation([float(value) for _, value in by_time])
 
 
 def _image_legend(sources: Sequence[tuple[str, float]]) -> str:
     names = list(dict.fromkeys(name for name, _ in sources))
     images = "; ".join(
-        f"{number} {json_name(name)} at {second:.2f} s" for number, (name, second) in enumerate(sources, 1)
+        f"{number} {escape_camera_name(name)} at {second:.2f} s"
+        for number, (name, second) in enumerate(sources, 1)
     )
     return f"{len(sources)} images of {len(names)} cameras, the first of each camera is the start: {images}."
 
 
-def json_name(name: str) -> str:
+def escape_camera_name(name: str) -> str:
     """The name of a camera, which is a text of the dataset, with nothing in it that is markup."""
     return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)

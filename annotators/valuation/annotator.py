@@ -36,7 +36,7 @@ _MAX_CACHED = 64
 _CANDIDATES_PER_EPISODE = 4
 
 
-class DatasetScorers:
+class DatasetValuers:
     """Fits a valuer to each dataset and set of dimensions.
 
     Args:
@@ -107,7 +107,7 @@ class _ScoreRow(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreFile:
+class EpisodeScoreFile:
     """The scores of a file.
 
     Attributes:
@@ -123,7 +123,7 @@ class ScoreFile:
     fingerprint: str
 
 
-def read_score_file(path: str) -> ScoreFile:
+def read_episode_scores(path: str) -> EpisodeScoreFile:
     """Read a CSV file with the columns `episode_id` and `score`; others are ignored.
 
     A wrong row costs its episode alone.
@@ -148,7 +148,7 @@ def read_score_file(path: str) -> ScoreFile:
             faults[episode_id] = "the file has several scores of it"
     usable = {episode_id: score for episode_id, score in scores.items() if episode_id not in faults}
     fingerprint = short_hash([[id, score] for id, score in sorted(usable.items())])
-    return ScoreFile(scores=usable, faults=faults, num_unusable=num_unusable, fingerprint=fingerprint)
+    return EpisodeScoreFile(scores=usable, faults=faults, num_unusable=num_unusable, fingerprint=fingerprint)
 
 
 def _read_score_rows(path: str) -> Iterator[dict[str, str | None]]:
@@ -192,7 +192,7 @@ class ValuationOptions(AnnotatorOptions):
     not_in_maker = frozenset({"scores"})
 
 
-def _valuation_maker(own: ValuationOptions, valuer: Valuer, score_file: ScoreFile | None) -> Maker:
+def _valuation_maker(own: ValuationOptions, valuer: Valuer, score_file: EpisodeScoreFile | None) -> Maker:
     source = "the file of a training run" if score_file else f"the valuer {own.valuer}"
     column = Column(
         name=own.column, type="float64", meaning=f"Value of the episode for training, by {source}."
@@ -212,7 +212,7 @@ def _valuation_maker(own: ValuationOptions, valuer: Valuer, score_file: ScoreFil
     return Maker(annotator="valuation", version="1", settings=settings, columns=(column, gaps))
 
 
-def _score_file_warnings(score_file: ScoreFile | None) -> tuple[str, ...]:
+def _score_file_warnings(score_file: EpisodeScoreFile | None) -> tuple[str, ...]:
     if score_file is None or not score_file.num_unusable:
         return ()
     return (f"{score_file.num_unusable} rows of the file of scores name no episode",)
@@ -224,7 +224,7 @@ def _annotation_value(column: str, score: EpisodeScore) -> dict[str, Json]:
     return {column: score.value}
 
 
-def _from_file(score_file: ScoreFile) -> Callable[[Work], EpisodeScore]:
+def _from_file(score_file: EpisodeScoreFile) -> Callable[[Work], EpisodeScore]:
     def score(work: Work) -> EpisodeScore:
         episode_id = work.episode.episode_id
         value = score_file.scores.get(episode_id)
@@ -234,7 +234,7 @@ def _from_file(score_file: ScoreFile) -> Callable[[Work], EpisodeScore]:
     return score
 
 
-def _by_valuer(scorers: DatasetScorers) -> Callable[[Work], EpisodeScore]:
+def _by_valuer(scorers: DatasetValuers) -> Callable[[Work], EpisodeScore]:
     def score(work: Work) -> EpisodeScore:
         if work.trajectory is None:
             return EpisodeScore(value=None, reason="the episode has no signals")
@@ -255,12 +255,12 @@ class ValuationAnnotator:
 
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(ValuationOptions)
-        file = read_score_file(own.scores) if own.scores else None
+        file = read_episode_scores(own.scores) if own.scores else None
         valuer: Valuer = valuers.get(own.valuer)(own.seed)
         self.maker = _valuation_maker(own, valuer, file)
         self.warnings, self.needs_signals = _score_file_warnings(file), file is None
         self._column = own.column
-        self._score = _from_file(file) if file else _by_valuer(DatasetScorers(stores, valuer, self.maker))
+        self._score = _from_file(file) if file else _by_valuer(DatasetValuers(stores, valuer, self.maker))
 
     def process(self, works: Sequence[Work]) -> list[Result]:
         """One score per work, or why there is none."""

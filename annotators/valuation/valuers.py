@@ -179,7 +179,7 @@ def _score_mutual_information(
         _largest_differences(projection(values), of_reference[others])
         for projection, values, of_reference in zip(projections, pairs, reference, strict=True)
     ]
-    return EpisodeScore(value=float(np.mean(local_information(distances[0], distances[1]))))
+    return EpisodeScore(value=float(np.mean(compute_local_information(distances[0], distances[1]))))
 
 
 def _largest_differences(values: NDArray[np.float64], reference: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -192,7 +192,7 @@ def _largest_differences(values: NDArray[np.float64], reference: NDArray[np.floa
     return largest
 
 
-def local_information(
+def compute_local_information(
     state_distances: NDArray[np.float64], action_distances: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Parts of the mutual information of state and action, by the first estimator of Kraskov, Stoegbauer and

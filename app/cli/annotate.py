@@ -12,17 +12,17 @@ from app.cli.arguments import (
     add_workspace_arguments,
     episode_count,
     open_workspace,
-    torch_device,
-    usd_amount,
-    worker_count,
-    worker_resources,
+    parse_torch_device,
+    parse_usd_amount,
+    parse_worker_count,
+    parse_worker_resources,
 )
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, tallies
+from ares.console import write_stderr
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
-from ares.messages import write_stderr
 from ares.rubric import describe_trust
 from ares.workspace import annotate_operation, estimate_operation
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from annotators.options import AnnotatorOptions
-    from annotators.success import Evaluation, Labels
+    from annotators.success import Labels, SuccessEvaluation
     from ares.store import Stores
     from ares.workspace import Workspace
 
@@ -197,29 +197,31 @@ def check_label_arguments(args: argparse.Namespace) -> None:
         )
 
 
-def labelled_filter(labels: Labels, where: str) -> str:
+def restrict_filter_to_labels(labels: Labels, where: str) -> str:
     """The filter of the user, and only episodes with a label: no other is paid."""
     from ares.store import conjunction, ids_filter
 
     return conjunction([where, ids_filter(labels.labels)])
 
 
-def evaluate(args: argparse.Namespace, workspace: Workspace, labels: Labels, maker_id: str) -> Evaluation:
+def evaluate(
+    args: argparse.Namespace, workspace: Workspace, labels: Labels, maker_id: str
+) -> SuccessEvaluation:
     """Compare with the labels; with --fit by combinations that did not see the task of an episode."""
-    from annotators.success import evaluate_success, fit_to_labels, write_combination
+    from annotators.success import evaluate_success, fit_to_labels, write_success_combination
 
     evaluation = evaluate_success(workspace.stores, labels, maker_id)
     if not args.fit:
         return evaluation
     model = workspace.stores.annotations.makers()[maker_id].model
     combination, evaluation = fit_to_labels(evaluation, model)
-    write_combination(combination, args.fit)
+    write_success_combination(combination, args.fit)
     return evaluation
 
 
-def evaluation_blocks(evaluation: Evaluation) -> Iterator[Block]:
+def format_success_evaluation(evaluation: SuccessEvaluation) -> Iterator[Block]:
     """The evaluation for people."""
-    from ares.reports import share_text
+    from ares.reports import format_share
 
     yield _describe_labels(evaluation)
     confusion = evaluation.confusion()
@@ -230,14 +232,14 @@ def evaluation_blocks(evaluation: Evaluation) -> Iterator[Block]:
         ["label", *verdicts],
     )
     shares = [
-        [name, share_text(hits, total) if total else "none"]
+        [name, format_share(hits, total) if total else "none"]
         for name, (hits, total) in evaluation.shares().items()
     ]
     yield OutputTable(shares, ["share", "95 % interval"])
     yield tuple(_area_lines(evaluation.to_json()))
 
 
-def _describe_labels(evaluation: Evaluation) -> str:
+def _describe_labels(evaluation: SuccessEvaluation) -> str:
     left = [
         f"{count} {text}"
         for count, text in (
@@ -299,14 +301,14 @@ def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--device",
-        type=torch_device,
+        type=parse_torch_device,
         default="",
         metavar="D",
         help="torch device, or all: spread a hf: model over every GPU (default: a GPU when there is one)",
     )
     parser.add_argument("--limit", type=episode_count, metavar="N", help="work on at most N episodes")
     parser.add_argument(
-        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
     )
     _add_retry_arguments(parser)
     add_label_arguments(parser)
@@ -326,13 +328,13 @@ def add_annotate_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
-        type=worker_count,
+        type=parse_worker_count,
         metavar="N",
         help="at most N workers of each annotator that computes itself (default: one per GPU)",
     )
     parser.add_argument(
         "--per-worker",
-        type=worker_resources,
+        type=parse_worker_resources,
         default={},
         metavar="NAME=NUMBER,...",
         help="what one worker takes, such as cpus=2,memory_gb=8,gpus=0.5 (default: as each annotator states)",
@@ -362,7 +364,7 @@ def run_annotate(args: argparse.Namespace) -> int:
     check_label_arguments(args)
     workspace = open_workspace(args)
     labels = _read_labels(args, workspace)
-    where = args.where if labels is None else labelled_filter(labels, args.where)
+    where = args.where if labels is None else restrict_filter_to_labels(labels, args.where)
     request = _requested_run(args, where)
     if args.dry_run:
         _answer_quotes(args, workspace.stores, request)
@@ -375,7 +377,7 @@ def run_annotate(args: argparse.Namespace) -> int:
         evaluation = evaluate(args, workspace, labels, reports[0].maker)
         document = {**documents[0], "evaluation": evaluation.to_json()}
         _answer_reports(
-            args, [document], lambda: chain(_report_blocks(documents), evaluation_blocks(evaluation))
+            args, [document], lambda: chain(_report_blocks(documents), format_success_evaluation(evaluation))
         )
     return _exit_status(reports)
 
@@ -420,9 +422,9 @@ def _answer_quotes(args: argparse.Namespace, stores: Stores, request: AnnotateRe
 def _read_labels(args: argparse.Namespace, workspace: Workspace) -> Labels | None:
     if not args.evaluate:
         return None
-    from annotators.success import read_labels
+    from annotators.success import read_outcome_labels
 
-    return read_labels(args.evaluate, workspace.stores)
+    return read_outcome_labels(args.evaluate, workspace.stores)
 
 
 def describe_annotate_stop(args: argparse.Namespace) -> str:

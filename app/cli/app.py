@@ -13,11 +13,11 @@ from app.cli.arguments import (
     add_workspace_arguments,
     add_workspace_option,
     open_workspace,
-    port_number,
+    parse_port_number,
 )
 from app.cli.output import Block, OutputTable, answer
+from ares.console import print_message
 from ares.episode import Json
-from ares.messages import print_message
 from ares.rubric import describe_trust
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ def add_app_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", default="127.0.0.1", metavar="H", help="address to listen on (default: loopback only)"
     )
     parser.add_argument(
-        "--port", type=port_number, default=8501, metavar="P", help="port (default 8501; 0 for any free one)"
+        "--port",
+        type=parse_port_number,
+        default=8501,
+        metavar="P",
+        help="port (default 8501; 0 for any free one)",
     )
     parser.add_argument(
         "--export-dir",
@@ -64,12 +68,12 @@ def describe_app_stop(args: argparse.Namespace) -> str:
 
 def run_app(args: argparse.Namespace) -> int:
     """Serve the dashboard until interrupted."""
-    from app.dashboard import dashboard_pages
+    from app.dashboard import make_served_pages
     from app.server import serve
 
     serve(
         open_workspace(args),
-        dashboard_pages(args.export_dir, args.query_seconds),
+        make_served_pages(args.export_dir, args.query_seconds),
         host=args.host,
         port=args.port,
         open_browser=not args.no_browser,
@@ -83,26 +87,30 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace_arguments(parser, default="a new one in ./ares-demo")
     parser.add_argument("--no-serve", action="store_true", help="do not open the dashboard at the end")
     parser.add_argument(
-        "--port", type=port_number, default=8501, metavar="P", help="port of the dashboard (default 8501)"
+        "--port",
+        type=parse_port_number,
+        default=8501,
+        metavar="P",
+        help="port of the dashboard (default 8501)",
     )
 
 
 def run_demo(args: argparse.Namespace) -> int:
     """Run the demo, print its report and open the dashboard. Returns 1 when an item failed."""
-    from app.demo import demo_settings, new_run_folder, run_demo_job
+    from app.demo import make_demo_folder_path, make_demo_settings, run_demo_job
     from ares.settings import settings_from_environment
     from ares.workspace import open_workspace
 
-    path = args.workspace or str(new_run_folder(Path.cwd()) / "workspace")
-    workspace = open_workspace(path, demo_settings(settings_from_environment()))
+    path = args.workspace or str(make_demo_folder_path(Path.cwd()) / "workspace")
+    workspace = open_workspace(path, make_demo_settings(settings_from_environment()))
     report = run_demo_job(workspace, print_message)
     answer(args, report.to_json(), lambda: _demo_report_blocks(report))
     sys.stdout.flush()
     if not args.no_serve:
-        from app.dashboard import dashboard_pages
+        from app.dashboard import make_served_pages
         from app.server import serve
 
-        serve(workspace, dashboard_pages(), port=args.port, open_browser=True)
+        serve(workspace, make_served_pages(), port=args.port, open_browser=True)
     return 1 if report.failed else 0
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.output import DOCUMENT_FORMATS, ROW_FORMATS
+from ares.console import Verbosity, visible
 from ares.errors import RequestError
-from ares.messages import Verbosity, visible
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def add_workspace_arguments(
     parser.set_defaults(formats=formats)
 
 
-def refuse_format(args: argparse.Namespace) -> None:
+def refuse_output_format(args: argparse.Namespace) -> None:
     """Raise RequestError for a format that stands before a command whose answer has no rows."""
     if args.output not in getattr(args, "formats", ROW_FORMATS):
         raise RequestError(
@@ -59,7 +59,7 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
     add_common_options(group)
 
 
-def add_shared_defaults(parser: argparse.ArgumentParser) -> None:
+def set_shared_option_defaults(parser: argparse.ArgumentParser) -> None:
     """Set the defaults of these options once: those of a command would replace what stands before it."""
     parser.set_defaults(workspace=None, output=DOCUMENT_FORMATS[0], verbosity=Verbosity.NORMAL, config="")
 
@@ -111,14 +111,14 @@ def add_common_options(parser: _Arguments) -> None:
         )
     parser.add_argument(
         "--config",
-        type=user_path,
+        type=parse_user_path,
         metavar="FILE",
         default=argparse.SUPPRESS,
         help="read the settings from this file (default: $ARES_CONFIG or ~/.config/ares/ares.toml)",
     )
 
 
-def user_path(text: str) -> str:
+def parse_user_path(text: str) -> str:
     """A path with a leading "~" as the user's folder, which a shell leaves in `--spec=~/file`."""
     return os.path.expanduser(text)  # noqa: PTH111  # a Path would change URLs
 
@@ -127,7 +127,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where named datasets lie, and whether links may lead out of a dataset."""
     parser.add_argument(
         "--data-dir",
-        type=user_path,
+        type=parse_user_path,
         default="",
         metavar="DIR",
         help="folder of the prepared datasets that tfds:NAME[/CONFIG][:VERSION] names ($TFDS_DATA_DIR)",
@@ -165,13 +165,13 @@ def add_min_score_argument(parser: argparse.ArgumentParser) -> None:
     """Add --min-score."""
     parser.add_argument(
         "--min-score",
-        type=least_score,
+        type=parse_min_score,
         metavar="SCORE",
         help="only episodes that a search scores so high, 0 to 1; auto: as long as they are relevant",
     )
 
 
-def least_score(text: str) -> float | str:
+def parse_min_score(text: str) -> float | str:
     """Parse the value of --min-score: a number from 0 to 1, or "auto"."""
     return (
         text
@@ -189,7 +189,7 @@ def episode_count(text: str) -> int:
     return int(text)
 
 
-def torch_device(text: str) -> str:
+def parse_torch_device(text: str) -> str:
     """Parse the value of --device by its form; whether there is such a device is known when torch is imported."""
     if text and not re.fullmatch(r"all|(cpu|cuda|mps|xpu|hpu)(:\d{1,3})?", text):
         hint = did_you_mean(text, ["cpu", "cuda", "mps", "all"])
@@ -199,7 +199,7 @@ def torch_device(text: str) -> str:
     return text
 
 
-def worker_count(text: str) -> int:
+def parse_worker_count(text: str) -> int:
     """Parse the value of --workers: an integer from 1 on."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) < 100_000:
         raise argparse.ArgumentTypeError(
@@ -208,7 +208,7 @@ def worker_count(text: str) -> int:
     return int(text)
 
 
-def worker_resources(text: str) -> dict[str, float]:
+def parse_worker_resources(text: str) -> dict[str, float]:
     """Parse the value of --per-worker: numbers by name."""
     pairs = [part.partition("=") for part in text.split(",")]
     meaning = "a number; give for example cpus=2,memory_gb=8,gpus=0.5"
@@ -222,14 +222,14 @@ def seed_number(text: str) -> int:
     return int(text)
 
 
-def usd_amount(text: str) -> float:
+def parse_usd_amount(text: str) -> float:
     """Parse the value of --budget: US dollars from 0 on."""
     return _parse_bounded_number(
         text, 0.0, 1e12, "an amount of US dollars; give a number from 0 on, such as 2.50"
     )
 
 
-def port_number(text: str) -> int:
+def parse_port_number(text: str) -> int:
     """Parse the value of --port: 0 to 65535."""
     if not text.isascii() or not text.isdigit() or int(text[:12]) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
@@ -288,7 +288,7 @@ def add_yes_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def confirm(args: argparse.Namespace, question: str) -> bool:
+def ask_for_confirmation(args: argparse.Namespace, question: str) -> bool:
     """Ask on the terminal; --yes is the answer yes.
 
     Returns:

@@ -15,20 +15,20 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.console import is_quiet
 from ares.errors import RequestError
 from ares.jobs import CheckRequest, FixRequest, IngestRequest
-from ares.messages import is_quiet
 from ares.workspace import check_operation, fix_operation
 
 if TYPE_CHECKING:
     from ares.contract import MeaningContract, SignalContract
     from ares.reports import (
         CheckReport,
-        CodeCount,
         CodeFix,
-        DataAudit,
         DatasetCheck,
+        DetectionRates,
         FaultRecall,
+        FindingCodeCount,
         FixReport,
         VideoTotals,
     )
@@ -156,7 +156,7 @@ def _fix_conclusion(report: FixReport, num_changes: int) -> str:
 _AUDIT_HEADER = ("fault", "strength", "code", "recall (95 % interval)", "at other strengths", "shown as")
 
 
-def audit_line(audit: DataAudit) -> str:
+def format_audit_summary(audit: DetectionRates) -> str:
     """What was audited, and in how many episodes the checks find something before anything is planted."""
     before = ", ".join(f"{code} {count}" for code, count in audit.without_fault.items()) or "none"
     return (
@@ -165,7 +165,7 @@ def audit_line(audit: DataAudit) -> str:
     )
 
 
-def not_planted_line(audit: DataAudit) -> str:
+def format_faults_not_planted(audit: DetectionRates) -> str:
     """Which faults of the catalogue were not planted, so that nothing is said of them."""
     from ares.reports import FAULTS
 
@@ -174,7 +174,7 @@ def not_planted_line(audit: DataAudit) -> str:
     return f"faults of videos need pictures and are not planted{without_room}"
 
 
-def audit_table(audit: DataAudit) -> OutputTable:
+def make_audit_table(audit: DetectionRates) -> OutputTable:
     """A row for each fault that was planted."""
     return OutputTable([_recall_row(recall) for recall in audit.recalls], _AUDIT_HEADER)
 
@@ -214,7 +214,7 @@ _CONTRACT_HEADER = (
 _LISTED_CONTRACTS, _REVERSED_NAMES_LISTED = 8, 3
 
 
-def contract_table(contracts: Sequence[MeaningContract]) -> OutputTable | None:
+def make_contract_table(contracts: Sequence[MeaningContract]) -> OutputTable | None:
     """The contracts of one dataset; None where it has no signals."""
     rows = [
         _signal_contract_row(signal)
@@ -389,12 +389,12 @@ def _check_report_blocks(report: CheckReport, *, is_audit: bool) -> Iterator[Blo
         if dataset.counts:
             yield OutputTable([_code_count_row(count) for count in dataset.counts], _CODES_HEADER)
         if dataset.audit is not None:
-            yield audit_line(dataset.audit)
-            yield audit_table(dataset.audit)
-            yield not_planted_line(dataset.audit)
+            yield format_audit_summary(dataset.audit)
+            yield make_audit_table(dataset.audit)
+            yield format_faults_not_planted(dataset.audit)
         elif is_audit:
             yield f"no audit of {dataset.dataset}: it needs two episodes with signals of the same dimensions"
-        if (table := contract_table(dataset.contracts)) is not None:
+        if (table := make_contract_table(dataset.contracts)) is not None:
             yield table
     for path, reason in report.failed.items():
         yield f"{path} cannot be read: {reason}"
@@ -427,7 +427,7 @@ def _describe_lag(dataset: DatasetCheck) -> str:
     return f"the state follows the action by {dataset.lag_seconds:.3f} s {known}{unknown}"
 
 
-def _code_count_row(count: CodeCount) -> tuple[object, ...]:
+def _code_count_row(count: FindingCodeCount) -> tuple[object, ...]:
     from ares.checks import CODES
 
     names = [name for name in count.dimensions if name]

@@ -27,7 +27,7 @@ def run_completion(args: argparse.Namespace) -> int:
     return 0
 
 
-def answer_shell(parser: CommandParser, command: str) -> None:
+def answer_shell_completion(parser: CommandParser, command: str) -> None:
     """Write the words that may follow on the command line to the shell that asks, and end the process.
 
     Args:
@@ -78,9 +78,9 @@ def _engine_names(workspace: str) -> Iterable[str]:
 
 
 def _rubric_names(workspace: str) -> list[str]:
-    from annotators.grade import rubric_names
+    from annotators.grade import list_shipped_rubrics
 
-    return rubric_names()
+    return list_shipped_rubrics()
 
 
 def _set_names(workspace: str) -> list[str]:

@@ -36,9 +36,9 @@ def run_doctor(args: argparse.Namespace) -> int:
     """Relocate source files if requested, then run every check. Returns 1 while something is broken."""
     if args.environment:
         return _describe_environment(args)
-    from ares.doctor import parse_move
+    from ares.doctor import parse_relocation
 
-    moves = [parse_move(text) for text in args.relocate]
+    moves = [parse_relocation(text) for text in args.relocate]
     findings = open_workspace(args).doctor(repair=args.repair, relocate=moves)
     lines = [_finding_line(finding) for finding in findings]
     documents = [finding.to_json() for finding in findings]

@@ -15,9 +15,9 @@ from enum import IntEnum
 from pathlib import Path
 from types import FrameType
 
-from app.cli.output import AnswerLost, print_error
+from app.cli.output import OutputLostError, print_error
+from ares.console import SignalWatch, discard, is_verbose, signal_cause, write_stderr
 from ares.errors import AresError, NotTried, ServerError, shorten
-from ares.messages import SignalWatch, discard, is_verbose, signal_cause, write_stderr
 
 # SIGTERM comes from Slurm, `docker stop` and init systems; SIGHUP from a closed ssh session.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -182,7 +182,7 @@ def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:
         return next(
             (status for kind, status in _STATUSES.items() if isinstance(error, kind)), ExitStatus.REFUSED
         )
-    except AnswerLost as error:
+    except OutputLostError as error:
         return _lost_answer_status(command, error.error)
     except OSError as error:
         if _answer_is_lost():

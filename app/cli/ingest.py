@@ -9,8 +9,8 @@ from app.cli.arguments import (
     add_workspace_arguments,
     episode_count,
     open_workspace,
+    parse_user_path,
     rate_hz,
-    user_path,
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import answer, tallies
@@ -25,7 +25,7 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     from ares.registry import ingesters
 
     parser.add_argument(
-        "source", type=user_path, nargs="+", metavar="SOURCE", help="folder or file of a dataset"
+        "source", type=parse_user_path, nargs="+", metavar="SOURCE", help="folder or file of a dataset"
     )
     parser.add_argument(
         "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
@@ -64,7 +64,7 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--options",
-        type=user_path,
+        type=parse_user_path,
         default="",
         metavar="FILE",
         help="read the options of each dataset from such a file",
@@ -88,7 +88,7 @@ def _add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--spec",
-        type=user_path,
+        type=parse_user_path,
         default="",
         metavar="FILE",
         help="what the dataset does not say of itself, as --show-spec prints",
@@ -137,14 +137,14 @@ def _requested_ingestion(args: argparse.Namespace) -> IngestRequest:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from ingest.discovery import options_by_path, write_options_file
-    from ingest.pipeline import plan_lines
+    from ingest.discovery import collect_options_by_path, write_options_file
+    from ingest.pipeline import format_ingest_plan
 
     workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
     plan = plan_ingest_operation()(workspace.existing_stores, request)
     if args.write_options:
-        write_options_file(args.write_options, plan, options_by_path(plan, request))
-    answer(args, plan.to_json(), lambda: tuple(plan_lines(plan)))
+        write_options_file(args.write_options, plan, collect_options_by_path(plan, request))
+    answer(args, plan.to_json(), lambda: tuple(format_ingest_plan(plan)))
     return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
 
 
@@ -166,7 +166,7 @@ def describe_ingest_stop(args: argparse.Namespace) -> str:
 
 
 def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies: bool) -> tuple[str, ...]:
-    from ingest.pipeline import unread_lines
+    from ingest.pipeline import format_unread_files
 
     counts = ", ".join(f"{name} {document[name]}" for name in ("planned", "kept", "already", "failed"))
     known = f" ({report.accepted} known)" if report.accepted else ""
@@ -184,7 +184,7 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
         lines += ["suspicious:", *tallies(document, "warnings")]
     if report.plan.num_unread:
         lines.append(f"not read: {report.plan.num_unread} files that hold or stand for data")
-        lines += unread_lines(report.plan)
+        lines += format_unread_files(report.plan)
     return tuple(lines)
 
 

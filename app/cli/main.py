@@ -11,12 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from app.cli.arguments import add_shared_defaults, add_shared_options, refuse_format
+from app.cli.arguments import add_shared_options, refuse_output_format, set_shared_option_defaults
 from app.cli.errors import ExitStatus, StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
+from ares.console import breaking_silence, end_process, timed, verbosity
 from ares.errors import RequestError
-from ares.messages import breaking_silence, end_process, timed, verbosity
-from ares.settings import completed_line, leave_current_folder, name_ignored_config, selected_config
+from ares.settings import leave_current_folder, name_ignored_config, read_completion_line, selected_config
 
 
 class CommandEntry(NamedTuple):
@@ -86,17 +86,17 @@ COMMANDS = {
         ),
     ),
     "tag": CommandEntry(
-        "app.cli.tag",
+        "app.cli.tags_and_notes",
         "add, remove and list tags of episodes",
         ("ares tag add blurred 42b13cbcbaa01293", "ares tag remove blurred --set accepted", "ares tag list"),
     ),
     "note": CommandEntry(
-        "app.cli.tag",
+        "app.cli.tags_and_notes",
         "write a note to episodes",
         ("ares note 'the gripper slips' 42b13cbcbaa01293", "ares note 'dark' --where 'dataset = 'bridge''"),
     ),
     "view": CommandEntry(
-        "app.cli.tag",
+        "app.cli.tags_and_notes",
         "save, list and delete views of the dashboard",
         ("ares view save drawers 'q=open+the+drawer&cut=0.6'", "ares view list", "ares view delete drawers"),
     ),
@@ -210,7 +210,7 @@ def build_parser(selected: str = "") -> CommandParser:
     parser.set_examples(*EXAMPLES)
     parser.add_argument("--version", action="version", version=f"ares {__version__}")
     add_shared_options(parser)
-    add_shared_defaults(parser)
+    set_shared_option_defaults(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, entry in COMMANDS.items():
         description = f"{entry.help[0].upper()}{entry.help[1:]}."
@@ -232,13 +232,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns an `ExitStatus`, or 128 and the number of the signal that stopped it."""
     if argv is None:
         leave_current_folder()
-        if (line := completed_line()) is not None:
+        if (line := read_completion_line()) is not None:
             _answer_shell(line)
         _prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    command = selected_command(arguments)
+    command = find_selected_command(arguments)
     with (
         breaking_silence(f"ares {command}".strip()),
         ExitStack() as stack,
@@ -253,11 +253,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _answer_shell(line: str) -> None:
     """Write what may follow a command line to the shell that asks, and end; only the parser of its command is built."""
-    from app.cli.completion import answer_shell
+    from app.cli.completion import answer_shell_completion
 
     words = line.split()[1:]
-    selected = selected_command(words if line.endswith(" ") else words[:-1])
-    answer_shell(build_parser(selected), selected)
+    selected = find_selected_command(words if line.endswith(" ") else words[:-1])
+    answer_shell_completion(build_parser(selected), selected)
 
 
 class _Invocation:
@@ -273,7 +273,7 @@ class _Invocation:
     def __init__(
         self, arguments: Sequence[str], stack: ExitStack, request: StopRequest, is_program: bool
     ) -> None:
-        self.command = selected_command(arguments)
+        self.command = find_selected_command(arguments)
         self._arguments = arguments
         self._stack = stack
         self._request = request
@@ -291,12 +291,12 @@ class _Invocation:
         self._stack.enter_context(verbosity(args.verbosity))
         self._stack.enter_context(selected_config(args.config))
         name_ignored_config()
-        refuse_format(args)
+        refuse_output_format(args)
         args.is_program = self._is_program
         if self._is_program and self.command in _WITHOUT_PANDAS:
-            from ares.process_tuning import without_pandas
+            from ares.process_tuning import hide_pandas_from_pyarrow
 
-            without_pandas()
+            hide_pandas_from_pyarrow()
         try:
             with timed(f"ares {self.command}"):
                 status = int(args.run(args))
@@ -318,7 +318,7 @@ class _Invocation:
         return self._kept
 
 
-def selected_command(arguments: Sequence[str]) -> str:
+def find_selected_command(arguments: Sequence[str]) -> str:
     """The first argument that is no option and no value of an option that may stand before the command; or ""."""
     remaining = iter(arguments)
     for argument in remaining:

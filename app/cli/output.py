@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from ares.console import ignoring_lost_stderr, visible, visible_lines
 from ares.episode import Json
 from ares.errors import AresError, FilterError
-from ares.messages import ignoring_lost_stderr, visible, visible_lines
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong as one line and exit with status 2."""
-        from ares.messages import write_stderr
+        from ares.console import write_stderr
 
         text = " ".join(message.split())
         separator = "" if text.endswith("?") else ";"
@@ -114,14 +114,14 @@ _UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
-def printable_json(text: str) -> str:
+def escape_json_controls(text: str) -> str:
     """The same JSON with control characters as escapes, so that data does not control a terminal."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_json_lines(rows: Iterable[Mapping[str, object]], file: TextIO) -> None:
     """Write each row as one line of JSON."""
-    file.writelines(printable_json(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows)
+    file.writelines(escape_json_controls(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows)
 
 
 def write_csv(rows: Iterable[Mapping[str, object]], file: TextIO) -> None:
@@ -186,7 +186,7 @@ class OutputTable:
 Block = str | tuple[str, ...] | OutputTable
 
 
-class AnswerLost(Exception):
+class OutputLostError(Exception):
     """Standard output cannot be written: its disk is full, or its reader has gone.
 
     Args:
@@ -214,7 +214,7 @@ def answer(
         rows: The list as rows with the same names, for a command that declares `rows`; printed while they are read.
 
     Raises:
-        AnswerLost: Standard output cannot be written.
+        OutputLostError: Standard output cannot be written.
     """
     try:
         _print_answer(args.output, document, build_text, rows)
@@ -222,7 +222,7 @@ def answer(
     except OSError as error:
         if error.filename is not None:  # of a file that was read for the answer
             raise
-        raise AnswerLost(error) from None
+        raise OutputLostError(error) from None
 
 
 def _print_answer(
@@ -241,9 +241,9 @@ def _print_answer(
     elif isinstance(document, Mapping):
         from ares.curation import stream_json
 
-        sys.stdout.writelines(map(printable_json, chain(stream_json(document), "\n")))
+        sys.stdout.writelines(map(escape_json_controls, chain(stream_json(document), "\n")))
     else:
-        print(printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
+        print(escape_json_controls(json.dumps(document, indent=1, ensure_ascii=False)))
 
 
 def paragraphs(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -323,7 +323,7 @@ def _cell_text(value: object) -> str:
     return visible("" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))
 
 
-def makers_table(makers: dict[str, Any]) -> OutputTable:
+def make_makers_table(makers: dict[str, Any]) -> OutputTable:
     """The makers of every annotator, and which of them fill the columns."""
     rows = [
         (

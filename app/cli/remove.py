@@ -9,13 +9,13 @@ from app.cli.arguments import (
     add_selection_arguments,
     add_workspace_arguments,
     add_yes_argument,
-    confirm,
+    ask_for_confirmation,
     episode_count,
     open_workspace,
     parse_selection,
 )
 from app.cli.output import OutputTable, answer
-from ares.messages import write_stderr
+from ares.console import write_stderr
 
 if TYPE_CHECKING:
     from ares.curation import PurgeReport, RemovalPreview, SelectedEpisodes, UndoReport
@@ -56,7 +56,7 @@ def run_remove(args: argparse.Namespace) -> int:
         if not args.yes:
             write_stderr(*_preview_lines(preview, args.purge))
         question = "delete them for good?" if args.purge else "remove them?"
-        if not confirm(args, question):
+        if not ask_for_confirmation(args, question):
             write_stderr("nothing was removed")
             return 1
         (_purge_selection if args.purge else _remove_selection)(workspace, args, selected, preview)
@@ -66,7 +66,7 @@ def run_remove(args: argparse.Namespace) -> int:
 def _was_completed(workspace: Workspace, args: argparse.Namespace, selection: EpisodeSelection) -> bool:
     """Whether the same command was interrupted before and was completed now; then it is the answer."""
     from ares.curation import completed_removal, hash_request, preview_removal
-    from ares.store import StagedIds, read_members
+    from ares.store import StagedIds, read_action_members
 
     if args.purge:
         request = hash_request(selection)
@@ -77,7 +77,7 @@ def _was_completed(workspace: Workspace, args: argparse.Namespace, selection: Ep
     action = completed_removal(workspace.stores, selection, args.note)
     if action is None:
         return False
-    blocks = read_members(workspace.stores.annotations, action)
+    blocks = read_action_members(workspace.stores.annotations, action)
     with StagedIds(episode_id for block in blocks for episode_id in block) as ids:
         _answer_removal(workspace, args, action, preview_removal(workspace.stores, ids))
     return True

@@ -10,9 +10,9 @@ from app.cli.arguments import (
     add_workspace_arguments,
     episode_count,
     open_workspace,
+    parse_torch_device,
+    parse_usd_amount,
     seed_number,
-    torch_device,
-    usd_amount,
 )
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from annotators.attack import AttackQuote, AttackRun
     from annotators.revise import RevisionQuote, RevisionRound, RevisionRun
     from ares.review import MakerComparison
-    from ares.rubric import BatteryReport, FamilyResult
+    from ares.rubric import AttackKindResult, CaptionAttackReport
     from ares.statistics import PairedDifference
 
 
@@ -33,7 +33,7 @@ _STATES = {
 }
 
 
-def quote_blocks(quote: AttackQuote) -> Iterator[Block]:
+def format_attack_quote(quote: AttackQuote) -> Iterator[Block]:
     """What a battery would do and cost."""
     cost = quote.cost
     rows = [
@@ -48,7 +48,7 @@ def quote_blocks(quote: AttackQuote) -> Iterator[Block]:
     yield from paragraphs([OutputTable(rows), *_warning_lines(quote.warnings)])
 
 
-def attack_blocks(run: AttackRun) -> Iterator[Block]:
+def format_attack_report(run: AttackRun) -> Iterator[Block]:
     """What a battery has shown."""
     report = run.report
     headline = f"{report.texts} texts on {report.episodes} episodes, seed {run.seed}; judge {run.judge}"
@@ -69,7 +69,7 @@ def attack_blocks(run: AttackRun) -> Iterator[Block]:
     )
 
 
-def _family_table(report: BatteryReport) -> OutputTable:
+def _family_table(report: CaptionAttackReport) -> OutputTable:
     header = (
         "family",
         "accepted",
@@ -85,7 +85,7 @@ def _family_table(report: BatteryReport) -> OutputTable:
     return OutputTable([_family_row(result) for result in report.families], header)
 
 
-def _family_row(result: FamilyResult) -> tuple[object, ...]:
+def _family_row(result: AttackKindResult) -> tuple[object, ...]:
     sign = ">=" if result.is_true else "<="
     return (
         result.family,
@@ -101,7 +101,7 @@ def _family_row(result: FamilyResult) -> tuple[object, ...]:
     )
 
 
-def _criterion_table(report: BatteryReport) -> OutputTable:
+def _criterion_table(report: CaptionAttackReport) -> OutputTable:
     criteria = sorted({name for shares in report.refused_by.values() for name in shares})
     rows = [
         (family, *(f"{shares[name]:.2f}" if name in shares else "" for name in criteria))
@@ -119,7 +119,7 @@ def _warning_lines(warnings: object) -> list[str]:
     return [f"warning: {warning}" for warning in warnings]
 
 
-def _attack_verdict(report: BatteryReport) -> str:
+def _attack_verdict(report: CaptionAttackReport) -> str:
     if report.broken:
         return f"bounds broken by: {', '.join(report.broken)}"
     unproven = [result.family for result in report.families if result.state == "open"]
@@ -127,7 +127,7 @@ def _attack_verdict(report: BatteryReport) -> str:
     return f"no bound is broken by its estimate{more}"
 
 
-def comparison_blocks(comparison: MakerComparison) -> Iterator[Block]:
+def format_maker_comparison(comparison: MakerComparison) -> Iterator[Block]:
     """How two makers differ on the same segments."""
     change = comparison.change
     rows = [
@@ -176,7 +176,7 @@ def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", default="", metavar="SPEC", help="the judge (default: the configured judge)"
     )
-    parser.add_argument("--device", type=torch_device, default="", metavar="D", help="torch device")
+    parser.add_argument("--device", type=parse_torch_device, default="", metavar="D", help="torch device")
     parser.add_argument(
         "--candidates",
         default="",
@@ -191,7 +191,7 @@ def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def revision_quote_blocks(quote: RevisionQuote) -> Iterator[Block]:
+def format_revision_quote(quote: RevisionQuote) -> Iterator[Block]:
     """What a revision would do and cost."""
     rows = [
         ("captions with a grade", quote.captions),
@@ -207,7 +207,7 @@ def revision_quote_blocks(quote: RevisionQuote) -> Iterator[Block]:
     yield from paragraphs([OutputTable(rows)])
 
 
-def revision_blocks(run: RevisionRun) -> Iterator[Block]:
+def format_revision_report(run: RevisionRun) -> Iterator[Block]:
     """What a revision has done and shown."""
     usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
     noise = (
@@ -226,7 +226,7 @@ def revision_blocks(run: RevisionRun) -> Iterator[Block]:
         ]
     )
     if run.comparison:
-        yield from comparison_blocks(run.comparison)
+        yield from format_maker_comparison(run.comparison)
 
 
 def _round_lines(result: RevisionRound) -> Iterator[str]:
@@ -291,7 +291,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the hidden criteria and the bootstrap (default 0)",
     )
     parser.add_argument(
-        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
 
@@ -329,10 +329,10 @@ def revise(args: argparse.Namespace) -> int:
     )
     if args.dry_run:
         quote = quote_revision(stores, options, request)
-        answer(args, quote.to_json(), lambda: revision_quote_blocks(quote))
+        answer(args, quote.to_json(), lambda: format_revision_quote(quote))
         return 0
     run = run_revision(stores, options, request)
-    answer(args, run.to_json(), lambda: revision_blocks(run))
+    answer(args, run.to_json(), lambda: format_revision_report(run))
     return END_STATUSES.get(run.ended_by, ExitStatus.DONE)
 
 
@@ -408,7 +408,7 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
         "--paraphrases", default="", metavar="FILE", help="YAML file: true paraphrases by caption"
     )
     parser.add_argument(
-        "--budget", type=usd_amount, metavar="USD", help="stop before this much money is spent"
+        "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
 
@@ -444,7 +444,7 @@ def _show_or_check_rubric(args: argparse.Namespace) -> int:
 def _attack_judge(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from annotators.attack import AttackRequest, quote_attack, run_attack
+    from annotators.attack import AttackRequest, quote_caption_attack, run_attack
     from annotators.base import Options
 
     stores = open_workspace(args).stores
@@ -460,11 +460,11 @@ def _attack_judge(args: argparse.Namespace) -> int:
         budget_usd=args.budget,
     )
     if args.dry_run:
-        quote = quote_attack(stores, options, request)
-        answer(args, quote.to_json(), lambda: quote_blocks(quote))
+        quote = quote_caption_attack(stores, options, request)
+        answer(args, quote.to_json(), lambda: format_attack_quote(quote))
         return 0
     attack = run_attack(stores, options, request, lambda done, total: None)
-    answer(args, attack.to_json(), lambda: attack_blocks(attack))
+    answer(args, attack.to_json(), lambda: format_attack_report(attack))
     return 1 if attack.report.broken else 0
 
 
@@ -480,5 +480,5 @@ def _compare_two_makers(args: argparse.Namespace) -> int:
         where=args.where,
         seed=args.seed,
     )
-    answer(args, comparison.to_json(), lambda: comparison_blocks(comparison))
+    answer(args, comparison.to_json(), lambda: format_maker_comparison(comparison))
     return 0

@@ -17,7 +17,7 @@ from app.cli.arguments import (
 )
 from app.cli.output import Block, OutputTable, answer, paragraphs
 from ares.io import is_url
-from ares.process_tuning import without_pandas
+from ares.process_tuning import hide_pandas_from_pyarrow
 
 if TYPE_CHECKING:
     from ares.search import Hit
@@ -30,13 +30,13 @@ def search_running_dashboard(args: argparse.Namespace, query: Mapping[str, objec
         args: Parsed arguments, with `workspace`.
         query: Fields of `ares.search.Query`.
     """
-    from app.server import search_by_dashboard
+    from app.server import ask_dashboard_to_search
     from ares.settings import settings_from_environment
 
     settings = settings_from_environment()
     path = args.workspace or settings.workspace
     location = path.rstrip("/") if is_url(path) else str(Path(path).resolve())
-    return search_by_dashboard(
+    return ask_dashboard_to_search(
         location, settings, {**query, "image": _absolute_image_path(str(query["image"]))}
     )
 
@@ -91,7 +91,7 @@ def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
     if hits is not None:
         return hits
     if args.is_program:
-        without_pandas()
+        hide_pandas_from_pyarrow()
     return open_workspace(args).search(**query)
 
 

@@ -11,12 +11,12 @@ from app.cli.arguments import (
     add_query_arguments,
     add_workspace_arguments,
     add_yes_argument,
-    confirm,
+    ask_for_confirmation,
     episode_count,
     open_workspace,
 )
 from app.cli.output import OutputTable, answer
-from ares.messages import write_stderr
+from ares.console import write_stderr
 
 if TYPE_CHECKING:
     from ares.store import Action
@@ -174,7 +174,7 @@ def _write_set_lock(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _delete_set(workspace: Workspace, args: argparse.Namespace) -> None:
     labels = [selection.label for selection in workspace.sets.select(args.name)]
-    if confirm(args, f"delete {', '.join(labels)}? its episodes stay"):
+    if ask_for_confirmation(args, f"delete {', '.join(labels)}? its episodes stay"):
         action = workspace.sets.delete(args.name)
         _answer_action(args, action, f"deleted {', '.join(labels)}")
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from app.cli.arguments import (
     add_workspace_arguments,
     add_yes_argument,
-    confirm,
+    ask_for_confirmation,
     episode_count,
     open_workspace,
 )
-from app.cli.output import Block, OutputTable, answer, makers_table, paragraphs
-from ares.messages import write_stderr
+from app.cli.output import Block, OutputTable, answer, make_makers_table, paragraphs
+from ares.console import write_stderr
 from ares.rubric import describe_trust
-from ares.workspace import makers_json
+from ares.workspace import makers_to_json
 
 if TYPE_CHECKING:
     from annotators.models import ModelDescription
@@ -49,7 +49,7 @@ def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
         ),
         _counts_table("annotation", document["annotations"], ("done", "missing", "failed")),
         OutputTable(_empty_rows(document["empty_columns"]), ("annotator", "episodes", "left empty")),
-        makers_table(document["makers"]),
+        make_makers_table(document["makers"]),
         OutputTable(list(document["sets"].items()), ("set", "episodes")),
         OutputTable(list(document["tags"].items()), ("tag", "episodes")),
         _counts_table("table", document["tables"], ("rows", "indexed", "recall", "p50_ms")),
@@ -147,7 +147,7 @@ def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
     if not count:
         raise RequestError("no failure matches", "`ares failures list` shows them")
     done, act = ("cleared", clear_failures) if args.action == "clear" else ("accepted", accept_failures)
-    if not confirm(args, f"{args.action} {count} failures? what failed stays undone"):
+    if not ask_for_confirmation(args, f"{args.action} {count} failures? what failed stays undone"):
         write_stderr(f"nothing was {done}")
         return 1
     action = act(workspace.stores, **conditions)
@@ -260,8 +260,8 @@ def run_use(args: argparse.Namespace) -> int:
     choices, workspace = _parse_choices(args.choices), open_workspace(args)
     if choices:
         workspace.use(**choices)
-    makers: dict[str, Any] = makers_json(workspace.makers())
-    answer(args, {"makers": makers}, lambda: makers_table(makers))
+    makers: dict[str, Any] = makers_to_json(workspace.makers())
+    answer(args, {"makers": makers}, lambda: make_makers_table(makers))
     return 0
 
 

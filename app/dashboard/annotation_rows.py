@@ -253,15 +253,15 @@ def _display_note(log: _EpisodeLog, annotation: Annotation) -> str:
 def _column_values(log: _EpisodeLog, annotation: Annotation) -> list[list[Json]]:
     maker = log.maker(annotation)
     names = [column.name for column in maker.columns if column.name in annotation.value] if maker else []
-    return [[name, value_text(annotation.value[name])] for name in names]
+    return [[name, format_value_for_people(annotation.value[name])] for name in names]
 
 
-def value_text(value: Json) -> str:
+def format_value_for_people(value: Json) -> str:
     """A value of a column as a person reads it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(value_text(item) for item in value)
+        return ", ".join(format_value_for_people(item) for item in value)
     return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else str(value)
 
 
@@ -286,7 +286,7 @@ def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
 
 def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Json]:
     values: list[Json] = [
-        [name, value_text(value)]
+        [name, format_value_for_people(value)]
         for name, value in row.items()
         if name not in own_columns and value not in (None, []) and not is_verdict_column(name)
     ]
@@ -300,7 +300,7 @@ def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Js
     }
 
 
-def timeline_spans(segments: list[dict[str, Json]], episode: Episode) -> list[Json]:
+def list_short_segments(segments: list[dict[str, Json]], episode: Episode) -> list[Json]:
     """The segments that are shorter than the episode, for the timeline of the player."""
     return [
         {
@@ -323,7 +323,7 @@ _ORIGINS = {
 _LASTING = frozenset(("A003", "A010", "A011", "A017", "A033", "A034", "A035"))
 
 
-def finding_lanes(findings: Sequence[QualityFinding], duration_seconds: float) -> list[Json]:
+def make_finding_lanes(findings: Sequence[QualityFinding], duration_seconds: float) -> list[Json]:
     """A lane for each code, with the spans of its findings; faults first."""
     by_code: dict[str, list[QualityFinding]] = defaultdict(list)
     for finding in findings:
@@ -352,7 +352,7 @@ def _finding_span(finding: QualityFinding, duration_seconds: float) -> Json:
     }
 
 
-def finding_rows(health: DatasetHealth) -> list[dict[str, Json]]:
+def make_finding_rows(health: DatasetHealth) -> list[dict[str, Json]]:
     """A row for each code of a dataset's sample."""
     return [
         {
@@ -368,7 +368,7 @@ def finding_rows(health: DatasetHealth) -> list[dict[str, Json]]:
     ]
 
 
-def contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
+def make_contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
     """A row for each property that a signal has: its value, who said it, and how sure that is."""
     return [
         {
@@ -384,7 +384,7 @@ def contract_rows(contract: MeaningContract) -> list[dict[str, Json]]:
     ]
 
 
-def worst_rows(health: DatasetHealth) -> list[dict[str, Json]]:
+def make_worst_episode_rows(health: DatasetHealth) -> list[dict[str, Json]]:
     """A row for each of the worst episodes."""
     return [
         {

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.cached_reads import SearchCut
+from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.components import draw_filters, draw_search_input
-from app.dashboard.limits import IMAGE_TYPES, store_upload
-from app.dashboard.navigation import column_label, entered_text, escape_markdown, write_parameters, write_view
-from app.dashboard.results import search_cut, sort_columns, unknown_values
-from app.dashboard.selection_bar import current_person
-from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
+from app.dashboard.navigation import (
+    entered_text,
+    escape_markdown,
+    format_column_label,
+    write_parameters,
+    write_view,
+)
+from app.dashboard.results import list_sort_columns, search_threshold, unknown_values
+from app.dashboard.selection_bar import read_person_name
+from app.dashboard.user_limits import IMAGE_TYPES, store_uploaded_image
+from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
@@ -88,12 +94,12 @@ def _facets_or_none(view: ViewState) -> list[dict[str, Json]]:
 
 def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
     columns = cached_reads.filter_columns()
-    where = where_sql(view, columns)
-    cut = SearchCut(**view.query, min_score=search_cut(view)) if view.is_search else None
+    where = view_filter_sql(view, columns)
+    cut = SearchThresholdIds(**view.query, min_score=search_threshold(view)) if view.is_search else None
     facets = {facet.column: facet for facet in cached_reads.read_facets(where, cut=cut)}
     for column in view.filters:
         # Counts beside a column's values ignore its own filter: they are what a click would add.
-        without_own = where_sql(view, columns, leave_out=column)
+        without_own = view_filter_sql(view, columns, leave_out=column)
         (facets[column],) = cached_reads.read_facets(without_own, column, cut)
     ordered = sorted(facets.values(), key=lambda facet: (_facet_rank(facet.column), facet.column))
     data = [_facet_data(facet, view) for facet in ordered if _is_informative(facet)]
@@ -107,11 +113,11 @@ def _changed_view(view: ViewState, changed: ColumnFilter) -> ViewState:
     return replace(view, cut=cut, page=1)
 
 
-def _score_data(where: str, cut: SearchCut) -> dict[str, Json]:
+def _score_data(where: str, cut: SearchThresholdIds) -> dict[str, Json]:
     """The scores of a search as a facet whose lower bound is the cut."""
     from ares.search import SCORE_BINS
 
-    histogram = cached_reads.search_scores(**cut.query).histogram(where)
+    histogram = cached_reads.read_search_scores(**cut.query).histogram(where)
     facet = Facet(
         column=_SCORE,
         type="float64",
@@ -141,7 +147,7 @@ def _facet_data(facet: Facet, view: ViewState) -> dict[str, Json]:
     return {
         **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facet).items()},
         "counts": counts,
-        "label": column_label(facet.column),
+        "label": format_column_label(facet.column),
         "open": facet.column in _OPEN_FACETS,
         "values": list(column_filter.values) if column_filter else [],
         "low": column_filter.low if column_filter else None,
@@ -174,14 +180,14 @@ def _save_view(view: ViewState) -> None:
 
     name, params = entered_text("views.name"), view_to_params(view)
     _change_saved_views(
-        lambda: save_view(cached_reads.workspace().stores, name, params, person=current_person())
+        lambda: save_view(cached_reads.workspace().stores, name, params, person=read_person_name())
     )
 
 
 def _delete_view(name: str) -> None:
     from ares.curation import delete_view
 
-    _change_saved_views(lambda: delete_view(cached_reads.workspace().stores, name, person=current_person()))
+    _change_saved_views(lambda: delete_view(cached_reads.workspace().stores, name, person=read_person_name()))
 
 
 def _change_saved_views(change: Callable[[], Action]) -> None:
@@ -211,10 +217,10 @@ def draw_search_bar(view: ViewState) -> None:
         write_view(replace(searched, where=where, sort=sort, descending=descending, page=1))
 
     def search_image(data: bytes) -> None:
-        write_view(view.with_query(image=store_upload(cached_reads.workspace().stores, data)))
+        write_view(view.with_query(image=store_uploaded_image(cached_reads.workspace().stores, data)))
 
     draw_search_input("browse.search_input", search_image)
-    columns = sort_columns(cached_reads.filter_columns())
+    columns = list_sort_columns(cached_reads.filter_columns())
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where
     st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
@@ -265,7 +271,7 @@ def _draw_order(
     row = column.container(horizontal=True, vertical_alignment="bottom")
     row.selectbox(
         "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=apply, label_visibility="collapsed",
-        format_func=lambda name: f"Sort: {column_label(name)}", disabled=view.is_search,
+        format_func=lambda name: f"Sort: {format_column_label(name)}", disabled=view.is_search,
     )  # fmt: skip
     if view.sort and not view.is_search:
         row.segmented_control(
@@ -278,7 +284,7 @@ def _draw_image_upload(view: ViewState) -> None:
     def search() -> None:
         file = st.session_state.get("browse.image")
         if file is not None:
-            image = store_upload(cached_reads.workspace().stores, file.getvalue())
+            image = store_uploaded_image(cached_reads.workspace().stores, file.getvalue())
             write_view(view.with_query(image=image))
 
     label = "Find moments that look like this image"

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import streamlit as st
 
 from app.dashboard.cards import STALE
-from app.dashboard.limits import PageLimits, search_image
+from app.dashboard.user_limits import UserLimits, search_image
 from ares.deadline import Deadline, current_deadline, limit_time
 from ares.errors import QueryTimeout, RequestError
 from ares.rubric import TRUST_COLUMN
-from ares.search import Facet, Hit, Query, list_spaces, load_encoder, prepare_text_search
+from ares.search import Facet, Hit, Query, list_embedding_spaces, load_encoder, prepare_text_search
 from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
 from ares.workspace import Workspace
 
@@ -41,7 +41,7 @@ _lock = Lock()
 _refused: dict[str, float] = {}
 
 
-def run_limited(query: Callable[[], T], seconds: float, where: str = "") -> T:
+def run_with_time_limit(query: Callable[[], T], seconds: float, where: str = "") -> T:
     """Return the result of a query that runs in a thread of its own.
 
     Args:
@@ -129,10 +129,10 @@ _CARD_COLUMNS = ("caption", "grade", TAGS, NOTES, TRUST_COLUMN, CONFLICT, DISAGR
 # New vectors change the version of neither the episodes nor the segments.
 _SCORES_AGE_SECONDS = 300
 # The workspace of the process; empty until `use_workspace`.
-_current: list[tuple[Workspace, PageLimits]] = []
+_current: list[tuple[Workspace, UserLimits]] = []
 
 
-class SearchCut(NamedTuple):
+class SearchThresholdIds(NamedTuple):
     """The episodes that a search selects.
 
     Attributes:
@@ -151,15 +151,15 @@ class SearchCut(NamedTuple):
 
     @property
     def query(self) -> dict[str, str]:
-        """The arguments of `search_scores`."""
+        """The arguments of `read_search_scores`."""
         return {"text": self.text, "like": self.like, "image": self.image, "by": self.by}
 
 
-def use_workspace(opened: Workspace, limits: PageLimits | None = None) -> None:
+def use_workspace(opened: Workspace, limits: UserLimits | None = None) -> None:
     """Show this workspace in every page of the process, within these limits."""
     if _current:
         clear_caches()
-    _current[:] = [(opened, limits or PageLimits())]
+    _current[:] = [(opened, limits or UserLimits())]
 
 
 def workspace() -> Workspace:
@@ -169,7 +169,7 @@ def workspace() -> Workspace:
     return _current[0][0]
 
 
-def page_limits() -> PageLimits:
+def page_limits() -> UserLimits:
     """Return the limits of the pages. Raises RequestError when no workspace is open."""
     workspace()
     return _current[0][1]
@@ -185,7 +185,7 @@ def limited(query: Callable[[], T], where: str = "") -> T:
     Raises:
         QueryTimeout: It took longer, or too many other queries run.
     """
-    return run_limited(query, page_limits().query_seconds, where)
+    return run_with_time_limit(query, page_limits().query_seconds, where)
 
 
 def clear_caches() -> None:
@@ -198,7 +198,7 @@ def clear_caches() -> None:
         _described_hits,
         _similar_hits,
         read_ids,
-        read_points,
+        read_columns_for_plot,
         read_captions,
         count_datasets,
         _health_of_version,
@@ -223,7 +223,7 @@ def count_episodes(where: str) -> int:
     return limited(lambda: workspace().stores.tables.episodes.count(where), where)
 
 
-def read_facets(where: str, only: str = "", cut: SearchCut | None = None) -> list[Facet]:
+def read_facets(where: str, only: str = "", cut: SearchThresholdIds | None = None) -> list[Facet]:
     """Return counts and histograms of the episodes that match a filter.
 
     Args:
@@ -236,11 +236,11 @@ def read_facets(where: str, only: str = "", cut: SearchCut | None = None) -> lis
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def _facets_of_version(where: str, only: str, version: int, cut: SearchCut | None) -> list[Facet]:
+def _facets_of_version(where: str, only: str, version: int, cut: SearchThresholdIds | None) -> list[Facet]:
     from ares.search import compute_facets
 
     columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
-    rows = search_scores(**cut.query).rows(cut.min_score) if cut else None
+    rows = read_search_scores(**cut.query).rows(cut.min_score) if cut else None
     return limited(lambda: compute_facets(workspace().stores, where, columns, rows), where)
 
 
@@ -264,7 +264,7 @@ def warm_up(*, text: str = "", like: str = "", image: str = "", by: str = "") ->
     """
     is_by_model = not by or any(name in by for name in _MODEL_RANKERS)
     stores = workspace().stores
-    spaces = limited(lambda: list_spaces(stores)) if is_by_model and (text or like or image) else {}
+    spaces = limited(lambda: list_embedding_spaces(stores)) if is_by_model and (text or like or image) else {}
     for space in list(spaces.values())[-1:]:
         # The texts of a space may have a smaller encoder of their own.
         load = partial(load_encoder, space) if image else partial(prepare_text_search, stores, space)
@@ -298,7 +298,7 @@ def _load_model(load: Callable[[], object], future: Future[object]) -> None:
         future.set_exception(error)
 
 
-def search_scores(*, text: str = "", like: str = "", image: str = "", by: str = "") -> EpisodeScores:
+def read_search_scores(*, text: str = "", like: str = "", image: str = "", by: str = "") -> EpisodeScores:
     """Return the score of every episode for a text, an image or an episode."""
     warm_up(text=text, like=like, image=image, by=by)
     tables = workspace().stores.tables
@@ -314,7 +314,7 @@ def _scores_of_version(text: str, like: str, image: str, by: str, version: tuple
     return limited(lambda: score_episodes(workspace().stores, query))
 
 
-def describe_hits(
+def find_best_moments(
     ids: Sequence[str],
     scores: Sequence[float],
     *,
@@ -332,13 +332,13 @@ def describe_hits(
 def _described_hits(
     ids: Sequence[str], scores: Sequence[float], text: str, like: str, image: str, by: str
 ) -> list[Hit]:
-    from ares.search import describe_ranked
+    from ares.search import find_best_moments_of
 
     query = _search_query(text, like, image, by)
-    return limited(lambda: describe_ranked(workspace().stores, query, ids, scores))
+    return limited(lambda: find_best_moments_of(workspace().stores, query, ids, scores))
 
 
-def similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
+def find_similar_episodes(episode_id: str, by: str, limit: int) -> list[Hit]:
     """Return the episodes most like one, by fused ranks."""
     warm_up(like=episode_id, by=by)
     return _similar_hits(episode_id, by, limit)
@@ -369,7 +369,9 @@ def read_ids(where: str, order_by: str, offset: int, limit: int) -> list[str]:
 
 
 @st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=16, show_spinner=False)
-def read_points(where: str, columns: Sequence[str], limit: int, total: int) -> list[Mapping[str, Any]]:
+def read_columns_for_plot(
+    where: str, columns: Sequence[str], limit: int, total: int
+) -> list[Mapping[str, Any]]:
     """Return columns of the episodes that match a filter, or of a sample of them.
 
     Args:

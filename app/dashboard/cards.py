@@ -52,14 +52,14 @@ def build_cards(
     ]
 
 
-def grade_label(values: Mapping[str, Any]) -> str:
+def format_grade_label(values: Mapping[str, Any]) -> str:
     """Return the name of the grade; "ungraded" and "no_caption" where there is no grade yet."""
     if values.get("grade"):
         return str(values["grade"])
     return "ungraded" if values.get("caption") else "no_caption"
 
 
-def notices(values: Mapping[str, Any]) -> list[dict[str, str]]:
+def list_column_notices(values: Mapping[str, Any]) -> list[dict[str, str]]:
     """What a reader must know of the columns of an episode: contradictions, values of older makers, disagreement.
 
     Args:
@@ -78,7 +78,7 @@ def notices(values: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def outcome_label(episode: Episode) -> str:
+def format_outcome_label(episode: Episode) -> str:
     """Return "success" or "failure", or "" when the source has no outcome."""
     return {True: "success", False: "failure", None: ""}[episode.success]
 
@@ -91,7 +91,7 @@ def lost_reason(camera: Camera) -> str:
     return f"file is missing: {uri}; put it back, or tell where it is now: ares doctor --relocate OLD=NEW"
 
 
-def card_facts(episode: Episode) -> list[str]:
+def list_card_facts(episode: Episode) -> list[str]:
     """Return dataset, number of cameras and rate of an episode, for one line."""
     good = sum(not camera.flags for camera in episode.cameras)
     cameras = f"{good} camera{'' if good == 1 else 's'}"
@@ -111,29 +111,31 @@ def _card_data(
         camera = None
     # A hit without a camera matched by its text, which belongs to no moment.
     second = hit.seconds if hit and hit.camera else None
-    query = urlencode(episode_params(params, episode.episode_id, position, second or 0.0), doseq=True)
+    query = urlencode(
+        make_episode_page_params(params, episode.episode_id, position, second or 0.0), doseq=True
+    )
     return {
         "id": episode.episode_id,
         "at": position,
         "title": episode.instruction or episode.key,
         "caption": values.get("caption") or "",
-        "grade": grade_label(values),
-        "success": outcome_label(episode),
+        "grade": format_grade_label(values),
+        "success": format_outcome_label(episode),
         "tags": list[Json](values.get("tags") or ()),
-        "notices": list[Json](notices(values)),
-        "facts": list(card_facts(episode)),
+        "notices": list[Json](list_column_notices(values)),
+        "facts": list(list_card_facts(episode)),
         "assumed": episode.rate_source == "assumed",
         "length": f"{episode.duration_seconds:.1f} s",
         "score": f"{hit.score:.2f}" if hit and is_scored else "",
         "moment": "" if second is None else f"{second:.1f} s",
         "seconds": second or 0.0,
-        "poster": poster_url(episode, camera.name, second) if camera else "",
-        "video": video_url(episode, camera.name) if camera else "",
+        "poster": make_poster_url(episode, camera.name, second) if camera else "",
+        "video": make_video_url(episode, camera.name) if camera else "",
         "href": f"episode?{query}",
     }
 
 
-def episode_params(
+def make_episode_page_params(
     params: Mapping[str, Sequence[str]], episode_id: str, position: int | None, second: float
 ) -> dict[str, list[str]]:
     """Return the query parameters of an episode's page, with those of the list that it is opened from."""
@@ -152,12 +154,12 @@ def _poster_camera(episode: Episode, hit: Hit | None) -> Camera | None:
     return next(iter([*hit_cameras, *episode.good_cameras]), None)
 
 
-def video_url(episode: Episode, camera: str) -> str:
+def make_video_url(episode: Episode, camera: str) -> str:
     """Return the URL of the playable video of one camera, which `app.server.media_routes` answers."""
     return f"/api/media/{episode.episode_id}/{quote(camera, safe='')}.mp4?v={episode.content_hash[:8]}"
 
 
-def poster_url(episode: Episode, camera: str, second: float | None = None, width: int = 384) -> str:
+def make_poster_url(episode: Episode, camera: str, second: float | None = None, width: int = 384) -> str:
     """Return the URL of an image at a second of the episode; None is its middle."""
     time = episode.duration_seconds / 2 if second is None else second
     query = urlencode({"t": f"{time:.3f}", "width": width, "v": episode.content_hash[:8]})

@@ -33,12 +33,12 @@ def load_component(name: str) -> ComponentRenderer:
     import streamlit as st
 
     folder = _FOLDER / name
-    code = join_modules(folder / "index.js")
+    code = bundle_javascript_modules(folder / "index.js")
     css = (_FOLDER / "common.css").read_text() + (folder / "style.css").read_text()
     return st.components.v2.component(f"ares_{name}", js=code, css=css, html="<div class='root'></div>")
 
 
-def join_modules(entry: Path) -> str:
+def bundle_javascript_modules(entry: Path) -> str:
     """Join a JavaScript module with those that it imports into one text, since a component is one module.
 
     Every module comes once, behind those that it imports. Names at the top of modules must not be the same.
@@ -98,7 +98,7 @@ def draw_findings(lanes: Sequence[Json], duration_seconds: float, key: str) -> N
     """Draw a lane for each code.
 
     Args:
-        lanes: Lanes of `app.dashboard.annotation_rows.finding_lanes`.
+        lanes: Lanes of `app.dashboard.annotation_rows.make_finding_lanes`.
         duration_seconds: Length of the episode.
         key: Streamlit key of the component.
     """

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from app.dashboard.jobs import Job, read_job, write_job
+from ares.console import SignalWatch, escape_logs
 from ares.errors import AresError
-from ares.messages import SignalWatch, escape_logs
 from ares.settings import Settings
 
 _WRITE_SECONDS = 0.5
@@ -56,14 +56,14 @@ def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -
 
 
 def _export_or_retry(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
+    from app.dashboard.failed_work import run_retry
     from app.dashboard.jobs import export_set
-    from app.dashboard.retry import retry_work
     from ares.workspace import open_workspace
 
     workspace = open_workspace(location, settings, create=False)
     if job.kind == "export":
         return export_set(workspace, job, progress.advance)
-    return retry_work(workspace, job)
+    return run_retry(workspace, job)
 
 
 class _Progress:

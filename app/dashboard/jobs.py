@@ -19,7 +19,7 @@ import streamlit as st
 
 from app.dashboard import navigation
 from app.dashboard.navigation import escape_markdown
-from app.server import start_module
+from app.server import start_module_process
 from ares.curation import CurationSet
 from ares.errors import AresError, ReadOnlyWorkspace, RequestError
 from ares.export import TaskSource
@@ -68,27 +68,29 @@ class Job:
         return self.state != "running"
 
 
-def job_folder(stores: Stores) -> Path:
+def find_job_folder(stores: Stores) -> Path:
     """The folder with the files of jobs, in the workspace, or in its cache where that is on an object store."""
     return stores.folder / "jobs"
 
 
-def job_path(stores: Stores, kind: Kind, name: str) -> Path:
+def find_job_path(stores: Stores, kind: Kind, name: str) -> Path:
     """The file of the job of a name."""
     digest = hashlib.blake2b(f"{kind} {name}".encode(errors="surrogateescape"), digest_size=8).hexdigest()
-    return job_folder(stores) / f"{digest}.json"
+    return find_job_folder(stores) / f"{digest}.json"
 
 
 def list_jobs(stores: Stores, kind: Kind, subject: str) -> list[Job]:
     """The jobs about a subject, the newest first."""
-    jobs = [read_job(path) for path in sorted(job_folder(stores).glob("*.json"))]
+    jobs = [read_job(path) for path in sorted(find_job_folder(stores).glob("*.json"))]
     matching = (job for job in jobs if job and (job.kind, job.subject) == (kind, subject))
     return sorted(matching, key=lambda job: job.started, reverse=True)
 
 
 def read_job(path: Path) -> Job | None:
     """Read a file; None where there is none, or one that cannot be read."""
-    is_alive = has_process(path)  # before the file, whose last state is written before the process ends
+    is_alive = is_job_process_alive(
+        path
+    )  # before the file, whose last state is written before the process ends
     try:
         job = Job(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -106,7 +108,7 @@ def write_job(path: Path, job: Job, **changes: object) -> Job:
     return job
 
 
-def open_lock(path: Path) -> int:
+def take_job_lock(path: Path) -> int:
     """Take the lock that the process of a job holds while it lives.
 
     Returns:
@@ -125,12 +127,12 @@ def open_lock(path: Path) -> int:
     return descriptor
 
 
-def has_process(path: Path) -> bool:
+def is_job_process_alive(path: Path) -> bool:
     """Whether the process of a job lives."""
     if not path.with_suffix(".lock").exists():
         return False
     try:
-        os.close(open_lock(path))
+        os.close(take_job_lock(path))
     except BlockingIOError:
         return True
     return False
@@ -153,8 +155,8 @@ def start_job(
     """
     if not stores.is_writable:
         raise ReadOnlyWorkspace("the workspace is read-only", str(stores.folder))
-    path = job_path(stores, kind, name)
-    _forget_oldest(job_folder(stores))
+    path = find_job_path(stores, kind, name)
+    _forget_oldest(find_job_folder(stores))
     lock = _wait_for_job_lock(path)
     job = Job(
         kind=kind, subject=subject, name=name, arguments=arguments, total=total,
@@ -171,7 +173,7 @@ def start_job(
 def _forget_oldest(folder: Path) -> None:
     newest_first = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in newest_first[_MAX_KEPT:]:
-        if not has_process(path):
+        if not is_job_process_alive(path):
             path.unlink(missing_ok=True)
             path.with_suffix(".lock").unlink(missing_ok=True)
 
@@ -180,7 +182,7 @@ def _wait_for_job_lock(path: Path) -> int:
     began = time.monotonic()
     while True:
         try:
-            return open_lock(path)
+            return take_job_lock(path)
         except BlockingIOError:
             job = read_job(path)
             limit = _END_SECONDS if job and job.ended else _LOCK_SECONDS
@@ -191,16 +193,18 @@ def _wait_for_job_lock(path: Path) -> int:
 
 def stop_job(stores: Stores, job: Job) -> None:
     """Ask the process of a job to end as Ctrl+C would: an export deletes what it has written so far."""
-    path = job_path(stores, job.kind, job.name)
+    path = find_job_path(stores, job.kind, job.name)
     current = read_job(path)
-    if current and current.pid and has_process(path):
+    if current and current.pid and is_job_process_alive(path):
         os.kill(current.pid, signal.SIGINT)
 
 
 def _start_process(stores: Stores, path: Path, lock: int) -> None:
     # The settings may hold a password: they are passed by a pipe.
     message = (stores.location, stores.settings)
-    process = start_module("app.dashboard.job_process", [str(path), str(lock)], message, inherited=[lock])
+    process = start_module_process(
+        "app.dashboard.job_process", [str(path), str(lock)], message, inherited=[lock]
+    )
     assert process.stdin
     process.stdin.close()
     threading.Thread(target=process.wait, daemon=True).start()

@@ -106,7 +106,7 @@ def _is_filter(name: str) -> bool:
     return name.startswith(FILTER_PREFIX)
 
 
-def restore_parameters(page: str) -> None:
+def restore_tab_parameters(page: str) -> None:
     """Give a page that a tab has opened without parameters those that it had before; Browse and Map share theirs.
 
     A page that is drawn again keeps the URL as it is, so that "Clear all" and the button "back" of the browser hold.
@@ -154,7 +154,7 @@ def escape_markdown(text: object) -> str:
     return _SPECIAL.sub(r"\\\1", _SPACE.sub(" ", str(text)))
 
 
-def column_label(column: str) -> str:
+def format_column_label(column: str) -> str:
     """Return the display name of a column: "duration_seconds" is "duration (s)"."""
     units = {"_seconds": " (s)", "_hz": " (Hz)"}
     for ending, unit in units.items():
@@ -171,7 +171,11 @@ def build_pages() -> dict[str, Page]:
     """Return the pages by name; the module of a page is imported when the page is drawn."""
     return {
         name: st.Page(
-            page_function(name), title=page.title, icon=page.icon, url_path=name, default=name == "browse"
+            make_page_function(name),
+            title=page.title,
+            icon=page.icon,
+            url_path=name,
+            default=name == "browse",
         )
         for name, page in PAGES.items()
     }
@@ -241,12 +245,12 @@ def import_view(name: str) -> Any:
     return import_module(f"app.dashboard.views.{name}")
 
 
-def page_function(name: str) -> Callable[[], None]:
+def make_page_function(name: str) -> Callable[[], None]:
     """Return the function that draws a page; an error of ARES becomes a box on the page."""
 
     def draw() -> None:
         try:
-            restore_parameters(name)
+            restore_tab_parameters(name)
             _check_parameters(name)
             import_view(name).render()
         except AresError as error:

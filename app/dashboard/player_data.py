@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ares.contract import DatasetKey, MeaningContract, SignalName, read_contracts
 from ares.episode import Episode, Json, Signal, Trajectory
-from ares.signals import DimensionKind, kinds_by_name
+from ares.signals import DimensionKind, classify_by_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.motion import EndChange
+    from annotators.motion import GripperChange
     from ares.store import Stores
 
 
@@ -50,8 +50,8 @@ def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
     Returns:
         (group, positions in `names`), in order of first appearance; the group "" has those that share nothing.
     """
-    groups = [body_part(name) for name in names]
-    words = [name_words(name) for name in names]
+    groups = [find_body_part(name) for name in names]
+    words = [split_name_into_words(name) for name in names]
     heads = [own[0] if len(own) > 1 else "" for own in words]
     rest = [head for head, group in zip(heads, groups, strict=True) if not group]
     by_group: dict[str, list[int]] = {}
@@ -62,7 +62,7 @@ def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
     return list(by_group.items()) if 1 < len(by_group) < len(names) else [("", list(range(len(names))))]
 
 
-def name_words(name: str) -> list[str]:
+def split_name_into_words(name: str) -> list[str]:
     """Lower-case words of a name, without a leading "k" of a constant, and with words that are glued apart."""
     parts = _WORD.findall(name)
     if len(parts) > 1 and parts[0] == "k":
@@ -70,9 +70,9 @@ def name_words(name: str) -> list[str]:
     return [word for part in parts for word in _split_glued_word(part.lower())]
 
 
-def body_part(name: str) -> str:
+def find_body_part(name: str) -> str:
     """Side and part of the body of a dimension, such as "left shoulder" or "torso"; "" where its name has no part."""
-    words = name_words(name)
+    words = split_name_into_words(name)
     named = [_PARTS[word] for word in words if word in _PARTS]
     narrow = [part for part in named if part not in _WIDE_PARTS]
     side = next((_SIDES[word] for word in words if word in _SIDES), "")
@@ -88,16 +88,16 @@ def short_name(name: str, group: str) -> str:
     terms = set(group.split())
     rest = [
         word
-        for word in name_words(name)
+        for word in split_name_into_words(name)
         if word in _FINGERS or not {_SIDES.get(word), _PARTS.get(word), word} & terms
     ]
     rest = [word for word in rest if word not in _SIGNALS]
     return " ".join(rest) if group and rest else name
 
 
-def match_key(name: str) -> tuple[str, ...]:
+def make_joint_match_key(name: str) -> tuple[str, ...]:
     """What two dimensions share that are the state and the action of the same joint."""
-    words = name_words(name)
+    words = split_name_into_words(name)
     return tuple(word for word in words if word not in _SIGNALS) or tuple(words)
 
 
@@ -110,7 +110,7 @@ def _split_glued_word(word: str) -> list[str]:
 MOST_POINTS = 2000
 
 
-def signal_plots(trajectory: Trajectory) -> list[Json]:
+def make_signal_plots(trajectory: Trajectory) -> list[Json]:
     """Return state, action and reward as the player draws them.
 
     The action is drawn over the state where it commands the same dimensions in the same numbers: their names are
@@ -144,8 +144,8 @@ def paired_dimensions(state: Signal, action: Signal) -> dict[int, int]:
         Empty where less than half of the dimensions with equal names agree: the action is then a difference, a speed
         or in another unit.
     """
-    keys = [match_key(name) for name in state.names]
-    action_keys = [match_key(name) for name in action.names]
+    keys = [make_joint_match_key(name) for name in state.names]
+    action_keys = [make_joint_match_key(name) for name in action.names]
     named = {
         number: action_keys.index(key)
         for number, key in enumerate(keys)
@@ -256,7 +256,7 @@ _LEAST_GRID = 4
 _UNEVEN = 0.02
 
 
-def timeline_ticks(
+def make_timeline_ticks(
     stores: Stores, episode: Episode, trajectory: Trajectory, captions: Sequence[Mapping[str, Any]]
 ) -> list[Json]:
     """Events and evidence in order of time.
@@ -274,14 +274,17 @@ def timeline_ticks(
     key = DatasetKey(episode.format, episode.dataset, episode.version)
     names = [signal.names if signal else () for signal in (trajectory.state, trajectory.action)]
     contract = read_contracts(stores.annotations, key).of_layout(*names)
-    ticks = [*motion_ticks(trajectory, contract), *evidence_ticks(captions, episode.duration_seconds)]
+    ticks = [
+        *make_gripper_ticks(trajectory, contract),
+        *make_ruling_ticks(captions, episode.duration_seconds),
+    ]
     ticks.sort(key=lambda tick: float(str(tick["seconds"])))
     return list[Json](ticks)
 
 
-def motion_ticks(trajectory: Trajectory, contract: MeaningContract | None) -> list[dict[str, Json]]:
+def make_gripper_ticks(trajectory: Trajectory, contract: MeaningContract | None) -> list[dict[str, Json]]:
     """Grippers and hands that open or close, by the state, or by the action where the state has none."""
-    from annotators.motion import find_events
+    from annotators.motion import find_gripper_events
 
     signals: list[tuple[SignalName, Signal | None]] = [
         ("state", trajectory.state),
@@ -289,7 +292,7 @@ def motion_ticks(trajectory: Trajectory, contract: MeaningContract | None) -> li
     ]
     ends: tuple[DimensionKind, ...] = ("gripper", "hand")
     for name, signal in signals:
-        kinds = kinds_by_name(signal.names) if signal else ()
+        kinds = classify_by_name(signal.names) if signal else ()
         if signal is None or not set(ends) & set(kinds):
             continue
         return [
@@ -299,12 +302,12 @@ def motion_ticks(trajectory: Trajectory, contract: MeaningContract | None) -> li
                 "label": f"{end}: {signal.names[change.number]} {'rises' if change.rises else 'falls'}",
             }
             for end in ends
-            for change in find_events(signal, kinds, end)
+            for change in find_gripper_events(signal, kinds, end)
         ]
     return []
 
 
-def _gripper_direction(contract: MeaningContract | None, name: SignalName, change: EndChange) -> str:
+def _gripper_direction(contract: MeaningContract | None, name: SignalName, change: GripperChange) -> str:
     """ "opens", "closes", or "changes" where the contract does not say which end is open."""
     for part in contract.signals if contract else ():
         if part.signal == name and change.number in part.numbers:
@@ -314,7 +317,9 @@ def _gripper_direction(contract: MeaningContract | None, name: SignalName, chang
     return "changes"
 
 
-def evidence_ticks(captions: Sequence[Mapping[str, Any]], duration_seconds: float) -> list[dict[str, Json]]:
+def make_ruling_ticks(
+    captions: Sequence[Mapping[str, Any]], duration_seconds: float
+) -> list[dict[str, Json]]:
     """Seconds that rulings of the newest grade of the first caption refer to, each with its criteria and verdicts.
 
     A ruling that refers to evenly spaced seconds over most of the episode has no moment as evidence: these are the
@@ -327,7 +332,7 @@ def evidence_ticks(captions: Sequence[Mapping[str, Any]], duration_seconds: floa
     ]
     for group, ruling in pairs:
         seconds = sorted(set(ruling["seconds"] or group["seconds"]))
-        if is_sampling_grid(seconds, duration_seconds):
+        if is_evenly_sampled(seconds, duration_seconds):
             continue
         for second in seconds:
             labels.setdefault(second, []).append(f"{ruling['criterion']} {ruling['verdict']}")
@@ -337,7 +342,7 @@ def evidence_ticks(captions: Sequence[Mapping[str, Any]], duration_seconds: floa
     ]
 
 
-def is_sampling_grid(seconds: Sequence[float], duration_seconds: float) -> bool:
+def is_evenly_sampled(seconds: Sequence[float], duration_seconds: float) -> bool:
     """Whether sorted seconds are evenly spaced over at least half of an episode."""
     gaps = [after - before for before, after in pairwise(seconds)]
     if len(seconds) < _LEAST_GRID or seconds[-1] - seconds[0] < duration_seconds / 2:

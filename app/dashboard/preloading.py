@@ -53,7 +53,7 @@ def _load_search(ids: Sequence[str]) -> None:
 def _load_episode(ids: Sequence[str]) -> None:
     """Load what an episode shows, by the first one."""
     from app.dashboard.annotation_rows import read_annotations, read_segments
-    from app.dashboard.player_data import timeline_ticks
+    from app.dashboard.player_data import make_timeline_ticks
 
     import_view("episode")
     stores = cached_reads.workspace().stores
@@ -61,10 +61,10 @@ def _load_episode(ids: Sequence[str]) -> None:
         annotations = read_annotations(stores, episode, read_segments(stores, episode))
         trajectory = stores.tables.trajectories.get(episode.episode_id)
         captions: list[Any] = annotations.captions
-        timeline_ticks(stores, episode, trajectory, captions)
+        make_timeline_ticks(stores, episode, trajectory, captions)
         cached_reads.read_health(episode.dataset)
         with suppress(AresError):
-            cached_reads.similar_episodes(episode.episode_id, "", 6)
+            cached_reads.find_similar_episodes(episode.episode_id, "", 6)
 
 
 def _load_order(ids: Sequence[str]) -> None:

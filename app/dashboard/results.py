@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.dashboard import cached_reads
-from app.dashboard.limits import search_image
-from app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, where_sql
+from app.dashboard.user_limits import search_image
+from app.dashboard.view_state import PAGE_SIZE, AddressError, ColumnFilter, ViewState, view_filter_sql
 from ares.curation import SOURCE_ORDER
 from ares.search import Hit, Query
 
@@ -52,7 +52,7 @@ def read_page(view: ViewState) -> ResultPage:
         RequestError: A filter cannot be parsed, or the column to sort by does not exist.
         QueryTimeout: A query took longer than the limit.
     """
-    where = where_sql(view, cached_reads.filter_columns())
+    where = view_filter_sql(view, cached_reads.filter_columns())
     matching = cached_reads.count_episodes(where)
     total = cached_reads.count_episodes("")
     if view.is_search:
@@ -62,26 +62,26 @@ def read_page(view: ViewState) -> ResultPage:
     return ResultPage(ids=ids, hits={}, first=first, shown=matching, matching=matching, total=total)
 
 
-def search_cut(view: ViewState) -> float:
+def search_threshold(view: ViewState) -> float:
     """Return the least score of the episodes that a search selects: that of the view, or where relevance ends."""
-    return cached_reads.search_scores(**view.query).cut if view.cut is None else view.cut
+    return cached_reads.read_search_scores(**view.query).cut if view.cut is None else view.cut
 
 
-def lower_cut(view: ViewState) -> float | None:
+def find_lower_threshold(view: ViewState) -> float | None:
     """Return the cut that lets about one more page of episodes pass; None when all pass."""
-    where = where_sql(view, cached_reads.filter_columns())
-    scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
+    where = view_filter_sql(view, cached_reads.filter_columns())
+    scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
     _, values = scores.ranked_ids(0.0, where, scores.count(cut, where), PAGE_SIZE)
     return float(values[-1]) if len(values) else None
 
 
 def _read_ranked(view: ViewState, where: str, matching: int, total: int) -> ResultPage:
-    scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
+    scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
     shown = _count_shown(view)
     first = _first_of_page(view, shown)
     ranked, values = cached_reads.limited(lambda: scores.ranked_ids(cut, where, first, PAGE_SIZE), where)
     ids = list(ranked)
-    hits = cached_reads.describe_hits(ids, values.tolist(), **view.query)
+    hits = cached_reads.find_best_moments(ids, values.tolist(), **view.query)
     return ResultPage(
         ids=ids,
         hits={hit.episode_id: hit for hit in hits},
@@ -146,32 +146,34 @@ def find_neighbours(view: ViewState, episode_id: str, position: int) -> Neighbou
 
 def _count_shown(view: ViewState) -> int:
     """Length of the whole list of a view."""
-    where = where_sql(view, cached_reads.filter_columns())
+    where = view_filter_sql(view, cached_reads.filter_columns())
     if not view.is_search:
         return cached_reads.count_episodes(where)
-    scores, cut = cached_reads.search_scores(**view.query), search_cut(view)
+    scores, cut = cached_reads.read_search_scores(**view.query), search_threshold(view)
     return cached_reads.limited(lambda: scores.count(cut, where), where)
 
 
-def shown_second(view: ViewState, episode_id: str) -> float | None:
+def find_best_second(view: ViewState, episode_id: str) -> float | None:
     """Return the second of an episode that a search matches best; None without a search."""
     if not view.is_search:
         return None
-    hits = cached_reads.describe_hits([episode_id], [1.0], **view.query)
+    hits = cached_reads.find_best_moments([episode_id], [1.0], **view.query)
     return hits[0].seconds if hits else None
 
 
 def _read_part(view: ViewState, first: int, count: int) -> list[str]:
     """The ids of a part of the list of a view."""
-    where = where_sql(view, cached_reads.filter_columns())
+    where = view_filter_sql(view, cached_reads.filter_columns())
     if not view.is_search:
         return cached_reads.read_ids(where, _order_by(view), first, count)
-    scores = cached_reads.search_scores(**view.query)
-    ranked, _ = cached_reads.limited(lambda: scores.ranked_ids(search_cut(view), where, first, count), where)
+    scores = cached_reads.read_search_scores(**view.query)
+    ranked, _ = cached_reads.limited(
+        lambda: scores.ranked_ids(search_threshold(view), where, first, count), where
+    )
     return list(ranked)
 
 
-def sort_columns(columns: dict[str, str]) -> list[str]:
+def list_sort_columns(columns: dict[str, str]) -> list[str]:
     """Return the columns that can order the episodes."""
     return [name for name, kind in columns.items() if not kind.startswith("list") and name != "content_hash"]
 
@@ -183,7 +185,7 @@ def check_view(view: ViewState, columns: Mapping[str, str]) -> None:
         view: The view.
         columns: The columns of the episodes table, with their types.
     """
-    where_sql(view, columns)
+    view_filter_sql(view, columns)
     _order_by(view)
     stores = cached_reads.workspace().stores
     if view.image:
@@ -207,7 +209,7 @@ def unknown_values(view: ViewState) -> list[str]:
 
 def _only_value(column: str, value: str) -> str:
     own = ViewState(filters={column: ColumnFilter(column=column, values=(value,))})
-    return where_sql(own, cached_reads.filter_columns())
+    return view_filter_sql(own, cached_reads.filter_columns())
 
 
 def _unknown_text(column: str, value: str) -> str:
@@ -219,7 +221,7 @@ def _unknown_text(column: str, value: str) -> str:
 def _order_by(view: ViewState) -> str:
     if not view.sort:
         return SOURCE_ORDER
-    columns = sort_columns(cached_reads.filter_columns())
+    columns = list_sort_columns(cached_reads.filter_columns())
     if view.sort not in columns:
         reason = f"no column {view.sort[:100]!r} to sort by"
         raise AddressError("sort", reason, f"there are: {', '.join(sorted(columns))}")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.cached_reads import SearchCut
+from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.components import draw_keeper
-from app.dashboard.limits import search_image
 from app.dashboard.navigation import entered_text, escape_markdown
-from app.dashboard.results import search_cut
-from app.dashboard.view_state import ViewState, view_to_params, where_sql
+from app.dashboard.results import search_threshold
+from app.dashboard.user_limits import search_image
+from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.store import TAGS, ids_filter
@@ -36,7 +36,7 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
             name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
             submitted = st.form_submit_button("Make the set", type="primary")
         st.caption("A set is frozen: the same name with other episodes becomes its next version.")
-        line = create_command(cached_reads.workspace().path, name or "NAME", view)
+        line = make_set_create_command(cached_reads.workspace().path, name or "NAME", view)
         st.code(line, language=None, wrap_lines=True)
         # Inside the popover, which stays open and would cover an answer below it.
         if submitted:
@@ -44,16 +44,16 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
         _draw_created(view)
 
 
-def create_command(workspace: str, name: str, view: ViewState) -> str:
+def make_set_create_command(workspace: str, name: str, view: ViewState) -> str:
     """Return the command line that creates the same set."""
-    where = where_sql(view, cached_reads.filter_columns())
+    where = view_filter_sql(view, cached_reads.filter_columns())
     options = [
         ("--where", where),
         ("--search", view.text),
         ("--like", view.like),
         ("--image", _image_option(view)),
         ("--by", view.by),
-        ("--min-score", f"{search_cut(view):.4g}" if view.is_search else ""),
+        ("--min-score", f"{search_threshold(view):.4g}" if view.is_search else ""),
         ("--workspace", workspace),
     ]
     parts = [part for option, value in options if value for part in (option, value)]
@@ -64,7 +64,7 @@ def _image_option(view: ViewState) -> str:
     return search_image(cached_reads.workspace().stores, view.image) if view.image else ""
 
 
-def view_selection(view: ViewState) -> EpisodeSelection:
+def select_episodes_of_view(view: ViewState) -> EpisodeSelection:
     """All episodes of a view, of a search those above its cut.
 
     Raises:
@@ -74,12 +74,12 @@ def view_selection(view: ViewState) -> EpisodeSelection:
     from ares.jobs import EpisodeSelection
 
     return EpisodeSelection(
-        where=where_sql(view, cached_reads.filter_columns()),
+        where=view_filter_sql(view, cached_reads.filter_columns()),
         search=view.text,
         like=view.like,
         image=_image_option(view),
         by=view.by,
-        min_score=search_cut(view) if view.is_search else None,
+        min_score=search_threshold(view) if view.is_search else None,
     )
 
 
@@ -87,7 +87,7 @@ def _create_set(view: ViewState, name: str) -> None:
     from ares.curation import freeze_selection
 
     try:
-        episode_set = freeze_selection(cached_reads.workspace().stores, name, view_selection(view))
+        episode_set = freeze_selection(cached_reads.workspace().stores, name, select_episodes_of_view(view))
     except AresError as error:
         navigation.show_error(error)
         return
@@ -130,7 +130,7 @@ class LastAction(NamedTuple):
     text: str
 
 
-def ticked_ids() -> set[str]:
+def read_ticked_ids() -> set[str]:
     """Return the ids that are ticked, on any page of the results."""
     ids: set[str] = st.session_state.setdefault(_TICKED, set())
     return ids
@@ -138,7 +138,7 @@ def ticked_ids() -> set[str]:
 
 def change_ticks(shown: list[str], ticked: list[str]) -> None:
     """Tick some episodes of a page and no other one of it."""
-    st.session_state[_TICKED] = (ticked_ids() - set(shown)) | set(ticked)
+    st.session_state[_TICKED] = (read_ticked_ids() - set(shown)) | set(ticked)
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = None, True
 
 
@@ -147,7 +147,7 @@ def keep_ticks() -> None:
     data: dict[str, Json] = {
         "workspace": cached_reads.workspace().stores.workspace_id,
         "isNew": not st.session_state.get(_IS_KNOWN, False),
-        "ticked": list[Json](sorted(ticked_ids())),
+        "ticked": list[Json](sorted(read_ticked_ids())),
         "all": st.session_state.get(_ALL),
     }
     with st.container(key="keeper"):
@@ -156,7 +156,7 @@ def keep_ticks() -> None:
 
 def _restore_ticks(ids: list[str], everything: dict[str, list[str]] | None) -> None:
     kept = {id for id in ids[:_MAX_TICKS] if _EPISODE_ID.fullmatch(id)}
-    st.session_state[_TICKED] = ticked_ids() | kept
+    st.session_state[_TICKED] = read_ticked_ids() | kept
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = everything, True
 
 
@@ -168,7 +168,7 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
         shown: Number of its episodes.
     """
     is_all = st.session_state.get(_ALL) == view_to_params(view)
-    count = shown if is_all else len(ticked_ids())
+    count = shown if is_all else len(read_ticked_ids())
     with st.container(horizontal=True, vertical_alignment="center", key="selection.bar"):
         if count:
             st.markdown(f"**{count:,} selected**", width="content")
@@ -231,7 +231,7 @@ def _draw_exclusion(view: ViewState, is_all: bool, count: int) -> None:
             )
 
 
-def current_person() -> str:
+def read_person_name() -> str:
     """Return the name that the log has for what is done on this page."""
     from ares.settings import user_name
 
@@ -240,8 +240,8 @@ def current_person() -> str:
 
 def _draw_person() -> None:
     # Set again in every run: Streamlit forgets the value of a field that is not drawn.
-    st.session_state[_PERSON] = current_person()
-    with st.popover(f"as {escape_markdown(current_person())}", type="tertiary"):
+    st.session_state[_PERSON] = read_person_name()
+    with st.popover(f"as {escape_markdown(read_person_name())}", type="tertiary"):
         st.text_input("Your name, for the log", key=_PERSON)
 
 
@@ -249,9 +249,13 @@ def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
     """Number of selected episodes with each tag of the workspace, the most frequent first."""
     if TAGS not in cached_reads.filter_columns():
         return {}
-    where = where_sql(view, cached_reads.filter_columns())
-    cut = SearchCut(**view.query, min_score=search_cut(view)) if is_all and view.is_search else None
-    (facet,) = cached_reads.read_facets(where if is_all else ids_filter(ticked_ids()), TAGS, cut)
+    where = view_filter_sql(view, cached_reads.filter_columns())
+    cut = (
+        SearchThresholdIds(**view.query, min_score=search_threshold(view))
+        if is_all and view.is_search
+        else None
+    )
+    (facet,) = cached_reads.read_facets(where if is_all else ids_filter(read_ticked_ids()), TAGS, cut)
     (everywhere,) = cached_reads.read_facets("", TAGS)
     counts = {str(tag): 0 for tag, _ in everywhere.counts} | {str(tag): count for tag, count in facet.counts}
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_TAGS])
@@ -264,7 +268,7 @@ def _change_tag(view: ViewState, is_all: bool, tag: str, is_added: bool) -> None
     stores = cached_reads.workspace().stores
     _act_on_selection(
         view, is_all,
-        lambda selected: change(stores, tag, selected, person=current_person()),
+        lambda selected: change(stores, tag, selected, person=read_person_name()),
         f"tag {tag} {'added to' if is_added else 'removed from'}",
     )  # fmt: skip
 
@@ -275,7 +279,7 @@ def _write_note(view: ViewState, is_all: bool) -> None:
     stores, note = cached_reads.workspace().stores, entered_text("selection.note")
     _act_on_selection(
         view, is_all,
-        lambda selected: add_note(stores, note, selected, person=current_person()),
+        lambda selected: add_note(stores, note, selected, person=read_person_name()),
         "noted of",
     )  # fmt: skip
 
@@ -286,7 +290,7 @@ def _exclude_episodes(view: ViewState, is_all: bool) -> None:
     stores, note = cached_reads.workspace().stores, entered_text("selection.reason")
     _act_on_selection(
         view, is_all,
-        lambda selected: remove_episodes(stores, selected, person=current_person(), note=note),
+        lambda selected: remove_episodes(stores, selected, person=read_person_name(), note=note),
         "excluded",
     )  # fmt: skip
     _clear_selection()
@@ -297,7 +301,7 @@ def _act_on_selection(
 ) -> None:
     from ares.curation import select_episodes
 
-    selection = view_selection(view) if is_all else _ticked_selection()
+    selection = select_episodes_of_view(view) if is_all else _ticked_selection()
     with select_episodes(cached_reads.workspace().stores, selection) as selected:
         action = change(selected)
     st.session_state[_LAST] = LastAction(action.number, f"{text} {action.count:,} episodes")
@@ -308,7 +312,7 @@ def _ticked_selection() -> EpisodeSelection:
     """The ticked episodes without those that another person has excluded meanwhile."""
     from ares.jobs import EpisodeSelection
 
-    ids = cached_reads.workspace().stores.tables.episodes.ids(ids_filter(ticked_ids()))
+    ids = cached_reads.workspace().stores.tables.episodes.ids(ids_filter(read_ticked_ids()))
     if not ids:
         raise RequestError("no episode is selected", "tick some, or select all")
     return EpisodeSelection(ids=sorted(ids))
@@ -328,7 +332,7 @@ def _undo_last_action(last: LastAction) -> None:
 
     st.session_state[_LAST] = None
     try:
-        undo(cached_reads.workspace().stores, last.number, person=current_person())
+        undo(cached_reads.workspace().stores, last.number, person=read_person_name())
     except AresError as error:
         navigation.show_error(error)
     cached_reads.clear_caches()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ares.errors import RequestError
-from ares.store import in_list, parenthesize, quote_literal
+from ares.store import in_condition, parenthesize, quote_literal
 
 PAGE_SIZE = 24
 # Beginning of the query parameters that filter a column.
@@ -152,7 +152,7 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
     return query
 
 
-def where_sql(view: ViewState, columns: Mapping[str, str], leave_out: str = "") -> str:
+def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str = "") -> str:
     """Return the SQL filter of a view.
 
     Args:
@@ -179,7 +179,7 @@ def where_sql(view: ViewState, columns: Mapping[str, str], leave_out: str = "") 
     return " AND ".join(parts)
 
 
-def filter_label(column_filter: ColumnFilter) -> str:
+def describe_filter(column_filter: ColumnFilter) -> str:
     """Return a filter in words, for the button that removes it."""
     name = column_filter.column.replace("_", " ")
     parts = list(column_filter.values)
@@ -204,7 +204,7 @@ def _filter_condition(column_filter: ColumnFilter, kind: str) -> str:
     elif values and kind.startswith("list"):
         parts += [f"array_has({column}, {quote_literal(value)})" for value in values]
     elif values:
-        parts.append(in_list(column, values))
+        parts.append(in_condition(column, values))
     bounds = [(">=", column_filter.low, math.ceil), ("<=", column_filter.high, math.floor)]
     ranges = [
         f"{column} {operator} {_bound_sql(bound, kind, rounded)}"

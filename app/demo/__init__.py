@@ -11,8 +11,8 @@ if TYPE_CHECKING:
         GRADE_OPTIONS as GRADE_OPTIONS,
         TEST_NOTE as TEST_NOTE,
         DemoReport as DemoReport,
-        demo_settings as demo_settings,
-        new_run_folder as new_run_folder,
+        make_demo_folder_path as make_demo_folder_path,
+        make_demo_settings as make_demo_settings,
         run_demo_job as run_demo_job,
     )
 

@@ -94,12 +94,12 @@ class DemoReport:
         return asdict(self)
 
 
-def new_run_folder(parent: Path) -> Path:
+def make_demo_folder_path(parent: Path) -> Path:
     """Return the path of a new folder for one run of the demo."""
     return parent / "ares-demo" / datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
 
 
-def demo_settings(settings: Settings) -> Settings:
+def make_demo_settings(settings: Settings) -> Settings:
     """Return the settings with the reference models in place of real ones.
 
     Raises:
@@ -119,7 +119,7 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
     """Ingest, annotate, freeze and export the samples.
 
     Args:
-        workspace: An empty workspace, opened with `demo_settings`.
+        workspace: An empty workspace, opened with `make_demo_settings`.
         report_step: Called with a line of text when a step starts.
     """
     started = time.monotonic()

@@ -17,9 +17,9 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares.console import print_message, showing_progress
 from ares.errors import RequestError
 from ares.imports import needs_extra
-from ares.messages import print_message, showing_progress
 from ares.settings import Settings
 from ares.workspace import Workspace
 
@@ -298,7 +298,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
         from streamlit.logger import get_logger
 
     from app.server.login import LoginMiddleware
-    from app.server.media_routes import build_routes
+    from app.server.media_routes import build_media_routes
     from app.server.page_addresses import PageAddressMiddleware
     from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
 
@@ -321,7 +321,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     middleware.append(Middleware(PageAddressMiddleware, names=pages.names, first=pages.first))
     return st.App(
         pages.script,
-        routes=build_routes(workspace.stores),
+        routes=build_media_routes(workspace.stores),
         middleware=middleware,
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,
@@ -374,10 +374,10 @@ def _make_lifespan(
     @asynccontextmanager
     async def lifespan(app: st.App) -> AsyncIterator[None]:
         """Load what the first page needs while the browser is still connecting, and answer `ares search`."""
-        from app.server.search_socket import answer_searches
+        from app.server.command_searches import serve_command_searches
 
         threading.Thread(target=preload, name="preload", daemon=True).start()
-        with answer_searches(workspace):
+        with serve_command_searches(workspace):
             yield None
 
     return lifespan

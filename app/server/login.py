@@ -79,7 +79,7 @@ class LoginAttempts:
         entry.failures, entry.blocked_until, entry.has_logged_in = 0, 0.0, True
 
     def _entry(self, address: str) -> _Address:
-        key, now = address_group(address), self._clock()
+        key, now = group_client_address(address), self._clock()
         entry = self._addresses.pop(key, None) or _Address(last_attempt=now)
         if now - entry.last_attempt > _FORGET_SECONDS:
             entry.failures = 0
@@ -90,7 +90,7 @@ class LoginAttempts:
         return entry
 
 
-def address_group(address: str) -> str:
+def group_client_address(address: str) -> str:
     """Return an IPv4 address as it is and of an IPv6 address its /64, which one user has; "unknown" for others."""
     try:
         parsed = ip_address(address)
@@ -242,7 +242,7 @@ class LoginMiddleware:
 
     def _try(self, scope: Scope, password: bytes) -> float | None:
         """Check a password. Returns None when it is right, 0 when it is wrong, else the seconds to wait."""
-        address = address_group((scope.get("client") or ("",))[0])
+        address = group_client_address((scope.get("client") or ("",))[0])
         wait = self._attempts.wait_seconds(address)
         if wait > 0:
             return wait

@@ -30,7 +30,7 @@ _MIN_WIDTH, _MAX_WIDTH = (64, 1280)
 _MAX_THREADS = 4
 
 
-def build_routes(stores: Stores) -> list[BaseRoute]:
+def build_media_routes(stores: Stores) -> list[BaseRoute]:
     """Return the routes of a workspace, all under /api/ (Streamlit reserves the other prefixes)."""
     from anyio import CapacityLimiter
     from starlette.routing import Route

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
         CheckCode as CheckCode,
         QualityFinding as QualityFinding,
         Severity as Severity,
-        check_code as check_code,
+        find_check_code as find_check_code,
     )
     from ares.checks.episode import (
+        EpisodeActionLag as EpisodeActionLag,
         EpisodeCheck as EpisodeCheck,
-        EpisodeLag as EpisodeLag,
         check_signals as check_signals,
     )
     from ares.checks.planting import (
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         finding_reason as finding_reason,
     )
     from ares.checks.values import (
-        command_of as command_of,
+        commanded_position as commanded_position,
         find_spikes as find_spikes,
         find_turns as find_turns,
     )
@@ -77,10 +77,10 @@ if TYPE_CHECKING:
         TypicalVideo as TypicalVideo,
         VideoCheck as VideoCheck,
         check_videos as check_videos,
-        learn_videos as learn_videos,
+        learn_typical_video as learn_typical_video,
     )
     from ares.checks.video.features import CameraFeatures as CameraFeatures
-    from ares.checks.video.summary import (
+    from ares.checks.video.frame_summary import (
         VideoSummary as VideoSummary,
         camera_features as camera_features,
         summarise_video as summarise_video,

@@ -261,7 +261,7 @@ VIDEO_CODES = (
 )  # fmt: skip
 
 
-__all__ = ["CODES", "CheckCode", "Severity", "check_code"]
+__all__ = ["CODES", "CheckCode", "Severity", "find_check_code"]
 
 NOT_FINITE = CheckCode(
     code="A001",
@@ -448,7 +448,7 @@ CODES = {
 }  # fmt: skip
 
 
-def check_code(code: str) -> CheckCode:
+def find_check_code(code: str) -> CheckCode:
     """The check of a code. Raises RequestError that lists the codes."""
     if code not in CODES:
         raise RequestError(f"no check {code!r}", f"there are: {', '.join(CODES)}")
@@ -480,7 +480,7 @@ class QualityFinding:
         return asdict(self)
 
 
-def confidence_of(size: float, threshold: float) -> float:
+def finding_confidence(size: float, threshold: float) -> float:
     """Confidence of a size at or beyond its threshold: 0.5 there, 0.9 at nine times of it."""
     return round(size / (size + threshold), 3) if threshold > 0 else 1.0
 
@@ -511,5 +511,5 @@ def findings_of(
             dimension=names[number],
             seconds=round(float(seconds[number]), 3),
             size=round(size, 6),
-            confidence=confidence_of(size, threshold),
+            confidence=finding_confidence(size, threshold),
         )

@@ -19,18 +19,18 @@ from ares.checks.codes import (
     UNIT_CLASH,
     CheckCode,
     QualityFinding,
-    confidence_of,
+    finding_confidence,
     findings_of,
 )
-from ares.checks.record import check_action_limits, check_clock, check_finite
-from ares.checks.values import check_jumps, check_values, runs_of_zero
+from ares.checks.record import check_action_limits, check_finite, check_timestamps
+from ares.checks.values import check_jumps, check_state_values, find_zero_runs
 from ares.signals import (
-    ActionAlignment,
+    ActionLagEstimate,
     EpisodeSignals,
     TypicalEpisode,
     TypicalSignal,
-    align_action,
-    are_checked,
+    are_smooth_kinds,
+    estimate_action_lag,
     paired_dimensions,
     with_continuous_rotations,
 )
@@ -57,7 +57,7 @@ _REPEATED_SPEED = 0.2
 _RATE_TOLERANCE = 0.05
 
 
-def check_time(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+def check_step_timing(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
     """A010, A011, A016 of the values, A017 and A018."""
     yield from _check_rate(signals)
     if len(signals.state) < 10:
@@ -85,7 +85,7 @@ def _check_rate(signals: EpisodeSignals) -> Iterator[QualityFinding]:
     claimed, measured = signals.claimed_rate_hz, signals.measured_rate_hz
     if claimed and measured and abs(measured / claimed - 1) > _RATE_TOLERANCE:
         difference = abs(measured - claimed)
-        confidence = confidence_of(difference / claimed, _RATE_TOLERANCE)
+        confidence = finding_confidence(difference / claimed, _RATE_TOLERANCE)
         yield _time_finding(CLOCK_RATE, "clock", 0.0, measured - claimed, confidence)
 
 
@@ -101,7 +101,7 @@ def _check_idle(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qua
         if steps / signals.rate_hz >= _IDLE_SECONDS:
             first = 0 if direction == 1 else len(has_left) - steps
             seconds = steps / signals.rate_hz
-            confidence = confidence_of(seconds, _IDLE_SECONDS)
+            confidence = finding_confidence(seconds, _IDLE_SECONDS)
             yield _time_finding(check, "state", signals.seconds[first], seconds, confidence)
 
 
@@ -109,7 +109,7 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
     """Most of the dimensions that move there jump at once; one that jumps alone is a switch or a spike."""
     import numpy as np
 
-    arms = are_checked(typical.kinds)
+    arms = are_smooth_kinds(typical.kinds)
     changes = np.diff(signals.state[:, arms], axis=0)
     expected = (4 * (changes[1:-3] + changes[3:-1]) - changes[:-4] - changes[4:]) / 6
     excess = np.abs(changes[2:-2] - expected)
@@ -125,7 +125,7 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
     if is_drop.any():
         ratio = excess.sum(axis=1) / np.maximum(np.abs(expected).sum(axis=1), 1e-12)
         worst = int(np.where(is_drop, ratio, 0).argmax())
-        confidence = confidence_of(float(ratio[worst]), _DROP_EXCESS)
+        confidence = finding_confidence(float(ratio[worst]), _DROP_EXCESS)
         lost = min(ratio[worst], len(share)) / signals.rate_hz
         yield _time_finding(DROPPED_STEPS, "state", signals.seconds[worst + 2], lost, confidence)
 
@@ -138,14 +138,14 @@ def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:
     total = np.abs(np.diff(signals.state, axis=0)).sum(axis=1)
     equal = (np.diff(rows, axis=0) == 0).all(axis=1)
     fewest = max(_FEWEST_REPEATED, round(_REPEATED_SECONDS * signals.rate_hz)) + 1
-    runs = runs_of_zero(np.where(equal, 0.0, 1.0), fewest)
+    runs = find_zero_runs(np.where(equal, 0.0, 1.0), fewest)
     bar = _REPEATED_SPEED * float(np.median(total[total > 0])) if (total > 0).any() else np.inf
     inside = [run for run in runs if run[0] >= 1 and run[1] <= len(total) - 1]
     moving = [run for run in inside if min(total[run[0] - 1], total[run[1] - 1]) > bar]
     if moving:
         start, stop = max(moving, key=lambda run: int(run[1] - run[0]))
         seconds = float(stop - start - 1) / signals.rate_hz
-        confidence = confidence_of(seconds, _REPEATED_SECONDS)
+        confidence = finding_confidence(seconds, _REPEATED_SECONDS)
         yield _time_finding(REPEATED_STEPS, "", signals.seconds[start], seconds, confidence)
 
 
@@ -168,7 +168,7 @@ _DRIFT_BLOCKS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeLag:
+class EpisodeActionLag:
     """The lag of an episode in steps, or why there is none: counted by the report.
 
     Attributes:
@@ -184,11 +184,11 @@ class EpisodeLag:
     could_say: bool = True
 
 
-def check_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+def check_joint_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
     """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints."""
     import numpy as np
 
-    arms = are_checked(typical.kinds)
+    arms = are_smooth_kinds(typical.kinds)
     usual = typical.range
     moving = arms & (usual > 0.1 * typical.scale)
     ranges = np.ptp(signals.state, axis=0)
@@ -197,7 +197,7 @@ def check_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qual
     factor = float(np.median(ranges[moving & (ranges > 0)] / usual[moving & (ranges > 0)]))
     if _LARGEST_UNIT_FACTOR >= max(factor, 1 / factor) >= _UNIT_FACTOR:
         yield _command_finding(
-            UNIT_CLASH.code, "", factor, confidence_of(max(factor, 1 / factor), _UNIT_FACTOR)
+            UNIT_CLASH.code, "", factor, finding_confidence(max(factor, 1 / factor), _UNIT_FACTOR)
         )
 
 
@@ -212,15 +212,17 @@ def _command_finding(code: str, dimension: str, size: float, confidence: float) 
     )
 
 
-def check_commands(
+def check_state_against_action(
     signals: EpisodeSignals, typical: TypicalEpisode
-) -> tuple[EpisodeLag, tuple[QualityFinding, ...]]:
+) -> tuple[EpisodeActionLag, tuple[QualityFinding, ...]]:
     """A008, A012, A013 and A014, and the lag of the episode."""
     bars = typical.motion_bars(signals.state_names, signals.action_names)
-    aligned = align_action(signals, typical.meaning, bars) if typical.meaning else None
+    aligned = estimate_action_lag(signals, typical.meaning, bars) if typical.meaning else None
     if aligned is None:
-        return EpisodeLag(steps=None, could_say=False), ()
-    lag = EpisodeLag(steps=aligned.lag_steps, low_steps=aligned.low_steps, high_steps=aligned.high_steps)
+        return EpisodeActionLag(steps=None, could_say=False), ()
+    lag = EpisodeActionLag(
+        steps=aligned.lag_steps, low_steps=aligned.low_steps, high_steps=aligned.high_steps
+    )
     findings = (
         *_check_lag(signals, aligned, typical),
         *_check_pairs(signals, aligned, typical),
@@ -230,7 +232,7 @@ def check_commands(
 
 
 def _check_lag(
-    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+    signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
     """Against the median of the dataset; a median that no robot can have is a finding in every episode."""
     if aligned.lag_steps is None or typical.lag_steps is None:
@@ -242,11 +244,11 @@ def _check_lag(
     nearest = min(max(typical.lag_steps, aligned.low_steps), aligned.high_steps) / signals.rate_hz
     is_certain = abs(nearest - usual) > 0.5 * bar or usual == 0.0
     if abs(seconds - usual) >= bar and is_certain:
-        yield _command_finding(ACTION_LAG.code, "", seconds, confidence_of(abs(seconds - usual), bar))
+        yield _command_finding(ACTION_LAG.code, "", seconds, finding_confidence(abs(seconds - usual), bar))
 
 
 def _check_pairs(
-    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+    signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
     """Sign and gain of each pair; they say something only where the lag is known."""
     import numpy as np
@@ -256,7 +258,7 @@ def _check_pairs(
     pairs = paired_dimensions(signals.state_names, signals.action_names)
     names = tuple(signals.action_names[command] for _, command in pairs)
     ranges = np.ptp(signals.state, axis=0)[[number for number, _ in pairs]]
-    arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
+    arms = are_smooth_kinds([typical.state.kinds[number] for number, _ in pairs])
     arms &= ranges > _LEAST_RANGE * typical.state.scale
     zeros, unit = np.zeros(len(pairs)), np.ones(len(pairs))
     flipped = np.where(arms, -aligned.correlations, np.nan)
@@ -269,7 +271,7 @@ def _check_pairs(
 
 
 def _check_drift(
-    signals: EpisodeSignals, aligned: ActionAlignment, typical: TypicalEpisode
+    signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
     """How far the state moves away from its command over the episode, beyond what a gain and their spread explain."""
     import numpy as np
@@ -281,7 +283,7 @@ def _check_drift(
     rows = np.arange(max(lag, 0), len(signals.state) + min(lag, 0))
     state, command = signals.state[rows][:, [i for i, _ in pairs]], signals.action[rows - lag]
     drifts, errors = _drift_slopes_and_errors(state, command[:, [j for _, j in pairs]])
-    arms = are_checked([typical.state.kinds[number] for number, _ in pairs])
+    arms = are_smooth_kinds([typical.state.kinds[number] for number, _ in pairs])
     sizes = np.where(arms & (aligned.correlations > 0.5), np.abs(drifts), np.nan)
     bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_ERRORS * errors)
     names = tuple(signals.state_names[number] for number, _ in pairs)
@@ -326,7 +328,7 @@ class EpisodeCheck:
     """
 
     findings: tuple[QualityFinding, ...]
-    lag: EpisodeLag
+    lag: EpisodeActionLag
 
 
 def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> EpisodeCheck:
@@ -334,24 +336,24 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
 
     Raises ValueError when `typical` is of other dimensions.
     """
-    unknown = EpisodeLag(steps=None, could_say=False)
-    clock, not_finite = tuple(check_clock(signals.seconds)), tuple(_not_finite(signals))
+    unknown = EpisodeActionLag(steps=None, could_say=False)
+    clock, not_finite = tuple(check_timestamps(signals.seconds)), tuple(_not_finite(signals))
     if not_finite or typical is None:
         return EpisodeCheck(findings=(*not_finite, *clock), lag=unknown)
     if len(typical.state.range) != signals.state.shape[1]:
         raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
     signals = with_continuous_rotations(signals)
-    unit = tuple(check_unit(signals, typical.state))
+    unit = tuple(check_joint_unit(signals, typical.state))
     if unit:  # every other size would be wrong by the factor
         return EpisodeCheck(findings=(*unit, *clock), lag=unknown)
-    lag, commanded = check_commands(signals, typical)
+    lag, commanded = check_state_against_action(signals, typical)
     findings = (
-        *check_values(signals, typical),
+        *check_state_values(signals, typical),
         *check_action_limits(signals.action, signals.action_names, signals.seconds),
         *check_jumps(signals, typical.state),
         *commanded,
         *clock,
-        *check_time(signals, typical.state),
+        *check_step_timing(signals, typical.state),
     )
     return EpisodeCheck(findings=findings, lag=lag)
 

@@ -21,10 +21,10 @@ from ares.checks.codes import (
     SATURATED,
     SINGLE_STEP,
     QualityFinding,
-    confidence_of,
+    finding_confidence,
 )
 from ares.episode import TOPIC_KINDS
-from ares.signals import are_checked, kinds_by_name
+from ares.signals import are_smooth_kinds, classify_by_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +52,7 @@ def check_record(episode: Episode, trajectory: Trajectory) -> tuple[QualityFindi
     """Every finding that one record alone allows; of its pixels only the flags that its ingester set."""
     return (
         *check_metadata(episode),
-        *check_clock(trajectory.timestamps),
+        *check_timestamps(trajectory.timestamps),
         *_check_signals(trajectory),
     )
 
@@ -113,7 +113,7 @@ def _worst_flag(flags: tuple[str, ...]) -> str:
     return next((flag for flag in _FLAG_CODES if flag in flags), "")
 
 
-def check_clock(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
+def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
     """A050, and A016 of the stamps: (T,) seconds."""
     import numpy as np
 
@@ -138,7 +138,7 @@ def check_clock(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
             signal="clock",
             seconds=float(seconds[worst]),
             size=float(periods[worst]) - usual,
-            confidence=confidence_of(float(periods[worst]) / usual, GAP_PERIODS),
+            confidence=finding_confidence(float(periods[worst]) / usual, GAP_PERIODS),
         )
 
 
@@ -203,7 +203,7 @@ def check_action_limits(
     if len(action) < _FEW_STEPS:
         return
     largest = np.abs(action).max(axis=0)
-    may_be_cut_off = np.isin(largest, _LIMITS) & are_checked(kinds_by_name(names))
+    may_be_cut_off = np.isin(largest, _LIMITS) & are_smooth_kinds(classify_by_name(names))
     if not may_be_cut_off.any():
         return
     moves = np.diff(action, axis=0) != 0
@@ -218,5 +218,5 @@ def check_action_limits(
                 dimension=names[number],
                 seconds=float(seconds[1 + int(cut_off.argmax())]),
                 size=share,
-                confidence=confidence_of(share, _SATURATED_SHARE),
+                confidence=finding_confidence(share, _SATURATED_SHARE),
             )

@@ -14,7 +14,7 @@ from ares.checks.codes import (
     STUCK,
     WRAP_AROUND,
     QualityFinding,
-    confidence_of,
+    finding_confidence,
     findings_of,
 )
 from ares.checks.record import check_constant
@@ -24,9 +24,9 @@ from ares.signals import (
     EpisodeSignals,
     TypicalEpisode,
     TypicalSignal,
-    are_checked,
+    are_smooth_kinds,
+    cubic_residuals,
     paired_dimensions,
-    unexplained,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _NOISY_FLIPS = 0.6
 _FEW_EQUAL = 0.02
 
 
-def check_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
+def check_state_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
     """A002, A003, A005 and A006 of the state."""
     import numpy as np
 
@@ -110,7 +110,7 @@ def _check_dead(
     import numpy as np
 
     expected = _expected_ranges(signals, typical)
-    arms = are_checked(typical.state.kinds)
+    arms = are_smooth_kinds(typical.state.kinds)
     lost = np.where((ranges == 0) & arms, expected / typical.state.scale, np.nan)
     bars = np.full(len(ranges), _DEAD_SHARE)
     for finding in findings_of(DEAD_CHANNEL, "state", signals.state_names, lost, bars, np.zeros(len(ranges))):
@@ -143,7 +143,7 @@ def _expected_ranges(signals: EpisodeSignals, typical: TypicalEpisode) -> NDArra
     return expected
 
 
-def runs_of_zero(changes: NDArray[np.float64], fewest: int) -> NDArray[np.intp]:
+def find_zero_runs(changes: NDArray[np.float64], fewest: int) -> NDArray[np.intp]:
     """(R, 2): first and one past the last step of each run of at least so many equal values.
 
     Args:
@@ -165,7 +165,7 @@ def _check_stuck(signals: EpisodeSignals, typical: TypicalSignal, number: int) -
     noise = max(6 * typical.noise[number], 3 * float(changes[changes > 0].min(initial=np.inf)))
     bar = float(max(_STUCK_SHARE * typical.scale, noise if np.isfinite(noise) else 0.0))
     worst = (0.0, 0, 0)
-    for start, stop in runs_of_zero(changes, _FEWEST_STUCK):
+    for start, stop in find_zero_runs(changes, _FEWEST_STUCK):
         inside = start >= 1 and stop < len(changes)
         if inside and changes[stop - 1] > max(bar, _STUCK_JUMP * changes[stop]):
             worst = max(worst, (float(changes[stop - 1]), int(start), int(stop)))
@@ -177,7 +177,7 @@ def _check_stuck(signals: EpisodeSignals, typical: TypicalSignal, number: int) -
             signals.state_names[number],
             seconds,
             float(signals.seconds[stop - 1]) - seconds,
-            confidence_of(jump, bar),
+            finding_confidence(jump, bar),
         )
 
 
@@ -207,7 +207,7 @@ def _check_grid(signals: EpisodeSignals, typical: TypicalSignal, number: int) ->
     finest = _FINEST_RADIANS * typical.units_per_radian if typical.kinds[number] != "position" else 0.0
     bar = max(_COARSE_SHARE * typical.scale, finest)
     if step >= bar and (np.abs(multiples - np.round(multiples)) < 0.05).all():
-        confidence = confidence_of(step, bar)
+        confidence = finding_confidence(step, bar)
         yield _value_finding(QUANTISED.code, signals.state_names[number], 0.0, step, confidence)
 
 
@@ -219,8 +219,8 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
     import numpy as np
 
     column = signals.state[:, number]
-    flat = runs_of_zero(np.diff(column), 3)
-    command, least = command_of(signals, typical, number), _CUT_OFF_SPEED
+    flat = find_zero_runs(np.diff(column), 3)
+    command, least = commanded_position(signals, typical, number), _CUT_OFF_SPEED
     if command is not None:
         bar = _CUT_OFF_MOTION * typical.state.scale
         moves = [bool(np.ptp(command[start:stop]) >= bar) for start, stop in flat]
@@ -234,12 +234,14 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
         share = sum(int(stop - start) for start, stop in cut) / len(column)
         if share >= _CUT_OFF_SHARE:
             seconds = float(signals.seconds[cut[0][0]])
-            confidence = confidence_of(share, _CUT_OFF_SHARE)
+            confidence = finding_confidence(share, _CUT_OFF_SHARE)
             yield _value_finding(SATURATED.code, signals.state_names[number], seconds, share, confidence)
             return
 
 
-def command_of(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> NDArray[np.float64] | None:
+def commanded_position(
+    signals: EpisodeSignals, typical: TypicalEpisode, number: int
+) -> NDArray[np.float64] | None:
     """(T,) where a dimension is commanded to be, up to an offset; None where the data do not say."""
     import numpy as np
 
@@ -275,7 +277,7 @@ def _is_noisy(column: NDArray[np.float64]) -> bool:
     """Whether a joint (T, 1) that rests is not exactly still, but for its extremes."""
     import numpy as np
 
-    residual = unexplained(column)[:, 0]
+    residual = cubic_residuals(column)[:, 0]
     inside = (column > column.min()) & (column < column.max())
     equal = float(((np.diff(column, axis=0) == 0) & inside[1:]).mean())
     return bool((residual[1:] * residual[:-1] < 0).mean() > _NOISY_FLIPS and equal < _FEW_EQUAL)
@@ -329,7 +331,7 @@ def _arm_joint_residuals(signals: EpisodeSignals, typical: TypicalSignal) -> NDA
     """(T - 4, S) what the neighbours of a value do not explain, of arm joints; else 0."""
     import numpy as np
 
-    return np.where(are_checked(typical.kinds), unexplained(signals.state), 0.0)
+    return np.where(are_smooth_kinds(typical.kinds), cubic_residuals(signals.state), 0.0)
 
 
 def find_turns(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.bool_]:
@@ -343,7 +345,7 @@ def find_turns(signals: EpisodeSignals, typical: TypicalSignal) -> NDArray[np.bo
     beside = np.maximum(np.pad(changes, ((1, 0), (0, 0)))[:-1], np.pad(changes, ((0, 1), (0, 0)))[1:])
     usual = np.quantile(changes, 0.98, axis=0)
     is_turn = np.abs(changes / turn - 1) < _TURN_TOLERANCE
-    is_turn &= are_checked(typical.kinds) & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
+    is_turn &= are_smooth_kinds(typical.kinds) & (changes > _TURN_FACTOR * np.minimum(beside, usual + 1e-9))
     return np.asarray(is_turn)
 
 

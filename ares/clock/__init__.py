@@ -7,18 +7,18 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.clock.settle import (
         camera_seconds as camera_seconds,
+        compute_camera_rate_hz as compute_camera_rate_hz,
+        compute_measured_clock_fields as compute_measured_clock_fields,
         measure_clock as measure_clock,
         nearest_steps as nearest_steps,
-        needs_stamps as needs_stamps,
-        rounding_seconds as rounding_seconds,
-        settle_clock as settle_clock,
-        settled_fields as settled_fields,
-        shown_rate_hz as shown_rate_hz,
+        needs_timestamps as needs_timestamps,
+        settle_measured_clock as settle_measured_clock,
+        time_tolerance as time_tolerance,
     )
     from ares.clock.stamps import (
         SECONDS_BY_UNIT as SECONDS_BY_UNIT,
         TimeUnit as TimeUnit,
-        are_even as are_even,
+        are_timestamps_even as are_timestamps_even,
         infer_stamp_unit as infer_stamp_unit,
         read_stamps as read_stamps,
     )

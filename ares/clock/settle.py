@@ -20,7 +20,7 @@ _ROUNDING_SECONDS = 1e-3
 _ROUNDING_SHARE, _MAX_SHARE = 0.1, 0.5
 
 
-def rounding_seconds(rate_hz: float, tick_seconds: float = 0.0) -> float:
+def time_tolerance(rate_hz: float, tick_seconds: float = 0.0) -> float:
     """How far the time of a frame or step may be from a second that means it: a thousandth, or a tenth of a period.
 
     Args:
@@ -31,17 +31,15 @@ def rounding_seconds(rate_hz: float, tick_seconds: float = 0.0) -> float:
     return min(_ROUNDING_SECONDS, share, _MAX_SHARE / rate_hz)
 
 
-def needs_stamps(episode: Episode) -> bool:
+def needs_timestamps(episode: Episode) -> bool:
     """Whether only the stamps of its steps tell which frame belongs to a second of an episode."""
-    return episode.frame_pairing == "index" and episode.clock_shift_seconds > rounding_seconds(
-        episode.rate_hz
-    )
+    return episode.frame_pairing == "index" and episode.clock_shift_seconds > time_tolerance(episode.rate_hz)
 
 
-def shown_rate_hz(episode: Episode, camera: Camera) -> float:
+def compute_camera_rate_hz(episode: Episode, camera: Camera) -> float:
     """Frames of a camera per second of its episode; the mean where the frames follow an uneven clock."""
     media = camera.media
-    return media.num_frames / episode.duration_seconds if needs_stamps(episode) else media.rate_hz
+    return media.num_frames / episode.duration_seconds if needs_timestamps(episode) else media.rate_hz
 
 
 def camera_seconds(
@@ -63,10 +61,10 @@ def camera_seconds(
     """
     import numpy as np
 
-    if not needs_stamps(episode):
+    if not needs_timestamps(episode):
         return [float(second) for second in seconds]
     stamps = read_stamps()
-    late = np.asarray(seconds, np.float64) + rounding_seconds(episode.rate_hz)
+    late = np.asarray(seconds, np.float64) + time_tolerance(episode.rate_hz)
     steps = np.searchsorted(stamps, late, side="right") - 1
     # The middle of the time for which a frame is shown, so that rounding cannot select its neighbour.
     middles: list[float] = ((np.clip(steps, 0, len(stamps) - 1) + 0.5) / camera.media.rate_hz).tolist()
@@ -86,7 +84,7 @@ def nearest_steps(
     import numpy as np
 
     last = len(stamps) - 1
-    rounding = rounding_seconds(1 / float(np.median(np.diff(stamps)))) if last > 0 else 0.0
+    rounding = time_tolerance(1 / float(np.median(np.diff(stamps)))) if last > 0 else 0.0
     before = np.clip(np.searchsorted(stamps, seconds + rounding, side="right") - 1, 0, last)
     if hold:
         return before.astype(np.int64)
@@ -163,20 +161,20 @@ _EVEN_SECONDS = 1e-6
 RATES_DISAGREE = "the stamps have another rate than the source claims; the stamps are used"
 
 
-def settle_clock(record: Record) -> Record:
+def settle_measured_clock(record: Record) -> Record:
     """The record with its measured clock, its duration by its stamps, and the pairing that holds.
 
     A rate that the stamps contradict by more than one percent is replaced, unless the user set it; `rate_source` is
     then "measured". A promised frame per step counts only where every camera has as many frames as there are steps.
     """
-    fields, warnings = settled_fields(record)
+    fields, warnings = compute_measured_clock_fields(record)
     if not fields:
         return record
     return replace(record, episode=replace(record.episode, **fields), warnings=(*record.warnings, *warnings))
 
 
-def settled_fields(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What `settle_clock` changes of the episode, and its warnings; a caller that changes more copies it once."""
+def compute_measured_clock_fields(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What `settle_measured_clock` changes of the episode, and its warnings; who changes more copies it once."""
     import numpy as np
 
     episode, stamps = record.episode, record.trajectory.timestamps

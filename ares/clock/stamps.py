@@ -48,7 +48,7 @@ class UnitGuess(NamedTuple):
     evidence: str = ""
 
 
-def unit_of_name(name: str) -> TimeUnit | None:
+def parse_time_unit_suffix(name: str) -> TimeUnit | None:
     """The unit with which a name ends, such as "time_ms", "stampNs" or "Time (s)"; None for a name without one."""
     match = re.search(r"(?:[_\W]|(?<=[a-z])(?=[A-Z]))([A-Za-z]+)\W*$", name.strip())
     return _NAME_ENDS.get(match[1].lower()) if match else None
@@ -70,7 +70,7 @@ def infer_stamp_unit(
         name: Their name in the source.
         stated_rate_hz: Steps per second that the source states, or None.
     """
-    if unit := unit_of_name(name):
+    if unit := parse_time_unit_suffix(name):
         return UnitGuess(unit)
     if guess := unit_by_rate_or_size(stamps, name, stated_rate_hz):
         return guess
@@ -140,7 +140,7 @@ _MAX_OFF_PERIODS = 0.25
 _MAX_MENDED_SHARE = 0.1
 
 
-class Stamps(NamedTuple):
+class TimesInSeconds(NamedTuple):
     """Stamps as seconds.
 
     Attributes:
@@ -152,7 +152,7 @@ class Stamps(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> Stamps:
+def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> TimesInSeconds:
     """Read stored stamps, one per step in the order of the steps, as rising seconds from 0.
 
     - Stamps since 1970, and those whose periods are a thousand, a million or 10**9 times too long, tell their unit.
@@ -171,7 +171,7 @@ def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> Stamps:
     seconds = np.asarray(stored).astype(np.float64)
     kept = _longest_rise(seconds)
     if len(seconds) > 1 and len(kept) < max(2, len(seconds) // 2) and not _is_set_back(seconds):
-        return Stamps(None, ("timestamps do not rise, the rate is used",))
+        return TimesInSeconds(None, ("timestamps do not rise, the rate is used",))
     unit, evidence = unit_by_rate_or_size(seconds[kept], "timestamp", claimed_rate_hz) or ("s", "")
     warnings += [evidence] if evidence else []
     start = float(seconds[kept[0]]) if len(kept) else 0.0
@@ -180,10 +180,10 @@ def read_stamps(stored: NDArray[np.generic], claimed_rate_hz: float) -> Stamps:
     seconds = (seconds - start) * SECONDS_BY_UNIT[unit]
     if len(kept) < len(seconds):
         seconds = _mend_stamps(seconds, kept, claimed_rate_hz, warnings)
-    return Stamps(seconds - seconds[0] if len(seconds) else seconds, tuple(warnings))
+    return TimesInSeconds(seconds - seconds[0] if len(seconds) else seconds, tuple(warnings))
 
 
-def are_even(stored: NDArray[np.generic], rate_hz: float) -> bool:
+def are_timestamps_even(stored: NDArray[np.generic], rate_hz: float) -> bool:
     """Whether (T,) stored stamps are step / rate in seconds, but for rounding: `read_stamps` would mend nothing."""
     import numpy as np
 

@@ -5,32 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.contract.conversions import (
-        parse_conversions as parse_conversions,
-    )
-    from ares.contract.evidence import (
-        CONTRACT_EPISODES as CONTRACT_EPISODES,
-        EpisodeEvidence as EpisodeEvidence,
-        episode_evidence as episode_evidence,
-    )
-    from ares.contract.infer import infer_contract as infer_contract, infer_stored as infer_stored
-    from ares.contract.kinematics import (
-        KinematicChain as KinematicChain,
-        Kinematics as Kinematics,
-        end_effector_positions as end_effector_positions,
-        read_chains as read_chains,
-    )
-    from ares.contract.layouts import (
-        LayoutContract as LayoutContract,
-        contracts_of_episodes as contracts_of_episodes,
-    )
-    from ares.contract.mixing import (
-        Clash as Clash,
-        ClashError as ClashError,
-        SetConversion as SetConversion,
-        find_clashes as find_clashes,
-    )
-    from ares.contract.terms import (
+    from ares.contract.contracts import (
         PROPERTIES as PROPERTIES,
         VALUES as VALUES,
         DatasetKey as DatasetKey,
@@ -41,11 +16,36 @@ if TYPE_CHECKING:
         StatedValues as StatedValues,
         StoredContracts as StoredContracts,
         correct_contract as correct_contract,
-        drop_contracts as drop_contracts,
-        is_signal_group as is_signal_group,
+        delete_contracts_except as delete_contracts_except,
+        is_allowed_property_value as is_allowed_property_value,
+        is_dimension_group_name as is_dimension_group_name,
         read_contracts as read_contracts,
-        stated_value as stated_value,
         write_contracts as write_contracts,
+    )
+    from ares.contract.conversions import (
+        parse_conversions as parse_conversions,
+    )
+    from ares.contract.evidence import (
+        CONTRACT_EPISODES as CONTRACT_EPISODES,
+        ContractEvidence as ContractEvidence,
+        collect_contract_evidence as collect_contract_evidence,
+    )
+    from ares.contract.infer import infer_contract as infer_contract, infer_contracts as infer_contracts
+    from ares.contract.kinematics import (
+        KinematicChain as KinematicChain,
+        Kinematics as Kinematics,
+        end_effector_positions as end_effector_positions,
+        read_kinematic_chains as read_kinematic_chains,
+    )
+    from ares.contract.mixing import (
+        Clash as Clash,
+        ClashError as ClashError,
+        SetConverter as SetConverter,
+        find_clashes as find_clashes,
+    )
+    from ares.contract.set_contracts import (
+        LayoutContract as LayoutContract,
+        find_contracts_of_episodes as find_contracts_of_episodes,
     )
 
 __getattr__ = lazy_exports(__name__)

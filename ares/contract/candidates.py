@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import exp, log, pi
 from typing import TYPE_CHECKING, TypeVar
 
-from ares.contract.evidence import DimensionGroup, PooledEvidence, PooledSignal
-from ares.contract.terms import NO_ESTIMATE, Estimate, Origin
+from ares.contract.contracts import NO_ESTIMATE, Estimate, Origin
+from ares.contract.evidence import DimensionGroup, PooledContractEvidence, PooledSignal
 from ares.signals import name_tokens
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def value_range(
     )
 
 
-def angle_scores(values: ValueRange) -> dict[str, float]:
+def score_angle_units(values: ValueRange) -> dict[str, float]:
     """Log-likelihoods of the units of joint angles; none where nothing differs from 0."""
     size = values.size
     if size == 0:
@@ -103,7 +103,7 @@ def _normalised_score(values: ValueRange) -> float:
     return 2.0 if values.at_unit > 0 else -3.0
 
 
-def length_scores(values: ValueRange) -> dict[str, float]:
+def score_length_units(values: ValueRange) -> dict[str, float]:
     """Log-likelihoods of the units of positions; none where nothing differs from 0."""
     size = values.size
     if size == 0:
@@ -130,7 +130,7 @@ def mixed_angle_units(sizes: NDArray[np.float64]) -> tuple[str, ...]:
     return ("rad", "deg") if _UNIT_FACTOR <= factor <= _LARGEST_UNIT_FACTOR else ()
 
 
-def gain_score(gain: float, state_unit: str, action_unit: str) -> float:
+def score_gain_for_units(gain: float, state_unit: str, action_unit: str) -> float:
     """Log-likelihood that a state of one unit moves by the gain for each unit of its action.
 
     Args:
@@ -182,8 +182,8 @@ class Following:
     signs: tuple[int, ...]
 
 
-def measure_following(
-    evidence: PooledEvidence, pairs: Sequence[int], states: Sequence[int]
+def measure_action_following(
+    evidence: PooledContractEvidence, pairs: Sequence[int], states: Sequence[int]
 ) -> Following | None:
     """How some pairs follow; None where none of them moves.
 
@@ -216,7 +216,7 @@ def measure_following(
 
 
 def _median_gains(
-    evidence: PooledEvidence, pairs: NDArray[np.int64], lags: NDArray[np.int64]
+    evidence: PooledContractEvidence, pairs: NDArray[np.int64], lags: NDArray[np.int64]
 ) -> tuple[float, float]:
     import numpy as np
 
@@ -226,7 +226,7 @@ def _median_gains(
     return absolute, motion
 
 
-def joint_scores(
+def score_action_mode_and_units(
     following: Following, rate_hz: float, own_scores: Mapping[str, float], state_scores: Mapping[str, float]
 ) -> dict[tuple[str, str, str], float]:
     """Log-likelihood of the mode of an action, its unit and that of the state together.
@@ -245,14 +245,14 @@ def joint_scores(
         limit = min(own, 0.0) if unit == "normalised" else 0.0
         slower = _NORMALISED_SPEED if unit == "normalised" else 0.0
         gains = (following.gains[0], following.gains[1], following.gains[1] * rate_hz)
-        fits = [by_state + gain_score(gain, of, unit) for gain in gains]
+        fits = [by_state + score_gain_for_units(gain, of, unit) for gain in gains]
         scores["absolute", unit, of] = absolute + own + fits[0]
         scores["delta", unit, of] = motion + limit + fits[1]
         scores["velocity", unit, of] = motion + limit + fits[2] + slower
     return scores
 
 
-def level_scores(
+def score_action_mode_by_level(
     low: NDArray[np.float64], high: NDArray[np.float64], middle: NDArray[np.float64]
 ) -> dict[str, float]:
     """Log-likelihoods of the mode where no state is comparable: motions are centred at 0, positions seldom are."""
@@ -273,16 +273,16 @@ _FLOOR = 0.005
 _LEAST_KEPT = 0.02
 
 
-def estimate_from(scores: Mapping[str, float], origin: Origin) -> Estimate:
+def scores_to_estimate(scores: Mapping[str, float], origin: Origin) -> Estimate:
     """The estimate of log-likelihoods; one without candidates where all are alike."""
     if not scores or (len(scores) > 1 and max(scores.values()) - min(scores.values()) < 1e-9):
         return NO_ESTIMATE
-    shares = shares_of(scores)
+    shares = normalize_log_likelihoods(scores)
     kept = {value: share for value, share in shares.items() if share >= _LEAST_KEPT}
     return Estimate(candidates=kept, origin=origin)
 
 
-def shares_of(scores: Mapping[Key, float]) -> dict[Key, float]:
+def normalize_log_likelihoods(scores: Mapping[Key, float]) -> dict[Key, float]:
     """Probabilities that sum to 1, from log-likelihoods."""
     best = max(scores.values())
     weights = {value: exp(score - best) + _FLOOR / len(scores) for value, score in scores.items()}
@@ -301,7 +301,7 @@ _START_WEIGHT = 0.6
 _NOMINAL_RANGES = {"fraction": (0.0, 1.0), "signed": (-1.0, 1.0), "percent": (0.0, 100.0)}
 
 
-def gripper_range_scores(values: ValueRange) -> dict[str, float]:
+def score_gripper_ranges(values: ValueRange) -> dict[str, float]:
     """Log-likelihoods of the range of a gripper; none where it has one value.
 
     "fraction" is 0 to 1, "signed" -1 to 1, "percent" 0 to 100, "m" and "mm" a width, "rad" and "deg" a motor.
@@ -324,8 +324,8 @@ def gripper_range_scores(values: ValueRange) -> dict[str, float]:
     }
 
 
-def openness(
-    evidence: PooledEvidence,
+def estimate_gripper_open_end(
+    evidence: PooledContractEvidence,
     state: DimensionGroup | None,
     action: DimensionGroup | None,
     pairs: Sequence[int],
@@ -355,7 +355,9 @@ def _open_end_estimate(score: float, group: DimensionGroup | None) -> Estimate:
     if group is None or score == 0:
         return NO_ESTIMATE
     is_named = bool((_OPEN_WORDS | _CLOSED_WORDS) & group.words)
-    return estimate_from({"high is open": score, "high is closed": 0.0}, "names" if is_named else "values")
+    return scores_to_estimate(
+        {"high is open": score, "high is closed": 0.0}, "names" if is_named else "values"
+    )
 
 
 def _own_score(group: DimensionGroup | None, unit: Estimate) -> float:
@@ -369,7 +371,7 @@ def _own_score(group: DimensionGroup | None, unit: Estimate) -> float:
     return score + (_LEROBOT_WEIGHT if is_lerobot else 0.0)
 
 
-def _start_score(evidence: PooledEvidence, group: DimensionGroup | None) -> float:
+def _start_score(evidence: PooledContractEvidence, group: DimensionGroup | None) -> float:
     """Most episodes begin with an open gripper, though not those of arms that rest closed."""
     if group is None:
         return 0.0
@@ -379,7 +381,7 @@ def _start_score(evidence: PooledEvidence, group: DimensionGroup | None) -> floa
     return _START_WEIGHT * float((share > 0.85).mean() - (share < 0.15).mean())
 
 
-def _level_sign(evidence: PooledEvidence, pairs: Sequence[int]) -> int:
+def _level_sign(evidence: PooledContractEvidence, pairs: Sequence[int]) -> int:
     """1 where state and action rise together, -1 where one falls, 0 where the data cannot say."""
     import numpy as np
 
@@ -390,7 +392,7 @@ def _level_sign(evidence: PooledEvidence, pairs: Sequence[int]) -> int:
 
 
 def _blocked_score(
-    evidence: PooledEvidence,
+    evidence: PooledContractEvidence,
     state: DimensionGroup,
     action: DimensionGroup,
     pairs: Sequence[int],
@@ -461,7 +463,7 @@ def rotation_estimate(group: DimensionGroup, signal: PooledSignal) -> Estimate:
     if width == 6:
         is_named = {"6", "d"} <= group.words or "rot6d" in group.words
         is_bounded = bool((signal.low[first] > -1.02).all() and (signal.high[first] < 1.02).all())
-        return estimate_from({"6d": 5.0 if is_named or is_bounded else 0.0, "euler": 0.0}, "values")
+        return scores_to_estimate({"6d": 5.0 if is_named or is_bounded else 0.0, "euler": 0.0}, "values")
     return NO_ESTIMATE
 
 
@@ -474,14 +476,14 @@ def _three_values(group: DimensionGroup, low: NDArray[np.float64], high: NDArray
     """An axis-angle may have a second value beyond a quarter turn, a pitch may not; small turns say nothing."""
     words = group.words
     if words & _EULER_WORDS:
-        return estimate_from({"euler": _NAME_SCORE, "axis-angle": 0.0}, "names")
+        return scores_to_estimate({"euler": _NAME_SCORE, "axis-angle": 0.0}, "names")
     if words & _VECTOR_WORDS:
-        return estimate_from({"axis-angle": _NAME_SCORE, "euler": 0.0}, "names")
+        return scores_to_estimate({"axis-angle": _NAME_SCORE, "euler": 0.0}, "names")
     pitch = max(abs(float(low[1])), abs(float(high[1])))
     is_vector = 1.02 * pi / 2 < pitch < 1.02 * pi
     scores = {"axis-angle": 3.0 if is_vector else 0.0, "euler": 0.0}
     scores["axis-angle"] += _UR_SCORE if words & _UR_WORDS else 0.0
-    return estimate_from(scores, "values")
+    return scores_to_estimate(scores, "values")
 
 
 def _quaternion_order_estimate(names: tuple[str, ...], signal: PooledSignal, numbers: list[int]) -> Estimate:
@@ -489,14 +491,14 @@ def _quaternion_order_estimate(names: tuple[str, ...], signal: PooledSignal, num
         return NO_ESTIMATE
     letters = "".join(_axis_letter(name) for name in names)
     if letters in _QUATERNION_ORDERS:
-        return estimate_from(
+        return scores_to_estimate(
             {
                 order: _NAME_SCORE if order == _QUATERNION_ORDERS[letters] else 0.0
                 for order in _QUATERNION_ORDERS.values()
             },
             "names",
         )
-    return estimate_from(_order_scores(signal.low[numbers], signal.high[numbers]), "values")
+    return scores_to_estimate(_order_scores(signal.low[numbers], signal.high[numbers]), "values")
 
 
 def _axis_letter(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import pi
 from typing import TYPE_CHECKING, get_args
 
-from ares.contract.terms import GroupKind
+from ares.contract.contracts import GroupKind
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 

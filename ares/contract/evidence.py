@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.contract.terms import GroupKind, SignalName
-from ares.signals import EpisodeSignals, kinds_by_name, name_tokens, paired_dimensions
+from ares.contract.contracts import GroupKind, SignalName
+from ares.signals import EpisodeSignals, classify_by_name, name_tokens, paired_dimensions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class DimensionGroup:
 def dimension_groups(signal: SignalName, names: tuple[str, ...]) -> tuple[DimensionGroup, ...]:
     """The groups of a signal, in the order of their first dimensions."""
     by_kind: dict[GroupKind, list[int]] = {}
-    for number, kind in enumerate(kinds_by_name(names)):
+    for number, kind in enumerate(classify_by_name(names)):
         by_kind.setdefault(kind, []).append(number)
     return tuple(
         DimensionGroup(
@@ -64,7 +64,7 @@ _RESTING_SECONDS = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SignalEvidence:
+class SignalContractEvidence:
     """Of one signal with D dimensions.
 
     Attributes:
@@ -113,24 +113,26 @@ class PairEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EpisodeEvidence:
+class ContractEvidence:
     """Of one episode.
 
     Attributes:
         rate_hz: Steps per second.
         state: Of the state.
         action: Of the action.
-        pairs: Of the dimensions that belong together; see `signal_pairs`.
+        pairs: Of the dimensions that belong together; see `pair_dimensions`.
     """
 
     rate_hz: float
-    state: SignalEvidence
-    action: SignalEvidence
+    state: SignalContractEvidence
+    action: SignalContractEvidence
     pairs: PairEvidence
 
 
 @functools.lru_cache(maxsize=256)
-def signal_pairs(state_names: tuple[str, ...], action_names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+def pair_dimensions(
+    state_names: tuple[str, ...], action_names: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
     """Dimensions (state, action) of one name; in a group without any, those of one place if there are as many."""
     pairs = {action: state for state, action in paired_dimensions(state_names, action_names)}
     states = {group.kind: group for group in dimension_groups("state", state_names)}
@@ -143,16 +145,16 @@ def signal_pairs(state_names: tuple[str, ...], action_names: tuple[str, ...]) ->
     return tuple((state, action) for action, state in sorted(pairs.items()))
 
 
-def episode_evidence(signals: EpisodeSignals) -> EpisodeEvidence | None:
+def collect_contract_evidence(signals: EpisodeSignals) -> ContractEvidence | None:
     """The evidence of an episode; None for less than four steps or values that are not finite."""
     import numpy as np
 
     state, action = signals.state[:_MAX_STEPS], signals.action[:_MAX_STEPS]
     if len(state) < 4 or not (np.isfinite(state).all() and np.isfinite(action).all()):
         return None
-    pairs = signal_pairs(signals.state_names, signals.action_names)
+    pairs = pair_dimensions(signals.state_names, signals.action_names)
     of_state, of_action = state[:, [i for i, _ in pairs]], action[:, [j for _, j in pairs]]
-    return EpisodeEvidence(
+    return ContractEvidence(
         rate_hz=signals.rate_hz,
         state=_signal_evidence(state),
         action=_signal_evidence(action),
@@ -164,15 +166,15 @@ def episode_evidence(signals: EpisodeSignals) -> EpisodeEvidence | None:
 
 def _gripper_pairs(action_names: tuple[str, ...], pairs: Sequence[tuple[int, int]]) -> list[int]:
     """Numbers of the pairs whose action is a gripper."""
-    kinds = kinds_by_name(action_names)
+    kinds = classify_by_name(action_names)
     return [number for number, (_, action) in enumerate(pairs) if kinds[action] == "gripper"]
 
 
-def _signal_evidence(values: NDArray[np.float64]) -> SignalEvidence:
+def _signal_evidence(values: NDArray[np.float64]) -> SignalContractEvidence:
     import numpy as np
 
     size = np.abs(values)
-    return SignalEvidence(
+    return SignalContractEvidence(
         low=values.min(axis=0),
         high=values.max(axis=0),
         start=values[0],
@@ -261,7 +263,7 @@ def _correlation_by_dimension(state: NDArray[np.float64], action: NDArray[np.flo
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PooledSignal:
-    """Of one signal with D dimensions, over N episodes; see `SignalEvidence`.
+    """Of one signal with D dimensions, over N episodes; see `SignalContractEvidence`.
 
     Attributes:
         low: (D,) smallest value of all.
@@ -308,7 +310,7 @@ class PooledPairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PooledEvidence:
+class PooledContractEvidence:
     """Of a dataset.
 
     Attributes:
@@ -324,9 +326,9 @@ class PooledEvidence:
     pairs: PooledPairs
 
 
-def pool_evidence(episodes: Sequence[EpisodeEvidence]) -> PooledEvidence:
+def pool_contract_evidence(episodes: Sequence[ContractEvidence]) -> PooledContractEvidence:
     """The evidence of at least one episode, pooled."""
-    return PooledEvidence(
+    return PooledContractEvidence(
         rate_hz=episodes[0].rate_hz,
         state=_pool_signal([episode.state for episode in episodes]),
         action=_pool_signal([episode.action for episode in episodes]),
@@ -334,7 +336,7 @@ def pool_evidence(episodes: Sequence[EpisodeEvidence]) -> PooledEvidence:
     )
 
 
-def _pool_signal(episodes: Sequence[SignalEvidence]) -> PooledSignal:
+def _pool_signal(episodes: Sequence[SignalContractEvidence]) -> PooledSignal:
     import numpy as np
 
     def stacked(name: str) -> NDArray[np.float64]:
@@ -355,7 +357,7 @@ def _pool_signal(episodes: Sequence[SignalEvidence]) -> PooledSignal:
     )
 
 
-def _pool_pairs(episodes: Sequence[EpisodeEvidence]) -> PooledPairs:
+def _pool_pairs(episodes: Sequence[ContractEvidence]) -> PooledPairs:
     import numpy as np
 
     pairs = [episode.pairs for episode in episodes]

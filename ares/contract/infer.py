@@ -9,30 +9,20 @@ from typing import TYPE_CHECKING
 from ares.contract.candidates import (
     Following,
     ValueRange,
-    angle_scores,
-    estimate_from,
-    gripper_range_scores,
-    joint_scores,
-    length_scores,
-    level_scores,
-    measure_following,
+    estimate_gripper_open_end,
+    measure_action_following,
     mixed_angle_units,
-    openness,
+    normalize_log_likelihoods,
     rotation_estimate,
-    shares_of,
+    score_action_mode_and_units,
+    score_action_mode_by_level,
+    score_angle_units,
+    score_gripper_ranges,
+    score_length_units,
+    scores_to_estimate,
     value_range,
 )
-from ares.contract.evidence import (
-    DimensionGroup,
-    EpisodeEvidence,
-    PooledEvidence,
-    PooledSignal,
-    dimension_groups,
-    episode_evidence,
-    pool_evidence,
-    signal_pairs,
-)
-from ares.contract.terms import (
+from ares.contract.contracts import (
     NO_ESTIMATE,
     Estimate,
     GroupKind,
@@ -40,6 +30,16 @@ from ares.contract.terms import (
     PropertyName,
     SignalContract,
     certain,
+)
+from ares.contract.evidence import (
+    ContractEvidence,
+    DimensionGroup,
+    PooledContractEvidence,
+    PooledSignal,
+    collect_contract_evidence,
+    dimension_groups,
+    pair_dimensions,
+    pool_contract_evidence,
 )
 from ares.signals import episode_signals
 
@@ -70,7 +70,7 @@ def infer_contract(
     dataset: str,
     state_names: tuple[str, ...],
     action_names: tuple[str, ...],
-    episodes: Sequence[EpisodeEvidence],
+    episodes: Sequence[ContractEvidence],
 ) -> MeaningContract | None:
     """What the signals mean; None without evidence.
 
@@ -82,10 +82,10 @@ def infer_contract(
     """
     if not episodes:
         return None
-    evidence = pool_evidence(episodes)
+    evidence = pool_contract_evidence(episodes)
     states = {group.kind: group for group in dimension_groups("state", state_names)}
     actions = {group.kind: group for group in dimension_groups("action", action_names)}
-    pairs = signal_pairs(state_names, action_names)
+    pairs = pair_dimensions(state_names, action_names)
     signals: list[SignalContract] = []
     for kind in dict.fromkeys([*states, *actions]):
         signals += _infer_kind(kind, states.get(kind), actions.get(kind), pairs, evidence)
@@ -103,11 +103,11 @@ def _infer_kind(
     state: DimensionGroup | None,
     action: DimensionGroup | None,
     pairs: Sequence[tuple[int, int]],
-    evidence: PooledEvidence,
+    evidence: PooledContractEvidence,
 ) -> list[SignalContract]:
     """The contracts of state and action for one kind of dimensions."""
     numbers = [n for n, pair in enumerate(pairs) if action is not None and pair[1] in action.numbers]
-    following = measure_following(evidence, numbers, [pairs[number][0] for number in numbers])
+    following = measure_action_following(evidence, numbers, [pairs[number][0] for number in numbers])
     of_state: Estimates = {}
     of_action: Estimates = {}
     if kind == "gripper":
@@ -172,7 +172,7 @@ def _group_value_range(group: DimensionGroup, signal: PooledSignal) -> ValueRang
 
 
 def _estimate_gripper(
-    evidence: PooledEvidence,
+    evidence: PooledContractEvidence,
     state: DimensionGroup | None,
     action: DimensionGroup | None,
     pairs: Sequence[int],
@@ -180,19 +180,19 @@ def _estimate_gripper(
     of_action: Estimates,
 ) -> None:
     units = tuple(
-        estimate_from(gripper_range_scores(_group_value_range(group, signal)), "values")
+        scores_to_estimate(score_gripper_ranges(_group_value_range(group, signal)), "values")
         if group
         else NO_ESTIMATE
         for group, signal in ((state, evidence.state), (action, evidence.action))
     )
-    ends = openness(evidence, state, action, pairs, (units[0], units[1]))
+    ends = estimate_gripper_open_end(evidence, state, action, pairs, (units[0], units[1]))
     for estimates, unit, end in ((of_state, units[0], ends[0]), (of_action, units[1], ends[1])):
         estimates["unit"], estimates["gripper"] = unit, end
 
 
 def _estimate_motion(
     kind: GroupKind,
-    evidence: PooledEvidence,
+    evidence: PooledContractEvidence,
     state: DimensionGroup | None,
     action: DimensionGroup | None,
     following: Following | None,
@@ -204,40 +204,44 @@ def _estimate_motion(
     state_scores = scores_of(_group_value_range(state, evidence.state)) if state else {}
     if state:
         of_state["mode"] = certain("absolute", "names", _BY_NAME)
-        of_state["unit"] = estimate_from(state_scores, "values")
+        of_state["unit"] = scores_to_estimate(state_scores, "values")
     if action is None:
         return
     own_scores = scores_of(_group_value_range(action, evidence.action))
     if following is None or not state_scores:
         _estimate_unnamed(evidence, action, of_action)
         is_absolute = of_action["mode"].value == "absolute"
-        of_action["unit"] = estimate_from(own_scores, "values") if is_absolute else NO_ESTIMATE
+        of_action["unit"] = scores_to_estimate(own_scores, "values") if is_absolute else NO_ESTIMATE
         return
     _estimate_followed(kind, evidence, following, own_scores, state_scores, of_state, of_action)
 
 
-def _estimate_unnamed(evidence: PooledEvidence, action: DimensionGroup | None, of_action: Estimates) -> None:
+def _estimate_unnamed(
+    evidence: PooledContractEvidence, action: DimensionGroup | None, of_action: Estimates
+) -> None:
     """The mode of an action that no state belongs to."""
     if action is not None:
         numbers = list(action.numbers)
         parts = (evidence.action.low, evidence.action.high, evidence.action.middle)
-        of_action["mode"] = estimate_from(level_scores(*(part[numbers] for part in parts)), "values")
+        of_action["mode"] = scores_to_estimate(
+            score_action_mode_by_level(*(part[numbers] for part in parts)), "values"
+        )
 
 
 def _unit_scores(kind: GroupKind) -> Callable[[ValueRange], dict[str, float]]:
-    return length_scores if kind == "position" else angle_scores
+    return score_length_units if kind == "position" else score_angle_units
 
 
 def _estimate_followed(
     kind: GroupKind,
-    evidence: PooledEvidence,
+    evidence: PooledContractEvidence,
     following: Following,
     own_scores: Mapping[str, float],
     state_scores: Mapping[str, float],
     of_state: Estimates,
     of_action: Estimates,
 ) -> None:
-    scores = joint_scores(following, evidence.rate_hz, own_scores, state_scores)
+    scores = score_action_mode_and_units(following, evidence.rate_hz, own_scores, state_scores)
     if not scores:
         return
     of_action["mode"], of_action["unit"] = _marginal_estimate(scores, 0), _marginal_estimate(scores, 1)
@@ -251,20 +255,20 @@ def _estimate_followed(
 
 def _marginal_estimate(scores: Mapping[tuple[str, str, str], float], position: int) -> Estimate:
     """The estimate of one of the values that scores are about."""
-    shares = shares_of(scores)
+    shares = normalize_log_likelihoods(scores)
     totals: dict[str, float] = {}
     for values, share in shares.items():
         totals[values[position]] = totals.get(values[position], 0.0) + share
-    return estimate_from({value: log(total) for value, total in totals.items()}, "values")
+    return scores_to_estimate({value: log(total) for value, total in totals.items()}, "values")
 
 
-def infer_stored(stores: Stores, dataset: str, sample: Sequence[str]) -> list[MeaningContract]:
+def infer_contracts(stores: Stores, dataset: str, sample: Sequence[str]) -> list[MeaningContract]:
     """Infer the contracts of some stored episodes of a dataset, one for each combination of dimensions."""
     trajectories = dict(stores.tables.trajectories.read(sample))
-    evidence: dict[tuple[tuple[str, ...], tuple[str, ...]], list[EpisodeEvidence]] = {}
+    evidence: dict[tuple[tuple[str, ...], tuple[str, ...]], list[ContractEvidence]] = {}
     for episode in stores.tables.episodes.get([id for id in sample if id in trajectories]):
         signals = episode_signals(episode, trajectories[episode.episode_id])
-        part = episode_evidence(signals)
+        part = collect_contract_evidence(signals)
         if part is not None:
             evidence.setdefault((signals.state_names, signals.action_names), []).append(part)
     inferred = (infer_contract(dataset, *layout, parts) for layout, parts in evidence.items())

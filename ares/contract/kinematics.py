@@ -180,7 +180,9 @@ class _UrdfElements:
     by_child: dict[str, Element]
 
 
-def read_chains(path: str, end_effectors: Sequence[str], base_link: str = "") -> tuple[KinematicChain, ...]:
+def read_kinematic_chains(
+    path: str, end_effectors: Sequence[str], base_link: str = ""
+) -> tuple[KinematicChain, ...]:
     """The chains from a base of a robot to some of its links.
 
     Only the joints of these chains are looked at closely.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ares.checks import CODES
+from ares.contract.contracts import UNKNOWN, DatasetKey, Estimate, PropertyName, SignalContract, certain
 from ares.contract.conversions import ORDER, NamedConversion
-from ares.contract.layouts import LayoutContract, LayoutConversion, convert_layout
-from ares.contract.terms import UNKNOWN, DatasetKey, Estimate, PropertyName, SignalContract, certain
+from ares.contract.set_contracts import LayoutContract, LayoutConversion, plan_layout_conversion
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError
 from ares.signals import SignalChange, changed_trajectory
@@ -170,7 +170,7 @@ class ClashError(RequestError):
         self.lines = lines
 
 
-class SetConversion:
+class SetConverter:
     """Converts the episodes of a set one by one, and counts them.
 
     Args:
@@ -194,7 +194,7 @@ class SetConversion:
         for conversion in conversions:
             _check_used(conversion, contracts)
         self._layouts: dict[_LayoutKey, LayoutConversion] = {
-            (layout.key, layout.state_names, layout.action_names): convert_layout(
+            (layout.key, layout.state_names, layout.action_names): plan_layout_conversion(
                 layout, conversions, _usual_orders(layout, contracts, conversions)
             )
             for layout in contracts

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ares.curation.failures import (
         Failure as Failure,
         accept_failures as accept_failures,
-        apply_failure_actions as apply_failure_actions,
+        apply_failure_clearings as apply_failure_clearings,
         clear_failures as clear_failures,
         episodes_of_failures as episodes_of_failures,
         failures_of as failures_of,
@@ -47,11 +47,12 @@ if TYPE_CHECKING:
         hash_ids as hash_ids,
         stream_json as stream_json,
     )
-    from ares.curation.tags import (
+    from ares.curation.tags_and_notes import (
         SavedView as SavedView,
         TagUse as TagUse,
         add_note as add_note,
         add_tag as add_tag,
+        choose_shown_makers as choose_shown_makers,
         delete_view as delete_view,
         list_tags as list_tags,
         list_views as list_views,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
         save_view as save_view,
         tag_filter as tag_filter,
         tags_of as tags_of,
-        use_makers as use_makers,
     )
 
 __getattr__ = lazy_exports(__name__)

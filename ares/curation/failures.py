@@ -17,12 +17,12 @@ from ares.store import (
     batched,
     conjunction,
     ids_filter,
-    in_list,
+    in_condition,
     new_members_key,
+    read_action_member_documents,
     read_history,
-    read_member_documents,
     record_action,
-    write_members,
+    write_action_members,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _episodes_of_subjects(stores: Stores, subjects: Sequence[str]) -> dict[str, 
     owners = {subject: subject for subject in subjects}
     columns = ["annotation_id", "segment_id", "episode_id"]
     for name in columns[:2]:
-        rows = stores.tables.segments.scan(columns, in_list(name, subjects))
+        rows = stores.tables.segments.scan(columns, in_condition(name, subjects))
         owners |= {row[name]: row["episode_id"] for row in rows.to_pylist()}
     return owners
 
@@ -219,7 +219,7 @@ def _act_on_failures(stores: Stores, kind: ActionKind, conditions: _Conditions, 
     )
     recipe = {name: cast("Json", value) for name, value in conditions.items() if value}
     with stores.annotations.atomic():
-        count = write_members(stores.annotations, key, (list[Json](pair) for pair in documents))
+        count = write_action_members(stores.annotations, key, (list[Json](pair) for pair in documents))
         if not count:
             raise RequestError("no failure matches", "`ares failures list` shows them")
         action = record_action(
@@ -230,11 +230,11 @@ def _act_on_failures(stores: Stores, kind: ActionKind, conditions: _Conditions, 
             members=key,
             details={"recipe": recipe},
         )
-        apply_failure_actions(stores)
+        apply_failure_clearings(stores)
     return action
 
 
-def apply_failure_actions(stores: Stores) -> None:
+def apply_failure_clearings(stores: Stores) -> None:
     """Take cleared failures out of the failure log, note accepted ones, and put back what was taken back.
 
     Failures are in the log itself and in no table: how far this has come is a document beside them. Repeating it after
@@ -257,7 +257,7 @@ def apply_failure_actions(stores: Stores) -> None:
 
 def _apply_acceptance(stores: Stores, action: Action, is_effective: bool) -> None:
     """Note which failures are accepted, for which reason, or forget it."""
-    for block in read_member_documents(stores.annotations, action):
+    for block in read_action_member_documents(stores.annotations, action):
         documents = {
             str(pair[0]): {"reason": cast("dict[str, Json]", pair[1]).get("reason", "")}
             for pair in cast("list[list[Json]]", block)
@@ -270,7 +270,7 @@ def _apply_acceptance(stores: Stores, action: Action, is_effective: bool) -> Non
 
 def _apply_failure_action(stores: Stores, history: ActionHistory, action: Action) -> None:
     is_cleared = history.is_effective(action)
-    for block in read_member_documents(stores.annotations, action):
+    for block in read_action_member_documents(stores.annotations, action):
         documents = {str(pair[0]): pair[1] for pair in cast("list[list[Json]]", block)}
         current = {key: stores.annotations.get_document(FAILURES, key) for key in documents}
         if is_cleared:

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
-from ares.contract import DatasetKey, drop_contracts
+from ares.console import print_message, write_stderr
+from ares.contract import DatasetKey, delete_contracts_except
 from ares.curation.selection import SelectedEpisodes, selected_ids
 from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
 from ares.jobs import ACCEPTED_FAILURES, FAILURES, EpisodeSelection, utc_now
 from ares.media import MEDIA_FOLDER
-from ares.messages import print_message, write_stderr
 from ares.settings import user_name
 from ares.store import (
     ACTION_MEMBERS,
@@ -32,9 +32,9 @@ from ares.store import (
     add_tombstones,
     batched,
     conjunction,
-    hash_identity,
+    hash_episode_identity,
     ids_filter,
-    in_list,
+    in_condition,
     lance_errors,
     quote_literal,
     read_history,
@@ -53,7 +53,7 @@ _PURGED_TEXT = "(purged)"
 _OWN_COLLECTIONS = {PURGES, TOMBSTONES}
 
 
-def scrub_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> None:
+def remove_ids_from_documents(stores: Stores, ids: Sequence[str], sources: set[str]) -> None:
     """Take episodes out of all documents; repeating it after a crash changes nothing more.
 
     Args:
@@ -109,7 +109,7 @@ def drop_unused_contracts(stores: Stores) -> None:
 
     columns = list(DatasetKey._fields)
     tables = (stores.tables.episodes, stores.tables.removed)
-    drop_contracts(
+    delete_contracts_except(
         stores.annotations,
         {
             DatasetKey(**row)
@@ -218,7 +218,7 @@ def _without_words(details: Mapping[str, Json]) -> dict[str, Json]:
     return {name: replaced.get(name, value) for name, value in details.items()}
 
 
-def delete_files(stores: Stores, ids: Sequence[str]) -> int:
+def delete_episode_files(stores: Stores, ids: Sequence[str]) -> int:
     """Delete the copied videos of episodes and the whole cache, which names no episode and is derived again.
 
     Returns:
@@ -243,7 +243,7 @@ _BATCH = 10_000
 _ALWAYS = ("episodes", "removed_episodes", "segments", "trajectories")
 
 
-def sources_of(stores: Stores, ids: Sequence[str]) -> set[str]:
+def read_source_locations(stores: Stores, ids: Sequence[str]) -> set[str]:
     """The locations in their sources of some episodes, removed ones included."""
     sources: set[str] = set()
     for chunk in batched(ids, _BATCH):
@@ -268,7 +268,7 @@ def _has_rows(stores: Stores, name: str, ids: Sequence[str]) -> bool:
     if "episode_id" not in dataset.schema.names:
         return False
     with lance_errors(name):
-        return any(dataset.count_rows(in_list("episode_id", chunk)) for chunk in batched(ids, _BATCH))
+        return any(dataset.count_rows(in_condition("episode_id", chunk)) for chunk in batched(ids, _BATCH))
 
 
 def delete_rows_of(stores: Stores, ids: Sequence[str], names: Sequence[str]) -> int:
@@ -290,7 +290,7 @@ def _removed_texts(stores: Stores) -> list[str]:
     return [text for batch in rows for text in batch["instruction"].to_pylist()]
 
 
-def erase_tables(stores: Stores, names: Sequence[str]) -> None:
+def erase_deleted_table_rows(stores: Stores, names: Sequence[str]) -> None:
     """Write tables anew without deleted rows, build their indexes again and delete all their older versions.
 
     Queries of other processes that began before may fail: what they read is deleted.
@@ -439,15 +439,15 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         ]
         add_tombstones(
             stores.annotations,
-            [hash_identity(stores.workspace_id, episode_id) for episode_id in ids],
+            [hash_episode_identity(stores.workspace_id, episode_id) for episode_id in ids],
             str(header["created"]),
         )
         # Written before anything is deleted: after a crash nothing in a table tells that it had rows.
         names = sorted({*cast("list[str]", header["tables"]), *tables_to_erase(stores, ids)})
         header = {**header, "tables": list[Json](names)}
         stores.annotations.put_documents(PURGES, {token: header})
-        scrub_documents(stores, ids, sources_of(stores, ids))
-        files = delete_files(stores, ids)
+        remove_ids_from_documents(stores, ids, read_source_locations(stores, ids))
+        files = delete_episode_files(stores, ids)
         rows = delete_rows_of(stores, ids, names)
         drop_unused_contracts(stores)
         annotations = sum(stores.annotations.delete_episodes(chunk) for chunk in batched(ids, _BATCH))
@@ -456,7 +456,7 @@ def _finish_purge(stores: Stores, token: str, header: dict[str, Json]) -> PurgeR
         stores.annotations.put_documents(PURGES, {token: header})
         stores.annotations.drop_documents(PURGES, blocks)
         stores.sync()  # applies the purge: of the episodes that are left, others may be the first of their content
-    erase_tables(stores, cast("list[str]", header["tables"]))
+    erase_deleted_table_rows(stores, cast("list[str]", header["tables"]))
     stores.annotations.erase_deleted()
     stores.annotations.drop_documents(PURGES, [token])
     return PurgeReport(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.curation.failures import apply_failure_actions
+from ares.curation.failures import apply_failure_clearings
 from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
@@ -22,10 +22,10 @@ from ares.store import (
     batched,
     ids_filter,
     new_members_key,
+    read_action_members,
     read_history,
-    read_members,
     record_action,
-    write_members,
+    write_action_members,
 )
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ def remove_episodes(
     if not selected.count:
         raise RequestError("no episode is selected", "nothing was removed")
     details: dict[str, Json] = {"recipe": selected.recipe, **({"note": note} if note else {})}
-    return record_selection(stores, "remove", selected, details, person)
+    return record_and_apply_action(stores, "remove", selected, details, person)
 
 
-def record_selection(
+def record_and_apply_action(
     stores: Stores, kind: ActionKind, selected: SelectedEpisodes, details: Mapping[str, Json], person: str
 ) -> Action:
     """Add an action about selected episodes to the log, and apply it to the tables.
@@ -153,7 +153,7 @@ def record_selection(
             return action
     with _record_together(stores, kind) as recorded:
         key = new_members_key()
-        count = write_members(log, key, selected)
+        count = write_action_members(log, key, selected)
         recorded.append(record_action(log, kind, person, count=count, members=key, details=details))
     return recorded[0]
 
@@ -191,7 +191,7 @@ def _completed_actions(stores: Stores, kind: str, person: str) -> list[Action]:
 
 
 def _members_of(stores: Stores, action: Action) -> set[str]:
-    return {episode_id for block in read_members(stores.annotations, action) for episode_id in block}
+    return {episode_id for block in read_action_members(stores.annotations, action) for episode_id in block}
 
 
 def completed_removal(stores: Stores, selection: EpisodeSelection, note: str = "") -> Action | None:
@@ -271,7 +271,7 @@ def undo(stores: Stores, number: int | None = None, *, person: str = "") -> Undo
     with _record_together(stores, "undo") as recorded:
         count, details = undone.count - undone.purged, {"undoes": undone.number}
         recorded.append(record_action(stores.annotations, "undo", person, count=count, details=details))
-        apply_failure_actions(stores)
+        apply_failure_clearings(stores)
     return _report_undo(stores, history, recorded[0])
 
 
@@ -343,7 +343,7 @@ def _check_undoable(history: ActionHistory, action: Action) -> None:
 def _count_absent(stores: Stores, removal: Action) -> int:
     """Members of a removal that are neither in the tables nor removed."""
     absent = 0
-    for block in read_members(stores.annotations, removal):
+    for block in read_action_members(stores.annotations, removal):
         where = ids_filter(block)
         absent += len(block) - stores.tables.episodes.count(where) - len(stores.tables.removed.ids(where))
     return absent

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetChanges:
+class SetEdits:
     """What has happened to sets since they were frozen; a key is a name with the number of a version.
 
     Attributes:
@@ -38,14 +38,14 @@ class SetChanges:
     notes: dict[str, str] = field(default_factory=dict)
 
 
-def read_set_changes(annotations: AnnotationStore) -> SetChanges:
+def read_set_edits(annotations: AnnotationStore) -> SetEdits:
     """The changes of all sets. Raises StoreError."""
-    return fold_set_changes(read_history(annotations))
+    return replay_set_edits(read_history(annotations))
 
 
-def fold_set_changes(history: ActionHistory) -> SetChanges:
+def replay_set_edits(history: ActionHistory) -> SetEdits:
     """The changes of all sets that the actions of a history make together."""
-    changes = SetChanges()
+    changes = SetEdits()
     for action in history.effective(("set_delete", "set_rename", "set_note")):
         if action.kind == "set_delete":
             changes.deleted.update(_set_keys_of_action(action))
@@ -308,7 +308,7 @@ class Sets:
 
     def versions(self, name: str) -> list[CurationSet]:
         """All versions of a name, oldest first; empty for an unknown name."""
-        changes = read_set_changes(self._store)
+        changes = read_set_edits(self._store)
         # Without a renamed set all versions of a name lie side by side.
         prefix = "" if changes.renamed else f"{name}@"
         return sorted(
@@ -316,9 +316,9 @@ class Sets:
             key=lambda selection: selection.version,
         )
 
-    def _all(self, prefix: str = "", changes: SetChanges | None = None) -> Iterator[CurationSet]:
+    def _all(self, prefix: str = "", changes: SetEdits | None = None) -> Iterator[CurationSet]:
         """The sets that are not deleted, under their names of today."""
-        changes = read_set_changes(self._store) if changes is None else changes
+        changes = read_set_edits(self._store) if changes is None else changes
         for key, document in self._store.find_documents(_HEADERS_COLLECTION, prefix):
             if key not in changes.deleted:
                 yield _apply_changes(_read_header(document), key, changes)
@@ -425,7 +425,7 @@ def _displayed_key(selection: CurationSet) -> str:
     return f"{selection.name}@{selection.version:06d}"
 
 
-def _apply_changes(selection: CurationSet, key: str, changes: SetChanges) -> CurationSet:
+def _apply_changes(selection: CurationSet, key: str, changes: SetEdits) -> CurationSet:
     """A set as it was frozen under a key, with its name and note of today."""
     note, today = changes.notes.get(key, ""), changes.renamed.get(key, key)
     if today != key:

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
         delete_unrecorded_vectors as delete_unrecorded_vectors,
     )
     from ares.doctor.run import relocate_sources as relocate_sources, run_checks as run_checks
-    from ares.doctor.sources import parse_move as parse_move
+    from ares.doctor.sources import parse_relocation as parse_relocation
 
 __getattr__ = lazy_exports(__name__)

@@ -15,7 +15,7 @@ from ares.curation import (
     MEMBERS_COLLECTION,
     CurationSet,
     Sets,
-    apply_failure_actions,
+    apply_failure_clearings,
     count_pending_purges,
     finish_purges,
     hash_ids,
@@ -28,15 +28,15 @@ from ares.store import (
     ACTION_MEMBERS,
     NOTES,
     TAGS,
-    absent_restored,
     applied_action,
     batched,
-    find_wrong_texts,
+    find_outdated_texts,
     lance_errors,
-    present_removed,
+    list_removed_but_present,
+    list_restored_but_absent,
     quote_literal,
+    read_action_members,
     read_history,
-    read_members,
     removed_id_array,
     reset_applied_actions,
 )
@@ -87,7 +87,7 @@ SELECT _rowid, a.episode_id AS id FROM "{table}" a ANTI JOIN "{other}" b ON a.ep
 """
 
 
-def load_table(stores: Stores, database: TempDatabase, table: str, columns: list[str]) -> None:
+def copy_table_to_database(stores: Stores, database: TempDatabase, table: str, columns: list[str]) -> None:
     """Copy columns of a Lance table, and the row ids as `_rowid`, into the temporary database."""
     dataset = stores.tables.connection.open_dataset(table)
     if dataset is not None:
@@ -101,14 +101,14 @@ def check_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
     # Counting creates missing tables.
     _ = stores.tables.episodes.count(), stores.tables.trajectories.count()
     for table in ("episodes", "trajectories"):
-        load_table(stores, database, table, ["episode_id"])
+        copy_table_to_database(stores, database, table, ["episode_id"])
         duplicates = DUPLICATE_ROWS.format(table=table, key="episode_id")
         check = f"each episode has one row in {table}"
-        yield from remove_rows(stores, database, table, duplicates, check, repair)
-    load_stored(stores, database)
+        yield from report_and_repair_rows(stores, database, table, duplicates, check, repair)
+    load_stored_episode_ids(stores, database)
     orphans = _ROWS_WITHOUT.format(table="trajectories", other=STORED)
     check = "no signals without an episode"
-    yield from remove_rows(stores, database, "trajectories", orphans, check, repair)
+    yield from report_and_repair_rows(stores, database, "trajectories", orphans, check, repair)
     yield from report_unrepairable(
         database,
         _ROWS_WITHOUT.format(table="episodes", other="trajectories"),
@@ -117,9 +117,9 @@ def check_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator
     )
 
 
-def load_stored(stores: Stores, database: TempDatabase) -> None:
+def load_stored_episode_ids(stores: Stores, database: TempDatabase) -> None:
     """Write the table STORED of the temporary database: ids of all episodes, removed ones included."""
-    load_table(stores, database, _REMOVED, ["episode_id"])
+    copy_table_to_database(stores, database, _REMOVED, ["episode_id"])
     removed = f"UNION SELECT episode_id FROM {_REMOVED}" if database.has_table(_REMOVED) else ""
     database.create_table_as(STORED, f"SELECT episode_id FROM episodes {removed}")
 
@@ -143,10 +143,10 @@ def check_vectors(stores: Stores, database: TempDatabase, repair: bool) -> Itera
     """Compare vectors with the episodes, and with the annotations in the table "embedded" of the database."""
     for space in stores.tables.spaces():
         table = f"vectors_{space}"
-        load_table(stores, database, table, ["episode_id"])
+        copy_table_to_database(stores, database, table, ["episode_id"])
         orphans = _ROWS_WITHOUT.format(table=table, other=STORED)
         check = f"no vectors without an episode in {space}"
-        yield from remove_rows(stores, database, table, orphans, check, repair)
+        yield from report_and_repair_rows(stores, database, table, orphans, check, repair)
         # Vectors cannot be checked when their annotator's annotations do not name the space.
         annotated = f"(SELECT * FROM embedded WHERE space = {quote_literal(space)})"
         if database.has_table("embedded") and database.query(f"FROM {annotated} LIMIT 1").num_rows:
@@ -163,7 +163,7 @@ def _check_annotated(
     )
     unannotated = f"{of_episodes} ANTI JOIN {annotated} USING (episode_id)"
     check = f"each vector has its annotation, in {space}"
-    yield from remove_rows(stores, database, table, unannotated, check, repair)
+    yield from report_and_repair_rows(stores, database, table, unannotated, check, repair)
     yield from report_unrepairable(
         database,
         f'SELECT episode_id AS id FROM {annotated} m ANTI JOIN "{table}" USING (episode_id) WHERE frames > 0',
@@ -180,7 +180,7 @@ def report_unrepairable(database: TempDatabase, query: str, check: str, remedy: 
         yield Finding(check=check, count=count, example=f"episode {first}", repaired=False, remedy=remedy)
 
 
-def remove_rows(
+def report_and_repair_rows(
     stores: Stores, database: TempDatabase, table: str, query: str, check: str, repair: bool
 ) -> Iterator[Finding]:
     """Report rows that a query selects as `_rowid` and `id`, and delete them when `repair` is set.
@@ -289,11 +289,14 @@ def check_purges(stores: Stores, repair: bool) -> Iterator[Finding]:
         )
 
 
-def check_actions(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
+def check_applied_actions(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
     """Compare the tables with what the actions of the log say of removed episodes, tags and notes."""
     history = read_history(stores.annotations)
     removed = removed_id_array(stores.annotations, history)
-    hidden, absent = present_removed(stores.tables, removed), absent_restored(stores.tables, removed)
+    hidden, absent = (
+        list_removed_but_present(stores.tables, removed),
+        list_restored_but_absent(stores.tables, removed),
+    )
     texts = {column: _find_wrong(stores, history, database, column) for column in (TAGS, NOTES)}
     wrong = {
         "no removed episode is in the tables": (len(hidden), hidden.slice(0, 1).to_pylist()),
@@ -308,7 +311,7 @@ def check_actions(stores: Stores, database: TempDatabase, repair: bool) -> Itera
         reset_applied_actions(stores.tables)
         stores.sync()
     if repair:
-        apply_failure_actions(stores)
+        apply_failure_clearings(stores)
     for check, (count, example) in wrong.items():
         if count:
             yield Finding(check=check, count=count, example=str(example[0]), repaired=repair, remedy=REPAIR)
@@ -319,7 +322,7 @@ def _find_wrong(
     stores: Stores, history: ActionHistory, database: TempDatabase, column: str
 ) -> tuple[int, list[str]]:
     """Number of episodes whose tags or notes differ from the log, and an example."""
-    count = find_wrong_texts(stores.tables, stores.annotations, history, database, column)
+    count = find_outdated_texts(stores.tables, stores.annotations, history, database, column)
     if not count:
         return 0, []
     rows = database.query("SELECT * FROM wrong_texts ORDER BY episode_id LIMIT 1").to_pylist()
@@ -331,7 +334,7 @@ def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find actions that lack members, and members without an action, which a killed command left."""
     actions = [action for action in read_history(stores.annotations).actions if action.members]
     for action in actions:
-        count = sum(len(block) for block in read_members(stores.annotations, action))
+        count = sum(len(block) for block in read_action_members(stores.annotations, action))
         if count != action.count - action.purged:
             yield Finding(
                 check=f"action {action.number} has its members",
@@ -352,7 +355,7 @@ def _check_members(stores: Stores, repair: bool) -> Iterator[Finding]:
         )
 
 
-def check_copies(stores: Stores, repair: bool) -> Iterator[Finding]:
+def check_media_copies(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find copies that are missing or damaged, and folders of copies that no episode refers to."""
     count, example = 0, ""
     for uri in damaged_copies(stores):
@@ -428,13 +431,13 @@ def _referenced_copies(batch: pa.RecordBatch) -> list[tuple[str, int]]:
 _MIN_AGE_SECONDS = 3600.0
 
 
-def check_files(stores: Stores, repair: bool) -> Iterator[Finding]:
+def check_temporary_files(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find files with ".tmp" in their name that are at least an hour old."""
     files = sorted(_leftover_files(stores.folder))
     yield from _useless_files(files, repair, check="no incomplete files of killed jobs", remedy=REPAIR)
 
 
-def check_vector_files(stores: Stores, repair: bool) -> Iterator[Finding]:
+def check_leftover_vector_files(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Find files of vectors that a killed worker was writing; the caller holds the write lock."""
     if not stores.is_writable:
         return  # without the lock these may be files that somebody is writing

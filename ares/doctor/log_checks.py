@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import canonical_json
-from ares.doctor.checks import DUPLICATE_ROWS, REPAIR, Finding, load_table, remove_rows
-from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, GradeProjection, trust_changes, trust_documents
+from ares.doctor.checks import DUPLICATE_ROWS, REPAIR, Finding, copy_table_to_database, report_and_repair_rows
+from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, GradeProjection, find_outdated_grades, trust_documents
 from ares.store import (
     CONFLICT,
     InstalledProjections,
-    LogChanges,
     MakerCatalog,
+    TableChanges,
     applied_sequence,
     arrow_type,
     conflict_changes,
@@ -65,7 +65,7 @@ def check_index_position(stores: Stores, repair: bool) -> Iterator[Finding]:
     )
 
 
-def load_log(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
+def copy_log_to_database(stores: Stores, database: TempDatabase) -> Iterator[Finding]:
     """Copy the log into the temporary database, and report annotations whose maker is unknown.
 
     The database then has the tables "expected segments" and "embedded", and per column with a value a table
@@ -226,15 +226,15 @@ def check_segments(stores: Stores, database: TempDatabase, repair: bool) -> Iter
 def _check_segment_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
     names = segment_schema().names
     _ = stores.tables.segments.count()  # creates a missing table
-    load_table(stores, database, "segments", names)
+    copy_table_to_database(stores, database, "segments", names)
     duplicates = DUPLICATE_ROWS.format(table="segments", key="annotation_id")
     check = "each segment has one row in segments"
-    yield from remove_rows(stores, database, "segments", duplicates, check, repair)
+    yield from report_and_repair_rows(stores, database, "segments", duplicates, check, repair)
     orphans = (
         f'SELECT _rowid, s.annotation_id AS id FROM segments s ANTI JOIN "{_SEGMENTS}" USING (annotation_id)'
     )
     check = "no segments that the log does not show"
-    yield from remove_rows(stores, database, "segments", orphans, check, repair)
+    yield from report_and_repair_rows(stores, database, "segments", orphans, check, repair)
     differs = " OR ".join(f"s.{name} IS DISTINCT FROM e.{name}" for name in names)
     packed = ", ".join(f"{name} := {name}" for name in names if name != "annotation_id")
     latest = _LATEST.format(key="annotation_id", packed=packed, table=_SEGMENTS)
@@ -285,7 +285,7 @@ def _report_wrong_rows(
     )
 
 
-def _rows_by_table(changes: LogChanges) -> Iterator[tuple[str, list[Any], list[dict[str, Any]]]]:
+def _rows_by_table(changes: TableChanges) -> Iterator[tuple[str, list[Any], list[dict[str, Any]]]]:
     """Yield table, fields and rows of what a batch of the log adds to the temporary database."""
     import pyarrow as pa
 
@@ -351,7 +351,7 @@ def check_judge_trust(stores: Stores, repair: bool) -> Iterator[Finding]:
     """Compare the grades of judges with what their controls say: what an untrusted judge says is no decision."""
     tables, annotations = stores.tables, stores.annotations
     catalog = MakerCatalog(annotations.makers())
-    wrong = [(key, rows) for key, rows in trust_changes(tables, annotations, catalog) if len(rows)]
+    wrong = [(key, rows) for key, rows in find_outdated_grades(tables, annotations, catalog) if len(rows)]
     if not wrong:
         return
     if repair:

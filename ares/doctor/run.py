@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from ares.doctor.checks import (
     Finding,
-    check_actions,
-    check_copies,
+    check_applied_actions,
     check_duplicates,
     check_failure_log,
-    check_files,
     check_indexes,
+    check_leftover_vector_files,
+    check_media_copies,
     check_purges,
     check_rows,
     check_sets,
+    check_temporary_files,
     check_text_encoders,
-    check_vector_files,
     check_vectors,
 )
 from ares.doctor.interrupted_runs import check_interrupted_runs
@@ -28,9 +28,9 @@ from ares.doctor.log_checks import (
     check_index_position,
     check_judge_trust,
     check_segments,
-    load_log,
+    copy_log_to_database,
 )
-from ares.doctor.sources import RelocationReport, find_problems, relocate_files
+from ares.doctor.sources import RelocationReport, find_source_file_problems, relocate_files
 from ares.io import is_disk_full
 from ares.media import SOURCE_REMEDIES
 
@@ -61,17 +61,17 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
     from ares.store import TempDatabase
 
     yield from check_indexes(stores, repair)
-    yield from check_files(stores, repair)
+    yield from check_temporary_files(stores, repair)
     yield from check_purges(stores, repair)
     position_findings = list(check_index_position(stores, repair))
     yield from position_findings
     yield from check_interrupted_runs(stores, repair)
-    yield from check_vector_files(stores, repair)
+    yield from check_leftover_vector_files(stores, repair)
     with TempDatabase() as database:
-        yield from check_actions(stores, database, repair)
+        yield from check_applied_actions(stores, database, repair)
         yield from check_rows(stores, database, repair)
         yield from check_duplicates(stores, repair)
-        yield from load_log(stores, database)
+        yield from copy_log_to_database(stores, database)
         yield from check_vectors(stores, database, repair)
         # Values are compared only with an index that has applied the whole log.
         if repair or not position_findings:
@@ -81,7 +81,7 @@ def _check_stores(stores: Stores, repair: bool) -> Iterator[Finding]:
             yield from check_judge_trust(stores, repair)
         yield from check_sets(stores, database, repair)
     yield from check_failure_log(stores, repair)
-    yield from check_copies(stores, repair)
+    yield from check_media_copies(stores, repair)
     yield from check_text_encoders(stores, repair)
 
 
@@ -95,7 +95,7 @@ def _check_source_files(stores: Stores) -> list[Finding]:
             repaired=False,
             remedy=SOURCE_REMEDIES.get(reason, "make the file readable"),
         )
-        for reason, problem in sorted(find_problems(stores).items())
+        for reason, problem in sorted(find_source_file_problems(stores).items())
     ]
 
 

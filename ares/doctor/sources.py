@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ares.errors import AresError, RequestError
 from ares.io import absolute_path, describe_os_error, existing_path
-from ares.media import compute_stamp, stamp_mismatch
+from ares.media import compute_file_stamp, stamp_mismatch
 from ares.store import TempDatabase, batched
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class FileProblem:
     first: AresError
 
 
-def find_problems(stores: Stores) -> dict[str, FileProblem]:
+def find_source_file_problems(stores: Stores) -> dict[str, FileProblem]:
     """Compare every source file that an episode needs with its stamp.
 
     Returns:
@@ -186,7 +186,7 @@ class RelocationReport:
     copied: int = 0
 
 
-def parse_move(text: str) -> tuple[str, str]:
+def parse_relocation(text: str) -> tuple[str, str]:
     """Split OLD=NEW; with several "=" at the first one after which an existing path stands.
 
     Raises:
@@ -271,7 +271,7 @@ def _verify_file(file: tuple[str, str, str]) -> str | AresError:
     if error:
         return error
     try:
-        return compute_stamp(new_uri)
+        return compute_file_stamp(new_uri)
     except OSError as os_error:
         return RequestError("file cannot be read", f"{new_uri}: {describe_os_error(os_error)}")
     except AresError as ares_error:

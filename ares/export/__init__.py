@@ -14,9 +14,7 @@ if TYPE_CHECKING:
         RetimeMode as RetimeMode,
         TaskSource as TaskSource,
     )
-    from ares.export.lerobot.exporter import export_lerobot as export_lerobot
-    from ares.export.parquet import export_parquet as export_parquet
-    from ares.export.plan import (
+    from ares.export.layout_groups import (
         DatasetCounts as DatasetCounts,
         DatasetGroup as DatasetGroup,
         ExportItem as ExportItem,
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
         GroupedFormat as GroupedFormat,
         export_groups as export_groups,
     )
+    from ares.export.lerobot.exporter import export_lerobot as export_lerobot
+    from ares.export.parquet import export_parquet as export_parquet
     from ares.export.run import (
         ExportReader as ExportReader,
         export_set as export_set,

@@ -100,7 +100,7 @@ RETIME_MODES: tuple[RetimeMode, ...] = get_args(RetimeMode)
 
 
 @dataclass(frozen=True, slots=True)
-class ExportClock:
+class ExportRate:
     """The rate that a user announced for an export.
 
     Attributes:
@@ -152,9 +152,9 @@ class ExportRequest:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
 
     @property
-    def clock(self) -> ExportClock:
+    def clock(self) -> ExportRate:
         """The rate to write, and which step is written for a second."""
-        return ExportClock(self.fps, self.retime)
+        return ExportRate(self.fps, self.retime)
 
 
 # Text for policies conditioned on language, which need one for every episode.
@@ -196,7 +196,7 @@ class ExportReport:
         failed: Episodes of the set that are not in the export.
         failures: The failures grouped by reason ("reason", "count", "example").
         changed: What the export changed in clocks and signals of episodes, by reason; see
-            `ares.export.retime.ClockChange` and `ares.contract.SetConversion`.
+            `ares.export.retime.ClockChange` and `ares.contract.SetConverter`.
         unknown: What of the meaning of signals is not known, so that it may clash.
     """
 
@@ -286,7 +286,7 @@ def _make_staging_folder(partial: Path) -> None:
     (partial / _STAGING_MARKER).touch()
 
 
-class EpisodeTask(NamedTuple):
+class EpisodeTaskText(NamedTuple):
     """The task of an episode: its text, and what it is ("instruction", "caption", or "none" for NO_TASK)."""
 
     text: str
@@ -300,7 +300,7 @@ def task_counter() -> Counter[str]:
 
 def episode_tasks(
     episodes: Sequence[Episode], rows: Sequence[Mapping[str, Json]], source: TaskSource
-) -> list[EpisodeTask]:
+) -> list[EpisodeTaskText]:
     """The task of every episode, in the same order.
 
     With "instruction" it is the instruction; without one, the caption, unless a grade rejects it. With "caption" it is
@@ -316,14 +316,16 @@ def episode_tasks(
     ]
 
 
-def _episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTask:
+def _episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTaskText:
     value, acceptable = row.get(_CAPTION), row.get(_ACCEPTABLE)
     caption = value if isinstance(value, str) else ""
     if source == "caption":
         candidates = [("caption", caption if acceptable is True else ""), ("instruction", instruction)]
     else:
         candidates = [("instruction", instruction), ("caption", "" if acceptable is False else caption)]
-    return next((EpisodeTask(text, name) for name, text in candidates if text), EpisodeTask(NO_TASK, "none"))
+    return next(
+        (EpisodeTaskText(text, name) for name, text in candidates if text), EpisodeTaskText(NO_TASK, "none")
+    )
 
 
 def annotator_columns(stores: Stores) -> list[str]:
@@ -337,7 +339,7 @@ def annotator_values(stores: Stores, ids: Sequence[str]) -> list[dict[str, Json]
     return cast("list[dict[str, Json]]", rows.to_pylist())
 
 
-def all_columns(stores: Stores) -> list[str]:
+def list_episode_columns(stores: Stores) -> list[str]:
     """Every column of the episodes table."""
     return list(dict.fromkeys([*stores.tables.episodes.columns(), *_UNFILTERED_COLUMNS]))
 

@@ -15,13 +15,13 @@ from ares.episode import Episode, Signal, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
     TASK_COLUMNS,
-    EpisodeTask,
+    EpisodeTaskText,
     ExportFailures,
     ExportManifest,
     ExportReport,
     ExportRequest,
-    all_columns,
     episode_tasks,
+    list_episode_columns,
     read_rows,
     read_segments,
     segments_schema,
@@ -126,7 +126,7 @@ class _ParquetFiles:
     def __init__(self, stack: ExitStack, root: Path, stores: Stores) -> None:
         import pyarrow as pa
 
-        columns = all_columns(stores)
+        columns = list_episode_columns(stores)
         self.columns = [name for name in columns if name != _TASK_COLUMN]
         self.left_out = [f"column {name} of an annotator" for name in columns if name == _TASK_COLUMN]
         schema = stores.tables.episodes.schema(self.columns).append(pa.field(_TASK_COLUMN, pa.string()))
@@ -196,13 +196,13 @@ def _with_fields(rows: pa.Table, episodes: Sequence[Episode], names: Sequence[st
     return rows
 
 
-def _with_tasks(rows: pa.Table, tasks: Sequence[EpisodeTask]) -> pa.Table:
+def _with_tasks(rows: pa.Table, tasks: Sequence[EpisodeTaskText]) -> pa.Table:
     import pyarrow as pa
 
     return rows.append_column(_TASK_COLUMN, pa.array([task.text for task in tasks], pa.string()))
 
 
-def _count_batch(written: _ParquetCounts, batch: ExportBatch, tasks: Sequence[EpisodeTask]) -> None:
+def _count_batch(written: _ParquetCounts, batch: ExportBatch, tasks: Sequence[EpisodeTaskText]) -> None:
     written.frames += sum(episode.num_steps for episode in batch.episodes)
     written.tasks |= {task.text for task in tasks}
     written.task_sources.update(task.source for task in tasks)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from ares.clock import camera_seconds, nearest_steps, rounding_seconds
+from ares.clock import camera_seconds, nearest_steps, time_tolerance
 from ares.episode import Camera, Episode, Json, Signal, Trajectory
 from ares.errors import SourceError
-from ares.export.base import ExportClock, RetimeMode
+from ares.export.base import ExportRate, RetimeMode
 from ares.media import all_frames, frames_at
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class RetimedEpisode:
         return camera_seconds(self.source, camera, self.stamps[self.steps].tolist(), lambda: self.stamps)
 
 
-def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportClock) -> RetimedEpisode:
+def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) -> RetimedEpisode:
     """The episode at the rate of an export.
 
     Raises:
@@ -103,11 +103,11 @@ def export_rate_hz(episode: Episode) -> float:
 def _is_even(stamps: NDArray[np.float64], rate_hz: float) -> bool:
     import numpy as np
 
-    return bool((np.abs(stamps - np.arange(len(stamps)) / rate_hz) <= rounding_seconds(rate_hz)).all())
+    return bool((np.abs(stamps - np.arange(len(stamps)) / rate_hz) <= time_tolerance(rate_hz)).all())
 
 
 def _count_steps(stamps: NDArray[np.float64], rate_hz: float) -> int:
-    count = int((float(stamps[-1]) + rounding_seconds(rate_hz)) * rate_hz) + 1 if len(stamps) else 0
+    count = int((float(stamps[-1]) + time_tolerance(rate_hz)) * rate_hz) + 1 if len(stamps) else 0
     if count > _MAX_STEPS:
         raise SourceError(
             "it would have too many steps at the rate of the export", f"{count} at {rate_hz:g} Hz"
@@ -165,7 +165,7 @@ class ClockChanges:
         clock: The rate that the user announced.
     """
 
-    def __init__(self, clock: ExportClock) -> None:
+    def __init__(self, clock: ExportRate) -> None:
         self._clock = clock
         self._changes: dict[str, ClockChange] = {}
 
@@ -173,7 +173,7 @@ class ClockChanges:
         """Count an episode that was written."""
         if not retimed.keeps_steps:
             reason = f"steps were selected at {self._clock.fps:g} Hz, {_MODE_TEXTS[self._clock.retime]}"
-        elif retimed.shift_seconds > rounding_seconds(retimed.episode.rate_hz):
+        elif retimed.shift_seconds > time_tolerance(retimed.episode.rate_hz):
             reason = "uneven stamps: step i is written at second i / fps (--fps retimes)"
         else:
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from ares.contract import SetConversion, contracts_of_episodes, parse_conversions
+from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
 from ares.curation import Sets
 from ares.episode import Episode, Trajectory
 from ares.errors import AresError, PluginError, StoreError
@@ -58,7 +58,7 @@ class ExportReader:
 
     stores: Stores
     set: CurationSet
-    conversion: SetConversion
+    conversion: SetConverter
 
     def ids(self) -> Iterator[str]:
         """Ids of the episodes of the set, sorted, streamed."""
@@ -88,7 +88,7 @@ class ExportReader:
         return ExportBatch(requested_ids, episodes, trajectories)
 
 
-def _converted_batch(batch: ExportBatch, convert: SetConversion, failures: ExportFailures) -> ExportBatch:
+def _converted_batch(batch: ExportBatch, convert: SetConverter, failures: ExportFailures) -> ExportBatch:
     """The batch with converted signals, without the episodes that cannot be converted."""
     episodes: list[Episode] = []
     trajectories: dict[str, Trajectory] = {}
@@ -139,7 +139,7 @@ def export_set(
     request: ExportRequest,
     stores: Stores,
     progress: Callable[[int], None],
-    conversion: SetConversion | None = None,
+    conversion: SetConverter | None = None,
 ) -> ExportReport:
     """Write a set into a new folder.
 
@@ -167,11 +167,11 @@ def export_set(
 
 
 def open_reader(
-    request: ExportRequest, stores: Stores, conversion: SetConversion | None = None
+    request: ExportRequest, stores: Stores, conversion: SetConverter | None = None
 ) -> ExportReader:
     """Reads the set of a request; arguments and errors are those of `export_set`."""
     if conversion is None:
-        contracts = contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
+        contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
         named = parse_conversions(request.convert) if request.convert else ()
-        conversion = SetConversion(contracts, named)
+        conversion = SetConverter(contracts, named)
     return ExportReader(stores, request.set, conversion)

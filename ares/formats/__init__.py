@@ -49,13 +49,13 @@ if TYPE_CHECKING:
         FEATURES_FILE as FEATURES_FILE,
         SHARD_TEMPLATE as SHARD_TEMPLATE,
         ExampleValues as ExampleValues,
-        RecordSpan as RecordSpan,
+        RecordLocation as RecordLocation,
         encode_example as encode_example,
-        find_records as find_records,
-        frame_record as frame_record,
-        parse_example as parse_example,
+        encode_tfrecord as encode_tfrecord,
+        parse_tf_example as parse_tf_example,
         read_record as read_record,
-        write_records as write_records,
+        scan_record_file as scan_record_file,
+        write_tfrecords as write_tfrecords,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -31,7 +31,7 @@ ExampleValues: TypeAlias = "Sequence[bytes] | NDArray[Any]"
 
 
 @dataclass(frozen=True, slots=True)
-class RecordSpan:
+class RecordLocation:
     """Location of the payload of a record in its file.
 
     Attributes:
@@ -48,7 +48,7 @@ def masked_crc(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def find_tfrecords(path: str) -> Iterator[RecordSpan | SourceError]:
+def scan_tfrecords(path: str) -> Iterator[RecordLocation | SourceError]:
     """Yield every record of a file in order, seeking over the payloads (12 bytes are read for each).
 
     A record whose length has a wrong checksum yields a SourceError. The scan goes on behind it where its length
@@ -82,11 +82,11 @@ def _open_record_file(path: str) -> Any:
         raise SourceError("file cannot be read", f"{path}: {describe_os_error(error)}") from None
 
 
-def _describe_location(path: str, span: RecordSpan) -> str:
+def _describe_location(path: str, span: RecordLocation) -> str:
     return f"{path}, byte {span.offset - HEADER_BYTES}"
 
 
-def _read_header(file: Any, start: int, end: int) -> tuple[RecordSpan | None, bool]:
+def _read_header(file: Any, start: int, end: int) -> tuple[RecordLocation | None, bool]:
     """The record that begins at byte `start`, None where it does not fit the file, and whether its length is valid."""
     import google_crc32c
 
@@ -98,10 +98,10 @@ def _read_header(file: Any, start: int, end: int) -> tuple[RecordSpan | None, bo
     is_valid = masked_crc(google_crc32c.value(header[:8])) == size_crc
     if start + HEADER_BYTES + size + FOOTER_BYTES > end:
         return None, False
-    return RecordSpan(start + HEADER_BYTES, size), is_valid
+    return RecordLocation(start + HEADER_BYTES, size), is_valid
 
 
-def read_tfrecord(path: str, span: RecordSpan) -> tuple[bytes, str]:
+def read_tfrecord(path: str, span: RecordLocation) -> tuple[bytes, str]:
     """The payload of a record and the hash of its content, 32 hex digits.
 
     The hash is blake2b over the size and the running crc32c at eight positions. It is a by-product of the checksum
@@ -133,7 +133,7 @@ def read_tfrecord(path: str, span: RecordSpan) -> tuple[bytes, str]:
     return payload, hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
-def frame_record(payload: bytes) -> bytes:
+def encode_tfrecord(payload: bytes) -> bytes:
     """A record as TFRecord files hold it: length and checksum, the payload, and its checksum."""
     import google_crc32c
 
@@ -142,13 +142,13 @@ def frame_record(payload: bytes) -> bytes:
     return header + payload + struct.pack("<I", masked_crc(google_crc32c.value(payload)))
 
 
-def write_records(path: Path, payloads: Iterable[bytes]) -> list[RecordSpan]:
+def write_tfrecords(path: Path, payloads: Iterable[bytes]) -> list[RecordLocation]:
     """Write a TFRecord file, under a .tmp name until it is complete, and return the location of each record."""
     partial, spans, offset = path.with_name(path.name + ".tmp"), [], 0
     with partial.open("wb") as file:
         for payload in payloads:
-            file.write(frame_record(payload))
-            spans.append(RecordSpan(offset + HEADER_BYTES, len(payload)))
+            file.write(encode_tfrecord(payload))
+            spans.append(RecordLocation(offset + HEADER_BYTES, len(payload)))
             offset += HEADER_BYTES + len(payload) + FOOTER_BYTES
     partial.rename(path)
     return spans
@@ -171,7 +171,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
 
 
 @functools.cache
-def example_class() -> Any:
+def make_tf_example_class() -> Any:
     """Message class of tf.train.Example, built from its wire description.
 
     Importing it from tensorflow_datasets would take a second.
@@ -209,7 +209,7 @@ def example_class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ares.Example"))
 
 
-def parse_example(payload: bytes, where: str) -> Mapping[str, Any]:
+def parse_tf_example(payload: bytes, where: str) -> Mapping[str, Any]:
     """The features of a tf.train.Example by key, each with `.bytes_list`, `.float_list` or `.int64_list` `.value`.
 
     Raises SourceError naming `where` when the payload is not a tf.train.Example.
@@ -217,7 +217,7 @@ def parse_example(payload: bytes, where: str) -> Mapping[str, Any]:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        features: Mapping[str, Any] = example_class().FromString(payload).features.feature
+        features: Mapping[str, Any] = make_tf_example_class().FromString(payload).features.feature
     except DecodeError:
         raise SourceError("record is not a tf.train.Example", where) from None
     return features
@@ -234,7 +234,7 @@ def encode_example(values: Mapping[str, ExampleValues]) -> bytes:
     """
     import numpy as np
 
-    example = example_class()()
+    example = make_tf_example_class()()
     for key, value in values.items():
         feature = example.features.feature[key]
         if not isinstance(value, np.ndarray):
@@ -252,24 +252,24 @@ def encode_example(values: Mapping[str, ExampleValues]) -> bytes:
 T = TypeVar("T")
 
 
-def find_records(path: str) -> Iterator[RecordSpan | SourceError]:
+def scan_record_file(path: str) -> Iterator[RecordLocation | SourceError]:
     """Yield every record of a file in order; in an ArrayRecord file the offset of a span is the record's number.
 
     Raises:
-        SourceError: The file cannot be opened. Further errors of TFRecord files are those of `find_tfrecords`.
+        SourceError: The file cannot be opened. Further errors of TFRecord files are those of `scan_tfrecords`.
         RequestError: An ArrayRecord file needs the library array_record, which is not installed.
     """
     if not _is_array_record(path):
-        yield from find_tfrecords(path)
+        yield from scan_tfrecords(path)
         return
     count = _with_reader(path, lambda reader: int(reader.num_records()))
-    yield from (RecordSpan(number, 0) for number in range(count))
+    yield from (RecordLocation(number, 0) for number in range(count))
 
 
-def read_record(path: str, span: RecordSpan) -> tuple[bytes, str]:
+def read_record(path: str, span: RecordLocation) -> tuple[bytes, str]:
     """The payload of a record and the hash of its content, 32 hex digits.
 
-    Raises as `find_records`, and SourceError when the record is damaged.
+    Raises as `scan_record_file`, and SourceError when the record is damaged.
     """
     if not _is_array_record(path):
         return read_tfrecord(path, span)

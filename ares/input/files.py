@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from ares.errors import SourceError
-from ares.input.limits import input_budgets, note_file
+from ares.input.limits import input_budgets, restart_file_time_limit
 from ares.io import is_url, open_file
 
 LFS_ADVICE = "a Git LFS pointer, not the data: run `git lfs pull` in its repository"
@@ -51,7 +51,7 @@ def lfs_pointer_error(path: str) -> SourceError:
     )
 
 
-def missing_target_error(path: str) -> SourceError | None:
+def make_broken_link_error(path: str) -> SourceError | None:
     """The error for a link whose target is missing; None for a path that is no link."""
     if not os.path.islink(path):  # noqa: PTH114 - a path with a null byte is no link
         return None
@@ -63,11 +63,11 @@ def missing_target_error(path: str) -> SourceError | None:
 
 _BLOCK_BYTES = 2**20
 _dataset_folder: ContextVar[str] = ContextVar("dataset_folder", default="")
-_follows_links: ContextVar[bool] = ContextVar("follows_links", default=False)
+_follows_links: ContextVar[bool] = ContextVar("were_outside_links_allowed", default=False)
 
 
 @contextmanager
-def reading_dataset(folder: str, follow_links: bool = False) -> Iterator[None]:
+def refuse_outside_links(folder: str, follow_links: bool = False) -> Iterator[None]:
     """Refuse, within the block and this thread, files that symbolic links lead out of a folder.
 
     Args:
@@ -150,7 +150,7 @@ def check_input_file(path: str) -> None:
         FileNotFoundError: There is no such file.
         IsADirectoryError: It is a folder.
     """
-    note_file()
+    restart_file_time_limit()
     folder = _dataset_folder.get()
     if is_url(path):
         if folder and not is_url(folder):
@@ -161,7 +161,7 @@ def check_input_file(path: str) -> None:
     try:
         status = os.stat(path)  # noqa: PTH116 - called for every file
     except FileNotFoundError:
-        if error := missing_target_error(path):
+        if error := make_broken_link_error(path):
             raise error from None
         raise
     mode = status.st_mode
@@ -170,15 +170,15 @@ def check_input_file(path: str) -> None:
     if not stat.S_ISREG(mode):
         raise SourceError("not a regular file", f"{path}: a device, pipe or socket")
     if folder and not is_url(folder):
-        check_links(path, folder)
+        check_symbolic_links(path, folder)
     if is_lfs_pointer(path, status.st_size):
         raise lfs_pointer_error(path)
 
 
-def check_links(path: str, folder: str) -> None:
+def check_symbolic_links(path: str, folder: str) -> None:
     """Check that no symbolic link leads a file or folder out of a dataset.
 
-    Links into the `blobs` of the same Hugging Face cache are allowed, and all links where `reading_dataset` or the
+    Links into the `blobs` of the same Hugging Face cache are allowed, and all links where `refuse_outside_links` or the
     setting `follow_links` allows them.
 
     Args:
@@ -204,7 +204,7 @@ def check_links(path: str, folder: str) -> None:
         )
 
 
-def forget_links() -> None:
+def forget_checked_links() -> None:
     """Look at the links to folders anew: since a process has read a dataset, one may have been replaced."""
     _real_folder.cache_clear()
     _allowed_roots.cache_clear()

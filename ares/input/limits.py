@@ -208,11 +208,11 @@ class _Watch:
 _watch = _Watch()
 
 
-def call_within(seconds: float, call: Callable[[], T]) -> T:
+def call_with_time_limit(seconds: float, call: Callable[[], T]) -> T:
     """What a function returns; it is ended at a deadline, at the next step of its Python code.
 
     A call of a library that does not come back to Python cannot be ended: sources of such libraries are fragile.
-    Calls may be nested in one of `call_within_per_file`, whose time begins anew after them.
+    Calls may be nested in one of `call_with_file_time_limit`, whose time begins anew after them.
 
     Args:
         seconds: Time that it may take.
@@ -225,8 +225,8 @@ def call_within(seconds: float, call: Callable[[], T]) -> T:
     return _call_with_limit(call, seconds, SourceError(reason, f"more than {seconds:g} s"), per_file=False)
 
 
-def call_within_per_file(seconds: float, call: Callable[[], T]) -> T:
-    """As `call_within`, for opening or listing a dataset: each file of it that is opened gives the time anew.
+def call_with_file_time_limit(seconds: float, call: Callable[[], T]) -> T:
+    """As `call_with_time_limit`, for opening or listing a dataset: each file of it that is opened gives the time anew.
 
     Args:
         seconds: Time that it may take from one file to the next.
@@ -240,8 +240,8 @@ def call_within_per_file(seconds: float, call: Callable[[], T]) -> T:
     return _call_with_limit(call, seconds, error, per_file=True)
 
 
-def note_file() -> None:
-    """Give a call of `call_within_per_file` its time anew: the next file is opened."""
+def restart_file_time_limit() -> None:
+    """Give a call of `call_with_file_time_limit` its time anew: the next file is opened."""
     _watch.renew()
 
 

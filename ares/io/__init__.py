@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.io.files import (
+    from ares.io.listings import (
+        FolderEntries as FolderEntries,
+        cache_folder_listings as cache_folder_listings,
+        list_folder as list_folder,
+        use_folder_listings as use_folder_listings,
+        walk_folders as walk_folders,
+    )
+    from ares.io.paths_and_urls import (
         FileState as FileState,
         absolute_path as absolute_path,
         copy_file as copy_file,
@@ -19,13 +26,6 @@ if TYPE_CHECKING:
         parse_path as parse_path,
         relative_path as relative_path,
         translate_remote_errors as translate_remote_errors,
-    )
-    from ares.io.folders import (
-        FolderEntries as FolderEntries,
-        folders_listed_once as folders_listed_once,
-        known_folders as known_folders,
-        list_folder as list_folder,
-        walk_folders as walk_folders,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -15,16 +15,7 @@ if TYPE_CHECKING:
         WorkerNeeds as WorkerNeeds,
         WorkerPool as WorkerPool,
     )
-    from ares.jobs.local import (
-        ENGINE_NAMES as ENGINE_NAMES,
-        InlinePool as InlinePool,
-        LocalEngine as LocalEngine,
-        ReplicaPool as ReplicaPool,
-        available_cores as available_cores,
-        engine_or_local as engine_or_local,
-        open_engine as open_engine,
-    )
-    from ares.jobs.outcomes import (
+    from ares.jobs.job_results import (
         AnnotateEstimate as AnnotateEstimate,
         AnnotateReport as AnnotateReport,
         IngestPlan as IngestPlan,
@@ -34,9 +25,18 @@ if TYPE_CHECKING:
         ReasonCount as ReasonCount,
         UnreadFile as UnreadFile,
     )
+    from ares.jobs.local import (
+        ENGINE_NAMES as ENGINE_NAMES,
+        InlinePool as InlinePool,
+        LocalEngine as LocalEngine,
+        ReplicaPool as ReplicaPool,
+        available_cores as available_cores,
+        engine_or_local as engine_or_local,
+        open_engine as open_engine,
+    )
     from ares.jobs.pipeline import (
         PipelineStage as PipelineStage,
-        changing_limit as changing_limit,
+        make_concurrency_getter as make_concurrency_getter,
         run_pipeline as run_pipeline,
     )
     from ares.jobs.progress import Progress as Progress

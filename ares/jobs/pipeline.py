@@ -252,6 +252,6 @@ def _drain_to_sink(inputs: _StageQueue[T], sink: Callable[[list[T]], None], size
             sink(batch)
 
 
-def changing_limit(pool: WorkerPool[Any, Any]) -> Callable[[], int] | None:
+def make_concurrency_getter(pool: WorkerPool[Any, Any]) -> Callable[[], int] | None:
     """Calls of `map` that can run at the same time now; None where that never changes."""
     return None if pool.most_workers == pool.max_workers else lambda: pool.max_workers

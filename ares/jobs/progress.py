@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from ares.messages import LINE_SECONDS, is_quiet, showing_progress, visible
+from ares.console import LINE_SECONDS, is_quiet, showing_progress, visible
 
 if TYPE_CHECKING:
     import rich.progress

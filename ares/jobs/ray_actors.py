@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from ares.errors import RequestError
 from ares.imports import needs_extra
+from ares.jobs.elastic_pool import PoolResources
 from ares.jobs.engine import BatchFunction, KeptValue, WorkerLimits, WorkerNeeds
-from ares.jobs.growing_pool import PoolResources
 from ares.jobs.worker_pool import WorkerDied, WorkerKilled, WorkerLimitExceeded, WorkerLost, resident_bytes
 from ares.settings import inherited_path
 
@@ -62,17 +62,17 @@ class RayValueHolder:
         """Free the memory of values, wherever they are."""
         for worker, numbers in _numbers_by_worker(kept).items():
             if worker == _own_name():
-                forget_entries(numbers)
+                drop_actor_entries(numbers)
             elif (actor := _find_actor(worker)) is not None:
                 _beside_work(actor.forget_kept).remote(numbers)
 
 
-def find_entries(numbers: Sequence[int]) -> list[KeptEntry | None]:
+def find_actor_entries(numbers: Sequence[int]) -> list[KeptEntry | None]:
     """The entries of this actor with some numbers; None for those that it has no more."""
     return [_entries.get(number) for number in numbers]
 
 
-def forget_entries(numbers: Sequence[int]) -> None:
+def drop_actor_entries(numbers: Sequence[int]) -> None:
     """Drop entries of this actor; a list is freed with its last entry."""
     for number in numbers:
         _entries.pop(number, None)
@@ -101,7 +101,7 @@ def _find_everywhere(numbers: Mapping[str, Sequence[int]]) -> dict[KeptValue, Ke
     }
     answers = {worker: _read_reference(reply) or [] for worker, reply in replies.items()}
     if own_name in numbers:
-        answers[own_name] = find_entries(numbers[own_name])
+        answers[own_name] = find_actor_entries(numbers[own_name])
     return {
         (worker, number): entry
         for worker, entries in answers.items()
@@ -243,7 +243,7 @@ def _cluster_total(resource: str) -> float:
     return float(load_ray().cluster_resources().get(resource, 0))
 
 
-def fitted_needs(needs: WorkerNeeds, share: float, gpu_share: float) -> WorkerNeeds:
+def fit_worker_resources(needs: WorkerNeeds, share: float, gpu_share: float) -> WorkerNeeds:
     """What a worker takes: at most the share of its pool of the largest machine, so that each pool can start one.
 
     A worker that takes more could be kept out for ever by small workers of other pools, some on every machine. Where
@@ -260,7 +260,7 @@ def fitted_needs(needs: WorkerNeeds, share: float, gpu_share: float) -> WorkerNe
 
 def measure_pool_resources(needs: WorkerNeeds, share: float, gpu_share: float) -> PoolResources:
     """What the cluster has now for the workers of a pool with a share of it."""
-    fitted = fitted_needs(needs, share, gpu_share)
+    fitted = fit_worker_resources(needs, share, gpu_share)
     machines = frozenset(str(node["NodeID"]) for node in load_ray().nodes() if node["Alive"])
     return PoolResources(count_fitting_workers(fitted, share, gpu_share), fitted, machines)
 
@@ -290,7 +290,7 @@ _POLL_SECONDS = 0.1
 _NODE_DEATH_SECONDS = 1.0
 
 
-class ActorBody:
+class RayActorBody:
     """Runs inside an actor. The function is built at the first call: its error must not be taken for a death."""
 
     def __init__(
@@ -322,11 +322,11 @@ class ActorBody:
 
     def find_kept(self, numbers: Sequence[int]) -> list[KeptEntry | None]:
         """For another actor: what this one keeps, by number, and None for what it has no more."""
-        return find_entries(numbers)
+        return find_actor_entries(numbers)
 
     def forget_kept(self, numbers: Sequence[int]) -> None:
         """For another actor: keep some values no longer."""
-        forget_entries(numbers)
+        drop_actor_entries(numbers)
 
 
 def _end_beyond(memory_bytes: int, is_done: threading.Event) -> None:
@@ -406,7 +406,7 @@ def start_actor(
     }
     # Named so that other actors reach it; no other actor of the cluster has the same name, whatever its job.
     options["name"] = f"ares-{uuid.uuid4().hex}"
-    remote = load_ray().remote(concurrency_groups={VALUE_HOLDER_GROUP: 1})(ActorBody).options(**options)
+    remote = load_ray().remote(concurrency_groups={VALUE_HOLDER_GROUP: 1})(RayActorBody).options(**options)
     actor = remote.remote(build, str(Path.cwd()), limits.memory_bytes if limits else None)
     return ActorWorker(actor, limits.seconds if limits else None)
 

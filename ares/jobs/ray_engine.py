@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from ares.console import print_message
 from ares.errors import RequestError
+from ares.jobs.elastic_pool import ElasticWorkerPool, WorkerWaitLimit
 from ares.jobs.engine import PoolRequest, R, T, V, WorkerPool
-from ares.jobs.growing_pool import GrowingPool, Patience
 from ares.jobs.ray_actors import (
     RayValueHolder,
     check_reachable,
@@ -22,7 +23,6 @@ from ares.jobs.ray_actors import (
     start_actor,
     unreachable_error,
 )
-from ares.messages import print_message
 from ares.settings import ray_address
 
 # Each worker is served by a thread of the driver.
@@ -47,7 +47,7 @@ class RayEngine:
     def __init__(self, max_workers: int | None = None) -> None:
         ray = load_ray()
         self._max_workers = max_workers or _MAX_WORKERS
-        self._pools: list[GrowingPool[Any, Any]] = []
+        self._pools: list[ElasticWorkerPool[Any, Any]] = []
         self._stop_following = threading.Event()
         self._follower: threading.Thread | None = None
         self._owns_connection = not ray.is_initialized()
@@ -70,13 +70,13 @@ class RayEngine:
         """Actors, started when there is work for them."""
         is_shared, most = request.shared_worker, min(request.most_workers or _MAX_WORKERS, self._max_workers)
         threads = request.max_workers if is_shared else 1
-        pool: GrowingPool[T, R] = GrowingPool(
+        pool: ElasticWorkerPool[T, R] = ElasticWorkerPool(
             partial(start_actor, request.make_builder(), threads, request.limits),
             partial(measure_pool_resources, request.needs, request.share, request.gpu_share),
             most_workers=1 if is_shared else most,
             threads_per_worker=threads,
             on_worker_death=request.on_worker_death,
-            patience=Patience(_START_SECONDS, _no_worker_error),
+            patience=WorkerWaitLimit(_START_SECONDS, _no_worker_error),
             report=print_message,
         )
         self._pools.append(pool)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import AresError
-from ares.jobs.outcomes import JobCounts, ReasonCount
+from ares.jobs.job_results import JobCounts, ReasonCount
 from ares.store import ids_filter
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol
 
+from ares.console import escape_logs
 from ares.errors import AresError, RequestError
 from ares.jobs.engine import BatchFunction, R, T, WorkerLimits
-from ares.messages import escape_logs
 from ares.settings import inherited_environment, inherited_path
 
 

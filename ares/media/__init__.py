@@ -7,14 +7,14 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.media.copies import (
         MEDIA_FOLDER as MEDIA_FOLDER,
-        copy_cameras as copy_cameras,
+        copy_camera_media as copy_camera_media,
     )
     from ares.media.fingerprint import (
         SOURCE_REMEDIES as SOURCE_REMEDIES,
-        compute_stamp as compute_stamp,
+        compute_file_stamp as compute_file_stamp,
         fingerprint_blocks as fingerprint_blocks,
+        make_file_stamp_fields as make_file_stamp_fields,
         stamp_mismatch as stamp_mismatch,
-        stamped_fields as stamped_fields,
         verify_source as verify_source,
     )
     from ares.media.frames import (
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         NpyArray as NpyArray,
         ZarrStore as ZarrStore,
         has_encoded_images as has_encoded_images,
-        has_images as has_images,
         has_raw_images as has_raw_images,
+        has_zarr_images as has_zarr_images,
         image_size as image_size,
         open_npy as open_npy,
         open_zarr as open_zarr,
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     )
     from ares.media.readers.images import (
         IMAGE_SUFFIXES as IMAGE_SUFFIXES,
+        CameraImageFiles as CameraImageFiles,
         CsvTable as CsvTable,
-        NumberedImages as NumberedImages,
         group_images as group_images,
-        read_column_images as read_column_images,
         read_csv_table as read_csv_table,
+        read_parquet_images as read_parquet_images,
     )
     from ares.media.recordings.container import (
         McapMessage as McapMessage,
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
     from ares.media.recordings.images import (
         ImageCollector as ImageCollector,
         TopicImages as TopicImages,
+        classify_image_message as classify_image_message,
         first_image_at as first_image_at,
-        image_kind as image_kind,
         image_message_info as image_message_info,
+        list_image_message_fields as list_image_message_fields,
         message_type as message_type,
-        required_fields as required_fields,
     )
     from ares.media.recordings.recording import scan_messages as scan_messages
     from ares.media.video.encode import encode_mp4 as encode_mp4

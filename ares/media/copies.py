@@ -217,7 +217,7 @@ _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _MAX_NAME_LENGTH = 80
 
 
-def copy_cameras(workspace: Path, episode_id: str, cameras: tuple[Camera, ...]) -> tuple[Camera, ...]:
+def copy_camera_media(workspace: Path, episode_id: str, cameras: tuple[Camera, ...]) -> tuple[Camera, ...]:
     """Copy the pixels of an episode into a workspace: videos by packets, images encoded once.
 
     The files appear in media/<first 2 digits>/<episode_id>/ when all of them are complete. They replace what an

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import MediaError, SourceError
 from ares.formats import ROSBAG2_METADATA, recording_files, zarr_metadata_files
-from ares.input import check_links, forget_links, is_lfs_pointer, lfs_pointer_error, open_input
+from ares.input import (
+    check_symbolic_links,
+    forget_checked_links,
+    is_lfs_pointer,
+    lfs_pointer_error,
+    open_input,
+)
 from ares.io import FileState, describe_os_error, file_state, is_url
 from ares.media.readers.images import sample_images
 
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
     from ares.episode import Camera, MediaRef
 
 
-def leads_out(path: str) -> bool:
+def leads_out_of_dataset(path: str) -> bool:
     """Whether links lead a local file further away than the folder two above its own: out of its dataset, for sure.
 
     The folder of the dataset itself is not stored with an episode.
@@ -26,21 +32,21 @@ def leads_out(path: str) -> bool:
     if is_url(path):
         return False
     try:
-        check_links(path, neighbourhood(path))
+        check_symbolic_links(path, find_grandparent_folder(path))
     except SourceError:
         return True
     return False
 
 
-def follows_links(stamp: str, paths: Iterable[str]) -> bool:
+def were_outside_links_allowed(stamp: str, paths: Iterable[str]) -> bool:
     """Whether links out of the dataset of a camera were allowed when it was ingested.
 
     They were where one of the files that have just been compared with its stamp lies behind such a link.
     """
-    return bool(stamp) and any(map(leads_out, paths))
+    return bool(stamp) and any(map(leads_out_of_dataset, paths))
 
 
-def neighbourhood(path: str) -> str:
+def find_grandparent_folder(path: str) -> str:
     """The folder two above the one that holds a file, or above a folder ("/" at the end); "" for a URL."""
     if is_url(path):
         return ""
@@ -103,7 +109,7 @@ def _block_ranges(size: int) -> Iterator[tuple[int, int]]:
         yield (size - _BLOCK_BYTES) * number // (_BLOCKS - 1), _BLOCK_BYTES
 
 
-def compute_stamp(uri: str) -> str:
+def compute_file_stamp(uri: str) -> str:
     """The stamp of a file, "SIZE:VERSION:FINGERPRINT"; for a recording of several files, their stamps joined by "|".
 
     Raises OSError when a file cannot be read, SourceError when the file list of a recording cannot.
@@ -115,7 +121,7 @@ def compute_stamp(uri: str) -> str:
     return "|".join(stamps)
 
 
-def stamped_fields(source: str, cameras: Sequence[Camera]) -> dict[str, Any]:
+def make_file_stamp_fields(source: str, cameras: Sequence[Camera]) -> dict[str, Any]:
     """The fields of an episode with stamps: `source_stamp` of its source file, `cameras` with those of their files.
 
     A file gets no stamp, and is never reported as changed, when it does not exist or lies inside the workspace
@@ -142,7 +148,7 @@ def verify_source(ref: MediaRef) -> None:
 
 def stamp_mismatch(uri: str, stamp: str) -> MediaError | None:
     """The difference between a file and its stamp ("" when there is no stamp), or None."""
-    forget_links()
+    forget_checked_links()
     try:
         paths = source_files(uri)
         states = [file_state(path) for path in paths]
@@ -168,7 +174,7 @@ def _compare_stamps(
             raise lfs_pointer_error(path)
         if str(state.size) != size:
             return _changed_error(path, f"it had {size} bytes, it has {state.size}")
-        is_elsewhere = leads_out(path)
+        is_elsewhere = leads_out_of_dataset(path)
         target = os.path.realpath(path) if is_elsewhere else path
         if (is_elsewhere or state.version != version) and file_fingerprint(target, state) != checksum:
             return _changed_error(path, f"it still has {size} bytes, but other content")
@@ -183,7 +189,7 @@ def _stamp_or_empty(uri: str) -> str:
     if not uri.startswith("/") and not is_url(uri):
         return ""
     try:
-        return compute_stamp(uri)
+        return compute_file_stamp(uri)
     except (OSError, SourceError):
         return ""
 

@@ -7,19 +7,24 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ares.clock import rounding_seconds
+from ares.clock import time_tolerance
 from ares.episode import TOPIC_KINDS
 from ares.errors import MediaError, SourceError
-from ares.input import reading_dataset
+from ares.input import refuse_outside_links
 from ares.io import describe_os_error
-from ares.media.fingerprint import follows_links, neighbourhood, source_files, verify_source
+from ares.media.fingerprint import (
+    find_grandparent_folder,
+    source_files,
+    verify_source,
+    were_outside_links_allowed,
+)
 from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_npy_frames, read_zarr_frames
 from ares.media.readers.images import (
     frame_numbers,
-    read_column_frames,
-    read_column_images,
     read_image_file_frames,
     read_image_files,
+    read_parquet_frames,
+    read_parquet_images,
     read_tfrecord_frames,
     read_tfrecord_images,
 )
@@ -94,7 +99,7 @@ def _read_encoded(ref: MediaRef) -> list[bytes]:
     if ref.kind == "hdf5":
         return read_hdf5_images(ref)
     if ref.kind == "parquet":
-        return list(read_column_images(ref, range(ref.num_frames)))
+        return list(read_parquet_images(ref, range(ref.num_frames)))
     if ref.kind == "images":
         return list(read_image_files(ref, range(ref.num_frames)))
     raise _unknown_kind(ref)
@@ -107,7 +112,7 @@ def _decode_at(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.u
     if ref.kind in TOPIC_KINDS:
         return _to_rgb(ref, read_topic_frames(ref, seconds))
     last_number = ref.num_frames - 1
-    tolerance = rounding_seconds(ref.rate_hz)
+    tolerance = time_tolerance(ref.rate_hz)
     if ref.kind == "images" and (stamped := frame_numbers(ref, seconds, tolerance)) is not None:
         return _to_rgb(ref, _decode_numbers(ref, stamped))
     numbers = [min(max(int((second + tolerance) * ref.rate_hz), 0), last_number) for second in seconds]
@@ -121,7 +126,7 @@ def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[n
     if ref.kind == "hdf5":
         return read_hdf5_frames(ref, numbers)
     if ref.kind == "parquet":
-        return read_column_frames(ref, numbers)
+        return read_parquet_frames(ref, numbers)
     if ref.kind == "zarr":
         return read_zarr_frames(ref, numbers)
     if ref.kind == "images":
@@ -160,8 +165,8 @@ def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Ite
 
 def _make_link_guard(ref: MediaRef) -> Callable[[], AbstractContextManager[None]]:
     """Makes blocks in which no link leads out of the dataset of a camera that has just been verified."""
-    follows = follows_links(ref.stamp, source_files(ref.uri))
-    return partial(reading_dataset, neighbourhood(ref.uri), follows)
+    follows = were_outside_links_allowed(ref.stamp, source_files(ref.uri))
+    return partial(refuse_outside_links, find_grandparent_folder(ref.uri), follows)
 
 
 def _read_error(ref: MediaRef, error: OSError) -> MediaError:

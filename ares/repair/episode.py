@@ -13,7 +13,7 @@ from ares.checks import (
     WRAP_AROUND,
     QualityFinding,
     check_signals,
-    command_of,
+    commanded_position,
     find_spikes,
     find_turns,
 )
@@ -24,10 +24,10 @@ from ares.signals import (
     SignalChange,
     SignalDimension,
     TypicalEpisode,
-    apply_changes,
-    make_change,
+    apply_signal_changes,
+    cubic_residuals,
+    make_signal_change,
     paired_dimensions,
-    unexplained,
     with_continuous_rotations,
 )
 
@@ -79,7 +79,7 @@ def _fill_column_gaps(
         return replace(correction, left=left)
     inside = np.interp(np.arange(len(column)), np.flatnonzero(~is_gap), column[~is_gap])
     changes = tuple(
-        make_change(NOT_FINITE.code, dimension, (step, step + 1), seconds, column[step], inside[step])
+        make_signal_change(NOT_FINITE.code, dimension, (step, step + 1), seconds, column[step], inside[step])
         for step in np.flatnonzero(is_gap).tolist()
     )
     return replace(correction, changes=changes)
@@ -126,7 +126,7 @@ def _interpolation_error(column: NDArray[np.float64], length: int) -> float:
     return float(np.quantile(largest[np.isfinite(largest)], _USUAL_SHARE)) / max(float(np.ptp(finite)), 1e-12)
 
 
-def flatten_spikes(
+def repair_spikes(
     signals: EpisodeSignals, typical: TypicalEpisode, dimensions: Sequence[str]
 ) -> Iterator[Correction]:
     """A004: single values of the state, which become what the cubic through their four neighbours says."""
@@ -147,7 +147,7 @@ def flatten_spikes(
         is_turned = not np.array_equal(continuous.state[:, number], signals.state[:, number])
         left = _why_not_flattened(continuous, typical, number, sizes[:, number], is_turned)
         changes = tuple(
-            make_change(
+            make_signal_change(
                 SPIKE.code,
                 SignalDimension("state", signals.state_names[number], number),
                 (step, step + 1),
@@ -175,9 +175,9 @@ def _why_not_flattened(
         return "it is part of a quaternion that changes its sign"
     if any(later - earlier < _FEWEST_BETWEEN for earlier, later in pairwise(steps)):
         return "several spikes are close together"
-    command = command_of(signals, typical, number)
+    command = commanded_position(signals, typical, number)
     if command is not None:
-        jumps = np.pad(np.abs(unexplained(command[:, None])[:, 0]), 2)
+        jumps = np.pad(np.abs(cubic_residuals(command[:, None])[:, 0]), 2)
         for step in steps:
             around = jumps[max(0, step - _COMMANDED_STEPS) : step + _COMMANDED_STEPS + 1]
             if around.max() > _COMMANDED_SHARE * abs(sizes[step]):
@@ -261,7 +261,7 @@ def _span_changes(
     starts = np.flatnonzero(np.diff(offsets, prepend=offsets[0] + 1) != 0).tolist()
     spans = zip(starts, [*starts[1:], len(offsets)], strict=True)
     return tuple(
-        make_change(
+        make_signal_change(
             WRAP_AROUND.code,
             dimension,
             (start, stop),
@@ -275,7 +275,7 @@ def _span_changes(
 
 
 # Angles first: a whole turn hides the spikes of its dimension.
-_CORRECTIONS = ((WRAP_AROUND.code, unwrap_turns), (SPIKE.code, flatten_spikes))
+_CORRECTIONS = ((WRAP_AROUND.code, unwrap_turns), (SPIKE.code, repair_spikes))
 
 
 def repair_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> tuple[Correction, ...]:
@@ -312,7 +312,7 @@ def _apply_corrections(signals: EpisodeSignals, corrections: Sequence[Correction
     if not changes:
         return signals
     parts = {
-        name: apply_changes(values.astype(np.float32), [c for c in changes if c.signal == name])
+        name: apply_signal_changes(values.astype(np.float32), [c for c in changes if c.signal == name])
         for name, values in (("state", signals.state), ("action", signals.action))
     }
     return replace(

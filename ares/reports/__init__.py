@@ -5,13 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.reports.audit import (
-        FAULTS as FAULTS,
-        DataAudit as DataAudit,
-        FaultRecall as FaultRecall,
-        audit_episodes as audit_episodes,
-        share_text as share_text,
-    )
     from ares.reports.ci import (
         Baseline as Baseline,
         BaselineKey as BaselineKey,
@@ -21,7 +14,25 @@ if TYPE_CHECKING:
         read_baseline as read_baseline,
         write_sarif as write_sarif,
     )
+    from ares.reports.detection_rates import (
+        FAULTS as FAULTS,
+        DetectionRates as DetectionRates,
+        FaultRecall as FaultRecall,
+        format_share as format_share,
+        measure_detection_rates as measure_detection_rates,
+    )
     from ares.reports.evidence import frame_strip as frame_strip, plot_finding as plot_finding
+    from ares.reports.finding_counts import (
+        CheckReport as CheckReport,
+        DatasetCheck as DatasetCheck,
+        EvidenceFile as EvidenceFile,
+        FindingCodeCount as FindingCodeCount,
+        FindingCounter as FindingCounter,
+        ListedFinding as ListedFinding,
+        VideoTotals as VideoTotals,
+        evidence_files as evidence_files,
+        write_evidence_page as write_evidence_page,
+    )
     from ares.reports.fix_report import (
         CORRECTED as CORRECTED,
         CodeFix as CodeFix,
@@ -29,21 +40,10 @@ if TYPE_CHECKING:
     )
     from ares.reports.health import (
         DatasetHealth as DatasetHealth,
-        DimensionHealth as DimensionHealth,
+        TypicalDimension as TypicalDimension,
         UnhealthyEpisode as UnhealthyEpisode,
+        check_stored_episode as check_stored_episode,
         dataset_health as dataset_health,
-        episode_findings as episode_findings,
-    )
-    from ares.reports.report import (
-        CheckReport as CheckReport,
-        CodeCount as CodeCount,
-        CodeCounter as CodeCounter,
-        DatasetCheck as DatasetCheck,
-        EvidenceFile as EvidenceFile,
-        ListedFinding as ListedFinding,
-        VideoTotals as VideoTotals,
-        evidence_files as evidence_files,
-        write_index as write_index,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -14,7 +14,7 @@ from ares.io import describe_os_error
 
 if TYPE_CHECKING:
     from ares.episode import Json
-    from ares.reports.report import CheckReport, CodeCount, DatasetCheck, ListedFinding
+    from ares.reports.finding_counts import CheckReport, DatasetCheck, FindingCodeCount, ListedFinding
 
 
 VERSION = 1
@@ -107,7 +107,7 @@ def github_annotations(report: CheckReport) -> Iterator[str]:
         yield _workflow_command("error", path, "not read", reason)
 
 
-def _finding_line(dataset: DatasetCheck, count: CodeCount) -> str:
+def _finding_line(dataset: DatasetCheck, count: FindingCodeCount) -> str:
     worst = count.worst[0]
     dimension = f" of {worst.finding.dimension}" if worst.finding.dimension else ""
     message = (
@@ -196,7 +196,7 @@ def _all_sarif_results(report: CheckReport) -> Iterator[Json]:
                 yield _sarif_result(dataset, count, listed, numbers[count.code])
 
 
-def _sarif_result(dataset: DatasetCheck, count: CodeCount, listed: ListedFinding, rule: int) -> Json:
+def _sarif_result(dataset: DatasetCheck, count: FindingCodeCount, listed: ListedFinding, rule: int) -> Json:
     finding = listed.finding
     dimension = f" of {finding.dimension}" if finding.dimension else ""
     meaning = f"{CODES[count.code].meaning}{dimension}, at {finding.seconds:g} s, size {finding.size:g}"

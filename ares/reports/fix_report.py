@@ -31,7 +31,7 @@ from ares.checks import (
     WRAP_AROUND,
     Severity,
 )
-from ares.reports.report import CheckReport
+from ares.reports.finding_counts import CheckReport
 from ares.signals import EpisodeRepair, SignalChange
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ _NOT_CORRECTED: Mapping[str, str] = {
 _VIDEO = "videos are copied as they are"
 
 
-def why_not_corrected(code: str) -> str:
+def explain_not_corrected(code: str) -> str:
     """Why findings of a code are left; "" for one that can be corrected."""
     return "" if code in CORRECTED else _NOT_CORRECTED.get(code, _VIDEO)
 
@@ -174,7 +174,7 @@ class FixReport:
             corrected=sum(any(part.changes for part in parts) for parts in own),
             left=left,
             after=after,
-            done=CORRECTED[code] if is_corrected else f"left: {why_not_corrected(code)}",
+            done=CORRECTED[code] if is_corrected else f"left: {explain_not_corrected(code)}",
             reasons=Counter(part.left for parts in own for part in parts if part.left),
         )
 

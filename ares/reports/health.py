@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.checks import EpisodeLag, QualityFinding, check_metadata, check_signals
+from ares.checks import EpisodeActionLag, QualityFinding, check_metadata, check_signals
 from ares.contract import MeaningContract
-from ares.reports.report import CodeCount, CodeCounter
+from ares.reports.finding_counts import FindingCodeCount, FindingCounter
 from ares.signals import (
     DatasetStatistics,
     DimensionKind,
@@ -31,7 +31,7 @@ Layout = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DimensionHealth:
+class TypicalDimension:
     """What is typical of one dimension, in the unit of its signal.
 
     Attributes:
@@ -98,8 +98,8 @@ class DatasetHealth:
     lag_seconds: float | None
     num_lags: int
     num_unknown_lags: int
-    dimensions: tuple[DimensionHealth, ...]
-    counts: tuple[CodeCount, ...]
+    dimensions: tuple[TypicalDimension, ...]
+    counts: tuple[FindingCodeCount, ...]
     worst: tuple[UnhealthyEpisode, ...]
     typical: Mapping[Layout, TypicalEpisode]
     contracts: tuple[MeaningContract, ...] = ()
@@ -114,7 +114,7 @@ def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPIS
     pairs = _with_signals(stores, episodes)
     statistics = _statistics_by_layout([signals for _, signals in pairs])
     typical = {layout: part for layout, of in statistics.items() if (part := of.typical()) is not None}
-    counter, worst = CodeCounter(), []
+    counter, worst = FindingCounter(), []
     lags, unknown = [], 0
     for episode, signals in pairs:
         findings, lag = _check_episode(episode, signals, typical)
@@ -143,14 +143,14 @@ def dataset_health(stores: Stores, dataset: str, max_episodes: int = HEALTH_EPIS
 
 def _meaning_contracts(stores: Stores, episodes: Sequence[Episode]) -> tuple[MeaningContract, ...]:
     """Stored contracts where there are any, else inferred ones: the most frequent dimensions first."""
-    from ares.contract import contracts_of_episodes
+    from ares.contract import find_contracts_of_episodes
 
-    layouts = contracts_of_episodes(stores, sorted(episode.episode_id for episode in episodes))
+    layouts = find_contracts_of_episodes(stores, sorted(episode.episode_id for episode in episodes))
     layouts.sort(key=lambda layout: -layout.num_episodes)
     return tuple(layout.contract for layout in layouts if layout.contract is not None)
 
 
-def episode_findings(
+def check_stored_episode(
     episode: Episode, trajectory: Trajectory, typical: Mapping[Layout, TypicalEpisode]
 ) -> tuple[QualityFinding, ...]:
     """What the checks say of one stored episode, compared with its dataset."""
@@ -159,7 +159,7 @@ def episode_findings(
 
 def _check_episode(
     episode: Episode, signals: EpisodeSignals, typical: Mapping[Layout, TypicalEpisode]
-) -> tuple[tuple[QualityFinding, ...], EpisodeLag]:
+) -> tuple[tuple[QualityFinding, ...], EpisodeActionLag]:
     check = check_signals(signals, typical.get((signals.state_names, signals.action_names)))
     return (*check.findings, *check_metadata(episode)), check.lag
 
@@ -217,7 +217,7 @@ def _rounded_median(values: list[float]) -> float | None:
 
 def _health_of_dimensions(
     statistics: Mapping[Layout, DatasetStatistics], typical: Mapping[Layout, TypicalEpisode]
-) -> tuple[DimensionHealth, ...]:
+) -> tuple[TypicalDimension, ...]:
     if not typical:
         return ()
     layout = max(typical, key=lambda key: statistics[key].num_episodes)
@@ -229,8 +229,8 @@ def _health_of_dimensions(
     )
 
 
-def _describe_dimension(signal: str, name: str, typical: TypicalSignal, number: int) -> DimensionHealth:
-    return DimensionHealth(
+def _describe_dimension(signal: str, name: str, typical: TypicalSignal, number: int) -> TypicalDimension:
+    return TypicalDimension(
         signal=signal,
         name=name,
         kind=typical.kinds[number],

@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.review.comparison import MakerComparison as MakerComparison, compare_makers as compare_makers
     from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
+    from ares.review.maker_comparison import (
+        MakerComparison as MakerComparison,
+        compare_makers as compare_makers,
+    )
 
 __getattr__ = lazy_exports(__name__)

@@ -8,43 +8,36 @@ if TYPE_CHECKING:
     from ares.rubric.attack_battery import (
         EXACT as EXACT,
         FAMILIES as FAMILIES,
-        AttackText as AttackText,
+        AttackCaption as AttackCaption,
         FrameChange as FrameChange,
         KnownCaption as KnownCaption,
         Texts as Texts,
-        compose_battery as compose_battery,
+        compose_attack_captions as compose_attack_captions,
         read_paraphrases as read_paraphrases,
         shipped_paraphrases as shipped_paraphrases,
     )
     from ares.rubric.attack_report import (
+        AttackKindResult as AttackKindResult,
         AttackResult as AttackResult,
-        BatteryReport as BatteryReport,
-        FamilyResult as FamilyResult,
+        CaptionAttackReport as CaptionAttackReport,
         report_battery as report_battery,
     )
     from ares.rubric.caption_parser import (
-        CaptionSlots as CaptionSlots,
         NounPhrase as NounPhrase,
+        ParsedCaption as ParsedCaption,
         parse_caption as parse_caption,
         parser_hash as parser_hash,
         split_outcome as split_outcome,
     )
     from ares.rubric.control_texts import (
-        flipped_text as flipped_text,
-        foreign_texts as foreign_texts,
-        instruction_text as instruction_text,
+        choose_foreign_captions as choose_foreign_captions,
+        flip_caption_outcome as flip_caption_outcome,
+        make_instruction_caption as make_instruction_caption,
         rephrased_text as rephrased_text,
         shipped_phrases as shipped_phrases,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
     from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
-    from ares.rubric.projection import (
-        JUDGE_TRUST as JUDGE_TRUST,
-        GradeProjection as GradeProjection,
-        read_judge_trust as read_judge_trust,
-        trust_changes as trust_changes,
-        trust_documents as trust_documents,
-    )
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slot_match import (
         claims_slot as claims_slot,
@@ -63,14 +56,21 @@ if TYPE_CHECKING:
         describe_gates as describe_gates,
         describe_trust as describe_trust,
     )
+    from ares.rubric.trust_projection import (
+        JUDGE_TRUST as JUDGE_TRUST,
+        GradeProjection as GradeProjection,
+        find_outdated_grades as find_outdated_grades,
+        read_judge_trust as read_judge_trust,
+        trust_documents as trust_documents,
+    )
     from ares.rubric.verdict import (
         GATES as GATES,
         GRADE_COLUMNS as GRADE_COLUMNS,
         PANEL_COLUMNS as PANEL_COLUMNS,
         Ruling as Ruling,
         Verdict as Verdict,
-        grade_values as grade_values,
         is_verdict_column as is_verdict_column,
+        make_grade_value as make_grade_value,
     )
 
 __getattr__ = lazy_exports(__name__)

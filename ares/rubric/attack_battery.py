@@ -98,7 +98,7 @@ OTHER_DESTINATIONS = ("into the sink", "onto the windowsill", "under the chair",
 
 
 @dataclass(frozen=True, slots=True)
-class ActionText:
+class CaptionWords:
     """The words of an imperative caption, and where its object and its destination stand in them.
 
     Attributes:
@@ -121,7 +121,7 @@ class ActionText:
         return join_words([*self.words[: words.start], text, *self.words[words.stop :]])
 
 
-def split_action(text: str) -> ActionText:
+def split_caption_words(text: str) -> CaptionWords:
     """Take an imperative caption apart; parts that cannot be seen are empty."""
     words = tuple(re.findall(r"[\w'-]+|,", text.lower()))
     start = 1
@@ -130,7 +130,7 @@ def split_action(text: str) -> ActionText:
     stop = _phrase_end(words, start)
     endings = [number for number in range(1, len(words)) if words[number] in _ENDINGS]
     last = endings[-1] if endings else len(words)
-    return ActionText(words, slice(start, stop), slice(last, _phrase_end(words, last + 1)))
+    return CaptionWords(words, slice(start, stop), slice(last, _phrase_end(words, last + 1)))
 
 
 def join_words(words: tuple[str, ...] | list[str]) -> str:
@@ -138,7 +138,7 @@ def join_words(words: tuple[str, ...] | list[str]) -> str:
     return " ".join(word for word in words if word).replace(" ,", ",")
 
 
-def wrong_verbs(action: ActionText) -> list[str]:
+def make_wrong_verb_captions(action: CaptionWords) -> list[str]:
     """The caption with another verb, and the state that it leads to inverted."""
     verb, *rest = action.words or ("",)
     rest = [_WRONG_STATES.get(word, word) for word in rest]
@@ -147,7 +147,7 @@ def wrong_verbs(action: ActionText) -> list[str]:
     return [join_words([other, *rest]) for other in _WRONG_VERBS.get(verb, _WRONG_VERBS[""])]
 
 
-def wrong_colours(action: ActionText) -> list[str]:
+def make_wrong_colour_captions(action: CaptionWords) -> list[str]:
     """The caption with one colour replaced."""
     return [
         action.with_part(slice(number, number + 1), colour)
@@ -158,7 +158,7 @@ def wrong_colours(action: ActionText) -> list[str]:
     ]
 
 
-def wrong_directions(action: ActionText) -> list[str]:
+def make_wrong_direction_captions(action: CaptionWords) -> list[str]:
     """The caption with one direction turned round; that of "pick up" is none."""
     return [
         action.with_part(slice(number, number + 1), _OPPOSITES[word])
@@ -169,7 +169,7 @@ def wrong_directions(action: ActionText) -> list[str]:
 
 def as_statement(text: str) -> str:
     """An imperative caption as a statement about the robot: "The robot picks up the cup and places it here." """
-    words = list(split_action(text).words) or [""]
+    words = list(split_caption_words(text).words) or [""]
     heads = [0] + [
         number + 1
         for number, word in enumerate(words[:-1])
@@ -200,7 +200,7 @@ Texts = Mapping[str, tuple[str, ...]]
 
 
 @cache
-def hostile_texts() -> Texts:
+def read_hostile_captions() -> Texts:
     """Captions that must not pass, by family; "{}" is the true caption."""
     return _read_text_file("hostile.yaml")
 
@@ -246,7 +246,7 @@ MOST_ACCEPTED, MOST_FLIPPED_ACCEPTED, LEAST_OF_EXACT = 0.02, 0.05, 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttackFamily:
+class AttackCaptionKind:
     """Captions of one kind.
 
     Attributes:
@@ -264,17 +264,17 @@ class AttackFamily:
     criteria: tuple[str, ...] = ()
 
 
-def _false_families(*names: str, criteria: tuple[str, ...] = ()) -> list[AttackFamily]:
-    return [AttackFamily(name=name, criteria=criteria) for name in names]
+def _false_families(*names: str, criteria: tuple[str, ...] = ()) -> list[AttackCaptionKind]:
+    return [AttackCaptionKind(name=name, criteria=criteria) for name in names]
 
 
-def _true_families(*names: str) -> list[AttackFamily]:
-    return [AttackFamily(name=name, is_true=True, bound=LEAST_OF_EXACT) for name in names]
+def _true_families(*names: str) -> list[AttackCaptionKind]:
+    return [AttackCaptionKind(name=name, is_true=True, bound=LEAST_OF_EXACT) for name in names]
 
 
 EXACT = "exact_truth"
 # In the order in which a report shows them.
-FAMILIES: dict[str, AttackFamily] = {
+FAMILIES: dict[str, AttackCaptionKind] = {
     family.name: family
     for family in [
         *_true_families(EXACT, "paraphrase", "third_person", "reworded"),
@@ -283,7 +283,7 @@ FAMILIES: dict[str, AttackFamily] = {
         *_false_families("wrong_destination", criteria=("DESTINATION", "SOURCE", "NOADD")),
         *_false_families("wrong_colour", criteria=("ATTRIBUTES", "OBJECT", "NOADD")),
         *_false_families("wrong_direction", criteria=("DIRECTION", "MANNER", "VERB")),
-        AttackFamily(name="flipped_outcome", bound=MOST_FLIPPED_ACCEPTED, criteria=("OUTCOME",)),
+        AttackCaptionKind(name="flipped_outcome", bound=MOST_FLIPPED_ACCEPTED, criteria=("OUTCOME",)),
         *_false_families("dropped", "not_done", "negated", criteria=("OUTCOME", "VERB", "NOADD", "COMPLETE")),
         *_false_families("other_episode_other_task", "other_episode_same_task"),
         *_false_families(
@@ -297,8 +297,8 @@ FAMILIES: dict[str, AttackFamily] = {
         *_false_families(
             "rubric_echo", "other_instruction", "off_topic", "other_language", "empty", "mixture"
         ),
-        *(AttackFamily(name=f"{change}_frames", frames=change) for change in ("blank", "scrambled")),
-        AttackFamily(name="reversed_frames", frames="reversed"),
+        *(AttackCaptionKind(name=f"{change}_frames", frames=change) for change in ("blank", "scrambled")),
+        AttackCaptionKind(name="reversed_frames", frames="reversed"),
     ]
 }
 
@@ -343,7 +343,7 @@ class KnownCaption:
 
 
 @dataclass(frozen=True, slots=True)
-class AttackText:
+class AttackCaption:
     """A caption of the battery.
 
     Attributes:
@@ -355,9 +355,9 @@ class AttackText:
     text: str
 
 
-def compose_battery(
+def compose_attack_captions(
     truth: KnownCaption, others: Sequence[KnownCaption], paraphrases: Texts, per_family: int, seed: int
-) -> list[AttackText]:
+) -> list[AttackCaption]:
     """The texts for one episode.
 
     Args:
@@ -373,13 +373,13 @@ def compose_battery(
     dice = random.Random(f"{seed} {truth.episode_id}")
     pools = _text_pools(truth, others, paraphrases, dice)
     return [
-        AttackText(name, text)
+        AttackCaption(name, text)
         for name in FAMILIES
         for text in _draw_texts(pools.get(name, ()), per_family, dice, truth, _may_be_true(FAMILIES[name]))
     ]
 
 
-def _may_be_true(family: AttackFamily) -> bool:
+def _may_be_true(family: AttackCaptionKind) -> bool:
     return family.is_true or family.frames != "none"
 
 
@@ -403,10 +403,10 @@ def _text_pools(
     truth: KnownCaption, others: Sequence[KnownCaption], paraphrases: Texts, dice: random.Random
 ) -> Mapping[str, Sequence[str]]:
     """The texts that may be drawn, by family."""
-    action = split_action(truth.phrase)
+    action = split_caption_words(truth.phrase)
     written = {
         family: [text.replace("{}", truth.text) for text in texts]
-        for family, texts in hostile_texts().items()
+        for family, texts in read_hostile_captions().items()
         if truth.succeeded is not False or family not in _ONLY_AFTER_SUCCESS
     }
     pools: dict[str, Sequence[str]] = {
@@ -437,19 +437,19 @@ def _true_pools(truth: KnownCaption, paraphrases: Texts) -> dict[str, Sequence[s
 
 
 def _wrong_pools(
-    truth: KnownCaption, action: ActionText, others: Sequence[KnownCaption]
+    truth: KnownCaption, action: CaptionWords, others: Sequence[KnownCaption]
 ) -> dict[str, Sequence[str]]:
     """Captions with one wrong part, with the outcome of the episode where it is known."""
-    other_actions = [split_action(other.phrase) for other in others if other.phrase != truth.phrase]
+    other_actions = [split_caption_words(other.phrase) for other in others if other.phrase != truth.phrase]
     objects = [*OTHER_OBJECTS, *(other.part(other.object) for other in other_actions)]
     destinations = [
         *OTHER_DESTINATIONS,
         *(part for other in other_actions if (part := other.part(other.destination)).count(" ") > 1),
     ]
     wrong = {
-        "wrong_verb": wrong_verbs(action),
-        "wrong_colour": wrong_colours(action),
-        "wrong_direction": wrong_directions(action),
+        "wrong_verb": make_wrong_verb_captions(action),
+        "wrong_colour": make_wrong_colour_captions(action),
+        "wrong_direction": make_wrong_direction_captions(action),
         "wrong_object": _replace_noun(action, action.object, objects),
         "wrong_destination": _replace_noun(action, action.destination, destinations),
     }
@@ -463,7 +463,7 @@ def _with_outcome(phrase: str, truth: KnownCaption) -> str:
     return f"fail to {phrase}" if truth.succeeded is False else phrase
 
 
-def _replace_noun(action: ActionText, part: slice, replacements: Sequence[str]) -> list[str]:
+def _replace_noun(action: CaptionWords, part: slice, replacements: Sequence[str]) -> list[str]:
     """The caption with another noun in a part; nouns that share a word with the caption may be the same thing."""
     old = action.part(part)
     if not old:
@@ -481,7 +481,7 @@ def _shared_words(first: str, second: str) -> set[str]:
 
 
 def _broken_pools(
-    truth: KnownCaption, action: ActionText, others: Sequence[KnownCaption], dice: random.Random
+    truth: KnownCaption, action: CaptionWords, others: Sequence[KnownCaption], dice: random.Random
 ) -> dict[str, Sequence[str]]:
     """What is left of a caption when words are left out, heaped up or reversed."""
     words = list(action.words)
@@ -494,7 +494,7 @@ def _broken_pools(
         "half_of_the_action": [join_words(words[:half])] if half and truth.succeeded is not False else [],
         "reversed_words": [" ".join(reversed(words))],
         "keyword_soup": soups,
-        "homoglyphs": [wrong.translate(_HOMOGLYPHS) for wrong in wrong_verbs(action)],
+        "homoglyphs": [wrong.translate(_HOMOGLYPHS) for wrong in make_wrong_verb_captions(action)],
     }
 
 
@@ -512,12 +512,12 @@ _MIXED = (
 
 def _distort_random_text(pool: Sequence[str], dice: random.Random) -> str:
     """One text of a pool with random letters, joints and endings."""
-    text = dice.choice(pool or hostile_texts()["off_topic"])
+    text = dice.choice(pool or read_hostile_captions()["off_topic"])
     bends: tuple[Callable[[str], str], ...] = (
         str.upper,
         str.capitalize,
-        lambda old: f"{old}, {dice.choice(hostile_texts()['judge_addressed']).replace('{}', old)}",
-        lambda old: f"{dice.choice(hostile_texts()['rubric_echo'])}: {old}",
+        lambda old: f"{old}, {dice.choice(read_hostile_captions()['judge_addressed']).replace('{}', old)}",
+        lambda old: f"{dice.choice(read_hostile_captions()['rubric_echo'])}: {old}",
         lambda old: f"{old}{dice.choice(('!', ' ...', ' ;-)', ' [end]'))}",
         lambda old: " ".join(_misspell_word(word, dice) for word in old.split()),
     )

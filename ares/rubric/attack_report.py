@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ares.rubric.attack_battery import EXACT, FAMILIES, AttackFamily
+from ares.rubric.attack_battery import EXACT, FAMILIES, AttackCaptionKind
 from ares.statistics import clustered_interval
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class AttackResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyResult:
+class AttackKindResult:
     """How one family fared.
 
     Attributes:
@@ -80,7 +80,7 @@ class FamilyResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatteryReport:
+class CaptionAttackReport:
     """What the battery shows of a judge.
 
     Attributes:
@@ -92,7 +92,7 @@ class BatteryReport:
         texts: Number of captions.
     """
 
-    families: Sequence[FamilyResult]
+    families: Sequence[AttackKindResult]
     refused_by: Mapping[str, Mapping[str, float]]
     same_grade: float | None
     length_correlation: float | None
@@ -113,13 +113,13 @@ class BatteryReport:
         }
 
 
-def report_battery(graded: Sequence[AttackResult]) -> BatteryReport:
+def report_battery(graded: Sequence[AttackResult]) -> CaptionAttackReport:
     """Sum up a battery."""
     by_family: dict[str, list[AttackResult]] = {name: [] for name in FAMILIES}
     for text in graded:
         by_family[text.family].append(text)
     exact = _acceptance_rate(by_family[EXACT])
-    return BatteryReport(
+    return CaptionAttackReport(
         families=[_family_result(FAMILIES[name], texts, exact) for name, texts in by_family.items()],
         refused_by={name: _refusal_shares(texts) for name, texts in by_family.items() if texts},
         same_grade=_same_grade(by_family),
@@ -133,14 +133,16 @@ def _acceptance_rate(texts: Sequence[AttackResult]) -> float:
     return sum(text.is_accepted for text in texts) / len(texts) if texts else 0.0
 
 
-def _family_result(family: AttackFamily, texts: Sequence[AttackResult], exact: float) -> FamilyResult:
+def _family_result(
+    family: AttackCaptionKind, texts: Sequence[AttackResult], exact: float
+) -> AttackKindResult:
     totals = Counter(text.episode_id for text in texts)
     hits = Counter(text.episode_id for text in texts if text.is_accepted)
     rate, low, high = clustered_interval([hits[key] for key in totals], list(totals.values()))
     grades = Counter(text.grade for text in texts)
     answers = [text.without_rubric for text in texts if text.without_rubric is not None]
     bound = None if family.name == EXACT else family.bound * exact if family.is_true else family.bound
-    return FamilyResult(
+    return AttackKindResult(
         family=family.name,
         is_true=family.is_true,
         texts=len(texts),
@@ -157,7 +159,7 @@ def _family_result(family: AttackFamily, texts: Sequence[AttackResult], exact: f
 
 
 def _bound_state(
-    family: AttackFamily, rate: float | None, low: float, high: float, bound: float | None
+    family: AttackCaptionKind, rate: float | None, low: float, high: float, bound: float | None
 ) -> BoundState:
     """Whether a bound is kept. A judge that never accepts the exact truth has shown nothing."""
     if rate is None:

@@ -14,7 +14,7 @@ Outcome = Literal["success", "failure", "attempt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptionForm:
+class NormalizedCaption:
     """A caption without its wording.
 
     Attributes:
@@ -42,7 +42,7 @@ class _Reading:
 
 
 @lru_cache(maxsize=50_000)
-def read_form(text: str) -> CaptionForm:
+def normalize_caption(text: str) -> NormalizedCaption:
     """The form of a caption; of several outcomes the worst counts."""
     sentences = [
         part.strip().strip("\"'").strip()
@@ -50,7 +50,7 @@ def read_form(text: str) -> CaptionForm:
     ]
     readings = [_read_sentence(sentence) for sentence in sentences if sentence]
     outcomes = [reading.outcome for reading in readings]
-    return CaptionForm(
+    return NormalizedCaption(
         sentences=tuple(reading.text for reading in readings if reading.text),
         outcome=next((name for name in ("failure", "attempt") if name in outcomes), "success"),
         is_negated=any(reading.is_negated for reading in readings),
@@ -72,7 +72,7 @@ def _read_sentence(sentence: str) -> _Reading:
     while _read_start(reading):
         pass
     words = reading.text.split(" ")
-    reading.text = " ".join([base_form(words[0], guess=reading.has_subject), *words[1:]])
+    reading.text = " ".join([find_verb_base_form(words[0], guess=reading.has_subject), *words[1:]])
     return reading
 
 
@@ -121,7 +121,7 @@ def _take_outcome(reading: _Reading, effect: str) -> None:
 
 
 @lru_cache(maxsize=10_000)
-def base_form(word: str, *, guess: bool = False) -> str:
+def find_verb_base_form(word: str, *, guess: bool = False) -> str:
     """A verb in the form of its infinitive: "closes", "closing" and "closed" become "close".
 
     Args:
@@ -242,7 +242,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptionEvent:
+class CaptionAction:
     """One action of a caption.
 
     Attributes:
@@ -267,7 +267,7 @@ class CaptionEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptionSlots:
+class ParsedCaption:
     """The claims of a caption.
 
     Attributes:
@@ -280,7 +280,7 @@ class CaptionSlots:
 
     phrase: str
     outcome: Outcome
-    events: tuple[CaptionEvent, ...]
+    events: tuple[CaptionAction, ...]
     is_negated: bool = False
     actor: str = ""
 
@@ -336,8 +336,8 @@ class _EventDraft:
     directions: set[str] = field(default_factory=set)
     manner: set[str] = field(default_factory=set)
 
-    def event(self) -> CaptionEvent:
-        return CaptionEvent(
+    def event(self) -> CaptionAction:
+        return CaptionAction(
             verb=self.verb,
             object=self.object,
             more_objects=frozenset(self.more_objects),
@@ -361,15 +361,15 @@ def parser_hash() -> str:
     return short_hash([_PARSER_VERSION, {**tables, "SILENT_PARTICLES": repr(silent_particles)}])
 
 
-def parse_caption(text: str) -> CaptionSlots:
+def parse_caption(text: str) -> ParsedCaption:
     """Parse a caption; every text has slots, and an empty text has no events."""
-    form = read_form(text)
-    events: list[CaptionEvent] = []
+    form = normalize_caption(text)
+    events: list[CaptionAction] = []
     for clause in (
         clause for sentence in form.sentences for clause in _split_clauses(_split_tokens(sentence))
     ):
         events.append(_parse_event(clause, events[-1].object if events else None))
-    return CaptionSlots(
+    return ParsedCaption(
         phrase=". ".join(form.sentences),
         outcome=form.outcome,
         events=tuple(events),
@@ -380,7 +380,7 @@ def parse_caption(text: str) -> CaptionSlots:
 
 def split_outcome(text: str) -> tuple[Outcome, str]:
     """The stated outcome, and the action phrase in the imperative, in lower case without final punctuation."""
-    form = read_form(text)
+    form = normalize_caption(text)
     return form.outcome, ". ".join(form.sentences)
 
 
@@ -409,7 +409,7 @@ def _is_joint(token: str) -> bool:
 
 def _starts_action(tokens: list[str]) -> bool:
     """Whether words begin with a verb in any form, and not with a noun that is spelt alike ("the lock and key")."""
-    return bool(tokens) and base_form(tokens[0]) in lexicon.VERBS
+    return bool(tokens) and find_verb_base_form(tokens[0]) in lexicon.VERBS
 
 
 def _strip_joints(clause: list[str]) -> list[str]:
@@ -418,9 +418,9 @@ def _strip_joints(clause: list[str]) -> list[str]:
     return clause[content[0] : content[-1] + 1] if content else []
 
 
-def _parse_event(tokens: list[str], previous: NounPhrase | None) -> CaptionEvent:
+def _parse_event(tokens: list[str], previous: NounPhrase | None) -> CaptionAction:
     """Parse a clause; pronouns refer to `previous`, the object of the clause before."""
-    verb = base_form(tokens[0])
+    verb = find_verb_base_form(tokens[0])
     draft = _EventDraft(lexicon.VERB_KEY.get(verb, verb))
     adverbs = [token for token in tokens[1:] if _is_adverb(token)]
     draft.manner.update(adverbs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from random import Random
 
-from ares.rubric.caption_parser import CaptionSlots, parse_caption, split_outcome
+from ares.rubric.caption_parser import ParsedCaption, parse_caption, split_outcome
 
 _FAILURE = "fail to "
 _SUCCESS_FORMS = (
@@ -33,8 +33,8 @@ def shipped_phrases() -> list[str]:
     return sorted(line for line in text.splitlines() if line)
 
 
-def foreign_texts(
-    caption: CaptionSlots, known: Sequence[CaptionSlots], phrases: Sequence[str], count: int, random: Random
+def choose_foreign_captions(
+    caption: ParsedCaption, known: Sequence[ParsedCaption], phrases: Sequence[str], count: int, random: Random
 ) -> list[str]:
     """Different captions of other tasks, by turns of the same dataset and of the shipped phrases.
 
@@ -60,7 +60,7 @@ def foreign_texts(
     return [_with_outcome(phrase, caption.outcome == "failure") for phrase in fitting[:count]]
 
 
-def _may_agree(phrase: CaptionSlots, claim: CaptionSlots) -> bool:
+def _may_agree(phrase: ParsedCaption, claim: ParsedCaption) -> bool:
     """Whether two captions share an action or a thing, so that both may be true."""
     things = {noun_phrase.head for noun_phrase in phrase.noun_phrases}
     return bool(
@@ -69,13 +69,13 @@ def _may_agree(phrase: CaptionSlots, claim: CaptionSlots) -> bool:
     )
 
 
-def instruction_text(instruction: str, succeeds: bool | None) -> str:
+def make_instruction_caption(instruction: str, succeeds: bool | None) -> str:
     """An instruction as a caption of an episode; it is carried out unless the source says that it failed."""
     _, phrase = split_outcome(instruction)
     return _with_outcome(phrase, succeeds is False) if phrase else ""
 
 
-def flipped_text(caption: CaptionSlots, succeeds: bool | None) -> str:
+def flip_caption_outcome(caption: ParsedCaption, succeeds: bool | None) -> str:
     """The action of a caption with the outcome that the episode does not have, or that the caption does not state.
 
     Args:
@@ -86,7 +86,7 @@ def flipped_text(caption: CaptionSlots, succeeds: bool | None) -> str:
     return _with_outcome(caption.phrase, states_success)
 
 
-def rephrased_text(caption: CaptionSlots, random: Random) -> str:
+def rephrased_text(caption: ParsedCaption, random: Random) -> str:
     """A caption in other words, true exactly where the caption is."""
     forms = _FAILURE_FORMS if caption.outcome == "failure" else _SUCCESS_FORMS
     return random.choice(forms).format(caption.phrase)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.rubric import lexicon
-from ares.rubric.caption_parser import CaptionSlots, Outcome, base_form, read_form
+from ares.rubric.caption_parser import Outcome, ParsedCaption, find_verb_base_form, normalize_caption
 from ares.rubric.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def repeated_clause(text: str) -> str:
 
 
 def _read_clauses(text: str) -> list[_Clause]:
-    forms = [read_form(part.strip(" \"'")) for part in _JOINTS.split(text.lower())]
+    forms = [normalize_caption(part.strip(" \"'")) for part in _JOINTS.split(text.lower())]
     return [
         _Clause(
             words=_words_without_determiners(form.sentences[0]),
@@ -69,7 +69,9 @@ def _is_action(clause: _Clause, position: int) -> bool:
     """Whether a clause says an action, and is no item of a list; the first of an imperative caption does."""
     if len(clause.words) < _FEWEST_WORDS:
         return False
-    return position == 0 or clause.outcome != "success" or base_form(clause.words[0]) in lexicon.VERBS
+    return (
+        position == 0 or clause.outcome != "success" or find_verb_base_form(clause.words[0]) in lexicon.VERBS
+    )
 
 
 _MAX_WORD_COUNT = 30
@@ -90,7 +92,7 @@ class CheckInput:
     """A parsed caption, and the signals of its episode."""
 
     text: str
-    slots: CaptionSlots
+    slots: ParsedCaption
     trajectory: Trajectory | None
 
 
@@ -129,7 +131,7 @@ _WORDINGS: tuple[tuple[str, str], ...] = (
 )
 
 
-def check_pitfalls(caption: CheckInput) -> CheckResult:
+def check_markup_and_hidden_text(caption: CheckInput) -> CheckResult:
     """Words, without markup, delimiters and invisible characters."""
     return _check_patterns(_PITFALLS, caption.text)
 
@@ -152,7 +154,7 @@ def check_negated(caption: CheckInput) -> CheckResult:
     return CheckResult(Verdict.UNMET, "says what is not done") if caption.slots.is_negated else INAPPLICABLE
 
 
-def check_form(caption: CheckInput) -> CheckResult:
+def check_imperative_form(caption: CheckInput) -> CheckResult:
     """One imperative sentence of at most 30 words."""
     text = caption.text.strip()
     first_word = text.split(maxsplit=1)[0].lower() if text else ""
@@ -193,11 +195,11 @@ def check_grasp_without_close(caption: CheckInput) -> CheckResult:
 
 def _lift_only_verbs(phrase: str) -> set[str]:
     """Picking, where its words may mean that something is lifted without a grasp."""
-    words = {base_form(word) for word in re.findall(r"\w+", phrase)}
+    words = {find_verb_base_form(word) for word in re.findall(r"\w+", phrase)}
     return {"pick"} if words & lexicon.LIFT_WORDS else set()
 
 
-def check_still_arm(caption: CheckInput) -> CheckResult:
+def check_success_without_motion(caption: CheckInput) -> CheckResult:
     """The caption claims success, but the robot never moves."""
     trajectory = caption.trajectory
     if trajectory is None or trajectory.state is None or len(trajectory.timestamps) < 2:
@@ -231,12 +233,12 @@ def _is_still(values: NDArray[np.float32]) -> bool:
 
 
 CHECKS: Mapping[str, Callable[[CheckInput], CheckResult]] = {
-    "form": check_form,
-    "pitfalls": check_pitfalls,
+    "form": check_imperative_form,
+    "pitfalls": check_markup_and_hidden_text,
     "wording": check_wording,
     "negated": check_negated,
     "repeated": check_repeated,
     "no_action": check_no_action,
     "grasp_without_close": check_grasp_without_close,
-    "still_arm": check_still_arm,
+    "still_arm": check_success_without_motion,
 }

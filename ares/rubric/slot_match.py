@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from ares.rubric import lexicon
-from ares.rubric.caption_parser import CaptionSlots, NounPhrase, Relation
+from ares.rubric.caption_parser import NounPhrase, ParsedCaption, Relation
 
 
-def slot_matches(slot: str, claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def slot_matches(slot: str, claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     """Whether the observed action supports the claims in one slot; the same phrase always does."""
     return (claimed.phrase == observed.phrase and not claimed.is_negated) or _MATCHERS[slot](
         claimed, observed
     )
 
 
-def claims_slot(slot: str, claimed: CaptionSlots) -> bool:
+def claims_slot(slot: str, claimed: ParsedCaption) -> bool:
     """Whether the caption makes any claim in that slot."""
     return bool(_CLAIMS[slot](claimed))
 
@@ -32,7 +32,7 @@ def _all_observed(claimed: Collection[NounPhrase], observed: Collection[NounPhra
     return all(any(_same_object(claim, candidate) for candidate in observed) for claim in claimed)
 
 
-def _objects_match(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def _objects_match(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     return bool(claimed.objects) and _all_observed(claimed.objects, observed.objects)
 
 
@@ -43,11 +43,11 @@ def _relation_observed(claim: Relation, observed: Collection[Relation]) -> bool:
     )
 
 
-def _destinations_match(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def _destinations_match(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     return all(_relation_observed(claim, observed.destinations) for claim in claimed.destinations)
 
 
-def _attributes_match(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def _attributes_match(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     """Whether every noun phrase with attributes is observed with all of them."""
     return all(
         any(
@@ -58,11 +58,11 @@ def _attributes_match(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     )
 
 
-def _with_attributes(claimed: CaptionSlots) -> list[NounPhrase]:
+def _with_attributes(claimed: ParsedCaption) -> list[NounPhrase]:
     return [noun_phrase for noun_phrase in claimed.noun_phrases if noun_phrase.attributes]
 
 
-def _no_additions(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def _no_additions(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     """Whether every claimed action and object was observed; an action that is said twice happens twice."""
     no_more_actions = Counter(claimed.verbs) <= Counter(observed.verbs)
     return (
@@ -73,14 +73,14 @@ def _no_additions(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     )
 
 
-def is_reversed(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def is_reversed(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     """Whether one names as the start what the other names as the end: "out of the goal" and "into the goal"."""
     ends = {relation.noun_phrase.head for relation in observed.destinations}
     starts = {noun_phrase.head for noun_phrase in observed.sources}
     return bool({noun_phrase.head for noun_phrase in claimed.sources} & (ends - starts))
 
 
-def _is_complete(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def _is_complete(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     """Whether every observed action is claimed with its objects, and where something is placed with its place."""
     destinations = observed.destinations if "place" in observed.verbs else ()
     needed = [*observed.objects, *(destination.noun_phrase for destination in destinations)]
@@ -88,7 +88,7 @@ def _is_complete(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
     return no_action_is_missing and _all_observed(needed, claimed.noun_phrases)
 
 
-def unsupported_claims(claimed: CaptionSlots, observed: CaptionSlots) -> list[str]:
+def unsupported_claims(claimed: ParsedCaption, observed: ParsedCaption) -> list[str]:
     """What a caption says of the manner and of who acts that the words of an observation do not say."""
     words = {word for manner in observed.manner for word in manner.split()}
     words |= set(observed.phrase.replace(",", " ").split()) | {noun.head for noun in observed.noun_phrases}
@@ -102,7 +102,7 @@ def unsupported_claims(claimed: CaptionSlots, observed: CaptionSlots) -> list[st
     return [*actors, *manners]
 
 
-_MATCHERS: Mapping[str, Callable[[CaptionSlots, CaptionSlots], bool]] = {
+_MATCHERS: Mapping[str, Callable[[ParsedCaption, ParsedCaption], bool]] = {
     "verb": lambda claimed, observed: claimed.verbs == observed.verbs and not claimed.is_negated,
     "object": _objects_match,
     "destination": _destinations_match,
@@ -113,7 +113,7 @@ _MATCHERS: Mapping[str, Callable[[CaptionSlots, CaptionSlots], bool]] = {
     "additions": _no_additions,
     "complete": _is_complete,
 }
-_CLAIMS: Mapping[str, Callable[[CaptionSlots], object]] = {
+_CLAIMS: Mapping[str, Callable[[ParsedCaption], object]] = {
     "verb": lambda claimed: claimed.events,
     "object": lambda claimed: claimed.objects,
     "destination": lambda claimed: claimed.destinations,
@@ -140,7 +140,7 @@ _OPPOSITE_DIRECTIONS = (
 _IMPLY_PICKING = frozenset({"place", "insert", "stack", "hang"})
 
 
-def contradicts(slot: str, claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def contradicts(slot: str, claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     """Whether the claims in a slot cannot be true of what was observed, whatever other words may mean.
 
     Args:
@@ -168,7 +168,7 @@ def _are_opposite(
     )
 
 
-def _is_part(claimed: CaptionSlots, observed: CaptionSlots) -> bool:
+def _is_part(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     """Whether a caption says some of the observed actions in the same words, and leaves out others."""
     stated, seen = Counter(claimed.verbs), Counter(observed.verbs)
     if _IMPLY_PICKING & stated.keys():

@@ -10,7 +10,13 @@ from itertools import combinations, count
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ares.statistics import difference_bounds, effective_items, lower_bound, upper_bound, wilson_interval
+from ares.statistics import (
+    difference_bounds,
+    effective_items,
+    share_lower_bound,
+    share_upper_bound,
+    wilson_interval,
+)
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -21,7 +27,7 @@ _FALSE_CONTROL_KINDS, _TRUE_CONTROL_KINDS = ("foreign", "flipped", "blank", "scr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelVotes:
+class PanelControlErrors:
     """What the controls say of the judges of a panel.
 
     Attributes:
@@ -57,7 +63,7 @@ class PanelVotes:
         }
 
 
-def count_votes(values: Iterable[Mapping[str, Json]]) -> PanelVotes | None:
+def count_panel_control_errors(values: Iterable[Mapping[str, Json]]) -> PanelControlErrors | None:
     """Count the errors of the judges of a panel on its controls; None where no panel has graded them.
 
     Args:
@@ -73,7 +79,7 @@ def count_votes(values: Iterable[Mapping[str, Json]]) -> PanelVotes | None:
         for first, second in combinations(judges, 2)
         if (correlation := _binary_correlation(columns[first], columns[second])) is not None
     ]
-    return PanelVotes(
+    return PanelControlErrors(
         errors={judge: sum(column) for judge, column in columns.items()},
         controls=len(rows),
         correlation=sum(correlations) / len(correlations) if correlations else None,
@@ -81,7 +87,7 @@ def count_votes(values: Iterable[Mapping[str, Json]]) -> PanelVotes | None:
 
 
 def describe_votes(document: Mapping[str, Json]) -> str:
-    """One line for people about `PanelVotes.to_json`."""
+    """One line for people about `PanelControlErrors.to_json`."""
     judges, effective = document["judges"], document["effective_votes"]
     if effective is None:
         return f"the errors of {judges} judges cannot be compared yet"
@@ -124,7 +130,7 @@ _TRUE_KIND = "instruction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateRecord:
+class GateFalseFailCount:
     """What a gate made of texts that are true.
 
     Attributes:
@@ -142,7 +148,7 @@ class GateRecord:
     @property
     def bounds(self) -> tuple[float, float]:
         """The exact one-sided 95 % bounds of its share of false fails (Clopper and Pearson)."""
-        return lower_bound(self.fails, self.texts), upper_bound(self.fails, self.texts)
+        return share_lower_bound(self.fails, self.texts), share_upper_bound(self.fails, self.texts)
 
     @property
     def state(self) -> GateState:
@@ -154,7 +160,7 @@ class GateRecord:
         low, high = self.bounds
         if high <= self.limit:
             return "proven"
-        is_enough = upper_bound(0, self.texts) <= self.limit
+        is_enough = share_upper_bound(0, self.texts) <= self.limit
         return "informs" if is_enough or low > self.limit else "unproven"
 
     def to_json(self) -> dict[str, Json]:
@@ -190,7 +196,7 @@ class Gates:
         return frozenset(gate for gate, state in self.states.items() if state == "informs")
 
     def grade(self, text: str) -> GradeName:
-        """The grade that follows from the verdicts of gates, as `gates_text` gives them.
+        """The grade that follows from the verdicts of gates, as `format_gate_verdicts` gives them.
 
         A gate that only informs is left out. A failed check by code that only informs leaves its criterion "UNSURE"
         where a judge could rule on it, because the judge was not asked.
@@ -202,10 +208,10 @@ class Gates:
                 verdicts.append(verdict)
             elif gate != criterion and criterion in self.states:
                 verdicts.append("UNSURE" if verdict == "UNMET" else verdict)
-        return decide_grade(verdicts)
+        return decide_grade_from_gates(verdicts)
 
 
-def decide_grade(verdicts: Iterable[str]) -> GradeName:
+def decide_grade_from_gates(verdicts: Iterable[str]) -> GradeName:
     """The grade that follows from the verdicts of gates; those that do not apply ("NA") count nothing."""
     applicable = {verdict for verdict in verdicts if verdict != "NA"}
     if "UNMET" in applicable:
@@ -215,7 +221,7 @@ def decide_grade(verdicts: Iterable[str]) -> GradeName:
     return "acceptable" if applicable == {"MET"} else "unsure"
 
 
-def gates_text(rulings: Iterable[tuple[str, str, str]]) -> str:
+def format_gate_verdicts(rulings: Iterable[tuple[str, str, str]]) -> str:
     """The verdicts of gates as one text ("VERB=MET OBJECT=UNMET(code)"), from criterion, verdict and source of each."""
     return " ".join(
         f"{criterion}={verdict}{_BY_CODE if source == 'hard' else ''}"
@@ -224,7 +230,7 @@ def gates_text(rulings: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _parse_gate_verdicts(text: str) -> list[tuple[str, str]]:
-    """Gates and verdicts in a text of `gates_text`."""
+    """Gates and verdicts in a text of `format_gate_verdicts`."""
     pairs = (part.split("=", 1) for part in text.split())
     return [
         (f"{criterion}{_BY_CODE if verdict.endswith(_BY_CODE) else ''}", verdict.removesuffix(_BY_CODE))
@@ -232,7 +238,7 @@ def _parse_gate_verdicts(text: str) -> list[tuple[str, str]]:
     ]
 
 
-def measure_gates(values: Sequence[Mapping[str, Json]]) -> tuple[GateRecord, ...]:
+def count_gate_false_fails(values: Sequence[Mapping[str, Json]]) -> tuple[GateFalseFailCount, ...]:
     """Count the false fails of gates in the values of control annotations, which name the gates in "gates".
 
     An instruction is true of its episode. What it says of the outcome is known only where the source states it, and
@@ -248,11 +254,11 @@ def _true_rows(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for row in value.get("gradings", ()) if row["kind"] == _TRUE_KIND and row.get("gates")]
 
 
-def _measure_gate(gate: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> GateRecord:
+def _measure_gate(gate: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> GateFalseFailCount:
     name = str(gate["gate"])
     known = [row for row in rows if row.get("known_outcome") or not gate.get("needs_outcome")]
     rulings = [ruling for ruling in (_ruling_of(name, row["gates"]) for row in known) if ruling is not None]
-    return GateRecord(gate=name, limit=float(gate["limit"]), fails=sum(rulings), texts=len(rulings))
+    return GateFalseFailCount(gate=name, limit=float(gate["limit"]), fails=sum(rulings), texts=len(rulings))
 
 
 def _ruling_of(gate: str, text: str) -> bool | None:
@@ -311,7 +317,7 @@ class ControlCounts:
     accepted: Mapping[str, int] = field(default_factory=dict)
     errors: int = 0
     paraphrased: int = 0
-    votes: PanelVotes | None = None
+    votes: PanelControlErrors | None = None
     by_episode: Sequence[Mapping[str, tuple[int, int]]] = ()
 
     def accepted_of(self, *kinds: str) -> tuple[int, int]:
@@ -358,7 +364,7 @@ class JudgeTrust:
     state: TrustState
     reasons: tuple[str, ...]
     counts: ControlCounts
-    gates: tuple[GateRecord, ...] = ()
+    gates: tuple[GateFalseFailCount, ...] = ()
     label: str = ""
 
     def to_json(self) -> dict[str, Json]:
@@ -374,7 +380,7 @@ class JudgeTrust:
             "independent_false_captions": round(self.counts.independent_false_captions[1], 1),
             "false_accept_bounds": [
                 round(bound(*self.counts.independent_false_captions), 4)
-                for bound in (lower_bound, upper_bound)
+                for bound in (share_lower_bound, share_upper_bound)
             ],
             "false_refusals": refused,
             "paraphrases": self.counts.paraphrased,
@@ -396,7 +402,9 @@ class JudgeTrust:
         }
 
 
-def judge_controls(values: Sequence[Mapping[str, Json]], episodes: Sequence[str] | None = None) -> JudgeTrust:
+def measure_judge_trust(
+    values: Sequence[Mapping[str, Json]], episodes: Sequence[str] | None = None
+) -> JudgeTrust:
     """What the values of control annotations of one judge on one dataset say of it.
 
     First the gates lose their veto that fail true texts too often. The judge is then trusted, or not, by what it
@@ -406,13 +414,13 @@ def judge_controls(values: Sequence[Mapping[str, Json]], episodes: Sequence[str]
         values: The values.
         episodes: Episode of each value; None where each is of another episode.
     """
-    records = measure_gates(values)
+    records = count_gate_false_fails(values)
     gates = Gates({record.gate: record.state for record in records})
     label = next((str(value["label"]) for value in values if value.get("label")), "")
-    return replace(decide_trust(count_controls(values, episodes, gates)), gates=records, label=label)
+    return replace(decide_trust(count_control_gradings(values, episodes, gates)), gates=records, label=label)
 
 
-def count_controls(
+def count_control_gradings(
     values: Iterable[Mapping[str, Json]], episodes: Iterable[str] | None = None, gates: Gates | None = None
 ) -> ControlCounts:
     """Count the values of control annotations, each of which has the gradings of one caption in "gradings".
@@ -441,7 +449,7 @@ def count_controls(
         accepted=Counter(row.kind for row in rows if row.is_accepted),
         errors=errors,
         paraphrased=sum(row.kind == "paraphrase" and row.own_is_accepted for row in rows),
-        votes=count_votes(values),
+        votes=count_panel_control_errors(values),
         by_episode=[_by_kind(members) for members in by_episode.values()],
     )
 
@@ -532,7 +540,7 @@ def decide_trust(counts: ControlCounts) -> JudgeTrust:
 def _reasons_against(counts: ControlCounts) -> list[str]:
     """What the intervals show against a judge."""
     reasons = []
-    if lower_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
+    if share_lower_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
         reasons.append(f"more than {MAX_FALSE_ACCEPTS:.0%} of false captions are accepted")
     enough = counts.total >= MIN_CONTROLS_WITHOUT_DIFFERENCE
     for kind, label in _LOWERED.items():
@@ -548,7 +556,7 @@ def _missing_evidence(counts: ControlCounts) -> list[str]:
     reasons = []
     if false_captions < MIN_FALSE_CAPTIONS:
         reasons.append(f"{false_captions} of {MIN_FALSE_CAPTIONS} false captions graded")
-    elif upper_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
+    elif share_upper_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
         reasons.append(f"false accepts may be more than {MAX_FALSE_ACCEPTS:.0%}")
     not_lower = [label for kind, label in _LOWERED.items() if _difference_to_true_texts(counts, kind)[0] <= 0]
     if not_lower:

@@ -8,7 +8,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from ares.annotation import Column
-from ares.rubric.trust import TRUST_COLUMN, TRUST_STATES, VERDICTS_COLUMN, GradeName, decide_grade, gates_text
+from ares.rubric.trust import (
+    TRUST_COLUMN,
+    TRUST_STATES,
+    VERDICTS_COLUMN,
+    GradeName,
+    decide_grade_from_gates,
+    format_gate_verdicts,
+)
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -164,7 +171,7 @@ class Grade:
     counts: dict[str, int]
 
 
-def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """The grade that follows from the rulings on all criteria of a rubric, as the value of an annotation.
 
     Args:
@@ -194,7 +201,7 @@ def grade_values(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         "grade_score": grade.score,
         "counts": dict(grade.counts),
         **{_column_name(ruling.criterion): ruling.verdict.value for ruling in verdicts},
-        VERDICTS_COLUMN: gates_text(
+        VERDICTS_COLUMN: format_gate_verdicts(
             (name, str(ruling["verdict"]), str(ruling.get("source", "")))
             for (name, category), ruling in zip(categories, rulings, strict=True)
             if category in GATES
@@ -220,7 +227,7 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
     for ruling in (*rulings, *corrections):
         name = _ruling_field(ruling, "criterion")
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
-    corrected = grade_values(list(by_criterion.values()))
+    corrected = make_grade_value(list(by_criterion.values()))
     if not rulings and corrected["grade"] == "acceptable":
         corrected |= {"grade": "unsure", "acceptable": None}
     return corrected
@@ -256,7 +263,7 @@ def aggregate(categories: Sequence[tuple[str, Category]], rulings: Sequence[Ruli
     if sorted(by_id) != sorted(name for name, _ in categories) or len(by_id) != len(rulings):
         criteria = sorted(ruling.criterion for ruling in rulings)
         raise ValueError(f"one ruling per criterion is needed, but got {criteria}")
-    grade = decide_grade(by_id[name] for name, category in categories if category in GATES)
+    grade = decide_grade_from_gates(by_id[name] for name, category in categories if category in GATES)
     return Grade(
         grade=grade,
         acceptable={"acceptable": True, "not_acceptable": False}.get(grade),

@@ -9,18 +9,18 @@ if TYPE_CHECKING:
         SPACES_COLLECTION as SPACES_COLLECTION,
         TEXT_ENCODER_FOLDER as TEXT_ENCODER_FOLDER,
         Encoder as Encoder,
-        choose_space as choose_space,
         embed_texts as embed_texts,
+        find_embedding_space as find_embedding_space,
         is_text_encoder_usable as is_text_encoder_usable,
-        list_spaces as list_spaces,
+        list_embedding_spaces as list_embedding_spaces,
         load_encoder as load_encoder,
-        load_model as load_model,
+        load_encoder_model as load_encoder_model,
         prepare_text_search as prepare_text_search,
     )
     from ares.search.engine import (
         Ranking as Ranking,
-        describe_ranked as describe_ranked,
-        fuse as fuse,
+        find_best_moments_of as find_best_moments_of,
+        fuse_rankings as fuse_rankings,
         list_episodes as list_episodes,
         run_concurrently as run_concurrently,
     )
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
         FeatureScale as FeatureScale,
         SignalKind as SignalKind,
         SignalLayout as SignalLayout,
-        compute_features as compute_features,
-        find_layout as find_layout,
-        fit_scale as fit_scale,
-        motion_vector as motion_vector,
-        read_scale as read_scale,
-        space_name as space_name,
+        compute_motion_features as compute_motion_features,
+        compute_motion_vector as compute_motion_vector,
+        find_signal_layout as find_signal_layout,
+        fit_feature_scale as fit_feature_scale,
+        name_motion_space as name_motion_space,
+        read_feature_scale as read_feature_scale,
     )
     from ares.search.rankers.text import rank_by_text as rank_by_text
     from ares.search.relevance import (

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ares.console import announce_if_slow, print_message
 from ares.errors import ModelError, RequestError
-from ares.messages import announce_if_slow, print_message
 from ares.registry import did_you_mean, encoders, plugin_faults, text_encoders
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class StorableTextEncoder(Protocol):
 SPACES_COLLECTION = "spaces"
 
 
-def list_spaces(stores: Stores) -> dict[str, EmbeddingSpace]:
+def list_embedding_spaces(stores: Stores) -> dict[str, EmbeddingSpace]:
     """Embedding spaces by name, oldest first.
 
     Left out are spaces that have no vectors yet, and spaces without an encoder, whose vectors come from signals.
@@ -91,9 +91,9 @@ def list_spaces(stores: Stores) -> dict[str, EmbeddingSpace]:
     return {name: _to_space(name, encodable[name]) for name in oldest_first}
 
 
-def choose_space(stores: Stores, name: str = "") -> EmbeddingSpace:
+def find_embedding_space(stores: Stores, name: str = "") -> EmbeddingSpace:
     """The space with that name, or the newest. Raises RequestError when it does not exist."""
-    spaces = list_spaces(stores)
+    spaces = list_embedding_spaces(stores)
     if name and name not in spaces:
         raise RequestError(
             f"no embedding space {name!r}",
@@ -111,11 +111,11 @@ def load_encoder(space: EmbeddingSpace, device: str = "") -> Encoder:
     """The model of a space, loaded once per process. Raises ModelError when it cannot be loaded."""
     # Two threads that need it at once would both load it.
     with _loading:
-        return load_model(space.encoder, space.model, device)
+        return load_encoder_model(space.encoder, space.model, device)
 
 
 @lru_cache(maxsize=2)
-def load_model(name: str, model: str, device: str) -> Encoder:
+def load_encoder_model(name: str, model: str, device: str) -> Encoder:
     """The model of a spec, loaded once per process.
 
     Args:
@@ -147,7 +147,7 @@ _KEY_BYTES = 16
 _RECENT_TEXTS = 64
 
 
-class QueryVectors:
+class QueryVectorCache:
     """A bounded file of vectors by text; several threads and processes may share it.
 
     It keeps the texts that were asked last, as hashes. A file that cannot be read is empty, and one that cannot be
@@ -272,7 +272,7 @@ def embed_texts(stores: Stores, space: EmbeddingSpace) -> int:
 
 def is_text_encoder_usable(stores: Stores, path: Path) -> bool:
     """Whether a file of the folder of text encoders can be opened, and its space has vectors."""
-    space = list_spaces(stores).get(path.stem)
+    space = list_embedding_spaces(stores).get(path.stem)
     return space is not None and _stored_encoder(stores, space) is not None
 
 
@@ -322,8 +322,8 @@ def _open_encoder(name: str, path: Path, modified_ns: int) -> TextEncoder:
 
 
 @lru_cache(maxsize=8)
-def _query_vectors(path: Path, dim: int) -> QueryVectors:
-    return QueryVectors(path, dim)
+def _query_vectors(path: Path, dim: int) -> QueryVectorCache:
+    return QueryVectorCache(path, dim)
 
 
 def _encoder_path(stores: Stores, space: EmbeddingSpace, suffix: str) -> Path:

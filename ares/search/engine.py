@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 _RRF_K = 60
 
 
-def best_per_episode(moments: Iterable[Moment]) -> list[Moment]:
+def keep_best_moment_per_episode(moments: Iterable[Moment]) -> list[Moment]:
     """The best moment of each episode, best first; of equal scores the first by `moment_order`."""
     best: dict[str, Moment] = {}
     for moment in sorted(moments, key=moment_order):
@@ -45,7 +45,7 @@ class Ranking:
     weight: float = 1.0
 
 
-def fuse(rankings: Sequence[Ranking]) -> list[Moment]:
+def fuse_rankings(rankings: Sequence[Ranking]) -> list[Moment]:
     """Fuse rankings by reciprocal rank: score = sum over rankings of weight / (60 + rank).
 
     An episode is represented by the moment of the first ranking that names a camera, else of its first ranking.
@@ -94,7 +94,7 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
         ModelError: The model of the embedding space cannot be loaded.
         PluginError: A ranker or an encoder raised another exception.
     """
-    query = with_full_ids(stores, query)
+    query = complete_query_ids(stores, query)
     # Vectors of removed episodes stay where they are: they must not be ranked.
     is_limited = bool(query.where.strip()) or stores.tables.removed.count() > 0
     candidates = stores.tables.episodes.arrow_ids(query.where) if is_limited else None
@@ -117,7 +117,7 @@ def search_moments(stores: Stores, query: Query) -> list[Hit]:
     )
 
 
-def with_full_ids(stores: Stores, query: Query) -> Query:
+def complete_query_ids(stores: Stores, query: Query) -> Query:
     """The query with the ids of its episodes in full. Raises RequestError when one is unknown or ambiguous."""
     episodes, frame = stores.tables.episodes, query.frame
     if query.like.strip():
@@ -140,7 +140,9 @@ def list_episodes(stores: Stores, where: str, limit: int) -> list[Hit]:
     return _to_hits(stores, moments, {}, {moment.episode_id: {} for moment in moments})
 
 
-def describe_ranked(stores: Stores, query: Query, ids: Sequence[str], scores: Sequence[float]) -> list[Hit]:
+def find_best_moments_of(
+    stores: Stores, query: Query, ids: Sequence[str], scores: Sequence[float]
+) -> list[Hit]:
     """The best moment of each of some episodes, in their order.
 
     Args:
@@ -164,7 +166,7 @@ def describe_ranked(stores: Stores, query: Query, ids: Sequence[str], scores: Se
 
 def _fuse_rankings(rankings: Sequence[Ranking]) -> Sequence[Moment]:
     if len(rankings) > 1:
-        return fuse(rankings)
+        return fuse_rankings(rankings)
     return rankings[0].moments if rankings else []
 
 

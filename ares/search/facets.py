@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ares.deadline import exclusive, interruptible
+from ares.deadline import interruptible, wait_for_lock
 from ares.search.facet_codes import (
     TOP_VALUES,
     BinnedEncoding,
@@ -23,7 +23,7 @@ from ares.search.facet_codes import (
     TooManyValues,
     to_float64,
 )
-from ares.store import declared_columns, in_list, lance_errors
+from ares.store import declared_columns, in_condition, lance_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +59,7 @@ def count_frequent_values(
     approximate = f"SELECT approx_top_k(item, {TOP_VALUES}), approx_count_distinct(item) FROM {items}"
     query = partial(_query_column, episodes, column, where, selected)
     ((top, distinct),) = query(approximate)
-    is_top = in_list("item", [value for value in top or () if value is not None])
+    is_top = in_condition("item", [value for value in top or () if value is not None])
     exact = f"SELECT item, count(*) FROM {items} WHERE {is_top} GROUP BY item"
     pairs = sorted(query(exact), key=lambda pair: (-pair[1], pair[0]))
     ((missing,),) = query(f'SELECT count(*) FROM episodes WHERE "{column}" IS NULL')
@@ -158,7 +158,7 @@ class EncodedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnGroup:
+class CombinedColumnCodes:
     """Several columns combined into one code per row, so that a single pass counts them all.
 
     Attributes:
@@ -192,13 +192,13 @@ class EncodedColumns:
         self.version = episodes.version
         self._lock = Lock()
         # None for a column with too many values to encode.
-        self._encoded: dict[str, ColumnGroup | ListItemEncoding | None] = {}
+        self._encoded: dict[str, CombinedColumnCodes | ListItemEncoding | None] = {}
         self._numbering, self._row_count = episodes.row_numbering(), episodes.count()
 
     def edges(self, column: str) -> tuple[float, ...]:
         """The bin edges of a column that was counted; () when it has none."""
         encoded = self._encoded[column]
-        encoding = encoded.encodings[column] if isinstance(encoded, ColumnGroup) else None
+        encoding = encoded.encodings[column] if isinstance(encoded, CombinedColumnCodes) else None
         return encoding.edges if isinstance(encoding, BinnedEncoding) else ()
 
     def count(
@@ -216,7 +216,9 @@ class EncodedColumns:
         """
         encoded = self._encode_columns(types)
         groups = list(
-            {id(group): group for group in encoded.values() if isinstance(group, ColumnGroup)}.values()
+            {
+                id(group): group for group in encoded.values() if isinstance(group, CombinedColumnCodes)
+            }.values()
         )
         lists = {name: items for name, items in encoded.items() if isinstance(items, ListItemEncoding)}
         row_mask = self.episodes.row_mask(where) if where.strip() and (groups or lists) else None
@@ -230,10 +232,12 @@ class EncodedColumns:
                 counts[name] = count_frequent_values(self.episodes, where, name, types[name], selected)
         return counts
 
-    def _encode_columns(self, types: Mapping[str, str]) -> dict[str, ColumnGroup | ListItemEncoding | None]:
+    def _encode_columns(
+        self, types: Mapping[str, str]
+    ) -> dict[str, CombinedColumnCodes | ListItemEncoding | None]:
         # Concurrent threads wait for one encoding instead of each computing its own. Its threads have no deadline:
         # what depends on the table alone is computed to its end once, and serves every later query.
-        with exclusive(self._lock), ThreadPoolExecutor(_THREADS) as threads:
+        with wait_for_lock(self._lock), ThreadPoolExecutor(_THREADS) as threads:
             names = [name for name in types if name not in self._encoded]
             columns: dict[str, EncodedColumn] = {}
             for name, column in zip(
@@ -247,7 +251,7 @@ class EncodedColumns:
                 self._encoded |= dict.fromkeys(members, self._combine(members))
             return {name: self._encoded[name] for name in types}
 
-    def _combine(self, columns: Mapping[str, EncodedColumn]) -> ColumnGroup:
+    def _combine(self, columns: Mapping[str, EncodedColumn]) -> CombinedColumnCodes:
         import numpy as np
 
         sizes = [column.encoding.size for column in columns.values()]
@@ -259,7 +263,7 @@ class EncodedColumns:
         totals = np.bincount(codes, minlength=math.prod(sizes))
         totals[0] -= self._numbering.size - self._row_count  # deleted rows have code 0
         encodings = {name: column.encoding for name, column in columns.items()}
-        return ColumnGroup(encodings=encodings, codes=codes, totals=totals.reshape(sizes))
+        return CombinedColumnCodes(encodings=encodings, codes=codes, totals=totals.reshape(sizes))
 
     def _encode(self, column: str, type_name: str) -> EncodedColumn | ListItemEncoding | None:
         """Encode whole values; list items where too many lists differ; None when there are too many values."""
@@ -319,7 +323,7 @@ class EncodedColumns:
 
 
 def _count_groups(
-    groups: Sequence[ColumnGroup], row_mask: NDArray[np.bool_] | None
+    groups: Sequence[CombinedColumnCodes], row_mask: NDArray[np.bool_] | None
 ) -> list[NDArray[np.int64]]:
     """Number of rows with each code combination of each group, among masked rows or all for None."""
     import numpy as np

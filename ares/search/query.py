@@ -51,7 +51,7 @@ class Query:
         limit: Maximum number of episodes in the answer.
         space: Name of the embedding space, or "" for the newest.
         min_score: Least score of an episode of the answer, 0 to 1, on a scale that compares all episodes; "auto" is
-            where the relevant ones end, see `ares.search.default_cut`. None ranks without a cut.
+            where the relevant ones end, see `ares.search.choose_relevance_threshold`. None ranks without a cut.
     """
 
     text: str = ""

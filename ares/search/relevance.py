@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.search.engine import describe_ranked, run_concurrently, search_moments, with_full_ids
+from ares.search.engine import complete_query_ids, find_best_moments_of, run_concurrently, search_moments
 from ares.search.query import AUTO, Hit, MinScore, Query
-from ares.search.rankers.base import RankerEvidence, load_ranker
-from ares.store import EpisodeIdArray, EpisodeRuns, SelectedRows
+from ares.search.rankers.base import RankerScores, load_ranker
+from ares.store import EpisodeIdArray, EpisodeRowRuns, SelectedRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,9 @@ _LEAST_WITH_WORDS, _LEAST_BY_VECTORS = 0.3, 0.7
 SCORE_DIGITS = 4
 
 
-def default_cut(scores: NDArray[np.float64], complete: NDArray[np.bool_] | None, *, has_words: bool) -> float:
+def choose_relevance_threshold(
+    scores: NDArray[np.float64], complete: NDArray[np.bool_] | None, *, has_words: bool
+) -> float:
     """The score from which on episodes are relevant, when nobody says another.
 
     Args:
@@ -65,7 +67,7 @@ class EpisodeScores:
         episodes: The version of the table that was searched.
         scores: (N,) int16 steps of each episode in the order of a scan, 0 to `SCORE_STEPS`; `NOT_SEARCHED` for an
             episode that is not searched, as the query itself.
-        cut: The default cut, see `default_cut`.
+        cut: The default cut, see `choose_relevance_threshold`.
 
     Attributes:
         version: Number of that version.
@@ -216,7 +218,7 @@ def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
     import numpy as np
     import pyarrow as pa
 
-    query = with_full_ids(stores, query)
+    query = complete_query_ids(stores, query)
     episodes = stores.tables.episodes.snapshot()
     row_index = episodes.row_index()
     ways = _way_scores(stores, query, row_index)
@@ -226,7 +228,7 @@ def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
     scores = np.rint(total / max(sum(way.weight for way in ways), 1e-9) * SCORE_STEPS).astype(np.int16)
     complete = [way.complete for way in ways if way.complete is not None]
     every_word = np.logical_or.reduce(complete) if complete else None
-    cut = default_cut(scores / SCORE_STEPS, every_word, has_words=bool(complete))
+    cut = choose_relevance_threshold(scores / SCORE_STEPS, every_word, has_words=bool(complete))
     if query.own_episodes:
         own = row_index.runs_of(pa.chunked_array([query.own_episodes], pa.string()))
         scores[own[own >= 0]] = NOT_SEARCHED
@@ -242,7 +244,7 @@ def search_by_score(stores: Stores, query: Query) -> list[Hit]:
     scores = score_episodes(stores, query)
     cut = scores.resolve_cut(query.min_score)
     ids, values = scores.ranked_ids(cut, query.where, limit=query.limit)
-    return describe_ranked(stores, query, list(ids), values.tolist())
+    return find_best_moments_of(stores, query, list(ids), values.tolist())
 
 
 def _way_scores(stores: Stores, query: Query, episodes: RowIndex) -> list[_WayScores]:
@@ -259,11 +261,11 @@ def _way_scores(stores: Stores, query: Query, episodes: RowIndex) -> list[_WaySc
     ]
 
 
-def _to_way_scores(evidence: RankerEvidence, episodes: RowIndex, weight: float) -> _WayScores:
+def _to_way_scores(evidence: RankerScores, episodes: RowIndex, weight: float) -> _WayScores:
     import numpy as np
 
     best, ids = np.full(len(episodes.starts), -np.inf), evidence.episode_ids
-    offsets = ids.runs_in(episodes) if isinstance(ids, EpisodeRuns) else episodes.runs_of(ids)
+    offsets = ids.runs_in(episodes) if isinstance(ids, EpisodeRowRuns) else episodes.runs_of(ids)
     np.maximum.at(best, offsets[offsets >= 0], evidence.scores[offsets >= 0])
     is_scored = np.isfinite(best)
     if evidence.scale == "share":

@@ -5,43 +5,43 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.signals.arrays import (
-        ActionAlignment as ActionAlignment,
+    from ares.signals.dimension_kinds import (
+        CHECKED_KINDS as CHECKED_KINDS,
+        DimensionKind as DimensionKind,
+        are_smooth_kinds as are_smooth_kinds,
+        classify_by_name as classify_by_name,
+        classify_by_values as classify_by_values,
+        name_tokens as name_tokens,
+        parse_arm_name as parse_arm_name,
+        value_evidence as value_evidence,
+    )
+    from ares.signals.plain_arrays import (
+        ActionLagEstimate as ActionLagEstimate,
         EpisodeSignals as EpisodeSignals,
-        align_action as align_action,
         episode_signals as episode_signals,
+        estimate_action_lag as estimate_action_lag,
         paired_dimensions as paired_dimensions,
         with_continuous_rotations as with_continuous_rotations,
     )
-    from ares.signals.change import (
+    from ares.signals.signal_changes import (
         Correction as Correction,
         EpisodeRepair as EpisodeRepair,
         SignalChange as SignalChange,
         SignalDimension as SignalDimension,
-        apply_changes as apply_changes,
+        apply_signal_changes as apply_signal_changes,
         changed_trajectory as changed_trajectory,
-        make_change as make_change,
-    )
-    from ares.signals.kinds import (
-        CHECKED_KINDS as CHECKED_KINDS,
-        DimensionKind as DimensionKind,
-        are_checked as are_checked,
-        arm_of as arm_of,
-        kinds_by_name as kinds_by_name,
-        kinds_by_values as kinds_by_values,
-        name_tokens as name_tokens,
-        value_evidence as value_evidence,
+        make_signal_change as make_signal_change,
     )
     from ares.signals.statistics import (
         FEWEST_STEPS as FEWEST_STEPS,
         KEPT_EPISODES as KEPT_EPISODES,
         DatasetStatistics as DatasetStatistics,
-        EpisodeSummary as EpisodeSummary,
+        EpisodeSignalSummary as EpisodeSignalSummary,
         TypicalEpisode as TypicalEpisode,
         TypicalSignal as TypicalSignal,
+        cubic_residuals as cubic_residuals,
         summarise_signals as summarise_signals,
         switch_like as switch_like,
-        unexplained as unexplained,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -7,23 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.signals.arrays import (
-    MEANINGS,
-    ActionAlignment,
-    ActionMeaning,
-    EpisodeSignals,
-    align_action,
-    paired_dimensions,
-    with_continuous_rotations,
-)
-from ares.signals.kinds import (
+from ares.signals.dimension_kinds import (
     CHECKED_KINDS,
     DimensionKind,
     ValueEvidence,
-    are_checked,
-    kinds_by_name,
+    are_smooth_kinds,
+    classify_by_name,
     learn_kinds,
     value_evidence,
+)
+from ares.signals.plain_arrays import (
+    MEANINGS,
+    ActionLagEstimate,
+    ActionMeaning,
+    EpisodeSignals,
+    estimate_action_lag,
+    paired_dimensions,
+    with_continuous_rotations,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class SignalSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EpisodeSummary:
+class EpisodeSignalSummary:
     """What is kept of an episode.
 
     Attributes:
@@ -96,10 +96,10 @@ class EpisodeSummary:
     rank: str
     state: SignalSummary
     action: SignalSummary
-    alignments: tuple[ActionAlignment | None, ...]
+    alignments: tuple[ActionLagEstimate | None, ...]
 
 
-def summarise_signals(signals: EpisodeSignals) -> EpisodeSummary | None:
+def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
     """The summary of an episode; None for less than four steps or values that are not finite."""
     import numpy as np
 
@@ -109,11 +109,11 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSummary | None:
     pairs = paired_dimensions(signals.state_names, signals.action_names)
     ranges = np.ptp(signals.state, axis=0)
     bars = np.full(len(pairs), _MOVING_SHARE * _largest_or_zero(ranges[_arm_dimensions(signals.state_names)]))
-    return EpisodeSummary(
+    return EpisodeSignalSummary(
         rank=hashlib.blake2b(signals.episode_id.encode(), digest_size=8).hexdigest(),
         state=_summarise_signal(signals.state, signals.state_names, signals.rate_hz),
         action=_summarise_signal(signals.action, signals.action_names, signals.rate_hz),
-        alignments=tuple(align_action(signals, meaning, bars) for meaning in MEANINGS),
+        alignments=tuple(estimate_action_lag(signals, meaning, bars) for meaning in MEANINGS),
     )
 
 
@@ -123,27 +123,27 @@ def _largest_or_zero(values: NDArray[np.float64]) -> float:
 
 def _arm_dimensions(names: tuple[str, ...]) -> list[int]:
     """Numbers of the arm joints, or of all dimensions where none is one."""
-    kinds = kinds_by_name(names)
+    kinds = classify_by_name(names)
     return [number for number, kind in enumerate(kinds) if kind in CHECKED_KINDS] or list(range(len(names)))
 
 
 def _summarise_signal(values: NDArray[np.float64], names: tuple[str, ...], rate_hz: float) -> SignalSummary:
     import numpy as np
 
-    says_little = "unknown" in kinds_by_name(names) and len(names) <= _MOST_LEARNT and len(values) > 4
+    says_little = "unknown" in classify_by_name(names) and len(names) <= _MOST_LEARNT and len(values) > 4
     changes = np.abs(np.diff(values, axis=0))
     return SignalSummary(
         low=values.min(axis=0),
         high=values.max(axis=0),
         rest=np.median(values, axis=0),
         speed=np.quantile(changes, 0.95, axis=0) * rate_hz,
-        noise=1.48 * np.median(np.abs(unexplained(values)), axis=0),
+        noise=1.48 * np.median(np.abs(cubic_residuals(values)), axis=0),
         switch=switch_like(values),
         evidence=value_evidence(values, rate_hz) if says_little else None,
     )
 
 
-def unexplained(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def cubic_residuals(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """(T - 4, D): each value less what the cubic through its four neighbours says; the first is of step 2."""
     around = 4 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:]
     return values[2:-2] - around / 6 if len(values) > 4 else values[:1] * 0
@@ -165,13 +165,13 @@ class DatasetStatistics:
     action_names: tuple[str, ...]
     num_episodes: int = 0
     rate_hz: float = 0.0
-    sample: list[EpisodeSummary] = field(default_factory=list)
+    sample: list[EpisodeSignalSummary] = field(default_factory=list)
 
     def add(self, signals: EpisodeSignals) -> None:
         """Count an episode, and keep its summary if it belongs to the sample."""
         self.add_summary(summarise_signals(signals), signals.rate_hz)
 
-    def add_summary(self, summary: EpisodeSummary | None, rate_hz: float) -> None:
+    def add_summary(self, summary: EpisodeSignalSummary | None, rate_hz: float) -> None:
         """Count an episode that another process has summarised; None for one that could not be."""
         self.num_episodes += 1
         self.rate_hz = self.rate_hz or rate_hz
@@ -185,7 +185,7 @@ class DatasetStatistics:
         self.rate_hz = self.rate_hz or other.rate_hz
         self._keep(other.sample)
 
-    def _keep(self, summaries: list[EpisodeSummary]) -> None:
+    def _keep(self, summaries: list[EpisodeSignalSummary]) -> None:
         self.sample = sorted([*self.sample, *summaries], key=lambda summary: summary.rank)[:KEPT_EPISODES]
 
     def typical(self) -> TypicalEpisode | None:
@@ -222,7 +222,7 @@ class TypicalSignal:
         """57.3 where an arm joint has values that are no radians, else 1."""
         import numpy as np
 
-        largest = np.maximum(np.abs(self.low), np.abs(self.high))[are_checked(self.kinds)]
+        largest = np.maximum(np.abs(self.low), np.abs(self.high))[are_smooth_kinds(self.kinds)]
         return 180 / np.pi if float(largest.max(initial=0.0)) > _LARGEST_RADIANS else 1.0
 
 
@@ -277,7 +277,9 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
     )
 
 
-def _best_action_meaning(sample: list[EpisodeSummary]) -> tuple[ActionMeaning | None, list[ActionAlignment]]:
+def _best_action_meaning(
+    sample: list[EpisodeSignalSummary],
+) -> tuple[ActionMeaning | None, list[ActionLagEstimate]]:
     """The meaning under which the state follows the action best, and the alignments under it."""
     import numpy as np
 
@@ -321,7 +323,7 @@ def _typical_signal(names: tuple[str, ...], summaries: list[SignalSummary]) -> T
     )
     evidence = [summary.evidence for summary in summaries if summary.evidence is not None]
     learnt = learn_kinds(names, evidence, typical, np.maximum(np.abs(low), np.abs(high)), switches)
-    kinds = tuple(map(_checked_kind, kinds_by_name(names), learnt, switches.tolist()))
+    kinds = tuple(map(_checked_kind, classify_by_name(names), learnt, switches.tolist()))
     return TypicalSignal(
         range=typical,
         least_range=np.quantile(ranges, 0.2, axis=0),
@@ -345,6 +347,6 @@ def _arm_scale(ranges: NDArray[np.float64], kinds: tuple[DimensionKind, ...]) ->
     """Median range of the arm joints that move: at least a tenth of the one that moves most."""
     import numpy as np
 
-    arms = ranges[are_checked(kinds)]
+    arms = ranges[are_smooth_kinds(kinds)]
     moving = arms[arms > 0.1 * arms.max()] if len(arms) else arms
     return float(np.median(moving)) if len(moving) else 0.0

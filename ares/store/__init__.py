@@ -17,16 +17,15 @@ if TYPE_CHECKING:
         RemovedIds as RemovedIds,
         action_key as action_key,
         add_tombstones as add_tombstones,
-        hash_identity as hash_identity,
+        hash_episode_identity as hash_episode_identity,
         new_members_key as new_members_key,
+        read_action_member_documents as read_action_member_documents,
+        read_action_members as read_action_members,
         read_history as read_history,
-        read_member_documents as read_member_documents,
-        read_members as read_members,
         record_action as record_action,
         removed_id_array as removed_id_array,
-        write_members as write_members,
+        write_action_members as write_action_members,
     )
-    from ares.store.database import Tables as Tables
     from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
@@ -37,18 +36,19 @@ if TYPE_CHECKING:
     from ares.store.lance.lance_api import lance_errors as lance_errors
     from ares.store.lance.row_index import (
         EpisodeIdArray as EpisodeIdArray,
-        EpisodeRuns as EpisodeRuns,
+        EpisodeRowRuns as EpisodeRowRuns,
         RowIndex as RowIndex,
         best_rows_per_episode as best_rows_per_episode,
     )
     from ares.store.lance.schema import (
-        EpisodeBatch as EpisodeBatch,
+        EpisodeTableRows as EpisodeTableRows,
         arrow_type as arrow_type,
-        encode_records as encode_records,
+        records_to_table_rows as records_to_table_rows,
         type_mismatch as type_mismatch,
     )
     from ares.store.lance.segments import segment_schema as segment_schema
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
+    from ares.store.lance_tables import Tables as Tables
     from ares.store.log.protocol import (
         ACTIONS as ACTIONS,
         MODEL_REPLIES as MODEL_REPLIES,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         batched as batched,
         conjunction as conjunction,
         ids_filter as ids_filter,
-        in_list as in_list,
+        in_condition as in_condition,
         parenthesize as parenthesize,
         quote_literal as quote_literal,
     )
@@ -82,12 +82,6 @@ if TYPE_CHECKING:
         reset_applied_sequence as reset_applied_sequence,
         skip_applied as skip_applied,
     )
-    from ares.store.sync.changes import (
-        LogChanges as LogChanges,
-        newest_by_address as newest_by_address,
-        segment_id as segment_id,
-        select_shown as select_shown,
-    )
     from ares.store.sync.makers import (
         CONFLICT as CONFLICT,
         DISAGREEMENT as DISAGREEMENT,
@@ -99,20 +93,26 @@ if TYPE_CHECKING:
         stale_column as stale_column,
     )
     from ares.store.sync.projection_plugins import InstalledProjections as InstalledProjections
-    from ares.store.sync.projections import (
+    from ares.store.sync.refresh import (
         NOTES as NOTES,
         TAGS as TAGS,
-        absent_restored as absent_restored,
         conflict_changes as conflict_changes,
-        find_wrong_texts as find_wrong_texts,
-        present_removed as present_removed,
+        find_outdated_texts as find_outdated_texts,
+        list_removed_but_present as list_removed_but_present,
+        list_restored_but_absent as list_restored_but_absent,
         refresh_conflicts as refresh_conflicts,
+    )
+    from ares.store.sync.shown_values import (
+        TableChanges as TableChanges,
+        keep_newest_annotations as keep_newest_annotations,
+        segment_id as segment_id,
+        select_shown as select_shown,
     )
     from ares.store.temp_db import StagedIds as StagedIds, TempDatabase as TempDatabase
     from ares.store.vectors.knn import VectorTableState as VectorTableState
     from ares.store.vectors.tables import (
         Moment as Moment,
-        VectorFragments as VectorFragments,
+        UncommittedVectors as UncommittedVectors,
         VectorTable as VectorTable,
     )
     from ares.store.vectors.texts import TextIds as TextIds

@@ -92,7 +92,7 @@ class Action:
         }
 
 
-def action_from_json(document: Json) -> Action:
+def curation_action_from_json(document: Json) -> Action:
     """The action that `Action.to_json` wrote."""
     fields = cast("dict[str, Json]", document)
     return Action(
@@ -168,7 +168,9 @@ class ActionHistory:
 
 def read_history(annotations: AnnotationStore) -> ActionHistory:
     """The actions of a log. Raises StoreError."""
-    return ActionHistory([action_from_json(document) for _, document in annotations.find_documents(ACTIONS)])
+    return ActionHistory(
+        [curation_action_from_json(document) for _, document in annotations.find_documents(ACTIONS)]
+    )
 
 
 def new_members_key() -> str:
@@ -176,7 +178,7 @@ def new_members_key() -> str:
     return uuid.uuid4().hex
 
 
-def write_members(annotations: AnnotationStore, key: str, members: Iterable[Json]) -> int:
+def write_action_members(annotations: AnnotationStore, key: str, members: Iterable[Json]) -> int:
     """Write the members of an action before the action itself. Returns their number. Raises StoreError."""
     count = 0
     for number, block in enumerate(batched(members, _DOCUMENT_IDS)):
@@ -185,15 +187,15 @@ def write_members(annotations: AnnotationStore, key: str, members: Iterable[Json
     return count
 
 
-def read_members(annotations: AnnotationStore, action: Action) -> Iterator[list[str]]:
+def read_action_members(annotations: AnnotationStore, action: Action) -> Iterator[list[str]]:
     """The members of an action in blocks of some thousands; nothing for one without. Raises StoreError."""
     if action.members:
         for _, block in annotations.find_documents(ACTION_MEMBERS, f"{action.members}/"):
             yield cast("list[str]", block)
 
 
-def read_member_documents(annotations: AnnotationStore, action: Action) -> Iterator[list[Json]]:
-    """As `read_members`, of an action whose members are not ids. Raises StoreError."""
+def read_action_member_documents(annotations: AnnotationStore, action: Action) -> Iterator[list[Json]]:
+    """As `read_action_members`, of an action whose members are not ids. Raises StoreError."""
     for _, block in (
         annotations.find_documents(ACTION_MEMBERS, f"{action.members}/") if action.members else ()
     ):
@@ -234,7 +236,7 @@ def action_key(number: int) -> str:
 TOMBSTONES = "tombstones"
 
 
-def hash_identity(workspace_id: str, episode_id: str) -> str:
+def hash_episode_identity(workspace_id: str, episode_id: str) -> str:
     """32 hex digits of an episode in a workspace; the same episode has another hash in another workspace."""
     digest = hashlib.blake2b(episode_id.encode(), digest_size=16, key=workspace_id.encode()[:64])
     return digest.hexdigest()
@@ -269,12 +271,12 @@ def removed_id_array(annotations: AnnotationStore, history: ActionHistory) -> pa
     chunks = [
         pa.array(block, pa.string())
         for action in history.effective(("remove",))
-        for block in read_members(annotations, action)
+        for block in read_action_members(annotations, action)
     ]
     return pa.chunked_array(chunks, pa.string())
 
 
-def fold_tags(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
+def write_desired_tags(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
     """Write the table "desired_texts" (episode_id, texts) of the temporary database: the tags, sorted."""
     import pyarrow as pa
 
@@ -286,7 +288,7 @@ def fold_tags(annotations: AnnotationStore, history: ActionHistory, database: Te
     database.drop_tables("operations")
 
 
-def fold_notes(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
+def write_desired_notes(annotations: AnnotationStore, history: ActionHistory, database: TempDatabase) -> None:
     """Write the table "desired_texts" (episode_id, texts) of the temporary database: the notes, oldest first."""
     import pyarrow as pa
 
@@ -301,7 +303,7 @@ def fold_notes(annotations: AnnotationStore, history: ActionHistory, database: T
             schema=schema,
         )
         for action in history.effective(NOTE_KINDS)
-        for block in read_members(annotations, action)
+        for block in read_action_members(annotations, action)
     )
     database.insert("operations", schema, batches)
     database.create_table_as("desired_texts", _NOTES)
@@ -314,7 +316,7 @@ def _tag_operations(
     import pyarrow as pa
 
     for action in history.effective(("tag", "untag")):
-        for block in read_members(annotations, action):
+        for block in read_action_members(annotations, action):
             size = len(block)
             columns = [block, [action.tag] * size, [action.number] * size, [action.kind == "tag"] * size]
             arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
@@ -339,6 +341,9 @@ class RemovedIds:
         """Why an episode is not read, or ""."""
         if episode_id in self._ids:
             return REMOVED_REASON
-        if self._purged_hashes and hash_identity(self._workspace_id, episode_id) in self._purged_hashes:
+        if (
+            self._purged_hashes
+            and hash_episode_identity(self._workspace_id, episode_id) in self._purged_hashes
+        ):
             return PURGED_REASON
         return ""

@@ -58,18 +58,18 @@ def unknown_column(name: str, columns: Collection[str]) -> str:
     )
     more = ["..."] if len(ordered) > _MAX_COLUMNS else []
     return (
-        f"no column named {name!r}{suggestion(name, columns)}; the columns are "
+        f"no column named {name!r}{suggest_nearest_name(name, columns)}; the columns are "
         f"{', '.join([*ordered[:_MAX_COLUMNS], *more])}"
     )
 
 
-def suggestion(name: str, names: Collection[str]) -> str:
+def suggest_nearest_name(name: str, names: Collection[str]) -> str:
     """ ", did you mean 'X'?" for the nearest of some names, or ""."""
     nearest = get_close_matches(name[:100].lower(), names, n=1)
     return f", did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def engine_error(where: str, error: Exception) -> FilterError:
+def make_engine_filter_error(where: str, error: Exception) -> FilterError:
     """The error for a filter that passed the checks, but that Lance could not plan or evaluate."""
     cause = " ".join(str(error).split())
     # Lance repeats the filter in the parentheses that it was planned in.
@@ -423,7 +423,8 @@ class FilterChecker:
         name, arguments = node.name.lower(), node.expressions
         if name not in FUNCTIONS:
             self._fail(
-                node, f"no function named {node.name[:100]!r} for filters{suggestion(name, FUNCTIONS)}"
+                node,
+                f"no function named {node.name[:100]!r} for filters{suggest_nearest_name(name, FUNCTIONS)}",
             )
         kinds, result = FUNCTIONS[name]
         if kinds[-1].endswith("..."):

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ares.console import print_message
 from ares.errors import ReadOnlyWorkspace, RequestError, StoreError
 from ares.io import describe_os_error, is_disk_full, is_url, parse_path, translate_remote_errors
-from ares.messages import print_message
 from ares.settings import Settings
 
 _LOCK_FILE, _JOB_FILE = ".writing.lock", ".writing"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ares.clock import settle_clock
+from ares.clock import settle_measured_clock
+from ares.console import print_message
 from ares.episode import Record
 from ares.errors import ReadOnlyWorkspace, StoreError
 from ares.io import describe_os_error
-from ares.messages import print_message
 from ares.settings import Settings
 from ares.store.folder import FORMAT, read_format, read_or_create, write_format
 from ares.store.lance.schema import CLOCK_COLUMNS, episode_schema
@@ -139,7 +139,9 @@ def _settle_stored_clock(episode: Episode, trajectory: Trajectory | None) -> Epi
     if trajectory is None:
         return episode
     has_stamps = episode.format not in _WITHOUT_STAMPS and episode.rate_source != "assumed"
-    return settle_clock(Record(episode=episode, trajectory=trajectory, has_stamps=has_stamps)).episode
+    return settle_measured_clock(
+        Record(episode=episode, trajectory=trajectory, has_stamps=has_stamps)
+    ).episode
 
 
 def _media_clock(camera: Camera) -> dict[str, float]:

@@ -34,14 +34,14 @@ def quote_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def in_list(column: str, values: Collection[str]) -> str:
+def in_condition(column: str, values: Collection[str]) -> str:
     """The condition that a column is one of the values; never true for none."""
     return f"{column} IN ({','.join(map(quote_literal, values))})" if values else "false"
 
 
 def ids_filter(episode_ids: Collection[str]) -> TrustedFilter:
     """The condition that an episode is one of these, however many they are."""
-    return TrustedFilter(in_list("episode_id", episode_ids))
+    return TrustedFilter(in_condition("episode_id", episode_ids))
 
 
 def parenthesize(where: str) -> str:

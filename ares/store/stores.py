@@ -10,15 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ares.console import print_message, write_stderr
 from ares.errors import AresError, ReadOnlyWorkspace, StoreError
 from ares.io import describe_os_error, is_url
-from ares.messages import print_message, write_stderr
 from ares.settings import Settings
 from ares.store.folder import WorkspaceBusy, lock_folder
 
 if TYPE_CHECKING:
     from ares.media import FileCache
-    from ares.store.database import Tables
+    from ares.store.lance_tables import Tables
     from ares.store.log.mongo import MongoAnnotationStore
     from ares.store.log.protocol import AnnotationStore
 
@@ -119,7 +119,7 @@ class Stores:
 
     @cached_property
     def _tables(self) -> Tables:
-        from ares.store.database import open_tables
+        from ares.store.lance_tables import open_tables
 
         return open_tables(f"{self.location}/lance")
 

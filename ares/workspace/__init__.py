@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         plan_ingest_operation as plan_ingest_operation,
     )
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
-    from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_json as makers_json
+    from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_to_json as makers_to_json
     from ares.workspace.summary import (
         describe_annotations as describe_annotations,
         shown_annotation_ids as shown_annotation_ids,

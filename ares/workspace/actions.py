@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Unpack
 from ares.errors import RequestError
 from ares.registry import refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
-from ares.workspace.tables import ResultTable
+from ares.workspace.printed_tables import ResultTable
 
 if TYPE_CHECKING:
     from ares.curation import SavedView, SelectedEpisodes, TagUse, UndoReport

@@ -137,7 +137,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def image_path(image: ImageLike) -> Iterator[str]:
+def make_query_image_path(image: ImageLike) -> Iterator[str]:
     """The path of an image; a picture in memory is written to a temporary file until then.
 
     Args:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ares.annotation import Annotation
+from ares.console import visible
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
-from ares.messages import visible
 from ares.search import Hit
-from ares.workspace.tables import ResultTable, html_table
+from ares.workspace.printed_tables import ResultTable, html_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,7 @@ def best_poster_html(stores: Stores, episode: Episode) -> str:
     return poster_html(stores, episode, cameras[0]) if cameras else ""
 
 
-def rows_html(headline: str, rows: Sequence[Mapping[str, object]], pictures: Sequence[str]) -> str:
+def build_picture_table(headline: str, rows: Sequence[Mapping[str, object]], pictures: Sequence[str]) -> str:
     """A headline and a table whose rows begin with a picture.
 
     Args:

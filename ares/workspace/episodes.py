@@ -15,8 +15,8 @@ from ares.registry import refuse_unknown_keywords
 from ares.search import Hit
 from ares.store import conjunction
 from ares.workspace.arguments import check_ids
-from ares.workspace.episode import StoredEpisode, best_poster_html, rows_html
-from ares.workspace.tables import format_table
+from ares.workspace.episode import StoredEpisode, best_poster_html, build_picture_table
+from ares.workspace.printed_tables import format_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -393,7 +393,7 @@ class Episodes:
     def _repr_html_(self) -> str:
         """The first episodes with a poster of each, for notebooks."""
         pictures = [best_poster_html(self._stores, episode) for episode in self.take(_SHOWN_ROWS)]
-        return rows_html(f"{len(self):,} episodes", self._shown_rows(), pictures)
+        return build_picture_table(f"{len(self):,} episodes", self._shown_rows(), pictures)
 
     def _shown_rows(self) -> list[dict[str, object]]:
         columns = [name for name in _SHOWN_COLUMNS if name in self.columns]

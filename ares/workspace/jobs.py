@@ -131,7 +131,7 @@ class WorkspaceJobs:
         Returns:
             The tables of vectors by name, with their rows, indexed rows and measured recall.
         """
-        from ares.messages import print_message
+        from ares.console import print_message
         from ares.workspace.summary import vector_tables
 
         with self._stores.write_lock("ares index"):

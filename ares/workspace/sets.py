@@ -11,7 +11,7 @@ from ares.curation import CurationSet, SetDiff, Sets, freeze_selection
 from ares.registry import refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
-from ares.workspace.tables import format_table, html_table
+from ares.workspace.printed_tables import format_table, html_table
 
 if TYPE_CHECKING:
     from ares.contract import Clash
@@ -133,9 +133,9 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: There is no such set.
         """
-        from ares.contract import contracts_of_episodes, find_clashes
+        from ares.contract import find_clashes, find_contracts_of_episodes
 
-        return find_clashes(contracts_of_episodes(self._stores, self.ids(selection)))
+        return find_clashes(find_contracts_of_episodes(self._stores, self.ids(selection)))
 
     def select(self, name: str) -> list[StoredSet]:
         """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""

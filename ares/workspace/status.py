@@ -10,7 +10,7 @@ from ares.episode import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationCounts:
+class AnnotationStateCounts:
     """Episodes by what became of one kind of annotation.
 
     Attributes:
@@ -167,7 +167,7 @@ class WorkspaceStatus:
     workspace: str
     episodes: int
     datasets: Mapping[str, int]
-    annotations: Mapping[str, AnnotationCounts]
+    annotations: Mapping[str, AnnotationStateCounts]
     makers: Mapping[str, tuple[MakerStatus, ...]]
     ingest_failures: int
     sets: Mapping[str, int]
@@ -190,7 +190,7 @@ class WorkspaceStatus:
             "datasets": dict(self.datasets),
             "clocks": {name: clock.to_json() for name, clock in self.clocks.items()},
             "annotations": {name: counts.to_json() for name, counts in self.annotations.items()},
-            "makers": makers_json(self.makers),
+            "makers": makers_to_json(self.makers),
             "empty_columns": {name: dict(reasons) for name, reasons in self.empty_columns.items()},
             "ingest_failures": self.ingest_failures,
             "sets": dict(self.sets),
@@ -201,6 +201,6 @@ class WorkspaceStatus:
         }
 
 
-def makers_json(makers: Mapping[str, tuple[MakerStatus, ...]]) -> dict[str, Json]:
+def makers_to_json(makers: Mapping[str, tuple[MakerStatus, ...]]) -> dict[str, Json]:
     """Makers by annotator, as `ares status` and `ares use` print them with --json."""
     return {name: [maker.to_json() for maker in members] for name, members in makers.items()}

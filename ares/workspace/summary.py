@@ -15,7 +15,7 @@ from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
 from ares.search import SPACE_PREFIX
 from ares.store import ids_filter, read_spending
 from ares.workspace.status import (
-    AnnotationCounts,
+    AnnotationStateCounts,
     ClockStatus,
     FailureCount,
     MakerStatus,
@@ -238,7 +238,7 @@ def _measured_clocks(stores: Stores) -> dict[str, ClockStatus]:
 
 def _annotation_counts(
     stores: Stores, total: int, failures: Mapping[str, int]
-) -> dict[str, AnnotationCounts]:
+) -> dict[str, AnnotationStateCounts]:
     counts = Counter(stores.annotations.count_episodes())
     removed = stores.tables.removed.ids()
     for start in range(0, len(removed), _ID_BATCH):
@@ -247,7 +247,7 @@ def _annotation_counts(
     # Only some captions have controls: the others lack nothing.
     names = sorted({*counts, *failures} - {"ingest", CONTROL})
     return {
-        name: AnnotationCounts(
+        name: AnnotationStateCounts(
             done=counts.get(name, 0), missing=total - counts.get(name, 0), failed=failures.get(name, 0)
         )
         for name in names
@@ -392,7 +392,7 @@ _MAX_COUNTED_ROWS = 100_000
 _SHOWN_SETS = 8
 
 
-def overview_parts(stores: Stores) -> list[str]:
+def list_workspace_counts(stores: Stores) -> list[str]:
     """For example "1,204 episodes", "3 datasets", "captions 1,200", "sets: sinks, drawers"."""
     table = stores.tables.episodes.snapshot()
     total = table.count()

@@ -9,9 +9,9 @@ from functools import wraps
 from html import escape
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast
 
+from ares.console import visible
 from ares.errors import RequestError
 from ares.jobs import AnnotateKeywords, make_annotate_request
-from ares.messages import visible
 from ares.registry import operations, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
@@ -112,9 +112,9 @@ class Workspace:
         return f"Workspace({self.path!r}: {'closed' if self._is_closed else self._overview()})"
 
     def _overview(self) -> str:
-        from ares.workspace.summary import overview_parts
+        from ares.workspace.summary import list_workspace_counts
 
-        return visible(", ".join(overview_parts(self.stores)))
+        return visible(", ".join(list_workspace_counts(self.stores)))
 
     def _repr_html_(self) -> str:
         """The same with a few episodes, for notebooks."""
@@ -202,10 +202,10 @@ class Workspace:
             ModelError: The model of the embedding space cannot be loaded.
         """
         from ares.search import Query, search
-        from ares.workspace.arguments import image_path
+        from ares.workspace.arguments import make_query_image_path
         from ares.workspace.episode import SearchResults, StoredHit
 
-        with image_path(image) as path:
+        with make_query_image_path(image) as path:
             query = Query(
                 text=text,
                 image=path,
@@ -433,9 +433,9 @@ class Workspace:
         Raises:
             RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
         """
-        from ares.curation import use_makers
+        from ares.curation import choose_shown_makers
 
-        return use_makers(self.stores, makers)
+        return choose_shown_makers(self.stores, makers)
 
     export = _method_of("jobs", WorkspaceJobs.export)
     torch_dataset = _method_of("jobs", WorkspaceJobs.torch_dataset)
@@ -519,5 +519,5 @@ class AppOperation(Protocol):
 
 
 def app_operation() -> AppOperation:
-    """The server of the dashboard, `app.dashboard.served_pages.start`. Raises RequestError where it is missing."""
+    """The server of the dashboard, `app.dashboard.page_script.start`. Raises RequestError where it is missing."""
     return cast("AppOperation", operations.get("app"))

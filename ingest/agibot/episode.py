@@ -12,17 +12,17 @@ from ares.episode import Camera, Episode, Json, Record, Trajectory, make_episode
 from ares.errors import SourceError
 from ares.input import read_json
 from ares.io import describe_os_error, file_state
-from ingest.agibot.signals import Proprioception, read_proprioception
+from ingest.agibot.signals import AgibotSignals, read_agibot_signals
 from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
-from ingest.names import distinct_texts
-from ingest.signals import NO_TIME, SpecTime, resolve_rate
+from ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
+from ingest.source_words import distinct_texts
 
 _LONGEST_TEXT = 1000
 _MOST_SUBTASKS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskInfo:
+class AgibotTaskInfo:
     """What task_info says about one episode.
 
     Attributes:
@@ -36,7 +36,7 @@ class TaskInfo:
     warnings: tuple[str, ...] = ()
 
 
-def read_task(path: Path) -> dict[str, TaskInfo]:
+def read_agibot_task_file(path: Path) -> dict[str, AgibotTaskInfo]:
     """What a file of task_info says, by episode. Raises SourceError when it is not a list of episodes."""
     try:
         document = read_json(str(path))
@@ -53,7 +53,7 @@ def read_task(path: Path) -> dict[str, TaskInfo]:
     }
 
 
-def _parse_row(row: Mapping[str, Any]) -> TaskInfo:
+def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
     labels = row.get("label_info")
     subtasks = labels.get("action_config") if isinstance(labels, Mapping) else None
     metadata: dict[str, Json] = {}
@@ -67,7 +67,7 @@ def _parse_row(row: Mapping[str, Any]) -> TaskInfo:
     if subtasks_json:
         metadata["subtasks"] = subtasks_json
     is_whole = subtasks is None or (isinstance(subtasks, list) and len(subtasks_json) == len(subtasks))
-    return TaskInfo(
+    return AgibotTaskInfo(
         instruction=_trimmed_text(row.get("task_name")),
         metadata=metadata,
         warnings=() if is_whole else ("some subtasks of task_info have a wrong form and are left out",),
@@ -117,9 +117,9 @@ class AgibotEntry:
     dataset: str
     task: str
     episode: str
-    info: TaskInfo | None = None
+    info: AgibotTaskInfo | None = None
     rate_hz: float | None = None
-    time: SpecTime = NO_TIME
+    time: SpecTimeArray = NO_TIME
 
     @property
     def episode_id(self) -> str:
@@ -145,7 +145,7 @@ def load_episode(entry: AgibotEntry) -> Record:
     videos = list(video_paths(entry))
     cameras = [_video_camera(entry, video) for video in videos]
     if path.exists():
-        proprio = read_proprioception(str(path), entry.rate_hz, entry.time)
+        proprio = read_agibot_signals(str(path), entry.rate_hz, entry.time)
     elif cameras and _should_have_signals(entry):
         raise SourceError(
             f"{PROPRIO_FILE} is missing", f"{path}; its folder or other episodes of the task are here"
@@ -183,12 +183,12 @@ def _video_camera(entry: AgibotEntry, path: Path) -> Camera:
     return describe_camera(path.stem.removesuffix("_color"), info, whole_video(str(path), info))
 
 
-def _videos_only(entry: AgibotEntry, camera: Camera) -> Proprioception:
+def _videos_only(entry: AgibotEntry, camera: Camera) -> AgibotSignals:
     """The steps of an episode whose signals are not here: the frames of its first camera."""
     import numpy as np
 
     rate_hz, rate_source = resolve_rate(entry.rate_hz, camera.media.rate_hz, "source")
-    return Proprioception(
+    return AgibotSignals(
         trajectory=Trajectory(timestamps=np.arange(camera.media.num_frames) / rate_hz),
         rate_hz=rate_hz,
         rate_source=rate_source,
@@ -209,9 +209,9 @@ def _other_warnings(entry: AgibotEntry, cameras: list[Camera]) -> Iterator[str]:
 
 
 def _make_episode(
-    entry: AgibotEntry, proprio: Proprioception, cameras: list[Camera], source: str, warnings: list[str]
+    entry: AgibotEntry, proprio: AgibotSignals, cameras: list[Camera], source: str, warnings: list[str]
 ) -> Episode:
-    trajectory, info = proprio.trajectory, entry.info or TaskInfo()
+    trajectory, info = proprio.trajectory, entry.info or AgibotTaskInfo()
     instructions = distinct_texts([info.instruction])
     digest = hashlib.blake2b(proprio.content_hash.encode(), digest_size=16)
     for camera in cameras:

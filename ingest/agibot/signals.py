@@ -22,13 +22,13 @@ from ares.io import file_state
 from ingest.signals import (
     MAX_SIGNAL_WIDTH,
     NO_TIME,
-    SpecTime,
+    SpecTimeArray,
     StepTimes,
+    compute_spec_step_times,
+    compute_step_times,
+    convert_to_seconds,
     missing_time_error,
     numbered_names,
-    seconds_from_first,
-    spec_times,
-    time_steps,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayUses:
+class AgibotArrayUses:
     """What the arrays of an episode are used as, by their keys.
 
     Attributes:
@@ -58,7 +58,7 @@ class ArrayUses:
 
 
 def list_arrays(
-    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: ArrayUses, warnings: Iterable[str]
+    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: AgibotArrayUses, warnings: Iterable[str]
 ) -> tuple[SourceArray, ...]:
     """Every array of a file, those of signals first and in their order.
 
@@ -71,7 +71,7 @@ def list_arrays(
 
 
 def _signal_arrays(
-    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: ArrayUses
+    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: AgibotArrayUses
 ) -> Iterator[SourceArray]:
     groups: tuple[tuple[ArrayUse, Mapping[str, str]], ...] = (
         ("state", dict.fromkeys(uses.state, "")),
@@ -88,7 +88,7 @@ def _signal_arrays(
 
 
 def _other_arrays(
-    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: ArrayUses, warnings: tuple[str, ...]
+    shapes: Mapping[str, tuple[tuple[int, ...], str]], uses: AgibotArrayUses, warnings: tuple[str, ...]
 ) -> Iterator[SourceArray]:
     used = {*uses.state, *uses.action, *uses.extra, *uses.masks}
     for key, (shape, dtype) in shapes.items():
@@ -128,7 +128,7 @@ _SMALL_BYTES = 2**24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proprioception:
+class AgibotSignals:
     """The signals of one episode.
 
     Attributes:
@@ -155,7 +155,7 @@ class _ProprioReader:
     """The file of one episode, and what was read of it so far."""
 
     path: str
-    time: SpecTime = NO_TIME
+    time: SpecTimeArray = NO_TIME
     steps: int = 0
     warnings: dict[str, None] = field(default_factory=dict)
     hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
@@ -202,7 +202,7 @@ class _ProprioReader:
             return values.astype(np.float32)
 
 
-def read_proprioception(path: str, rate_hz: float | None, time: SpecTime = NO_TIME) -> Proprioception:
+def read_agibot_signals(path: str, rate_hz: float | None, time: SpecTimeArray = NO_TIME) -> AgibotSignals:
     """Read proprio_stats.h5.
 
     Args:
@@ -230,7 +230,7 @@ def read_proprioception(path: str, rate_hz: float | None, time: SpecTime = NO_TI
         **_other_signals("action/", action, action_keys),
         **_other_signals("", others, ()),
     }
-    uses = ArrayUses(
+    uses = AgibotArrayUses(
         steps=reader.steps,
         state=tuple(f"state/{key}" for key in _STATE if key in state),
         action=tuple(f"action/{key}" for key in action_keys if key in action),
@@ -251,8 +251,8 @@ def read_proprioception(path: str, rate_hz: float | None, time: SpecTime = NO_TI
 
 def _make_proprioception(
     trajectory: Trajectory, times: StepTimes, reader: _ProprioReader, arrays: tuple[SourceArray, ...]
-) -> Proprioception:
-    return Proprioception(
+) -> AgibotSignals:
+    return AgibotSignals(
         trajectory=trajectory,
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
@@ -290,8 +290,8 @@ def _find_step_times(reader: _ProprioReader, arrays: dict[str, Any], user_rate_h
         # Those of the format are whole nanoseconds since 1970; somebody may have converted them.
         if evidence and unit != "ns" and reader.time.unit is None:
             reader.warnings[evidence] = None
-        seconds = seconds_from_first(values, reader.time.unit or unit, _TIME_KEY, reader.warnings)
-    return time_steps(
+        seconds = convert_to_seconds(values, reader.time.unit or unit, _TIME_KEY, reader.warnings)
+    return compute_step_times(
         seconds,
         reader.steps,
         reader.warnings,
@@ -317,7 +317,9 @@ def _times_of_spec(
             "timestamps of the spec are not one number per step",
             f"{reader.path}: {key} has {array.shape} {array.dtype}, and there are {reader.steps} steps",
         )
-    return spec_times(reader.read(key, array), key, unit, user_rate_hz, reader.path, reader.warnings)
+    return compute_spec_step_times(
+        reader.read(key, array), key, unit, user_rate_hz, reader.path, reader.warnings
+    )
 
 
 def _count_steps(reader: _ProprioReader, arrays: dict[str, Any]) -> int:

@@ -9,9 +9,16 @@ from pathlib import Path
 
 from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
-from ingest.agibot.episode import FORMAT, PROPRIO_FILE, AgibotEntry, TaskInfo, load_episode, read_task
+from ingest.agibot.episode import (
+    FORMAT,
+    PROPRIO_FILE,
+    AgibotEntry,
+    AgibotTaskInfo,
+    load_episode,
+    read_agibot_task_file,
+)
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
-from ingest.signals import SpecTime, time_of_spec
+from ingest.signals import SpecTimeArray, find_spec_time_array
 
 _PARTS = ("observations", "proprio_stats")
 _ARCHIVES = (".tar", ".gz", ".zip")
@@ -34,7 +41,7 @@ def _open_source(root: Path, options: SourceOptions) -> Source:
     from ingest.spec import read_spec
 
     dataset = options.dataset or folder_name(root)
-    time = time_of_spec(read_spec(Path(options.spec)) if options.spec else None)
+    time = find_spec_time_array(read_spec(Path(options.spec)) if options.spec else None)
     tasks = {task: _episode_names(root, task) for task in _task_names(root)}
     absent = {task: _absent_episodes(root, task, names) for task, names in tasks.items()}
     return Source(
@@ -91,7 +98,7 @@ def _visible_folders(folder: Path) -> Iterator[Path]:
 
 
 def _task_items(
-    root: Path, dataset: str, task: str, episodes: list[str], options: SourceOptions, time: SpecTime
+    root: Path, dataset: str, task: str, episodes: list[str], options: SourceOptions, time: SpecTimeArray
 ) -> Iterator[Item]:
     """One item for each episode of a task; its JSON file is read once. A file that cannot be read fails them all."""
     try:
@@ -121,9 +128,9 @@ def _episode_location(entry: AgibotEntry) -> str:
     return f"{entry.root}, task {entry.task}, episode {entry.episode}"
 
 
-def _read_task_info(root: Path, task: str) -> dict[str, TaskInfo]:
+def _read_task_info(root: Path, task: str) -> dict[str, AgibotTaskInfo]:
     path = root / "task_info" / f"task_{task}.json"
-    return read_task(path) if path.exists() else {}
+    return read_agibot_task_file(path) if path.exists() else {}
 
 
 def _source_warnings(root: Path, tasks: dict[str, list[str]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ares.errors import AresError, RequestError
 from ares.jobs import CheckRequest, FixRequest, IngestRequest
 from ares.registry import exporters
-from ares.reports import CheckReport, CodeCounter, FixReport
+from ares.reports import CheckReport, FindingCounter, FixReport
 from ares.signals import EpisodeRepair
 from ingest.check.run import check, check_source
 from ingest.check.tasks import CheckProgress
@@ -36,7 +36,7 @@ def fix(request: FixRequest, *, quiet: bool) -> FixReport:
     _require_outside(destination, source.folder)
     repairs: list[EpisodeRepair] = []
     progress = CheckProgress(
-        dataset=source.dataset, counter=CodeCounter(num_listed=request.num_listed), repairs=repairs
+        dataset=source.dataset, counter=FindingCounter(num_listed=request.num_listed), repairs=repairs
     )
     checked = check_source(source, None, progress)
     before = CheckReport(datasets=(checked,), failed={p: str(e) for p, e in planned.failed.items()})
@@ -77,7 +77,7 @@ def _write_copy(
     request: FixRequest, destination: Path, repairs: Sequence[EpisodeRepair], quiet: bool
 ) -> ExportReport:
     """Export the dataset from a workspace that exists for so long; only signals are stored in it."""
-    from ares.contract import SetConversion
+    from ares.contract import SetConverter
     from ares.curation import Sets
     from ares.export import ExportRequest, export_set
     from ares.jobs import Progress
@@ -96,7 +96,7 @@ def _write_copy(
             export = ExportRequest(set=selection, destination=destination, format=request.export_format)
             stream = None if quiet else sys.stderr
             with closing(Progress("export corrected", selection.episodes, stream)) as progress:
-                return export_set(export, stores, progress.advance, SetConversion((), changes=changes))
+                return export_set(export, stores, progress.advance, SetConverter((), changes=changes))
         finally:
             stores.close()
 

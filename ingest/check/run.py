@@ -13,10 +13,10 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING
 
-from ares.clock import settle_clock
+from ares.clock import settle_measured_clock
 from ares.contract import (
     CONTRACT_EPISODES,
-    EpisodeEvidence,
+    ContractEvidence,
     MeaningContract,
     correct_contract,
     infer_contract,
@@ -26,11 +26,18 @@ from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
 from ares.jobs import LocalEngine, PoolRequest, available_cores
 from ares.registry import plugin_fault
-from ares.reports import BaselineWriter, CheckReport, CodeCounter, DataAudit, DatasetCheck, audit_episodes
+from ares.reports import (
+    BaselineWriter,
+    CheckReport,
+    DatasetCheck,
+    DetectionRates,
+    FindingCounter,
+    measure_detection_rates,
+)
 from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
 from ares.store import batched
-from ingest.base import GuardedItems, Source, guarded_item
-from ingest.check.tasks import CheckProgress, Layout, SignalResult, SignalTask, run_signal_tasks
+from ingest.base import GuardedItems, Source, guard_item_loading
+from ingest.check.tasks import CheckProgress, Layout, SignalCheckResult, SignalTask, run_signal_tasks
 from ingest.pipeline import find_datasets
 
 if TYPE_CHECKING:
@@ -47,7 +54,7 @@ _START_AFTER_SECONDS = 2.0
 AuditedEpisode = tuple[Episode, EpisodeSignals]
 
 
-def audit_sources(sources: Sequence[Source], seed: int) -> dict[int, DataAudit]:
+def measure_audits_of_sources(sources: Sequence[Source], seed: int) -> dict[int, DetectionRates]:
     """The audit of each dataset, by its number; a dataset without two episodes of equal dimensions has none."""
     audits = {}
     for number, source in enumerate(sources):
@@ -56,7 +63,7 @@ def audit_sources(sources: Sequence[Source], seed: int) -> dict[int, DataAudit]:
             layouts[signals.state_names, signals.action_names].append((episode, signals))
         largest = max(layouts.values(), key=len, default=[])
         if len(largest) >= _FEWEST_EPISODES:
-            audits[number] = audit_episodes(largest, seed)
+            audits[number] = measure_detection_rates(largest, seed)
     return audits
 
 
@@ -66,14 +73,14 @@ def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
     They are read as `ares check` reads them: by processes that are ended where they take too long or too much memory.
     """
     loads = (
-        guarded_item(item, source.format, source.folder, source.follow_links).load
+        guard_item_loading(item, source.format, source.folder, source.follow_links).load
         for item in GuardedItems(source)
     )
     start_after = 0.0 if source.fragile else _START_AFTER_SECONDS
     with closing(LocalEngine()) as engine:
         pool = engine.pool(
             PoolRequest(
-                run_audit_reads,
+                read_records_for_audit,
                 max_workers=available_cores(),
                 on_worker_death=SourceError,
                 start_after_seconds=start_after,
@@ -85,14 +92,14 @@ def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
                     yield result
 
 
-def run_audit_reads(loads: Sequence[Callable[[], Record]]) -> list[AuditedEpisode | AresError | None]:
+def read_records_for_audit(loads: Sequence[Callable[[], Record]]) -> list[AuditedEpisode | AresError | None]:
     """Read records; one without enough signals gives None, and one that fails its error."""
     return [_read_audited_episode(load) for load in loads]
 
 
 def _read_audited_episode(load: Callable[[], Record]) -> AuditedEpisode | AresError | None:
     try:
-        record = settle_clock(load())
+        record = settle_measured_clock(load())
         signals = _first_steps(episode_signals(record.episode, record.trajectory))
     except AresError as error:
         return error
@@ -111,16 +118,18 @@ def _first_steps(signals: EpisodeSignals) -> EpisodeSignals:
     )
 
 
-def with_audits(checked: Sequence[DatasetCheck], sources: Sequence[Source], seed: int) -> list[DatasetCheck]:
+def downgrade_unreliable_checks(
+    checked: Sequence[DatasetCheck], sources: Sequence[Source], seed: int
+) -> list[DatasetCheck]:
     """The datasets with their audits; the findings of a check that misses its bar there become information."""
-    audits = audit_sources(sources, seed)
+    audits = measure_audits_of_sources(sources, seed)
     return [
         _with_audit(dataset, audits[number]) if number in audits else dataset
         for number, dataset in enumerate(checked)
     ]
 
 
-def _with_audit(dataset: DatasetCheck, audit: DataAudit) -> DatasetCheck:
+def _with_audit(dataset: DatasetCheck, audit: DetectionRates) -> DatasetCheck:
     counts = tuple(
         replace(count, severity="information") if count.code in audit.missed_codes else count
         for count in dataset.counts
@@ -148,7 +157,7 @@ def _sample_rank(task: SignalTask) -> bytes:
 _BATCH = 16
 # Worker processes pay off only for a check that takes longer than they take to start.
 
-Results = Iterator[SignalResult | AresError]
+Results = Iterator[SignalCheckResult | AresError]
 Readers = Callable[[Iterator[SignalTask]], Results]
 
 
@@ -157,30 +166,30 @@ def check(request: CheckRequest) -> CheckReport:
     accepted = _accepted_findings(request.baseline)
     writer = BaselineWriter(path=request.write_baseline) if request.write_baseline else None
     if request.evidence:
-        from ingest.check.tasks import require_empty_folder
+        from ingest.check.tasks import make_empty_folder
 
-        require_empty_folder(request.evidence)
+        make_empty_folder(request.evidence)
     find = partial(find_datasets, None, request.datasets)
     planned = find()
     # Items are listed once, so the pass over the videos has a list of its own.
     for_video = find().sources if request.video else ()
     remaining, checked = request.datasets.limit, []
     for source, with_video in zip_longest(planned.sources, for_video):
-        counter = CodeCounter(num_listed=request.num_listed)
+        counter = FindingCounter(num_listed=request.num_listed)
         progress = CheckProgress(dataset=source.dataset, accepted=accepted, writer=writer, counter=counter)
         checked.append(check_source(source, remaining, progress, with_video))
         remaining = (
             None if remaining is None else remaining - checked[-1].num_episodes - checked[-1].num_failed
         )
     if request.audit_seed is not None:
-        checked = with_audits(checked, find().sources, request.audit_seed)
+        checked = downgrade_unreliable_checks(checked, find().sources, request.audit_seed)
     report = CheckReport(datasets=tuple(checked), failed={p: str(e) for p, e in planned.failed.items()})
     if writer is not None:
         writer.write()
     if request.evidence:
-        from ingest.check.tasks import write_evidence
+        from ingest.check.tasks import write_evidence_plots
 
-        problems = write_evidence(report, find().sources, request.evidence)
+        problems = write_evidence_plots(report, find().sources, request.evidence)
         report = replace(report, evidence_problems=problems)
     return report
 
@@ -217,15 +226,15 @@ def check_source(
         checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
         if with_video is None:
             return checked
-        from ingest.check.video import check_source_videos
+        from ingest.check.video import decode_and_check_videos
 
-        totals = check_source_videos(with_video, limit, engine, threads, progress)
+        totals = decode_and_check_videos(with_video, limit, engine, threads, progress)
         counts, num_accepted = progress.counter.counts(), progress.num_accepted
         return replace(checked, counts=counts, num_accepted=num_accepted, video=totals)
 
 
 def _read_all(
-    pool: WorkerPool[SignalTask, SignalResult], threads: ThreadPoolExecutor, tasks: Iterator[SignalTask]
+    pool: WorkerPool[SignalTask, SignalCheckResult], threads: ThreadPoolExecutor, tasks: Iterator[SignalTask]
 ) -> Results:
     """The results in order; a few batches are read ahead."""
     for group in batched(batched(tasks, _BATCH), 2 * pool.max_workers):
@@ -239,7 +248,7 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
     tasks = islice(
         (
             SignalTask(
-                load=guarded_item(item, source.format, source.folder, source.follow_links).load,
+                load=guard_item_loading(item, source.format, source.folder, source.follow_links).load,
                 location=item.location,
                 episode_id=item.episode_id,
                 repairs=progress.repairs is not None,
@@ -253,7 +262,9 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
     results = list(read(first[number] for number in numbers))
     statistics, evidence = _learn_from_results(iter(results))
     for number, result in zip(numbers, results, strict=True):
-        first[number] = replace(first[number], earlier=result if isinstance(result, SignalResult) else None)
+        first[number] = replace(
+            first[number], earlier=result if isinstance(result, SignalCheckResult) else None
+        )
     typical = {layout: part for layout, of in statistics.items() if (part := of.typical()) is not None}
     for result in read(replace(task, typical=typical) for task in chain(first, tasks)):
         progress.add(result)
@@ -264,12 +275,12 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
 
 def _learn_from_results(
     results: Results,
-) -> tuple[dict[Layout, DatasetStatistics], dict[Layout, list[EpisodeEvidence]]]:
+) -> tuple[dict[Layout, DatasetStatistics], dict[Layout, list[ContractEvidence]]]:
     """Statistics and evidence by layout; a record that fails is counted when it is checked."""
     statistics: dict[Layout, DatasetStatistics] = {}
-    evidence: dict[Layout, list[EpisodeEvidence]] = {}
+    evidence: dict[Layout, list[ContractEvidence]] = {}
     for result in results:
-        if isinstance(result, SignalResult):
+        if isinstance(result, SignalCheckResult):
             state_names, action_names = result.layout
             part = statistics.setdefault(
                 result.layout, DatasetStatistics(state_names=state_names, action_names=action_names)
@@ -282,7 +293,7 @@ def _learn_from_results(
 
 
 def _infer_contracts(
-    source: Source, evidence: Mapping[Layout, Sequence[EpisodeEvidence]]
+    source: Source, evidence: Mapping[Layout, Sequence[ContractEvidence]]
 ) -> tuple[MeaningContract, ...]:
     """What the signals of each layout mean, corrected by the spec."""
     inferred = (infer_contract(source.dataset, *layout, sample) for layout, sample in evidence.items())

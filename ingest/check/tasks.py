@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.checks import EpisodeCheck, QualityFinding, check_metadata, check_signals
-from ares.clock import settle_clock
-from ares.contract import EpisodeEvidence, episode_evidence
+from ares.clock import settle_measured_clock
+from ares.contract import ContractEvidence, collect_contract_evidence
 from ares.episode import Episode, Record
 from ares.errors import AresError, MediaError, RequestError, SourceError
 from ares.io import describe_os_error
@@ -23,24 +23,24 @@ from ares.reports import (
     Baseline,
     BaselineWriter,
     CheckReport,
-    CodeCounter,
     EvidenceFile,
+    FindingCounter,
     baseline_key,
     evidence_files,
     frame_strip,
     plot_finding,
-    write_index,
+    write_evidence_page,
 )
 from ares.signals import (
     Correction,
     EpisodeRepair,
     EpisodeSignals,
-    EpisodeSummary,
+    EpisodeSignalSummary,
     TypicalEpisode,
     episode_signals,
     summarise_signals,
 )
-from ingest.base import GuardedItems, Source, guarded_item
+from ingest.base import GuardedItems, Source, guard_item_loading
 
 if TYPE_CHECKING:
     from ares.checks import VideoCheck, VideoSummary
@@ -70,12 +70,12 @@ class SignalTask:
     location: str
     episode_id: str
     typical: Mapping[Layout, TypicalEpisode] | None = None
-    earlier: SignalResult | None = None
+    earlier: SignalCheckResult | None = None
     repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignalResult:
+class SignalCheckResult:
     """What a reader says of one record.
 
     Attributes:
@@ -100,15 +100,15 @@ class SignalResult:
     layout: Layout
     rate_hz: float
     metadata: tuple[QualityFinding, ...] = ()
-    summary: EpisodeSummary | None = None
-    evidence: EpisodeEvidence | None = None
+    summary: EpisodeSignalSummary | None = None
+    evidence: ContractEvidence | None = None
     check: EpisodeCheck | None = None
     signals: EpisodeSignals | None = None
     corrections: tuple[Correction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VideoResult:
+class VideoCheckOutcome:
     """What a reader says of the videos of one record.
 
     Attributes:
@@ -152,7 +152,7 @@ class CheckProgress:
     dataset: str = ""
     accepted: Baseline = frozenset()
     writer: BaselineWriter | None = None
-    counter: CodeCounter = field(default_factory=CodeCounter)
+    counter: FindingCounter = field(default_factory=FindingCounter)
     num_episodes: int = 0
     num_without_signals: int = 0
     num_lags: int = 0
@@ -162,7 +162,7 @@ class CheckProgress:
     num_accepted: int = 0
     repairs: list[EpisodeRepair] | None = None
 
-    def add(self, result: SignalResult | AresError) -> None:
+    def add(self, result: SignalCheckResult | AresError) -> None:
         """Count one record."""
         if isinstance(result, AresError):
             self.num_failed += 1
@@ -184,7 +184,9 @@ class CheckProgress:
                 )
             )
 
-    def add_findings(self, result: SignalResult | VideoResult, findings: tuple[QualityFinding, ...]) -> None:
+    def add_findings(
+        self, result: SignalCheckResult | VideoCheckOutcome, findings: tuple[QualityFinding, ...]
+    ) -> None:
         """Count the findings of one record."""
         if not findings:
             return
@@ -200,16 +202,16 @@ class CheckProgress:
                 yield finding
 
 
-def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalResult | AresError]:
+def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalCheckResult | AresError]:
     """Read records, and summarise or check each; one that fails gives its error."""
     return [_run_signal_task(task) for task in tasks]
 
 
-def _run_signal_task(task: SignalTask) -> SignalResult | AresError:
+def _run_signal_task(task: SignalTask) -> SignalCheckResult | AresError:
     try:
         if task.earlier is not None and task.earlier.signals is not None:
             return _add_signal_check(task, task.earlier, task.earlier.signals)
-        record = settle_clock(task.load())
+        record = settle_measured_clock(task.load())
         return _make_signal_result(task, record.episode, episode_signals(record.episode, record.trajectory))
     except AresError as error:
         return error
@@ -219,8 +221,8 @@ def _run_signal_task(task: SignalTask) -> SignalResult | AresError:
         return plugin_fault("the check of a record", error)
 
 
-def _make_signal_result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalResult:
-    result = SignalResult(
+def _make_signal_result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalCheckResult:
+    result = SignalCheckResult(
         episode_id=signals.episode_id,
         location=task.location,
         key="/".join(filter(None, (episode.split, episode.key))),
@@ -236,15 +238,17 @@ def _make_signal_result(task: SignalTask, episode: Episode, signals: EpisodeSign
     )
 
 
-def _add_signal_summary(result: SignalResult, signals: EpisodeSignals) -> SignalResult:
+def _add_signal_summary(result: SignalCheckResult, signals: EpisodeSignals) -> SignalCheckResult:
     num_bytes = signals.state.nbytes + signals.action.nbytes + signals.seconds.nbytes
     kept = signals if num_bytes <= _LARGEST_KEPT_BYTES else None
     return replace(
-        result, summary=summarise_signals(signals), evidence=episode_evidence(signals), signals=kept
+        result, summary=summarise_signals(signals), evidence=collect_contract_evidence(signals), signals=kept
     )
 
 
-def _add_signal_check(task: SignalTask, result: SignalResult, signals: EpisodeSignals) -> SignalResult:
+def _add_signal_check(
+    task: SignalTask, result: SignalCheckResult, signals: EpisodeSignals
+) -> SignalCheckResult:
     typical = task.typical.get(result.layout) if task.typical is not None else None
     check = check_signals(signals, typical)
     can_correct = task.repairs and any(finding.code in CORRECTED for finding in check.findings)
@@ -254,7 +258,7 @@ def _add_signal_check(task: SignalTask, result: SignalResult, signals: EpisodeSi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceTask:
+class EvidencePlotTask:
     """The evidence of one episode.
 
     Attributes:
@@ -268,7 +272,7 @@ class EvidenceTask:
     files: tuple[EvidenceFile, ...]
 
 
-def require_empty_folder(folder: str) -> None:
+def make_empty_folder(folder: str) -> None:
     """Make the folder. Raises RequestError when it holds files already, or cannot be made."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -282,7 +286,7 @@ def require_empty_folder(folder: str) -> None:
         ) from None
 
 
-def write_evidence(report: CheckReport, sources: Sequence[Source], folder: str) -> tuple[str, ...]:
+def write_evidence_plots(report: CheckReport, sources: Sequence[Source], folder: str) -> tuple[str, ...]:
     """Write a plot, and frames where there are cameras, for every finding that a report lists; and a page of them.
 
     Args:
@@ -301,7 +305,7 @@ def write_evidence(report: CheckReport, sources: Sequence[Source], folder: str) 
     with closing(LocalEngine()) as engine:
         pool = engine.pool(
             PoolRequest(
-                draw_evidence,
+                draw_evidence_plots,
                 max_workers=available_cores(),
                 on_worker_death=SourceError,
                 start_after_seconds=0.0 if any(source.fragile for source in sources) else 2.0,
@@ -310,32 +314,32 @@ def write_evidence(report: CheckReport, sources: Sequence[Source], folder: str) 
         for task in _evidence_tasks(sources, folder, by_episode):
             for result in pool.map([task]):
                 problems += [str(result)] if isinstance(result, AresError) else result
-    write_index(folder, files)
+    write_evidence_page(folder, files)
     return tuple(problems)
 
 
 def _evidence_tasks(
     sources: Sequence[Source], folder: str, by_episode: dict[str, list[EvidenceFile]]
-) -> Iterator[EvidenceTask]:
+) -> Iterator[EvidencePlotTask]:
     """Episodes with findings; the search ends with the last of them."""
     for source in sources:
         for item in GuardedItems(source):
             files = by_episode.pop(item.episode_id, None)
             if files:
-                load = guarded_item(item, source.format, source.folder, source.follow_links).load
-                yield EvidenceTask(load=load, folder=folder, files=tuple(files))
+                load = guard_item_loading(item, source.format, source.folder, source.follow_links).load
+                yield EvidencePlotTask(load=load, folder=folder, files=tuple(files))
             if not by_episode:
                 return
 
 
-def draw_evidence(tasks: Sequence[EvidenceTask]) -> list[tuple[str, ...] | AresError]:
+def draw_evidence_plots(tasks: Sequence[EvidencePlotTask]) -> list[tuple[str, ...] | AresError]:
     """Draw the evidence of some episodes; what cannot be drawn gives a line, or the error of the episode."""
     return [_draw_evidence(task) for task in tasks]
 
 
-def _draw_evidence(task: EvidenceTask) -> tuple[str, ...] | AresError:
+def _draw_evidence(task: EvidencePlotTask) -> tuple[str, ...] | AresError:
     try:
-        record = settle_clock(task.load())
+        record = settle_measured_clock(task.load())
         signals = episode_signals(record.episode, record.trajectory)
         problems: list[str] = []
         for file in task.files:

@@ -14,10 +14,10 @@ from ares.checks import (
     VideoSummary,
     camera_features,
     check_videos,
-    learn_videos,
+    learn_typical_video,
     summarise_video,
 )
-from ares.clock import settle_clock
+from ares.clock import settle_measured_clock
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ares.io import describe_os_error
@@ -26,8 +26,8 @@ from ares.registry import plugin_fault
 from ares.reports import VideoTotals
 from ares.signals import KEPT_EPISODES
 from ares.store import batched
-from ingest.base import GuardedItems, guarded_item
-from ingest.check.tasks import CheckProgress, VideoLayout, VideoResult
+from ingest.base import GuardedItems, guard_item_loading
+from ingest.check.tasks import CheckProgress, VideoCheckOutcome, VideoLayout
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -55,9 +55,9 @@ class VideoTask:
     typical: Mapping[VideoLayout, TypicalVideo] | None = None
 
 
-def run_video_tasks(tasks: Sequence[VideoTask]) -> list[VideoResult | AresError]:
+def run_video_tasks(tasks: Sequence[VideoTask]) -> list[VideoCheckOutcome | AresError]:
     """Decode the videos of records; those that lie in one file are decoded in one pass."""
-    results: list[VideoResult | AresError] = []
+    results: list[VideoCheckOutcome | AresError] = []
     records = [(task, _load_record(task)) for task in tasks]
     while records:
         count = _num_together([record for _, record in records])
@@ -77,7 +77,7 @@ def _num_together(records: Sequence[Record | AresError]) -> int:
 
 def _check_records(
     records: Sequence[tuple[VideoTask, Record | AresError]],
-) -> Iterator[VideoResult | AresError]:
+) -> Iterator[VideoCheckOutcome | AresError]:
     cameras = [
         camera for _, record in records if isinstance(record, Record) for camera in record.episode.cameras
     ]
@@ -91,7 +91,7 @@ def _check_records(
 
 def _load_record(task: VideoTask) -> Record | AresError:
     try:
-        return settle_clock(task.load())
+        return settle_measured_clock(task.load())
     except AresError as error:
         return error
     except OSError as error:
@@ -102,18 +102,20 @@ def _load_record(task: VideoTask) -> Record | AresError:
 
 def _result_or_fault(
     task: VideoTask, record: Record, features: Sequence[CameraFeatures]
-) -> VideoResult | AresError:
+) -> VideoCheckOutcome | AresError:
     try:
         return _make_video_result(task, record, features)
     except Exception as error:
         return plugin_fault("the check of a video", error)
 
 
-def _make_video_result(task: VideoTask, record: Record, features: Sequence[CameraFeatures]) -> VideoResult:
+def _make_video_result(
+    task: VideoTask, record: Record, features: Sequence[CameraFeatures]
+) -> VideoCheckOutcome:
     episode, state = record.episode, record.trajectory.state
     layout = (state.names if state is not None else (), tuple(camera.name for camera in episode.cameras))
     summary = summarise_video(episode, record.trajectory, features)
-    result = VideoResult(
+    result = VideoCheckOutcome(
         episode_id=episode.episode_id,
         location=task.location,
         key="/".join(filter(None, (episode.split, episode.key))),
@@ -131,12 +133,12 @@ _START_AFTER_SECONDS = 2.0
 # An episode in which the robot moves so long should tell its lag.
 _MOVING_SECONDS = 5.0
 
-VideoResults = Iterator[VideoResult | AresError]
+VideoResults = Iterator[VideoCheckOutcome | AresError]
 VideoReaders = Callable[[Iterator[VideoTask]], VideoResults]
 
 
 @dataclass(slots=True, kw_only=True)
-class VideoProgress:
+class VideoCheckProgress:
     """What was counted of the videos of a dataset so far.
 
     Attributes:
@@ -158,7 +160,7 @@ class VideoProgress:
     first_failure: str = ""
     _lags: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, result: VideoResult, check: VideoCheck) -> None:
+    def add(self, result: VideoCheckOutcome, check: VideoCheck) -> None:
         """Count the check of one episode."""
         self.num_episodes += bool(result.layout[1])
         self.num_frames += check.num_frames
@@ -190,7 +192,7 @@ class VideoProgress:
         )
 
 
-def check_source_videos(
+def decode_and_check_videos(
     source: Source, limit: int | None, engine: Engine, threads: ThreadPoolExecutor, progress: CheckProgress
 ) -> VideoTotals:
     """Decode and check the videos of a dataset, each file once; the findings are added to the progress."""
@@ -202,8 +204,8 @@ def check_source_videos(
             start_after_seconds=_START_AFTER_SECONDS,
         )
     )
-    of_videos = VideoProgress(progress=progress)
-    check_tasks(
+    of_videos = VideoCheckProgress(progress=progress)
+    learn_then_check_videos(
         islice(_video_tasks(source), limit),
         lambda tasks: chain.from_iterable(
             results
@@ -217,15 +219,17 @@ def check_source_videos(
 
 def _video_tasks(source: Source) -> Iterator[VideoTask]:
     for item in GuardedItems(source):
-        guarded = guarded_item(item, source.format, source.folder, source.follow_links)
+        guarded = guard_item_loading(item, source.format, source.folder, source.follow_links)
         yield VideoTask(load=guarded.load, location=item.location)
 
 
-def check_tasks(tasks: Iterator[VideoTask], read: VideoReaders, progress: VideoProgress) -> None:
+def learn_then_check_videos(
+    tasks: Iterator[VideoTask], read: VideoReaders, progress: VideoCheckProgress
+) -> None:
     """The first episodes are learnt from, and judged by what was kept of them; the others against these."""
     kept = []
     for result in read(islice(tasks, KEPT_EPISODES)):
-        if isinstance(result, VideoResult):
+        if isinstance(result, VideoCheckOutcome):
             kept.append(result)
         else:
             progress.add_failure(result)
@@ -241,10 +245,10 @@ def check_tasks(tasks: Iterator[VideoTask], read: VideoReaders, progress: VideoP
             progress.add(later, later.check)
 
 
-def _learn_typical_videos(kept: Sequence[VideoResult]) -> dict[VideoLayout, TypicalVideo]:
+def _learn_typical_videos(kept: Sequence[VideoCheckOutcome]) -> dict[VideoLayout, TypicalVideo]:
     by_layout: dict[VideoLayout, list[VideoSummary]] = {}
     for result in kept:
         if result.summary is not None:
             by_layout.setdefault(result.layout, []).append(result.summary)
-    learnt = {layout: learn_videos(summaries) for layout, summaries in by_layout.items()}
+    learnt = {layout: learn_typical_video(summaries) for layout, summaries in by_layout.items()}
     return {layout: typical for layout, typical in learnt.items() if typical is not None}

@@ -5,19 +5,22 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.discovery.accounting import make_plan as make_plan, unread_file_lines as unread_file_lines
+    from ingest.discovery.accounting import (
+        make_ingest_plan as make_ingest_plan,
+        unread_file_lines as unread_file_lines,
+    )
     from ingest.discovery.datasets import (
         OpenedDataset as OpenedDataset,
         StoredDataset as StoredDataset,
         stored_datasets as stored_datasets,
     )
     from ingest.discovery.discovery import (
-        Discovery as Discovery,
+        DiscoveredData as DiscoveredData,
         discover as discover,
         refuse_options_for_several as refuse_options_for_several,
     )
     from ingest.discovery.options_file import (
-        options_by_path as options_by_path,
+        collect_options_by_path as collect_options_by_path,
         write_options_file as write_options_file,
     )
 

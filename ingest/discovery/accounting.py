@@ -12,14 +12,14 @@ from ares.io import is_url
 from ares.jobs import IngestPlan, PlannedDataset, UnreadFile
 from ingest.base import FileUse, SourceFile
 from ingest.discovery.datasets import OpenedDataset
-from ingest.discovery.tree import FolderTree, kind_of_file, stand_in_for_data
+from ingest.discovery.tree import FolderTree, classify_unclaimed_file, find_data_placeholder
 
 _READ: tuple[FileUse, ...] = ("data", "metadata")
 # What a reader says of a file gives way to what the file is: data that was not fetched is a pointer.
 _MAY_BE_POINTER: tuple[FileUse, ...] = ("data", "metadata", "unreadable", "unused")
 
 
-def make_plan(
+def make_ingest_plan(
     trees: Iterable[FolderTree], datasets: Sequence[OpenedDataset], skipped: Sequence[OpenedDataset] = ()
 ) -> IngestPlan:
     """The plan of an ingestion.
@@ -86,12 +86,14 @@ def _files_of(
             if mention is None and unlisted:
                 mention = "data"
             use = mention.use if isinstance(mention, SourceFile) else mention
-            if use in _MAY_BE_POINTER and (stand_in := stand_in_for_data(path, size, is_missing=is_missing)):
+            if use in _MAY_BE_POINTER and (
+                stand_in := find_data_placeholder(path, size, is_missing=is_missing)
+            ):
                 yield SourceFile(path=path, use=stand_in.use, detail=stand_in.detail)
             elif mention is not None:
                 yield _as_file(path, mention)
             else:
-                use, detail = kind_of_file(path, name, size, is_missing=is_missing)
+                use, detail = classify_unclaimed_file(path, name, size, is_missing=is_missing)
                 yield SourceFile(path=path, use=use, detail=error if error and use == "unused" else detail)
 
 

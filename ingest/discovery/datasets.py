@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, PluginError, RequestError, SourceError
-from ares.io import FolderEntries, known_folders
+from ares.io import FolderEntries, use_folder_listings
 from ares.registry import ingesters
 from ingest.base import (
     FolderIngester,
@@ -18,7 +18,7 @@ from ingest.base import (
     SourceFile,
     SourceOptions,
     SpecIngester,
-    guarded_call,
+    call_ingester_safely,
 )
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
 
@@ -80,7 +80,7 @@ def view(
     return listings
 
 
-def path_listings(folder: str, path: str, tree: FolderTree) -> dict[str, FolderEntries]:
+def make_path_listings(folder: str, path: str, tree: FolderTree) -> dict[str, FolderEntries]:
     """Listings of the folders from one down to the tree, each with nothing but the next in it."""
     listings: dict[str, FolderEntries] = {}
     at = child = tree.root
@@ -96,7 +96,7 @@ def path_listings(folder: str, path: str, tree: FolderTree) -> dict[str, FolderE
     return listings
 
 
-def loose_roots(
+def find_loose_record_folders(
     tree: FolderTree,
     ingester: FolderIngester,
     ingesters: Iterable[FolderIngester],
@@ -143,7 +143,7 @@ def _folders_with_records(tree: FolderTree, ingester: FolderIngester, used_files
     holders: set[str] = set()
     for path, claim in tree.claims.get(ingester.name, {}).items():
         entries = tree.folders[path]
-        if claim == "dataset" or lies_in(path, used_files.folders):
+        if claim == "dataset" or is_in_any_folder(path, used_files.folders):
             continue
         rest = used_files.rest_of(entries)
         if rest is not entries and ask(ingester, rest) is None:
@@ -169,11 +169,11 @@ def _other_data(
             continue
         loose = _folders_with_records(tree, other, used_files)
         is_used = other.name in ingester.uses
-        others.update(path for path in loose if not (is_used and lies_in(path, holders)))
+        others.update(path for path in loose if not (is_used and is_in_any_folder(path, holders)))
     return others
 
 
-def lies_in(path: str, folders: Collection[str]) -> bool:
+def is_in_any_folder(path: str, folders: Collection[str]) -> bool:
     """Whether a folder is one of some folders or lies in one."""
     while folders and path not in folders:
         parent, _, _ = path.rpartition("/")
@@ -302,7 +302,7 @@ class OpenedDataset:
 
 
 @dataclass(slots=True, kw_only=True)
-class TreeReader:
+class TreeDatasetOpener:
     """Opens the datasets of one tree.
 
     Attributes:
@@ -357,7 +357,7 @@ class TreeReader:
     def _open_loose(self, ingester: FolderIngester) -> Iterator[OpenedDataset]:
         known = self.known.get(ingester.name, ())
         try:
-            roots = loose_roots(
+            roots = find_loose_record_folders(
                 self.tree, ingester, self._folder_ingesters(), self.used_files, known, self._opened
             )
         except AresError as error:
@@ -372,7 +372,7 @@ class TreeReader:
         if self.tree.file and self.used_files.names:
             return
         try:
-            recognised = guarded_call(
+            recognised = call_ingester_safely(
                 ingester.name, partial(ingester.recognises, path), path, self.tree.follow_links
             )
         except AresError as error:
@@ -390,7 +390,7 @@ class TreeReader:
             folder
             for claims in self.tree.claims.values()
             for folder, claim in claims.items()
-            if claim == "dataset" and not lies_in(folder, self.used_files.folders)
+            if claim == "dataset" and not is_in_any_folder(folder, self.used_files.folders)
         }
 
     def _open(self, ingester: Ingester, path: str, others: Collection[str]) -> OpenedDataset:
@@ -412,7 +412,7 @@ class TreeReader:
         ):
             opened.opened_at = above.folder
             opened.options = replace(opened.options, dataset=above.dataset)
-            opened.listings = {**opened.listings, **path_listings(above.folder, path, self.tree)}
+            opened.listings = {**opened.listings, **make_path_listings(above.folder, path, self.tree)}
         try:
             opened.reopen(opened.options)
             opened.files = _list_files(opened)
@@ -431,9 +431,9 @@ class TreeReader:
 def _open_with_ingester(
     ingester: Ingester, path: str, options: SourceOptions, listings: Mapping[str, FolderEntries]
 ) -> list[Source]:
-    with known_folders(listings):
+    with use_folder_listings(listings):
         opens = partial(_open_path, ingester, path, options)
-        sources = guarded_call(ingester.name, opens, path, options.follow_links)
+        sources = call_ingester_safely(ingester.name, opens, path, options.follow_links)
     if not isinstance(sources, list) or not all(isinstance(source, Source) for source in sources):
         raise PluginError(
             f"{ingesters.label(ingester.name)} opened no list of sources", f"got a {type(sources).__name__}"
@@ -454,8 +454,8 @@ def _list_files(opened: OpenedDataset) -> list[SourceFile]:
     files: list[SourceFile] = []
     for number, source in enumerate(opened.sources):
         try:
-            with known_folders(opened.listings):
-                files += guarded_call(
+            with use_folder_listings(opened.listings):
+                files += call_ingester_safely(
                     opened.format, partial(_files_of, source), source.folder, source.follow_links
                 )
         except AresError as error:

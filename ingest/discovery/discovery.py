@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ares.console import announce_if_slow
 from ares.errors import AresError, PluginError, RequestError
 from ares.io import absolute_path, existing_path, is_url, list_folder
-from ares.messages import announce_if_slow
 from ares.registry import did_you_mean, ingesters as registered
 from ares.settings import tfds_data_dir
 from ingest.base import FolderIngester, Ingester, SourceOptions
-from ingest.discovery.accounting import make_plan, unread_file_lines
-from ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeReader
-from ingest.discovery.tree import FolderTree, read_tree
+from ingest.discovery.accounting import make_ingest_plan, unread_file_lines
+from ingest.discovery.datasets import OpenedDataset, StoredDataset, TreeDatasetOpener
+from ingest.discovery.tree import FolderTree, walk_folder_tree
 
 if TYPE_CHECKING:
     from ares.jobs import IngestRequest
-    from ingest.discovery.options_file import DatasetOptions
+    from ingest.discovery.options_file import UserDatasetOptions
 
 
 # Kinds of files that the message about a folder without a dataset names.
@@ -28,7 +28,7 @@ _SHOWN_KINDS = 4
 
 
 @dataclass(slots=True, kw_only=True)
-class Discovery:
+class DiscoveredData:
     """What lies at and below some paths.
 
     Attributes:
@@ -46,7 +46,7 @@ class Discovery:
 
 def discover(
     request: IngestRequest, stored: Sequence[StoredDataset] = (), *, reads_unknown: bool = False
-) -> Discovery:
+) -> DiscoveredData:
     """Find and open the datasets at and below the paths of a request.
 
     Args:
@@ -63,8 +63,8 @@ def discover(
     named = _read_options(request.options) if request.options else {}
     search = _Search(request, named, stored, reads_unknown)
     formats = _import_ingesters(request.format)
-    discovery = Discovery(faults=dict(formats.faults))
-    for path in prepared_paths(request.sources, request.data_dir):
+    discovery = DiscoveredData(faults=dict(formats.faults))
+    for path in resolve_tfds_paths(request.sources, request.data_dir):
         location = existing_path(path)
         if any(str(location) in tree.folders and not tree.file for tree in discovery.trees):
             continue  # below a path that was given too
@@ -80,17 +80,17 @@ def discover(
     return discovery
 
 
-def _read_options(path: str) -> Mapping[str, DatasetOptions]:
+def _read_options(path: str) -> Mapping[str, UserDatasetOptions]:
     """The options file; only it needs pydantic, which takes a while to import."""
     from ingest.discovery.options_file import read_options_file
 
     return read_options_file(path)
 
 
-def _check_options(named: Mapping[str, DatasetOptions], discovery: Discovery) -> None:
-    from ingest.discovery.options_file import check_paths
+def _check_options(named: Mapping[str, UserDatasetOptions], discovery: DiscoveredData) -> None:
+    from ingest.discovery.options_file import check_options_file_paths
 
-    check_paths(named, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
+    check_options_file_paths(named, [opened.path for opened in (*discovery.datasets, *discovery.skipped)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class _Search:
     """
 
     request: IngestRequest
-    named: Mapping[str, DatasetOptions]
+    named: Mapping[str, UserDatasetOptions]
     stored: Sequence[StoredDataset]
     reads_unknown: bool
 
@@ -154,12 +154,12 @@ def import_ingester(name: str) -> Ingester:
     return ingester
 
 
-def _discover_path(discovery: Discovery, path: str, search: _Search, formats: _Formats) -> None:
+def _discover_path(discovery: DiscoveredData, path: str, search: _Search, formats: _Formats) -> None:
     format, named = search.request.format, search.named
     ingesters = formats.ingesters if format == "auto" else _named_first(formats.ingesters, format)
-    tree = read_tree(existing_path(path), ingesters, search.request.follow_links)
+    tree = walk_folder_tree(existing_path(path), ingesters, search.request.follow_links)
     discovery.trees.append(tree)
-    reader = TreeReader(
+    reader = TreeDatasetOpener(
         tree=tree,
         ingesters=ingesters,
         options_of=search.options_of,
@@ -186,7 +186,7 @@ def _discover_path(discovery: Discovery, path: str, search: _Search, formats: _F
 
 def _content_of(tree: FolderTree) -> str:
     """The files of a tree in which no dataset lies, by kind."""
-    plan = make_plan([tree], [])
+    plan = make_ingest_plan([tree], [])
     lines = [line.removeprefix("unused: ") for line in unread_file_lines(plan.left_files, _SHOWN_KINDS)]
     return f"; it holds {'; '.join(lines) or 'no file'}"
 
@@ -255,7 +255,7 @@ _METADATA = "features.json"
 _NAME = re.compile(r"(?P<name>\w[\w.-]*)(/(?P<config>\w[\w.+-]*))?(:(?P<version>\d+\.\d+\.\d+))?")
 
 
-def prepared_paths(sources: Sequence[str], data_dir: str = "") -> list[str]:
+def resolve_tfds_paths(sources: Sequence[str], data_dir: str = "") -> list[str]:
     """The sources, with the folder of a prepared dataset for "tfds:NAME", "tfds:NAME/CONFIG" or "tfds:NAME:VERSION".
 
     Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ares.jobs import IngestPlan, IngestRequest
 
 
-class DatasetOptions(BaseModel):
+class UserDatasetOptions(BaseModel):
     """What the user says of one dataset.
 
     Attributes:
@@ -48,7 +48,7 @@ _HEADER = """\
 """
 
 
-def read_options_file(path: str) -> dict[str, DatasetOptions]:
+def read_options_file(path: str) -> dict[str, UserDatasetOptions]:
     """The options of each dataset by its absolute path or URL; relative paths are relative to the file's folder.
 
     Raises RequestError for a file that cannot be read, has a wrong form or an unknown key.
@@ -69,7 +69,7 @@ def read_options_file(path: str) -> dict[str, DatasetOptions]:
     }
 
 
-def write_options_file(path: str, plan: IngestPlan, user_options: Mapping[str, DatasetOptions]) -> None:
+def write_options_file(path: str, plan: IngestPlan, user_options: Mapping[str, UserDatasetOptions]) -> None:
     """Write a file with the options that a plan amounts to, to be edited.
 
     Args:
@@ -111,12 +111,12 @@ def _entry_text(path: str, entry: tuple[dict[str, Any], str]) -> str:
     return textwrap.indent(block, "  ") + note
 
 
-def options_by_path(plan: IngestPlan, request: IngestRequest) -> dict[str, DatasetOptions]:
+def collect_options_by_path(plan: IngestPlan, request: IngestRequest) -> dict[str, UserDatasetOptions]:
     """What the user said of the datasets of a plan, by their paths: in the options file, else beside it.
 
     Raises RequestError where the options file cannot be read.
     """
-    common = DatasetOptions(
+    common = UserDatasetOptions(
         dataset=request.dataset,
         rate=request.rate_hz,
         spec=_resolve_spec_path(Path.cwd(), request.spec) if request.spec else "",
@@ -126,7 +126,7 @@ def options_by_path(plan: IngestPlan, request: IngestRequest) -> dict[str, Datas
     return {dataset.path: common for dataset in plan.datasets} | named
 
 
-def check_paths(options: Mapping[str, DatasetOptions], existing: Sequence[str]) -> None:
+def check_options_file_paths(options: Mapping[str, UserDatasetOptions], existing: Sequence[str]) -> None:
     """Raise RequestError for a path of the options file at which no dataset was found."""
     for path in options:
         if path not in existing:
@@ -134,14 +134,14 @@ def check_paths(options: Mapping[str, DatasetOptions], existing: Sequence[str]) 
             raise RequestError("no dataset at a path of the options file", f"{path}: {hint}see --dry-run")
 
 
-def _parse_dataset_options(file: str, folder: Path, dataset_path: str, values: object) -> DatasetOptions:
+def _parse_dataset_options(file: str, folder: Path, dataset_path: str, values: object) -> UserDatasetOptions:
     from pydantic import ValidationError
 
     if not isinstance(values, dict):
         raise RequestError(
             "the options file has a wrong form", f"{file}: {dataset_path}: {values!r} is no mapping"
         )
-    names = list(DatasetOptions.model_fields)
+    names = list(UserDatasetOptions.model_fields)
     for key in values:
         if key not in names:
             hint = did_you_mean(str(key), names)
@@ -150,7 +150,7 @@ def _parse_dataset_options(file: str, folder: Path, dataset_path: str, values: o
                 f"{file}: {dataset_path}: {hint}there are: {', '.join(names)}",
             )
     try:
-        options = DatasetOptions.model_validate(values)
+        options = UserDatasetOptions.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ares.errors import AresError, RequestError
 from ares.input import LFS_ADVICE, MISSING_TARGET, input_budgets, is_lfs_pointer
-from ares.io import FolderEntries, describe_os_error, folders_listed_once, list_folder
-from ingest.base import FileUse, FolderClaim, FolderIngester, Ingester, SourceFile, guarded_call
+from ares.io import FolderEntries, cache_folder_listings, describe_os_error, list_folder
+from ingest.base import FileUse, FolderClaim, FolderIngester, Ingester, SourceFile, call_ingester_safely
 
 _PARTIAL_SUFFIXES = (".part", ".partial", ".crdownload", ".incomplete", ".download", ".tmp", ".aria2")
 _SYSTEM_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini", "ehthumbs.db"})
@@ -88,7 +88,7 @@ class FileKind(NamedTuple):
     detail: str
 
 
-def kind_of_file(path: str, name: str, size: int, *, is_missing: bool = False) -> FileKind:
+def classify_unclaimed_file(path: str, name: str, size: int, *, is_missing: bool = False) -> FileKind:
     """What a file is that no dataset mentions.
 
     Args:
@@ -102,7 +102,7 @@ def kind_of_file(path: str, name: str, size: int, *, is_missing: bool = False) -
         return FileKind("not_data", "attributes of a file of macOS (AppleDouble)")
     if lower in _SYSTEM_NAMES:
         return FileKind("not_data", "a file of the operating system")
-    if stand_in := stand_in_for_data(path, size, is_missing=is_missing):
+    if stand_in := find_data_placeholder(path, size, is_missing=is_missing):
         return stand_in
     if lower.endswith(_PARTIAL_SUFFIXES):
         return FileKind("unreadable", "a download that did not end: download it again")
@@ -119,7 +119,7 @@ def _advice_by_suffix(lower: str) -> str:
     )
 
 
-def stand_in_for_data(path: str, size: int, *, is_missing: bool = False) -> FileKind | None:
+def find_data_placeholder(path: str, size: int, *, is_missing: bool = False) -> FileKind | None:
     """What stands in a file's place: a link without its target or a Git LFS pointer; None for a file of its own."""
     if is_missing:
         return FileKind("pointer", MISSING_TARGET)
@@ -128,7 +128,7 @@ def stand_in_for_data(path: str, size: int, *, is_missing: bool = False) -> File
     return None
 
 
-def why_ignored(name: str, siblings: tuple[str, ...]) -> str:
+def explain_ignored_folder(name: str, siblings: tuple[str, ...]) -> str:
     """Why a folder is not entered, by its name and the folders beside it; "" for one that is."""
     if name in _IGNORED_FOLDERS:
         return _IGNORED_FOLDERS[name]
@@ -184,7 +184,7 @@ class FolderTree:
         return any(claims.get(folder) == "store" for claims in self.claims.values())
 
 
-def read_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool = False) -> FolderTree:
+def walk_folder_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool = False) -> FolderTree:
     """Walk a folder, or the folder of a file, of which then only the file is seen.
 
     Args:
@@ -194,7 +194,7 @@ def read_tree(path: Path, ingesters: Sequence[Ingester], follow_links: bool = Fa
 
     Raises RequestError when the path itself cannot be listed.
     """
-    with folders_listed_once():
+    with cache_folder_listings():
         return _read_tree(path, ingesters, follow_links)
 
 
@@ -264,7 +264,7 @@ def _list_tree_folder(tree: FolderTree, folder: Path) -> FolderEntries | None:
 
 
 def _enters_folder(tree: FolderTree, entries: FolderEntries, name: str) -> bool:
-    reason = why_ignored(name, entries.folders)
+    reason = explain_ignored_folder(name, entries.folders)
     if reason:
         _leave_out(tree, entries.path / name, reason)
     return not reason
@@ -299,7 +299,7 @@ def _ask_ingesters(tree: FolderTree, entries: FolderEntries, ingesters: Iterable
 
 def ask(ingester: FolderIngester, entries: FolderEntries) -> FolderClaim | None:
     """What a folder is to a format. Raises PluginError or SourceError where the ingester fails."""
-    return guarded_call(ingester.name, lambda: ingester.claims(entries))
+    return call_ingester_safely(ingester.name, lambda: ingester.claims(entries))
 
 
 class SortedPaths:

@@ -21,13 +21,13 @@ from ares.input import (
 from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,
-    child_classes,
     find_datasets,
+    keep_small_values,
     natural_key,
     parse_json_object,
     read_attributes,
+    read_child_classes,
     read_small,
-    small_values,
     to_plain_value,
 )
 from ingest.signals import resolve_rate
@@ -52,7 +52,7 @@ class _Joint:
     tree: int
 
 
-def simulator_names(model: object, path: str, width: int) -> tuple[str, ...]:
+def name_mujoco_state(model: object, path: str, width: int) -> tuple[str, ...]:
     """Names of a flattened MuJoCo state: the time, the positions of all joints in the model's order, the velocities.
 
     Joints of bodies that no actuator moves are called `object_NAME`, and a robot that floats has a `base_NAME`.
@@ -138,7 +138,7 @@ LIBERO_RATE_HZ = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class DemoEnvironment:
+class DemoFileAttributes:
     """What the attributes of the group `data` say about all its demonstrations.
 
     Attributes:
@@ -158,7 +158,7 @@ class DemoEnvironment:
     warnings: tuple[str, ...]
 
 
-def read_environment(data: Any) -> DemoEnvironment:
+def read_demo_file_attributes(data: Any) -> DemoFileAttributes:
     """Read the attributes of the group `data`. Raises SourceError when the file is damaged."""
     attributes = read_attributes(data)
     documents = {
@@ -175,12 +175,12 @@ def read_environment(data: Any) -> DemoEnvironment:
     metadata = {name: value for name, value in attributes.items() if name not in documents}
     metadata["env_name"] = env_args.get("env_name")
     own_hz = _rate_hz(merged)
-    return DemoEnvironment(
+    return DemoFileAttributes(
         rate_hz=own_hz or (LIBERO_RATE_HZ if "problem_info" in attributes else None),
         rate_source="source" if own_hz else "format",
         robot=_robot_names(merged.get("robots")),
         instructions=(_problem_instruction(documents["problem_info"] or {}),),
-        metadata=small_values(
+        metadata=keep_small_values(
             {name: value for name, value in metadata.items() if name not in ("total", "num_demos")}
         ),
         warnings=tuple(warnings),
@@ -213,22 +213,22 @@ def _robot_names(robots: object) -> str:
     return "+".join(name for name in names if isinstance(name, str))
 
 
-def masks_by_demo(file: Any) -> dict[str, tuple[str, ...]]:
+def list_demos_with_masks(file: Any) -> dict[str, tuple[str, ...]]:
     """Every demonstration of a file, in natural order, with the masks that list it. Raises SourceError."""
     import h5py  # type: ignore[import-untyped]
 
     data = open_hdf5_object(file, "data")
     # A broken link has the class None: a demonstration that is missing.
-    names = [name for name, cls in child_classes(data).items() if cls in (h5py.Group, None)]
+    names = [name for name, cls in read_child_classes(data).items() if cls in (h5py.Group, None)]
     masks: dict[str, list[str]] = {name: [] for name in sorted(names, key=natural_key)}
-    for mask, members in read_masks(file).items():
+    for mask, members in read_filter_keys(file).items():
         for name in members:
             if name in masks:
                 masks[name].append(mask)
     return {name: tuple(mask_names) for name, mask_names in masks.items()}
 
 
-def read_masks(file: Any) -> dict[str, list[str]]:
+def read_filter_keys(file: Any) -> dict[str, list[str]]:
     """The names of demonstrations in each dataset of the group `mask`. Raises SourceError."""
     import h5py
 
@@ -236,7 +236,9 @@ def read_masks(file: Any) -> dict[str, list[str]]:
     if not isinstance(group, h5py.Group):
         return {}
     values = {
-        mask: read_small(group[mask]) for mask, cls in child_classes(group).items() if cls is h5py.Dataset
+        mask: read_small(group[mask])
+        for mask, cls in read_child_classes(group).items()
+        if cls is h5py.Dataset
     }
     return {
         mask: [name for name in names if isinstance(name, str)]
@@ -245,21 +247,21 @@ def read_masks(file: Any) -> dict[str, list[str]]:
     }
 
 
-def split_of(masks: Sequence[str]) -> str:
+def choose_split_of_masks(masks: Sequence[str]) -> str:
     """The split among the masks of a demonstration, or ""; robomimic also masks by operator and by size."""
     return next((split for split in _SPLITS if split in masks), "")
 
 
-def file_warnings(file: Any) -> list[str]:
+def check_demo_file(file: Any) -> list[str]:
     """Warnings about a file and its masks. Raises SourceError."""
-    demo_masks = masks_by_demo(file)
+    demo_masks = list_demos_with_masks(file)
     with translate_hdf5_errors(f"{file.filename} data"):
         num_demos = to_plain_value(file["data"].attrs.get("num_demos"))
         is_libero = "problem_info" in file["data"].attrs
     warnings = []
     if isinstance(num_demos, int) and num_demos != len(demo_masks):
         warnings.append("num_demos is not the number of demonstrations in the file")
-    if any(name not in demo_masks for members in read_masks(file).values() for name in members):
+    if any(name not in demo_masks for members in read_filter_keys(file).values() for name in members):
         warnings.append("a mask names demonstrations that are not in the file")
     if any(len(set(_SPLITS) & set(masks)) > 1 for masks in demo_masks.values()):
         warnings.append("a demonstration is in several splits; the first is used")
@@ -268,14 +270,18 @@ def file_warnings(file: Any) -> list[str]:
     return warnings
 
 
-def load_demo(entry: HDF5Entry) -> Record:
+def load_robomimic_demo(entry: HDF5Entry) -> Record:
     """Read one demonstration. Raises SourceError when it is damaged or has no action."""
     where = f"{entry.path} {entry.group}"
     with open_hdf5(entry.path) as file:
         data, demo = open_hdf5_object(file, "data"), open_hdf5_object(file, entry.group)
         if demo is None:
             raise SourceError("HDF5 link leads nowhere", where)
-        datasets, attributes, environment = find_datasets(demo), read_attributes(demo), read_environment(data)
+        datasets, attributes, environment = (
+            find_datasets(demo),
+            read_attributes(demo),
+            read_demo_file_attributes(data),
+        )
         steps = count_steps(datasets, ["actions"], where)
         rate_hz, rate_source = resolve_rate(entry.rate_hz, environment.rate_hz, environment.rate_source)
         reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
@@ -284,7 +290,7 @@ def load_demo(entry: HDF5Entry) -> Record:
             reader.warnings.append("num_samples is not the number of actions")
         initial = _initial_state(datasets, reader)
         success = attributes.get("success")
-        metadata = {**environment.metadata, **small_values(_other_attributes(attributes)), **initial}
+        metadata = {**environment.metadata, **keep_small_values(_other_attributes(attributes)), **initial}
         details = EpisodeDetails(
             rate_source=rate_source,
             robot=environment.robot,
@@ -307,7 +313,7 @@ def _simulator_names(
     """Names of the state where it is that of the simulator, by its model; () otherwise."""
     if list(state) != ["states"] or datasets["states"].ndim != 2:
         return ()
-    return simulator_names(model, path, datasets["states"].shape[1])
+    return name_mujoco_state(model, path, datasets["states"].shape[1])
 
 
 def _array_roles(datasets: Mapping[str, Any], reader: HDF5EpisodeReader) -> ArrayRoles:
@@ -320,13 +326,13 @@ def _array_roles(datasets: Mapping[str, Any], reader: HDF5EpisodeReader) -> Arra
     initial = [label for label in datasets if label.startswith("initial_state")]
     return ArrayRoles(
         action=("actions",),
-        state=state_labels(datasets),
+        state=choose_state_arrays(datasets),
         reward="rewards",
         left_out=frozenset({*next_obs, *initial}),
     )
 
 
-def state_labels(labels: Iterable[str]) -> list[str]:
+def choose_state_arrays(labels: Iterable[str]) -> list[str]:
     """The arrays that make up the state, in the order of PROPRIOCEPTION.
 
     Without any of them the state is `obs` where that is one array, else the simulator's `states`, else the joint
@@ -351,7 +357,7 @@ def _initial_state(datasets: Mapping[str, Any], reader: HDF5EpisodeReader) -> di
     for label, values in datasets.items():
         if label.startswith("initial_state/"):
             is_small = values.shape is not None and values.size <= 64
-            note = small_values({label: read_small(values)}) if is_small else {}
+            note = keep_small_values({label: read_small(values)}) if is_small else {}
             metadata.update(note)
             if not note:
                 reader.warnings.append(f"{label} is not stored (too long for the metadata)")

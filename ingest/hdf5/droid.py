@@ -9,8 +9,15 @@ from typing import Any
 from ares.episode import Camera, Record, Role
 from ares.input import open_hdf5, read_input
 from ares.io import parse_path
-from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record, video_camera
-from ingest.hdf5.reader import HDF5EpisodeReader, find_datasets, parse_json_object, small_values
+from ingest.hdf5.episode import (
+    ArrayRoles,
+    EpisodeDetails,
+    HDF5Entry,
+    count_steps,
+    make_record,
+    make_video_camera,
+)
+from ingest.hdf5.reader import HDF5EpisodeReader, find_datasets, keep_small_values, parse_json_object
 from ingest.signals import resolve_rate
 
 TRAJECTORY_FILE = "trajectory.h5"
@@ -64,7 +71,7 @@ def load_droid(entry: HDF5Entry) -> Record:
             instructions=[task] if isinstance(task, str) else [],
             success=success,
             success_source=success_source,
-            metadata=small_values(metadata),
+            metadata=keep_small_values(metadata),
             cameras=tuple(_video_cameras(folder, metadata, reader)),
         )
         roles = ArrayRoles(
@@ -120,6 +127,6 @@ def _video_cameras(folder: Path, metadata: Mapping[str, Any], reader: HDF5Episod
     serials = [serial for serial in known_cameras if serial in mono_videos]
     for serial in dict.fromkeys((*serials, *mono_videos)):
         name, role = known_cameras.get(serial, (serial, "other"))
-        camera = video_camera(name, role, str(mono_videos[serial]), reader, hash_label=serial)
+        camera = make_video_camera(name, role, str(mono_videos[serial]), reader, hash_label=serial)
         if camera:
             yield camera

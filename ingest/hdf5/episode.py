@@ -25,28 +25,28 @@ from ares.errors import SourceError
 from ares.input import open_hdf5, open_hdf5_object
 from ares.io import file_state
 from ares.media import VideoInfo, frozen_camera_flags, probe_video
-from ingest.arrays import guess_roles
+from ingest.array_episode import guess_array_roles
 from ingest.files import describe_camera, hash_media_files
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,
-    child_classes,
     find_datasets,
     holds_images,
+    keep_small_values,
     natural_key,
     read_attributes,
-    short_label,
-    small_values,
+    read_child_classes,
+    shorten_array_label,
 )
-from ingest.names import distinct_texts
 from ingest.signals import (
     MAX_SIGNAL_WIDTH,
     NO_TIME,
-    SpecTime,
+    SpecTimeArray,
     StepTimes,
+    compute_spec_step_times,
     missing_time_error,
     resolve_rate,
-    spec_times,
 )
+from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec
@@ -81,7 +81,7 @@ class HDF5Entry:
     group: str = ""
     rate_hz: float | None = None
     masks: tuple[str, ...] = ()
-    time: SpecTime = NO_TIME
+    time: SpecTimeArray = NO_TIME
 
     @property
     def episode_id(self) -> str:
@@ -199,7 +199,7 @@ def _spec_step_times(
         raise missing_time_error(key, datasets, where)
     stamps = reader.read_stored(key, datasets[key])
     warnings: dict[str, None] = {}
-    times = spec_times(stamps, key, entry.time.unit, entry.rate_hz, where, warnings)
+    times = compute_spec_step_times(stamps, key, entry.time.unit, entry.rate_hz, where, warnings)
     reader.warnings += warnings
     return times
 
@@ -271,7 +271,7 @@ def _cameras_and_extra_signals(
     names = [_camera_name(label, image_names) for label in image_datasets]
     cameras: list[Camera] = []
     for (label, images), name in zip(image_datasets.items(), names, strict=True):
-        unique_name = name if names.count(name) == 1 else short_label(label).replace("/", ".")
+        unique_name = name if names.count(name) == 1 else shorten_array_label(label).replace("/", ".")
         camera = reader.read_camera(unique_name, label, images)
         if camera:
             cameras.append(camera)
@@ -280,10 +280,10 @@ def _cameras_and_extra_signals(
         signal = (
             None
             if label in image_datasets
-            else reader.read_signal({label: dataset}, signal_name=short_label(label))
+            else reader.read_signal({label: dataset}, signal_name=shorten_array_label(label))
         )
         if signal:
-            extra[short_label(label)] = signal
+            extra[shorten_array_label(label)] = signal
     return cameras, extra
 
 
@@ -296,7 +296,7 @@ def _camera_name(label: str, image_names: frozenset[str]) -> str:
 _LENGTH_TOLERANCE = 0.05
 
 
-def video_camera(
+def make_video_camera(
     name: str, role: Role, path: str, reader: HDF5EpisodeReader, hash_label: str = ""
 ) -> Camera | None:
     """The camera of a video; None, and a warning, when the video cannot be read.
@@ -340,12 +340,12 @@ FAMILY = "unknown"
 NO_FAMILY = "HDF5 file is of no known family"
 
 
-def unknown_groups(path: str) -> list[str]:
+def list_unknown_episode_groups(path: str) -> list[str]:
     """The groups of a file that are its episodes: numbered, and all that it holds; [""] for one episode."""
     import h5py  # type: ignore[import-untyped]
 
     with open_hdf5(path) as file:
-        classes = child_classes(file)
+        classes = read_child_classes(file)
     names = sorted(classes, key=natural_key)
     prefixes = {name.rstrip(digits) for name in names}
     is_numbered = all(name[-1] in digits for name in names) and len(prefixes) == 1
@@ -353,7 +353,7 @@ def unknown_groups(path: str) -> list[str]:
     return names if is_groups and is_numbered else [""]
 
 
-def load_unknown(entry: HDF5Entry, spec: DatasetSpec | None) -> Record:
+def load_unknown_hdf5(entry: HDF5Entry, spec: DatasetSpec | None) -> Record:
     """Read an episode of a file of no known family; the spec is applied to its record afterwards.
 
     Raises SourceError when the file is damaged, or no dataset has rows.
@@ -367,8 +367,8 @@ def load_unknown(entry: HDF5Entry, spec: DatasetSpec | None) -> Record:
         reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
         if rate_source == "assumed" and not entry.time.key:
             reader.warnings.append(f"rate is not known, {rate_hz:g} Hz assumed (give --rate)")
-        roles = guess_roles(_signal_widths(datasets, steps))
-        details = EpisodeDetails(rate_source=rate_source, metadata=small_values(read_attributes(group)))
+        roles = guess_array_roles(_signal_widths(datasets, steps))
+        details = EpisodeDetails(rate_source=rate_source, metadata=keep_small_values(read_attributes(group)))
         array_roles = ArrayRoles(action=roles.action, state=roles.state, reward=roles.reward)
         return make_record(entry, reader, datasets, array_roles, details)
 
@@ -385,7 +385,7 @@ def _signal_widths(datasets: Mapping[str, Any], steps: int) -> dict[str, int]:
 
 def _signal_keys(labels: Collection[str], spec: DatasetSpec | None) -> list[str]:
     """Those of some datasets that the spec, else their names, make the action or the state."""
-    roles = guess_roles(dict.fromkeys(labels, 2))
+    roles = guess_array_roles(dict.fromkeys(labels, 2))
     slices = (*spec.action, *spec.state) if spec else ()
     keys = (*(part.key for part in slices), *roles.action, *roles.state)
     return [key for key in keys if key in labels]

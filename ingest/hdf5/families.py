@@ -17,16 +17,23 @@ from ares.io import FileState, describe_os_error, file_state, parse_path
 from ares.media import has_encoded_images, read_encoded_image
 from ingest.base import FileUse
 from ingest.files import read_json_object
-from ingest.hdf5.episode import ArrayRoles, EpisodeDetails, HDF5Entry, count_steps, make_record, video_camera
+from ingest.hdf5.episode import (
+    ArrayRoles,
+    EpisodeDetails,
+    HDF5Entry,
+    count_steps,
+    make_record,
+    make_video_camera,
+)
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,
     find_datasets,
+    keep_small_values,
     natural_key,
     parse_json_object,
     read_attributes,
     read_small,
     read_texts,
-    small_values,
 )
 from ingest.signals import resolve_rate
 
@@ -39,7 +46,7 @@ _BASE = ("base_linear", "base_angular")
 _LANGUAGE_KEYS = ("language_instruction", "instruction", "language_raw", "task")
 
 
-def has_known_width(action: Any) -> bool:
+def has_aloha_action_width(action: Any) -> bool:
     """Whether an action is as wide as ALOHA's, so that the rate and the joint names are known."""
     return bool(action.ndim == 2 and action.shape[1] in WIDTHS)
 
@@ -49,7 +56,7 @@ def load_aloha(entry: HDF5Entry) -> Record:
     with open_hdf5(entry.path) as file:
         datasets, attributes = find_datasets(file), read_attributes(file)
         steps = count_steps(datasets, ["action"], entry.path)
-        is_known = has_known_width(datasets["action"])
+        is_known = has_aloha_action_width(datasets["action"])
         rate_hz, rate_source = resolve_rate(entry.rate_hz, RATE_HZ if is_known else None, "format")
         reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
         reader.warnings += _compression_warnings(datasets, attributes)
@@ -65,7 +72,7 @@ def load_aloha(entry: HDF5Entry) -> Record:
             rate_source=rate_source,
             robot="ALOHA" if is_known else "",
             instructions=_stored_instructions(datasets, attributes),
-            metadata=small_values(
+            metadata=keep_small_values(
                 {name: value for name, value in attributes.items() if name not in _LANGUAGE_KEYS}
             ),
         )
@@ -108,7 +115,7 @@ _LANGUAGE = ("language_raw", "language_instruction")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeFacts:
+class EpisodeFileFacts:
     """What is said of an episode outside its arrays.
 
     Attributes:
@@ -134,7 +141,7 @@ class EpisodeFacts:
     warnings: tuple[str, ...] = ()
 
 
-def maniskill_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFacts:
+def read_maniskill_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFileFacts:
     """The entry of an episode in the JSON of the same name, and the last value of `success`."""
     path = parse_path(entry.path).with_suffix(".json")
     warnings = []
@@ -163,12 +170,12 @@ def maniskill_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -
     kwargs = kwargs if isinstance(kwargs, dict) else {}
     robot = stated.get("robot_uids") or kwargs.get("robot_uids")
     metadata = {**stated, "env_id": environment.get("env_id"), "source_type": document.get("source_type")}
-    return EpisodeFacts(
+    return EpisodeFileFacts(
         rate_hz=_control_frequency(kwargs),
         robot=robot if isinstance(robot, str) else "",
         success=success,
         success_source="" if success is None else "success",
-        metadata=small_values(
+        metadata=keep_small_values(
             {name: value for name, value in metadata.items() if name not in ("success", "fail")}
         ),
         warnings=tuple(warnings),
@@ -225,7 +232,7 @@ def _read_json_cached(path: str, state: FileState) -> dict[str, Any]:
     return read_json_object(parse_path(path))
 
 
-def robomind_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFacts:
+def read_robomind_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFileFacts:
     """Language of the file or of the folder of the task, outcome by folder, robot and colours by the joints.
 
     RoboMIND encodes RGB arrays of AgileX and Tien Kung with OpenCV, which takes them for BGR (`bgr2rgb: False` in its
@@ -240,13 +247,13 @@ def robomind_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) ->
         texts = [re.sub(r"^[\d_-]+|_\d+$", "", task).replace("_", " ")]
         warnings.append("the instruction is the name of the task's folder")
     robot, channels = _robomind_robot(datasets)
-    return EpisodeFacts(
+    return EpisodeFileFacts(
         robot=robot,
         channels=channels,
         instructions=tuple(texts),
         success=_OUTCOME_FOLDERS.get(folder),
         success_source="folder" if folder else "",
-        metadata={**({"task": task} if task else {}), **small_values(read_attributes(group))},
+        metadata={**({"task": task} if task else {}), **keep_small_values(read_attributes(group))},
         warnings=tuple(warnings),
     )
 
@@ -268,17 +275,17 @@ def _robomind_robot(datasets: Mapping[str, Any]) -> tuple[str, Channels]:
     return robots.get(width, ("Franka Panda" if "franka/joint_position" in datasets else "", "rgb"))
 
 
-def robotwin_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFacts:
+def read_robotwin_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFileFacts:
     """The instructions in `instructions/episodeN.json` beside the file's folder: those for training, else others."""
     path = parse_path(entry.path)
     try:
         document = read_json_object(path.parent.parent / "instructions" / f"{path.stem}.json")
     except SourceError as error:
-        return EpisodeFacts(
+        return EpisodeFileFacts(
             warnings=(f"instructions/episodeN.json cannot be read ({_short_reason(error, path)})",)
         )
     texts = document.get("seen") or document.get("unseen")
-    return EpisodeFacts(instructions=_keep_texts(texts))
+    return EpisodeFileFacts(instructions=_keep_texts(texts))
 
 
 def _short_reason(error: SourceError, path: Any) -> str:
@@ -291,7 +298,7 @@ def _keep_texts(values: object) -> tuple[str, ...]:
     return tuple(text for text in values if isinstance(text, str))
 
 
-def xpolicylab_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFacts:
+def read_xpolicylab_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFileFacts:
     """The instructions and the frequency inside the file; RoboTwin writes the latter in steps of 1/250 s."""
     attributes = read_attributes(group)
     stated = datasets.get("additional_info/frequency")
@@ -299,14 +306,14 @@ def xpolicylab_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) 
     is_steps = attributes.get("source_format") == "RoboTwin"
     texts = read_texts(datasets["instructions"]) if "instructions" in datasets else []
     document = parse_json_object(f'{{"texts": {texts[0]}}}') if texts else None
-    return EpisodeFacts(
+    return EpisodeFileFacts(
         rate_hz=_ROBOTWIN_STEPS_HZ / frequency if frequency and is_steps else frequency,
         instructions=_keep_texts((document or {}).get("texts")) or tuple(texts),
-        metadata=small_values(attributes),
+        metadata=keep_small_values(attributes),
     )
 
 
-def egodex_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFacts:
+def read_egodex_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> EpisodeFileFacts:
     """Language in the attributes, the second text for a task that is undone, and the mp4 of the same name."""
     attributes = read_attributes(group)
     path = parse_path(entry.path)
@@ -314,15 +321,15 @@ def egodex_facts(entry: HDF5Entry, group: Any, datasets: Mapping[str, Any]) -> E
     is_reversed = str(attributes.get(f"which_{prefix}description", "1")) == "2"
     instruction = attributes.get(f"{prefix}description{'2' if is_reversed else ''}")
     video = path.with_suffix(".mp4")
-    return EpisodeFacts(
+    return EpisodeFileFacts(
         instructions=(instruction,) if isinstance(instruction, str) else (),
-        metadata={"task": path.parent.name, **small_values(attributes)},
+        metadata={"task": path.parent.name, **keep_small_values(attributes)},
         videos=(("ego", "front", video),) if video.exists() else (),
         warnings=() if video.exists() else ("the mp4 beside the file is missing",),
     )
 
 
-def companion_files(family: str, path: Path) -> Iterator[tuple[Path, FileUse]]:
+def list_companion_files(family: str, path: Path) -> Iterator[tuple[Path, FileUse]]:
     """The files that belong to the episodes of an HDF5 file alone, whether they exist or not, and their use."""
     if family == "ManiSkill":
         yield path.with_suffix(".json"), "metadata"
@@ -386,7 +393,7 @@ class Family:
     channels: Channels = "rgb"
     has_final_observation: bool = False
     splits: frozenset[str] = frozenset()
-    facts: Callable[[HDF5Entry, Any, Mapping[str, Any]], EpisodeFacts]
+    facts: Callable[[HDF5Entry, Any, Mapping[str, Any]], EpisodeFileFacts]
 
 
 FAMILIES = (
@@ -408,7 +415,7 @@ FAMILIES = (
         image_names=frozenset({"rgb"}),
         rate_hz=20.0,
         has_final_observation=True,
-        facts=maniskill_facts,
+        facts=read_maniskill_facts,
     ),
     # Layout: x-humanoid-robomind/x-humanoid-robomind.github.io static/all_robot_h5_info.md; 30 Hz by its FAQ.
     Family(
@@ -424,7 +431,7 @@ FAMILIES = (
         left_out={"observations/depth_images/*": _DEPTH, "language_*": ""},
         rate_hz=30.0,
         splits=frozenset({"train", "val"}),
-        facts=robomind_facts,
+        facts=read_robomind_facts,
     ),
     # Writer: RoboTwin-Platform/RoboTwin envs/utils/pkl2hdf5.py; a sample every 15 steps of 1/250 s.
     Family(
@@ -447,7 +454,7 @@ FAMILIES = (
         image_names=frozenset({"rgb"}),
         rate_hz=250 / 15,
         channels="bgr",
-        facts=robotwin_facts,
+        facts=read_robotwin_facts,
     ),
     # Writer: RoboTwin since August 2026, the same file; state and action are paired there already.
     Family(
@@ -464,7 +471,7 @@ FAMILIES = (
         },
         image_names=frozenset({"colors"}),
         channels="bgr",
-        facts=xpolicylab_facts,
+        facts=read_xpolicylab_facts,
     ),
     # Reader: Eventual-Inc/Daft daft/datasets/egodex.py; poses in metres in the frame of ARKit, 30 Hz.
     Family(
@@ -474,29 +481,29 @@ FAMILIES = (
         state=(("transforms/leftHand", "transforms/rightHand"),),
         constants=("camera/intrinsic",),
         rate_hz=30.0,
-        facts=egodex_facts,
+        facts=read_egodex_facts,
     ),
 )
 BY_NAME = {family.name: family for family in FAMILIES}
 
 
-def family_of(names: Iterable[str]) -> Family | None:
+def match_hdf5_family(names: Iterable[str]) -> Family | None:
     """The family whose files hold these names at the top, or None."""
     names = set(names)
     for family in FAMILIES:
         if any(groups <= names for groups in family.groups) or (
-            family.episodes and episode_groups(family, names)
+            family.episodes and list_episode_groups(family, names)
         ):
             return family
     return None
 
 
-def episode_groups(family: Family, names: Iterable[str]) -> list[str]:
+def list_episode_groups(family: Family, names: Iterable[str]) -> list[str]:
     """The names at the top of a file that are episodes of the family, in natural order."""
     return sorted((name for name in names if re.fullmatch(family.episodes, name)), key=natural_key)
 
 
-def choose_labels(choices: Sequence[Sequence[str]], labels: Iterable[str]) -> list[str]:
+def choose_complete_labels(choices: Sequence[Sequence[str]], labels: Iterable[str]) -> list[str]:
     """The labels of the first choice that is complete, else of the first of which some are there."""
     ordered = sorted(labels, key=natural_key)
     matches = [[matching(pattern, ordered) for pattern in choice] for choice in choices]
@@ -520,8 +527,8 @@ def load_family_episode(family_name: str, entry: HDF5Entry) -> Record:
         if not isinstance(group, h5py.Group):
             raise SourceError("episode is no group of the file", where)
         datasets = find_datasets(group)
-        action = choose_labels(family.action, datasets)
-        state = choose_labels(family.state, datasets)
+        action = choose_complete_labels(family.action, datasets)
+        state = choose_complete_labels(family.state, datasets)
         steps = count_steps(datasets, action if family.needs_action else [*action, *state], where)
         facts = family.facts(entry, group, datasets)
         rate_hz, rate_source = resolve_rate(
@@ -550,9 +557,9 @@ def load_family_episode(family_name: str, entry: HDF5Entry) -> Record:
 
 
 def _episode_details(
-    facts: EpisodeFacts, rate_source: Any, constants: Mapping[str, Json], reader: HDF5EpisodeReader
+    facts: EpisodeFileFacts, rate_source: Any, constants: Mapping[str, Json], reader: HDF5EpisodeReader
 ) -> EpisodeDetails:
-    cameras = [video_camera(name, role, str(path), reader) for name, role, path in facts.videos]
+    cameras = [make_video_camera(name, role, str(path), reader) for name, role, path in facts.videos]
     return EpisodeDetails(
         rate_source=rate_source,
         robot=facts.robot,
@@ -566,7 +573,7 @@ def _episode_details(
 
 def _read_constants(family: Family, datasets: Mapping[str, Any]) -> dict[str, Json]:
     labels = [label for pattern in family.constants for label in matching(pattern, datasets)]
-    return small_values({label: read_small(datasets[label]) for label in labels})
+    return keep_small_values({label: read_small(datasets[label]) for label in labels})
 
 
 def _left_out(

@@ -62,7 +62,7 @@ def find_datasets(group: Any) -> dict[str, Any]:
     return datasets
 
 
-def child_classes(group: Any) -> dict[str, Any]:
+def read_child_classes(group: Any) -> dict[str, Any]:
     """The h5py class of each child of a group by name; None for a broken link. Raises SourceError."""
     where = f"{group.file.filename} {group.name}"
     with translate_hdf5_errors(where):
@@ -116,7 +116,7 @@ def parse_json_object(text: object) -> dict[str, Any] | None:
     return to_plain_value(parsed) if isinstance(parsed, dict) else None
 
 
-def small_values(values: Mapping[str, Any]) -> dict[str, Json]:
+def keep_small_values(values: Mapping[str, Any]) -> dict[str, Json]:
     """The values that are finite and small enough for an episode's metadata."""
     import math
 
@@ -255,7 +255,7 @@ class HDF5EpisodeReader:
                 self.arrays.append(
                     SourceArray(key=label, use=use, name=signal_name, shape=shape, dtype=dtype)
                 )
-                own_names += numbered_names(short_label(label).replace("/", "."), part.shape[1])
+                own_names += numbered_names(shorten_array_label(label).replace("/", "."), part.shape[1])
         if not parts:
             return None
         return Signal(
@@ -328,7 +328,7 @@ class HDF5EpisodeReader:
         )
 
 
-def short_label(label: str) -> str:
+def shorten_array_label(label: str) -> str:
     """The label without its leading group "obs", "observation" or "observations"."""
     return re.sub(r"^(obs|observations?)/(?=.)", "", label)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import ASSUMED_RATE_HZ, Record
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
-from ares.input import call_within, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
+from ares.input import call_with_time_limit, input_budgets, open_hdf5, open_hdf5_object, translate_hdf5_errors
 from ares.io import FolderEntries, absolute_path, folder_name, list_folder, walk_folders
 from ingest.base import (
     FileUse,
@@ -24,23 +24,36 @@ from ingest.base import (
     SourceOptions,
     failing_item,
 )
-from ingest.hdf5.demos import file_warnings, load_demo, masks_by_demo, read_environment, split_of
+from ingest.hdf5.demos import (
+    check_demo_file,
+    choose_split_of_masks,
+    list_demos_with_masks,
+    load_robomimic_demo,
+    read_demo_file_attributes,
+)
 from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
-from ingest.hdf5.episode import FAMILY, FORMAT, NO_FAMILY, HDF5Entry, load_unknown, unknown_groups
+from ingest.hdf5.episode import (
+    FAMILY,
+    FORMAT,
+    NO_FAMILY,
+    HDF5Entry,
+    list_unknown_episode_groups,
+    load_unknown_hdf5,
+)
 from ingest.hdf5.families import (
     BY_NAME,
     FAMILIES,
     Family,
-    companion_files,
-    episode_groups,
-    family_of,
-    has_known_width,
+    has_aloha_action_width,
+    list_companion_files,
+    list_episode_groups,
     load_aloha,
     load_family_episode,
+    match_hdf5_family,
     shared_files,
 )
-from ingest.hdf5.reader import child_classes, find_datasets, natural_key
-from ingest.signals import time_of_spec
+from ingest.hdf5.reader import find_datasets, natural_key, read_child_classes
+from ingest.signals import find_spec_time_array
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec
@@ -97,7 +110,7 @@ def _list_files(hdf5_files: Iterable[HDF5File]) -> Iterator[SourceFile]:
 
 def _list_companions(file: HDF5File, folders: set[Path]) -> Iterator[SourceFile]:
     """The files beside an HDF5 file that belong to it; those of its folder when the folder is not among `folders`."""
-    for companion, use in companion_files(file.family, file.path):
+    for companion, use in list_companion_files(file.family, file.path):
         if companion.name in list_folder(companion.parent).files:
             yield SourceFile(path=str(companion), use=use)
     if file.path.parent not in folders:
@@ -122,7 +135,7 @@ def inspect_file(path: Path) -> HDF5File:
     if is_droid_folder(path.parent) and not path.exists():
         return HDF5File(path=path, error=SourceError("DROID folder has no trajectory.h5", str(path.parent)))
     try:
-        return call_within(input_budgets().record_seconds, functools.partial(_inspect_file, path))
+        return call_with_time_limit(input_budgets().record_seconds, functools.partial(_inspect_file, path))
     except SourceError as error:
         # The caught error would keep the stack frames of its traceback alive.
         return HDF5File(path=path, error=SourceError(error.reason, error.detail))
@@ -137,15 +150,15 @@ def _inspect_groups(path: Path, file: Any) -> HDF5File:
     """Recognise the family of an open file. Raises SourceError when it is damaged or of no supported family."""
     import h5py  # type: ignore[import-untyped]
 
-    classes = child_classes(file)
+    classes = read_child_classes(file)
     if classes.get("data") is h5py.Group:
         return _inspect_demos(path, file)
-    family = family_of(name for name, cls in classes.items() if cls is h5py.Group)
+    family = match_hdf5_family(name for name, cls in classes.items() if cls is h5py.Group)
     if family:
         return _inspect_family(path, file, family, classes)
     if classes.get("observations") is h5py.Group:
         datasets = find_datasets(file)
-        is_aloha = "action" in datasets and has_known_width(datasets["action"])
+        is_aloha = "action" in datasets and has_aloha_action_width(datasets["action"])
         return HDF5File(
             path=path, family="aloha", has_rate=is_aloha, warnings=tuple(_precision_warnings(datasets))
         )
@@ -172,7 +185,7 @@ def _describe_contents(file: Any) -> str:
 
 
 def _inspect_family(path: Path, file: Any, family: Family, classes: Mapping[str, Any]) -> HDF5File:
-    names = episode_groups(family, classes) if family.episodes else [""]
+    names = list_episode_groups(family, classes) if family.episodes else [""]
     first = open_hdf5_object(file, names[0])
     datasets = find_datasets(first) if first is not None else {}
     return HDF5File(
@@ -187,20 +200,20 @@ def _inspect_family(path: Path, file: Any, family: Family, classes: Mapping[str,
 def _inspect_demos(path: Path, file: Any) -> HDF5File:
     import h5py
 
-    names = list(masks_by_demo(file))
+    names = list(list_demos_with_masks(file))
     if not names:
         raise SourceError("file holds no demonstrations", f"{path}: no group under data")
     with translate_hdf5_errors(str(path)):
         data = file["data"]
-    groups = [name for name, cls in child_classes(data).items() if cls is h5py.Group]
+    groups = [name for name, cls in read_child_classes(data).items() if cls is h5py.Group]
     with translate_hdf5_errors(str(path)):
         first = find_datasets(data[groups[0]]) if groups else {}
     return HDF5File(
         path=path,
         family="demos",
         count=len(names),
-        has_rate=read_environment(data).rate_hz is not None,
-        warnings=(*_precision_warnings(first), *file_warnings(file)),
+        has_rate=read_demo_file_attributes(data).rate_hz is not None,
+        warnings=(*_precision_warnings(first), *check_demo_file(file)),
     )
 
 
@@ -214,15 +227,15 @@ def _accept_unknown(file: HDF5File) -> HDF5File:
     """The file, to be read by the names of its datasets where it is of no known family."""
     if file.error is None or file.error.reason != NO_FAMILY:
         return file
-    return HDF5File(path=file.path, family=FAMILY, count=len(unknown_groups(str(file.path))))
+    return HDF5File(path=file.path, family=FAMILY, count=len(list_unknown_episode_groups(str(file.path))))
 
 
 def _unknown_items(file_entry: HDF5Entry, spec: DatasetSpec | None) -> Iterator[Item]:
     """One item for each episode of a file of no known family."""
-    for group in unknown_groups(file_entry.path):
+    for group in list_unknown_episode_groups(file_entry.path):
         key = f"{file_entry.key}/{group}".rstrip("/")
         entry = replace(file_entry, key=key, group=group)
-        load = functools.partial(load_unknown, entry, spec)
+        load = functools.partial(load_unknown_hdf5, entry, spec)
         yield Item(episode_id=entry.episode_id, location=_entry_location(entry), load=load)
 
 
@@ -232,7 +245,7 @@ def _file_items(
     """One item for each episode of a file."""
     key = file.path.relative_to(folder).as_posix()
     file_entry = HDF5Entry(dataset=dataset, split="", key=key, path=str(file.path), rate_hz=rate_hz)
-    file_entry = replace(file_entry, time=time_of_spec(spec))
+    file_entry = replace(file_entry, time=find_spec_time_array(spec))
     if file.error is not None:
         yield failing_item(file_entry.episode_id, _entry_location(file_entry), file.error)
     elif file.family == FAMILY:
@@ -267,7 +280,7 @@ def _episode_names(path: str, family: Family) -> list[str]:
     if not family.episodes:
         return [""]
     with open_hdf5(path) as file:
-        return episode_groups(family, child_classes(file))
+        return list_episode_groups(family, read_child_classes(file))
 
 
 def _failing_items(file_entry: HDF5Entry, count: int, error: SourceError) -> Iterator[Item]:
@@ -281,20 +294,20 @@ def _demo_items(file_entry: HDF5Entry, demo_file: HDF5File) -> Iterator[Item]:
     """One item for each demonstration; the file is opened again, so that the names of only one file are in memory."""
     try:
         with open_hdf5(file_entry.path) as file:
-            demos = masks_by_demo(file)
+            demos = list_demos_with_masks(file)
     except SourceError as error:
         yield from _failing_items(file_entry, demo_file.count, error)
         return
     for name, masks in demos.items():
         entry = _demo_entry(file_entry, name, masks)
-        load = functools.partial(load_demo, entry)
+        load = functools.partial(load_robomimic_demo, entry)
         yield Item(episode_id=entry.episode_id, location=f"{entry.path}, {name}", load=load)
 
 
 def _demo_entry(file_entry: HDF5Entry, name: str, masks: tuple[str, ...]) -> HDF5Entry:
     return replace(
         file_entry,
-        split=split_of(masks),
+        split=choose_split_of_masks(masks),
         key=f"{file_entry.key}/{name}",
         group=f"data/{name}",
         masks=masks,

@@ -13,11 +13,11 @@ from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, ma
 from ares.errors import SourceError
 from ares.input import read_input
 from ares.io import describe_os_error, list_folder
-from ares.media import NumberedImages, group_images
+from ares.media import CameraImageFiles, group_images
 from ingest.files import read_json_object
-from ingest.image_folders.table_episode import describe_images, image_folders, images_name
-from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
-from ingest.signals import StepTimes, time_steps
+from ingest.image_folders.table_episode import image_folders, make_image_camera, name_camera_of_images
+from ingest.signals import StepTimes, compute_step_times
+from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
 
 PICKLE_SUFFIXES = (".pkl", ".pickle")
 PICKLE_REASON = "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
@@ -31,7 +31,7 @@ _LONGEST_LIST = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageDescription:
+class ImageEpisodeDescription:
     """What is said about an episode of images.
 
     Attributes:
@@ -52,7 +52,7 @@ def is_bridge_folder(folder: Path) -> bool:
     return bool(_BRIDGE_EPISODE.fullmatch(folder.name) and _BRIDGE_GROUP.fullmatch(folder.parent.name))
 
 
-def describing_names(names: Collection[str], label: str) -> list[str]:
+def choose_description_files(names: Collection[str], label: str) -> list[str]:
     """Of the files of a folder, those that describe an episode: named for that, or as the episode is."""
     selected = []
     for name in names:
@@ -63,21 +63,21 @@ def describing_names(names: Collection[str], label: str) -> list[str]:
     return sorted(selected)
 
 
-def describing_paths(folder: Path) -> list[Path]:
+def find_description_files(folder: Path) -> list[Path]:
     """The files that describe an episode, in its folder and under its name beside it."""
-    inside = [folder / name for name in describing_names(list_folder(folder).files, folder.name)]
+    inside = [folder / name for name in choose_description_files(list_folder(folder).files, folder.name)]
     files = list_folder(folder.parent).files
     beside = (f"{folder.name}.json", f"{folder.name}.txt")
     return [*inside, *(folder.parent / name for name in beside if name in files)]
 
 
-def session_path(folder: Path) -> Path | None:
+def find_bridge_session_file(folder: Path) -> Path | None:
     """What BridgeData V2 says of the session of an episode, three folders above it; None where it is missing."""
     path = folder.parent.parent.parent / _BRIDGE_SESSION_FILE
     return path if is_bridge_folder(folder) and path.is_file() else None
 
 
-def read_image_description(folder: Path, key: str) -> ImageDescription:
+def read_episode_description(folder: Path, key: str) -> ImageEpisodeDescription:
     """Read what is said about an episode.
 
     Args:
@@ -87,18 +87,18 @@ def read_image_description(folder: Path, key: str) -> ImageDescription:
     Raises:
         SourceError: A file cannot be read, or is no JSON object.
     """
-    paths = describing_paths(folder)
+    paths = find_description_files(folder)
     document: dict[str, Any] = {}
     for path in (path for path in paths if path.suffix.lower() == ".json"):
         document |= read_json_object(path)
     try:
         # The same names of fields as in tables about videos.
         fields = {name: value for name, value in document.items() if name not in ("video", "videos")}
-        row = parse_row({"video": folder.name, **fields})
-    except WrongRowError as error:
+        row = parse_video_row({"video": folder.name, **fields})
+    except InvalidRowError as error:
         raise SourceError("JSON file has a wrong form", f"{', '.join(map(str, paths))}: {error}") from None
-    session = session_path(folder) if key.count("/") >= 3 else None
-    return ImageDescription(
+    session = find_bridge_session_file(folder) if key.count("/") >= 3 else None
+    return ImageEpisodeDescription(
         row=row,
         texts=tuple(text for path in paths if path.suffix.lower() == ".txt" for text in _read_texts(path)),
         session=_small_values(read_json_object(session)) if session else {},
@@ -132,7 +132,7 @@ BRIDGE_RATE_HZ = 5.0
 BRIDGE_ROBOT = "WidowX 250"
 
 
-class CameraImages(NamedTuple):
+class CameraImageList(NamedTuple):
     """The images of one camera.
 
     Attributes:
@@ -145,7 +145,7 @@ class CameraImages(NamedTuple):
     name: str
     folder: Path
     prefix: str
-    images: NumberedImages
+    images: CameraImageFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +173,8 @@ class ImageEntry:
 def load_episode(entry: ImageEntry) -> Record:
     """Read an episode. Raises SourceError when it has no images, or a file of it cannot be read."""
     folder, warnings = Path(entry.folder), dict[str, None]()
-    described = read_image_description(folder, entry.key)
-    cameras_images = list(camera_images(folder, warnings))
+    described = read_episode_description(folder, entry.key)
+    cameras_images = list(list_camera_images(folder, warnings))
     if not cameras_images:
         raise SourceError("episode holds no numbered images", str(folder))
     times = _step_times(entry, folder, cameras_images[0], described, warnings)
@@ -188,31 +188,31 @@ def load_episode(entry: ImageEntry) -> Record:
     return Record(episode=episode, trajectory=trajectory, warnings=all_warnings, has_stamps=times.has_stamps)
 
 
-def camera_images(folder: Path, warnings: dict[str, None]) -> Iterator[CameraImages]:
+def list_camera_images(folder: Path, warnings: dict[str, None]) -> Iterator[CameraImageList]:
     """The cameras of an episode in order; depth is left out with a warning."""
     names: set[str] = set()
     for entries in image_folders(folder):
         for prefix, images in group_images(list(entries.files)).items():
-            name = images_name(folder, entries.path, prefix)
+            name = name_camera_of_images(folder, entries.path, prefix)
             if "depth" in name.lower():
                 warnings[f"camera {name} is depth and is not stored"] = None
             elif name not in names:
                 names.add(name)
-                yield CameraImages(name, entries.path, prefix, images)
+                yield CameraImageList(name, entries.path, prefix, images)
 
 
 def _step_times(
     entry: ImageEntry,
     folder: Path,
-    first: CameraImages,
-    described: ImageDescription,
+    first: CameraImageList,
+    described: ImageEpisodeDescription,
     warnings: dict[str, None],
 ) -> StepTimes:
     """The steps are the images of the first camera, at the stamps in their names or evenly spaced."""
     import numpy as np
 
     stamps = first.images.seconds
-    return time_steps(
+    return compute_step_times(
         None if stamps is None else np.array(stamps) - stamps[0],
         len(first.images.names),
         warnings,
@@ -224,7 +224,7 @@ def _step_times(
 
 
 def _image_cameras(
-    cameras: list[CameraImages], times: StepTimes, digest: Any, warnings: dict[str, None]
+    cameras: list[CameraImageList], times: StepTimes, digest: Any, warnings: dict[str, None]
 ) -> Iterator[Camera]:
     """Cameras with an image for each step, or with stamps in the names; another is left out."""
     start = next((camera.images.seconds[0] for camera in cameras if camera.images.seconds), 0.0)
@@ -251,7 +251,7 @@ def _image_cameras(
             key=camera.prefix,
         )
         digest.update(f"{camera.name} {count}".encode())
-        yield describe_images(camera.name, media, camera.folder, camera.images.names, digest)
+        yield make_image_camera(camera.name, media, camera.folder, camera.images.names, digest)
 
 
 def _hash_texts(folder: Path) -> Any:
@@ -259,14 +259,14 @@ def _hash_texts(folder: Path) -> Any:
     from ares.input import read_input
 
     digest = hashlib.blake2b(digest_size=16)
-    for path in describing_paths(folder):
+    for path in find_description_files(folder):
         digest.update(read_input(str(path)))
     return digest
 
 
 def _make_episode(
     entry: ImageEntry,
-    described: ImageDescription,
+    described: ImageEpisodeDescription,
     cameras: tuple[Camera, ...],
     times: StepTimes,
     content_hash: str,

@@ -16,11 +16,11 @@ from ingest.image_folders.image_episode import (
     PICKLE_REASON,
     PICKLE_SUFFIXES,
     ImageEntry,
-    describing_names,
-    describing_paths,
+    choose_description_files,
+    find_bridge_session_file,
+    find_description_files,
     is_bridge_folder,
     load_episode,
-    session_path,
 )
 from ingest.image_folders.table_episode import count_images, image_folders
 
@@ -78,13 +78,13 @@ def _image_item(root: Path, folder: Path, dataset: str, options: SourceOptions) 
 def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
     sessions: set[Path] = set()
     for folder in folders:
-        yield from (SourceFile(path=str(path), use="metadata") for path in describing_paths(folder))
+        yield from (SourceFile(path=str(path), use="metadata") for path in find_description_files(folder))
         for name in list_folder(folder).files:
             if name.lower().endswith(PICKLE_SUFFIXES):
                 yield SourceFile(path=str(folder / name), use="unused", detail=PICKLE_REASON)
         for entries in image_folders(folder):
             yield from _image_files(folder, entries)
-        session = session_path(folder)
+        session = find_bridge_session_file(folder)
         if session and session not in sessions and session.is_relative_to(root):
             sessions.add(session)
             yield SourceFile(path=str(session), use="metadata")
@@ -122,7 +122,7 @@ class ImageFolderIngester(FolderIngester):
             return "data" if any(name.startswith("images") for name in folder.folders) else None
         if count_images(folder) < _FEWEST_IMAGES and not _has_camera_folders(folder):
             return None
-        is_described = bool(describing_names(folder.files, folder.path.name)) or _is_described_beside(
+        is_described = bool(choose_description_files(folder.files, folder.path.name)) or _is_described_beside(
             folder.path
         )
         return "data" if is_described else None

@@ -15,13 +15,13 @@ from ingest.image_folders.table_episode import (
     FORMAT,
     TABLE_SUFFIXES,
     CsvEntry,
-    description_paths,
     holds_images,
     image_folders,
+    list_description_paths,
+    list_table_paths,
     load_episode,
-    table_paths,
 )
-from ingest.signals import SpecTime, time_of_spec
+from ingest.signals import SpecTimeArray, find_spec_time_array
 
 # A table of one of these names holds signals also where no image lies beside it.
 _SIGNAL_TABLES = frozenset(
@@ -52,7 +52,7 @@ def _episode_folders(root: Path) -> Iterator[Path]:
             yield folder
 
 
-def _table_item(root: Path, folder: Path, dataset: str, rate_hz: float | None, time: SpecTime) -> Item:
+def _table_item(root: Path, folder: Path, dataset: str, rate_hz: float | None, time: SpecTimeArray) -> Item:
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
     entry = CsvEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time)
     return Item(
@@ -62,8 +62,8 @@ def _table_item(root: Path, folder: Path, dataset: str, rate_hz: float | None, t
 
 def _list_files(folders: list[Path]) -> Iterator[SourceFile]:
     for folder in folders:
-        yield from (SourceFile(path=str(path), use="data") for path in table_paths(folder))
-        yield from (SourceFile(path=str(path), use="metadata") for path in description_paths(folder))
+        yield from (SourceFile(path=str(path), use="data") for path in list_table_paths(folder))
+        yield from (SourceFile(path=str(path), use="metadata") for path in list_description_paths(folder))
         for entries in image_folders(folder):
             names = (name for name in entries.files if name.lower().endswith(IMAGE_SUFFIXES))
             yield from (SourceFile(path=str(entries.path / name), use="data") for name in names)
@@ -105,7 +105,7 @@ class TableFolderIngester(FolderIngester):
                 "folder holds no episode of tables and images", f"{path}: no .csv or .tsv with images"
             )
         dataset = options.dataset or folder_name(root)
-        time = time_of_spec(read_spec(Path(options.spec)) if options.spec else None)
+        time = find_spec_time_array(read_spec(Path(options.spec)) if options.spec else None)
         return [
             Source(
                 format=FORMAT,

@@ -11,18 +11,18 @@ from ares.episode import Camera, Episode, FramePairing, Json, MediaRef, Record, 
 from ares.errors import MediaError, SourceError
 from ares.input import check_pixels, check_relative_path, decode_image, parse_image_header, read_input
 from ares.io import FolderEntries, describe_os_error, list_folder
-from ares.media import IMAGE_SUFFIXES, NumberedImages, group_images
+from ares.media import IMAGE_SUFFIXES, CameraImageFiles, group_images
 from ingest.files import describe_camera, read_json_object
 from ingest.image_folders.tables import (
     EpisodeTables,
-    column_signals,
-    hash_tables,
-    list_columns,
+    describe_table_columns,
+    hash_table_contents,
+    make_column_signals,
     make_trajectory,
     read_tables,
 )
-from ingest.names import VideoRow, WrongRowError, distinct_texts, parse_row
-from ingest.signals import NO_TIME, SpecTime, StepTimes, time_steps
+from ingest.signals import NO_TIME, SpecTimeArray, StepTimes, compute_step_times
+from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
 
 _HEADER_BYTES = 2**28
 # Stamps of images and steps that lie further apart than this are of two clocks.
@@ -66,7 +66,7 @@ def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: An
             where = entries.path.relative_to(folder).as_posix()
             tables.warnings[f"{left_out} images of {where} are left out: their names hold no number"] = None
         for prefix, images in groups.items():
-            name = images_name(folder, entries.path, prefix)
+            name = name_camera_of_images(folder, entries.path, prefix)
             if "depth" in name.lower():
                 tables.warnings[f"camera {name} is depth and is not stored"] = None
             elif name not in named:
@@ -75,7 +75,7 @@ def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: An
     return tuple(cameras)
 
 
-def images_name(folder: Path, images: Path, prefix: str) -> str:
+def name_camera_of_images(folder: Path, images: Path, prefix: str) -> str:
     """Name of the camera of some images: of "images/front/0001.jpg" it is "front", of "front_0001.jpg" as well."""
     parts = list(images.relative_to(folder).parts)
     if len(parts) > 1 and parts[0].lower() in (
@@ -101,7 +101,7 @@ def _folder_camera(
     name: str,
     folder: Path,
     prefix: str,
-    images: NumberedImages,
+    images: CameraImageFiles,
     tables: EpisodeTables,
     rate_hz: float,
     digest: Any,
@@ -126,7 +126,7 @@ def _folder_camera(
         rate_hz=rate_hz,
         key=prefix,
     )
-    return describe_images(name, media, folder, images.names, digest)
+    return make_image_camera(name, media, folder, images.names, digest)
 
 
 def _clock_start(name: str, seconds: tuple[float, ...], tables: EpisodeTables) -> float:
@@ -158,10 +158,12 @@ def _column_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest:
             rate_hz=rate_hz,
             key=column,
         )
-        yield describe_images(column, media, table.path.parent, tuple(names), digest)
+        yield make_image_camera(column, media, table.path.parent, tuple(names), digest)
 
 
-def describe_images(name: str, media: MediaRef, folder: Path, names: tuple[str, ...], digest: Any) -> Camera:
+def make_image_camera(
+    name: str, media: MediaRef, folder: Path, names: tuple[str, ...], digest: Any
+) -> Camera:
     """The camera, by the header of its first image; the first is decoded, and three are part of the content hash."""
     data = [_read_image(folder, names[number]) for number in (0, len(names) // 2, len(names) - 1)]
     for image in data:
@@ -208,7 +210,7 @@ class CsvEntry:
     dataset: str
     key: str
     rate_hz: float | None = None
-    time: SpecTime = NO_TIME
+    time: SpecTimeArray = NO_TIME
 
     @property
     def episode_id(self) -> str:
@@ -220,11 +222,11 @@ def load_episode(entry: CsvEntry) -> Record:
     """Read an episode. Raises SourceError when a table, its JSON file or an image cannot be read."""
     folder = Path(entry.folder)
     described = _read_description(folder)
-    tables = read_tables(table_paths(folder), entry.time, described.fps)
+    tables = read_tables(list_table_paths(folder), entry.time, described.fps)
     times = _step_times(entry, tables, described.fps)
-    digest = hash_tables(tables)
+    digest = hash_table_contents(tables)
     cameras = read_cameras(folder, tables, times.rate_hz, digest)
-    trajectory = make_trajectory(tables, signals := column_signals(tables), times.seconds)
+    trajectory = make_trajectory(tables, signals := make_column_signals(tables), times.seconds)
     constant_texts = (tables.constant_text(name) for name in _TEXT_COLUMNS)
     instructions = distinct_texts([described.instruction, *constant_texts])
     episode = Episode(
@@ -255,7 +257,7 @@ def load_episode(entry: CsvEntry) -> Record:
         trajectory=trajectory,
         warnings=(*tables.warnings, *described.warnings),
         has_stamps=times.has_stamps,
-        arrays=tuple(list_columns(tables, signals)),
+        arrays=tuple(describe_table_columns(tables, signals)),
     )
 
 
@@ -265,7 +267,7 @@ def _frame_pairing(cameras: tuple[Camera, ...], rate_hz: float) -> FramePairing:
 
 
 def _step_times(entry: CsvEntry, tables: EpisodeTables, stated_rate_hz: float | None) -> StepTimes:
-    return time_steps(
+    return compute_step_times(
         tables.main.seconds,
         tables.num_steps,
         tables.warnings,
@@ -275,13 +277,13 @@ def _step_times(entry: CsvEntry, tables: EpisodeTables, stated_rate_hz: float | 
     )
 
 
-def table_paths(folder: Path) -> list[Path]:
+def list_table_paths(folder: Path) -> list[Path]:
     """The tables directly in a folder, sorted."""
     names = (name for name in list_folder(folder).files if name[0] != ".")
     return [folder / name for name in names if name.lower().endswith(TABLE_SUFFIXES)]
 
 
-def description_paths(folder: Path) -> list[Path]:
+def list_description_paths(folder: Path) -> list[Path]:
     """The JSON files that describe an episode: those in its folder, else the one of its name beside it."""
     inside = [
         folder / name
@@ -295,15 +297,15 @@ def description_paths(folder: Path) -> list[Path]:
 def _read_description(folder: Path) -> VideoRow:
     """Instruction, outcome, rate and robot from the JSON files. Raises SourceError for one that is not an object."""
     document: dict[str, Any] = {}
-    paths = description_paths(folder)
+    paths = list_description_paths(folder)
     for path in paths:
         document |= read_json_object(path)
     try:
         # The same names of fields as in tables about videos.
-        return parse_row(
+        return parse_video_row(
             {"video": folder.name, **{k: v for k, v in document.items() if k not in ("video", "videos")}}
         )
-    except WrongRowError as error:
+    except InvalidRowError as error:
         raise SourceError("JSON file has a wrong form", f"{', '.join(map(str, paths))}: {error}") from None
 
 

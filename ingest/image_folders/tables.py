@@ -14,7 +14,7 @@ from ares.episode import ArrayUse, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
 from ares.io import file_state
 from ares.media import CsvTable, read_csv_table
-from ingest.signals import MAX_SIGNAL_WIDTH, NO_TIME, SpecTime, missing_time_error, rising_seconds
+from ingest.signals import MAX_SIGNAL_WIDTH, NO_TIME, SpecTimeArray, missing_time_error, rising_seconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ _PART = re.compile(r"[._/\[ ]?(\d+|q?[xyzw]|r[xyz]|roll|pitch|yaw)\]?$")
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnRoles:
+class TableColumnRoles:
     """Columns of a table by role, each in the order of the table.
 
     Attributes:
@@ -58,7 +58,7 @@ class ColumnRoles:
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def column_roles(names: Iterable[str], time: str = "") -> ColumnRoles:
+def assign_column_roles(names: Iterable[str], time: str = "") -> TableColumnRoles:
     """Give each numeric column its role.
 
     Args:
@@ -76,7 +76,7 @@ def column_roles(names: Iterable[str], time: str = "") -> ColumnRoles:
         by_role.setdefault(role, []).append(name)
         if role == "extra":
             extra.setdefault(_PART.sub("", name) or name, []).append(name)
-    return ColumnRoles(
+    return TableColumnRoles(
         time=next(iter(by_role.get("time", ())), ""),
         state=tuple(by_role.get("state", ())),
         action=tuple(by_role.get("action", ())),
@@ -119,7 +119,7 @@ class SignalTable:
     path: Path
     table: CsvTable
     numbers: dict[str, Any]
-    roles: ColumnRoles
+    roles: TableColumnRoles
     seconds: NDArray[np.float64] | None
     start: float = 0.0
     key_prefix: str = ""
@@ -162,7 +162,7 @@ class EpisodeTables:
 
 
 def read_tables(
-    paths: list[Path], time: SpecTime = NO_TIME, stated_rate_hz: float | None = None
+    paths: list[Path], time: SpecTimeArray = NO_TIME, stated_rate_hz: float | None = None
 ) -> EpisodeTables:
     """Parse the tables of an episode.
 
@@ -225,12 +225,12 @@ def _assign_tables(main: SignalTable, others: list[SignalTable], warnings: dict[
 
 
 def _read_table(
-    path: Path, prefix: str, time: SpecTime, stated_rate_hz: float | None, warnings: dict[str, None]
+    path: Path, prefix: str, time: SpecTimeArray, stated_rate_hz: float | None, warnings: dict[str, None]
 ) -> SignalTable:
     table = read_csv_table(str(path), file_state(str(path)))
     numbers = {name: values for name in table.names if (values := table.numbers(name)) is not None}
     named = next((name for name in numbers if time.key and f"{prefix}{name}" == time.key), "")
-    roles = column_roles(numbers, named)
+    roles = assign_column_roles(numbers, named)
     own_time = time if named else NO_TIME
     seconds, start = None, 0.0
     if roles.time and table.num_rows:
@@ -241,7 +241,7 @@ def _read_table(
 
 
 def _stamp_seconds(
-    name: str, values: Any, time: SpecTime, stated_rate_hz: float | None, warnings: dict[str, None]
+    name: str, values: Any, time: SpecTimeArray, stated_rate_hz: float | None, warnings: dict[str, None]
 ) -> tuple[NDArray[np.float64] | None, float]:
     """Seconds of a column of time from the first row, and that of the first row.
 
@@ -282,7 +282,7 @@ def _times_overlap(stamps: NDArray[np.float64], others: NDArray[np.float64]) -> 
     return bool(others[0] <= stamps[-1] and stamps[0] <= others[-1])
 
 
-def hash_tables(tables: EpisodeTables) -> Any:
+def hash_table_contents(tables: EpisodeTables) -> Any:
     """Hash of the content of the tables, to be continued with the images."""
     from ares.input import input_budgets, read_input
 
@@ -311,7 +311,7 @@ class ColumnSignal:
     rows: NDArray[np.int64] | None = None
 
 
-def column_signals(tables: EpisodeTables) -> tuple[ColumnSignal, ...]:
+def make_column_signals(tables: EpisodeTables) -> tuple[ColumnSignal, ...]:
     """The signals of all tables; those of a table other than the main one have its name before theirs."""
     main = tables.main
     signals = [
@@ -384,7 +384,7 @@ def _signal_of_columns(part: ColumnSignal, warnings: dict[str, None]) -> Signal:
     return Signal(values, part.columns)
 
 
-def list_columns(tables: EpisodeTables, signals: tuple[ColumnSignal, ...]) -> Iterator[SourceArray]:
+def describe_table_columns(tables: EpisodeTables, signals: tuple[ColumnSignal, ...]) -> Iterator[SourceArray]:
     """Every column of every table, and what it is used as; those of the signals first, in their order."""
     steps, used = tables.num_steps, set[str]()
     for part in signals:

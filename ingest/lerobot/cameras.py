@@ -11,11 +11,11 @@ from ares.episode import Camera, MediaRef
 from ares.errors import MediaError, SourceError
 from ares.formats import video_columns
 from ares.input import ImageInfo, parse_image_header
-from ares.media import VideoInfo, frozen_camera_flags, read_column_images
+from ares.media import VideoInfo, frozen_camera_flags, read_parquet_images
 from ingest.files import describe_camera, probe_once
-from ingest.lerobot.evidence import DatasetEvidence, FrameLocation
 from ingest.lerobot.feature_map import CameraFeature
-from ingest.lerobot.metadata import LeRobotInfo, PathRole, as_count
+from ingest.lerobot.file_contents import DatasetFileContents, EpisodeFrameLocation
+from ingest.lerobot.metadata import LeRobotInfo, PathRole, parse_count
 from ingest.lerobot.rows import EpisodeRows, file_state_or_none
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class VideoSpan(NamedTuple):
     is_whole: bool = False
 
 
-def claimed_span(
+def read_claimed_video_span(
     info: LeRobotInfo, feature: CameraFeature, episode: int, row: Mapping[str, Any]
 ) -> VideoSpan | None:
     """Where info.json and the list of episodes place an episode's video; None when they name no file."""
@@ -72,7 +72,7 @@ def claimed_span(
         }
         return VideoSpan(f"{info.root}/{template.fill(values)}", is_whole=True)
     columns = video_columns(feature.key)
-    chunk, file = as_count(row.get(columns.chunk_index)), as_count(row.get(columns.file_index))
+    chunk, file = parse_count(row.get(columns.chunk_index)), parse_count(row.get(columns.file_index))
     if chunk is None or file is None:
         return None
     start = _finite_seconds(row.get(columns.from_timestamp))
@@ -102,7 +102,7 @@ class VideoSearch:
     """
 
     info: LeRobotInfo
-    evidence: DatasetEvidence
+    evidence: DatasetFileContents
     episode: int
     row: Mapping[str, Any]
     first_frame: int
@@ -124,7 +124,7 @@ def video_cameras(
     """
     for feature in features:
         try:
-            span, reason = find_span(feature, search)
+            span, reason = find_video_span(feature, search)
             info = probe_once(span.path)
             camera = _make_camera(feature, span, info, search)
         except SourceError as error:
@@ -136,12 +136,12 @@ def video_cameras(
         yield camera
 
 
-def find_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoSpan, str]:
+def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoSpan, str]:
     """The span of the metadata where the files agree, else what they prove and the reason for it.
 
     Raises SourceError where neither gives a video.
     """
-    claim = claimed_span(search.info, feature, search.episode, search.row)
+    claim = read_claimed_video_span(search.info, feature, search.episode, search.row)
     contradiction = search.contradicted.get(feature.key)
     if claim and not contradiction and _fits_video(claim, search):
         return claim, ""
@@ -171,7 +171,9 @@ def _fits_video(claim: VideoSpan, search: VideoSearch) -> bool:
     return claim.start_seconds >= 0 and end <= (info.num_frames + 0.5) / rate_hz
 
 
-def _search_files(feature: CameraFeature, search: VideoSearch, *, is_whole: bool) -> FrameLocation | None:
+def _search_files(
+    feature: CameraFeature, search: VideoSearch, *, is_whole: bool
+) -> EpisodeFrameLocation | None:
     key, episode, evidence = feature.key, search.episode, search.evidence
     if is_whole:  # the layout has a video for each episode, so a number in a name is one
         return evidence.video_by_number(key, episode, 0) or evidence.video_by_frames(key, episode)
@@ -265,7 +267,7 @@ def image_cameras(
 
 def _first_image_info(media: MediaRef) -> ImageInfo:
     """Size and codec of the first image. Raises MediaError or SourceError when it is no colour JPEG or PNG."""
-    data = next(read_column_images(media, [0]))
+    data = next(read_parquet_images(media, [0]))
     info = parse_image_header(data)
     if info is None:
         raise SourceError("its images are neither JPEG nor PNG", f"{media.key} of {media.uri}")

@@ -11,20 +11,26 @@ from ares.formats import META_FOLDER, TASK_LINES_PATH, TASKS_PATH
 from ares.input import open_input
 from ares.io import is_url, parse_path, walk_folders
 from ingest.base import SourceFile
-from ingest.lerobot.cameras import NUMBERED_FROM_1, claimed_span, find_span
-from ingest.lerobot.episode import LeRobotDataset, claimed_data_path, video_search
-from ingest.lerobot.episode_list import ListSurvey, distinct_locations, read_episode_list
-from ingest.lerobot.evidence import (
+from ingest.lerobot.cameras import NUMBERED_FROM_1, find_video_span, read_claimed_video_span
+from ingest.lerobot.episode import LeRobotDataset, find_claimed_data_path, make_video_search
+from ingest.lerobot.episode_list import EpisodeListSurvey, drop_repeated_locations, read_episode_list
+from ingest.lerobot.feature_map import LeRobotFeatureMap
+from ingest.lerobot.file_contents import (
     DATA_SUFFIX,
-    cameras_of_folders,
-    dataset_evidence,
     list_media_files,
+    match_cameras_to_folders,
     num_frames,
+    read_file_contents,
     videos_start_at_1,
 )
-from ingest.lerobot.feature_map import LeRobotFeatureMap
-from ingest.lerobot.metadata import LeRobotInfo, as_count, read_json_lines, read_tasks_parquet, task_texts
-from ingest.lerobot.rows import frame_range, in_order, read_from_shared_file
+from ingest.lerobot.metadata import (
+    LeRobotInfo,
+    parse_count,
+    read_json_lines,
+    read_task_texts,
+    read_tasks_parquet,
+)
+from ingest.lerobot.rows import find_frame_range, in_order, read_from_shared_file
 
 
 def drop_cameras_without_video(
@@ -34,7 +40,7 @@ def drop_cameras_without_video(
     cameras = feature_map.video_cameras
     keys = [camera.key for camera in cameras]
     misplaced = {camera.key for camera in cameras if not info.has_video(camera.key)}
-    elsewhere = {key for key in misplaced if dataset_evidence(info, keys).camera_videos(key)}
+    elsewhere = {key for key in misplaced if read_file_contents(info, keys).camera_videos(key)}
     warnings = [
         f"videos of camera {camera.name} are not where video_path of info.json says: found by their names"
         if camera.key in elsewhere
@@ -47,7 +53,7 @@ def drop_cameras_without_video(
     return feature_map, [*warnings, *_check_unnamed_videos(info, feature_map)]
 
 
-def check_list(info: LeRobotInfo, listed: ListSurvey, unlisted: int) -> Iterator[str]:
+def check_episode_list(info: LeRobotInfo, listed: EpisodeListSurvey, unlisted: int) -> Iterator[str]:
     """Warnings about the list of episodes.
 
     Args:
@@ -86,9 +92,9 @@ def check_dataset(dataset: LeRobotDataset, frames: int | None) -> Iterator[str]:
         read_tasks_parquet(parse_path(info.root) / TASKS_PATH)
     except SourceError as error:
         yield f"{error.reason}: tasks are those of the list of episodes"
-    if not task_texts(info.root):
+    if not read_task_texts(info.root):
         yield "there is no list of tasks"
-    elif info.count("total_tasks") not in (None, len(task_texts(info.root))):
+    elif info.count("total_tasks") not in (None, len(read_task_texts(info.root))):
         yield "total_tasks of info.json is not the number of tasks"
     if info.data_path.has("episode"):
         yield from _check_data_files(dataset, episodes)
@@ -99,7 +105,7 @@ def check_dataset(dataset: LeRobotDataset, frames: int | None) -> Iterator[str]:
 def _check_unnamed_videos(info: LeRobotInfo, feature_map: LeRobotFeatureMap) -> Iterator[str]:
     """A warning where a folder holds videos of no camera of info.json; the first video of each folder tells."""
     keys = [camera.key for camera in feature_map.video_cameras]
-    if None in cameras_of_folders(info.root, keys).values():
+    if None in match_cameras_to_folders(info.root, keys).values():
         yield "there are videos of no camera that info.json names: not used"
 
 
@@ -132,7 +138,7 @@ def _check_videos(dataset: LeRobotDataset, episodes: int) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Contradictions:
+class VideoContradictions:
     """Where the metadata about videos cannot be right.
 
     Attributes:
@@ -154,9 +160,9 @@ class Contradictions:
         return reasons
 
 
-def find_contradictions(
-    dataset: LeRobotDataset, listed: ListSurvey, unlisted: Sequence[int]
-) -> Contradictions:
+def find_video_contradictions(
+    dataset: LeRobotDataset, listed: EpisodeListSurvey, unlisted: Sequence[int]
+) -> VideoContradictions:
     """Compare what the list says about the videos with itself, and the numbers of files with those of episodes.
 
     Args:
@@ -183,7 +189,7 @@ def find_contradictions(
             if camera.key in misnumbered
         ),
     ]
-    return Contradictions(overlapping, misnumbered, tuple(warnings))
+    return VideoContradictions(overlapping, misnumbered, tuple(warnings))
 
 
 _PARQUET_MAGIC = b"PAR1"
@@ -200,7 +206,7 @@ class _UsedPaths(NamedTuple):
 
 
 def list_files(
-    dataset: LeRobotDataset, contradictions: Contradictions, unlisted: Sequence[int]
+    dataset: LeRobotDataset, contradictions: VideoContradictions, unlisted: Sequence[int]
 ) -> Iterator[SourceFile]:
     """Every file of meta, every Parquet file and video, and pictures that a recording left.
 
@@ -247,14 +253,14 @@ def _left_pictures(root: str) -> Iterator[SourceFile]:
 
 
 def _used_paths(
-    dataset: LeRobotDataset, contradictions: Contradictions, unlisted: Sequence[int], present: set[str]
+    dataset: LeRobotDataset, contradictions: VideoContradictions, unlisted: Sequence[int], present: set[str]
 ) -> _UsedPaths:
     """What the list of episodes names, where exactly these files exist; else what reading would use."""
     features = dataset.feature_map.video_cameras
     claimed = _UsedPaths(set(), set())
     for index, row in _rows_by_location(dataset, unlisted):
-        claimed.data.add(claimed_data_path(dataset.info, index, row))
-        spans = [claimed_span(dataset.info, feature, index, row) for feature in features]
+        claimed.data.add(find_claimed_data_path(dataset.info, index, row))
+        spans = [read_claimed_video_span(dataset.info, feature, index, row) for feature in features]
         claimed.videos.update(span.path for span in spans if span)
     data = {path for path in present if path.endswith(DATA_SUFFIX)}
     is_regular = not contradictions.overlapping and not contradictions.misnumbered
@@ -272,7 +278,7 @@ def _rows_by_location(
     """One entry of those that name the same files, where the number of an episode is no part of a path; else all."""
     info, cameras = dataset.info, dataset.feature_map.video_cameras
     is_named_by_number = info.data_path.has("episode") or (cameras and info.video_path.has("episode"))
-    rows = None if is_named_by_number else distinct_locations(info, [camera.key for camera in cameras])
+    rows = None if is_named_by_number else drop_repeated_locations(info, [camera.key for camera in cameras])
     if rows is None:
         yield from _listed_rows(dataset, unlisted)
         return
@@ -284,7 +290,7 @@ def _rows_by_location(
 def _listed_rows(dataset: LeRobotDataset, unlisted: Sequence[int]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Number and entry of each listed episode, and of those that only the data files hold."""
     for _, row in read_episode_list(dataset.info, only_locations=True):
-        index = None if isinstance(row, SourceError) else as_count(row.get("episode_index"))
+        index = None if isinstance(row, SourceError) else parse_count(row.get("episode_index"))
         if index is not None and not isinstance(row, SourceError):
             yield index, row
     yield from ((index, {}) for index in unlisted)
@@ -293,7 +299,7 @@ def _listed_rows(dataset: LeRobotDataset, unlisted: Sequence[int]) -> Iterator[t
 def _data_by_evidence(dataset: LeRobotDataset, unlisted: Sequence[int]) -> set[str]:
     paths = set()
     for index, row in _listed_rows(dataset, unlisted):
-        claimed = claimed_data_path(dataset.info, index, row)
+        claimed = find_claimed_data_path(dataset.info, index, row)
         holders = dataset.evidence.files_with_episode(index)
         if claimed in holders or not holders:
             paths.add(claimed)
@@ -303,15 +309,15 @@ def _data_by_evidence(dataset: LeRobotDataset, unlisted: Sequence[int]) -> set[s
 
 
 def _videos_by_evidence(
-    dataset: LeRobotDataset, contradictions: Contradictions, unlisted: Sequence[int]
+    dataset: LeRobotDataset, contradictions: VideoContradictions, unlisted: Sequence[int]
 ) -> set[str]:
     paths = set()
     for index, row in _listed_rows(dataset, unlisted):
-        frames = _first_and_end_frame(dataset, index, as_count(row.get("length")) or 0)
-        search = video_search(dataset, index, row, frames, contradictions.of_episode(index))
+        frames = _first_and_end_frame(dataset, index, parse_count(row.get("length")) or 0)
+        search = make_video_search(dataset, index, row, frames, contradictions.of_episode(index))
         for feature in dataset.feature_map.video_cameras:
             try:
-                paths.add(find_span(feature, search)[0].path)
+                paths.add(find_video_span(feature, search)[0].path)
             except SourceError:
                 continue
     return paths
@@ -327,7 +333,7 @@ def _first_and_end_frame(dataset: LeRobotDataset, episode: int, declared_length:
         rows = read_from_shared_file(paths[0], episode, ("frame_index",))
     except SourceError:
         rows = None
-    return frame_range(in_order(rows, []), declared_length) if rows else (0, steps)
+    return find_frame_range(in_order(rows, []), declared_length) if rows else (0, steps)
 
 
 def _reason_unused(dataset: LeRobotDataset, path: str) -> str:

@@ -7,41 +7,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ares.clock import are_even, read_stamps
+from ares.clock import are_timestamps_even, read_stamps
 from ares.episode import Camera, Episode, Json, RateSource, Record, Signal, Trajectory, make_episode_id
 from ares.errors import SourceError
 from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
 from ares.io import FileState
 from ingest.files import hash_media_file
 from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, video_cameras
-from ingest.lerobot.evidence import DatasetEvidence, dataset_evidence
 from ingest.lerobot.feature_map import (
     INDICES,
     LeRobotFeatureMap,
-    SignalColumn,
+    NumericColumn,
     dimension_names,
     is_instruction,
     short_name,
     source_arrays,
 )
+from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
-    as_count,
-    exported_rate_source,
     fill_data_path,
-    task_texts,
+    parse_count,
+    read_exported_rate_source,
+    read_task_texts,
 )
 from ingest.lerobot.rows import (
     EpisodeRows,
     episode_lengths_in_file,
     file_state_or_none,
-    frame_range,
+    find_frame_range,
     in_order,
     read_episode_file,
     read_from_shared_file,
 )
-from ingest.names import distinct_texts
+from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +57,7 @@ _LONGEST_NOTE = 64
 _EXPORTED_INSTRUCTION, _EXPORTED_OUTCOME = f"{ARES_PREFIX}instruction", f"{ARES_PREFIX}success"
 
 
-def episode_instructions(
+def collect_instructions(
     root: str, feature_map: LeRobotFeatureMap, rows: EpisodeRows, row: MetadataRow, warnings: list[str]
 ) -> tuple[str, ...]:
     """Distinct instructions: first those that the rows refer to, in order, then others that the metadata lists.
@@ -99,11 +99,11 @@ def _metadata_tasks(root: str, row: MetadataRow) -> Iterator[str]:
     """Tasks of the metadata, which may be texts or indices, single or in a list."""
     tasks_field = row.get("tasks")
     for task in tasks_field if isinstance(tasks_field, list) else [tasks_field]:
-        number = as_count(task)
+        number = parse_count(task)
         if isinstance(task, str):
             yield task
-        elif number is not None and number in task_texts(root):
-            yield task_texts(root)[number]
+        elif number is not None and number in read_task_texts(root):
+            yield read_task_texts(root)[number]
 
 
 def _referenced_texts(root: str, rows: EpisodeRows, key: str) -> Iterator[str]:
@@ -113,14 +113,14 @@ def _referenced_texts(root: str, rows: EpisodeRows, key: str) -> Iterator[str]:
         return
     first = values.flat[0]
     numbers = [first] if (values == first).all() else dict.fromkeys(values.ravel().tolist())
-    texts = task_texts(root)
+    texts = read_task_texts(root)
     for number in numbers:
         text = texts.get(number)
         if text is not None:
             yield text
 
 
-def episode_outcome(
+def find_stated_outcome(
     feature_map: LeRobotFeatureMap, rows: EpisodeRows, row: MetadataRow
 ) -> tuple[bool | None, str]:
     """Whether the episode succeeded, and the field that says so; reward and done are not used."""
@@ -133,7 +133,7 @@ def episode_outcome(
     return None, ""
 
 
-def episode_notes(
+def collect_episode_metadata(
     root: str, feature_map: LeRobotFeatureMap, rows: EpisodeRows, row: MetadataRow
 ) -> dict[str, Json]:
     """Small values for the metadata: other fields of the list of episodes, annotations and texts of the steps."""
@@ -192,9 +192,9 @@ class LeRobotDataset:
     total: int = 0
 
     @property
-    def evidence(self) -> DatasetEvidence:
+    def evidence(self) -> DatasetFileContents:
         """What the files of the dataset hold."""
-        return dataset_evidence(self.info, [camera.key for camera in self.feature_map.video_cameras])
+        return read_file_contents(self.info, [camera.key for camera in self.feature_map.video_cameras])
 
     def identity(self, key: str) -> str:
         """Identity of an episode. It leaves out the split: splits move as a dataset grows, episode numbers do not."""
@@ -215,10 +215,10 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
     index = int(row["episode_index"])
     warnings: list[str] = []
     source, rows = _read_rows(dataset, index, row, warnings)
-    declared_length = as_count(row.get("length")) or 0
+    declared_length = parse_count(row.get("length")) or 0
     steps = rows.count if rows else declared_length
-    frames = frame_range(rows, declared_length) if rows else (0, steps)
-    search = video_search(dataset, index, row, frames, contradicted)
+    frames = find_frame_range(rows, declared_length) if rows else (0, steps)
+    search = make_video_search(dataset, index, row, frames, contradicted)
     cameras = tuple(video_cameras(dataset.feature_map.video_cameras, search, warnings))
     if rows and rows.is_sorted:
         warnings.extend(
@@ -245,7 +245,7 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
     return _make_record(dataset, row, source, rows or EpisodeRows(steps, {}, {}), cameras, warnings)
 
 
-def video_search(
+def make_video_search(
     dataset: LeRobotDataset,
     episode: int,
     row: MetadataRow,
@@ -284,7 +284,7 @@ def _read_rows(
     dataset: LeRobotDataset, index: int, row: MetadataRow, warnings: list[str]
 ) -> tuple[str, EpisodeRows | None]:
     """The data file of an episode and its rows, or None in a dataset without data files. Raises SourceError."""
-    path = claimed_data_path(dataset.info, index, row)
+    path = find_claimed_data_path(dataset.info, index, row)
     rows = _read_claimed_rows(dataset, path, index, warnings)
     if rows is None and dataset.has_data:
         path, rows = _find_rows(dataset, path, index, row, warnings)
@@ -307,7 +307,7 @@ def _no_rows_error(path: str, index: int) -> SourceError:
 
 def find_no_rows_error(dataset: LeRobotDataset, index: int, row: MetadataRow) -> SourceError | None:
     """Why an episode that no readable data file holds fails; None where reading its own file would tell more."""
-    path = claimed_data_path(dataset.info, index, row)
+    path = find_claimed_data_path(dataset.info, index, row)
     try:
         episode_lengths_in_file(path)
     except SourceError:
@@ -315,9 +315,9 @@ def find_no_rows_error(dataset: LeRobotDataset, index: int, row: MetadataRow) ->
     return _no_rows_error(path, index)
 
 
-def claimed_data_path(info: LeRobotInfo, index: int, row: MetadataRow) -> str:
+def find_claimed_data_path(info: LeRobotInfo, index: int, row: MetadataRow) -> str:
     """Where info.json and the list of episodes place the data of an episode."""
-    chunk, file = (as_count(row.get(name)) or 0 for name in DATA_FILE_COLUMNS)
+    chunk, file = (parse_count(row.get(name)) or 0 for name in DATA_FILE_COLUMNS)
     if info.data_path.has("episode"):
         chunk = index // info.chunk_size
         return fill_data_path(info.root, info.data_path, index, chunk, file)
@@ -343,7 +343,7 @@ def _read_claimed_rows(
         return rows
     if (episodes == index).any():
         return read_from_shared_file(path, index, columns)
-    number = as_count(episodes.flat[0].item())
+    number = parse_count(episodes.flat[0].item())
     if dataset.evidence.files_with_episode(index):
         return None
     holders = () if number is None else dataset.evidence.files_with_episode(number)
@@ -391,7 +391,7 @@ def _make_record(
         robot=str(dataset.info.document.get("robot_type") or ""),
         num_steps=rows.count,
         rate_hz=dataset.rate_hz,
-        rate_source=exported_rate_source(row, dataset.rate_source),
+        rate_source=read_exported_rate_source(row, dataset.rate_source),
         cameras=cameras,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
@@ -414,14 +414,14 @@ def _descriptive_fields(
 ) -> dict[str, Any]:
     """The fields of an episode that say what was done, how it ended and what else is noted."""
     root, feature_map = dataset.info.root, dataset.feature_map
-    texts = episode_instructions(root, feature_map, rows, row, warnings)
-    success, success_source = episode_outcome(feature_map, rows, row)
+    texts = collect_instructions(root, feature_map, rows, row, warnings)
+    success, success_source = find_stated_outcome(feature_map, rows, row)
     return {
         "instruction": texts[0] if texts else "",
         "instructions": texts,
         "success": success,
         "success_source": success_source,
-        "metadata": episode_notes(root, feature_map, rows, row),
+        "metadata": collect_episode_metadata(root, feature_map, rows, row),
     }
 
 
@@ -447,7 +447,7 @@ def _make_trajectory(
     )
 
 
-def _join_columns(rows: EpisodeRows, columns: Sequence[SignalColumn], warnings: list[str]) -> Signal | None:
+def _join_columns(rows: EpisodeRows, columns: Sequence[NumericColumn], warnings: list[str]) -> Signal | None:
     """Join columns side by side as one signal; None when the rows have none of them."""
     import numpy as np
 
@@ -469,7 +469,7 @@ def _join_columns(rows: EpisodeRows, columns: Sequence[SignalColumn], warnings: 
     return Signal(np.concatenate([part.values for part in parts], axis=1), names)
 
 
-def _make_signal(values: NDArray[Any], column: SignalColumn, warnings: list[str]) -> Signal:
+def _make_signal(values: NDArray[Any], column: NumericColumn, warnings: list[str]) -> Signal:
     import numpy as np
 
     if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -496,7 +496,7 @@ def _step_seconds(
     if stored.dtype.kind not in "iuf":
         warnings.append("timestamps are not numbers, fps is used")
         return clock, False
-    if dataset.fps == dataset.rate_hz and are_even(stored[:, 0], dataset.fps):
+    if dataset.fps == dataset.rate_hz and are_timestamps_even(stored[:, 0], dataset.fps):
         return clock, True
     stamps = read_stamps(stored[:, 0], dataset.fps)
     warnings.extend(stamps.warnings)
@@ -511,7 +511,7 @@ def _step_seconds(
 
 
 def _content_hashes(
-    rows: EpisodeRows, cameras: Sequence[Camera], signal_columns: Sequence[SignalColumn]
+    rows: EpisodeRows, cameras: Sequence[Camera], signal_columns: Sequence[NumericColumn]
 ) -> tuple[str, str]:
     """Hash of the rows without their index columns and of the videos, and the one of earlier versions or "".
 

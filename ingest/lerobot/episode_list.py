@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ares.errors import SourceError
 from ares.formats import DATA_FILE_COLUMNS, EPISODE_LINES_PATH, EPISODES_FOLDER, video_columns
 from ares.io import parse_path
-from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, as_count, read_json_lines, read_table
+from ingest.lerobot.metadata import LeRobotInfo, MetadataRow, parse_count, read_json_lines, read_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def arrow_numbers(array: pa.Array) -> NDArray[Any]:
+def arrow_to_numbers(array: pa.Array) -> NDArray[Any]:
     """The values (N,) of an array of integers, floating point numbers or booleans; not copied where none is missing.
 
     With missing values integers become float64, and NaN stands for what is missing; booleans become float32. Arrays of
@@ -59,7 +59,7 @@ _USUAL_FILE = re.compile(r"chunk-\d+/file-\d+\.parquet$")
 
 
 @dataclass(frozen=True, slots=True)
-class ListSurvey:
+class EpisodeListSurvey:
     """What the list of episodes says as a whole.
 
     Attributes:
@@ -79,7 +79,7 @@ class ListSurvey:
     contradicted: Mapping[str, frozenset[int]]
 
 
-def episode_list_files(info: LeRobotInfo) -> list[Path]:
+def list_episode_list_files(info: LeRobotInfo) -> list[Path]:
     """The files that list the episodes: those of LeRobot's own layout first, each kind sorted by name."""
     root = parse_path(info.root)
     files = sorted((root / EPISODES_FOLDER).rglob("*.parquet")) if info.shared_files else []
@@ -101,9 +101,9 @@ def read_episode_list(
     """
     select = _says_location if only_locations else _is_no_statistic
     seen: set[int] = set()
-    for path in episode_list_files(info):
+    for path in list_episode_list_files(info):
         for location, row in _file_rows(path, select):
-            episode = None if isinstance(row, SourceError) else as_count(row.get("episode_index"))
+            episode = None if isinstance(row, SourceError) else parse_count(row.get("episode_index"))
             if episode is not None:
                 if episode in seen:
                     continue
@@ -132,7 +132,7 @@ def _file_rows(path: Path, select: Callable[[str], bool]) -> Iterator[tuple[str,
     yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
 
 
-def distinct_locations(info: LeRobotInfo, camera_keys: Sequence[str]) -> list[MetadataRow] | None:
+def drop_repeated_locations(info: LeRobotInfo, camera_keys: Sequence[str]) -> list[MetadataRow] | None:
     """The entries of a Parquet list that differ in the files that they name, without other columns.
 
     None where entries have to be read one by one: a list of lines, one that is damaged, or one that repeats an episode
@@ -148,7 +148,7 @@ def distinct_locations(info: LeRobotInfo, camera_keys: Sequence[str]) -> list[Me
     names = [*DATA_FILE_COLUMNS, *(name for key in camera_keys for name in video_columns(key)[:2])]
     rows: list[MetadataRow] = []
     numbers: list[NDArray[np.float64]] = [np.empty(0)]
-    for path in episode_list_files(info):
+    for path in list_episode_list_files(info):
         if path.suffix != ".parquet":
             return None
         try:
@@ -183,7 +183,7 @@ def _are_different_counts(numbers: NDArray[np.float64]) -> bool:
     return bool(are_counts.all()) and len(np.unique(numbers)) == len(numbers)
 
 
-def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: float) -> ListSurvey:
+def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: float) -> EpisodeListSurvey:
     """Read the numbers, lengths and video spans of all episodes.
 
     Args:
@@ -195,14 +195,14 @@ def survey_episode_list(info: LeRobotInfo, camera_keys: Sequence[str], fps: floa
 
     spans = {key: video_columns(key)[:3] for key in camera_keys} if info.shared_files else {}
     columns = ("episode_index", "length", *(name for names in spans.values() for name in names))
-    files = [_file_numbers(path, columns) for path in episode_list_files(info)]
+    files = [_file_numbers(path, columns) for path in list_episode_list_files(info)]
     numbers = np.concatenate([*files, np.empty((0, len(columns)))])
     is_valid = (numbers[:, 0] >= 0) & (numbers[:, 0] < 2**53) & (numbers[:, 0] == np.floor(numbers[:, 0]))
     listed, first_rows = np.unique(numbers[is_valid, 0], return_index=True)
     valid = numbers[is_valid][first_rows]
     lengths = np.nan_to_num(valid[:, 1], nan=0, posinf=0, neginf=0)
     broken = int((~is_valid).sum())
-    return ListSurvey(
+    return EpisodeListSurvey(
         episodes=len(listed) + broken,
         frames=int(lengths.clip(0, 2**53).sum()),
         listed=listed.astype(np.int64),
@@ -239,7 +239,7 @@ def _file_numbers(path: Path, columns: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _count_or_nan(value: object) -> float:
-    count = as_count(value)
+    count = parse_count(value)
     return float("nan") if count is None else float(count)
 
 
@@ -251,7 +251,7 @@ def _column_numbers(table: pa.Table, name: str) -> NDArray[Any]:
     if name in table.column_names:
         kind = table.schema.field(name).type
         if types.is_integer(kind) or types.is_floating(kind):
-            parts = [arrow_numbers(part) for part in table.column(name).chunks]
+            parts = [arrow_to_numbers(part) for part in table.column(name).chunks]
             return np.concatenate([np.empty(0), *parts])
     return np.full(table.num_rows, np.nan)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import ArrayUse, SourceArray
 from ares.formats import ACTION_KEY, INDEX_DTYPES, REWARD_KEY, STATE_KEY
-from ingest.lerobot.rows import EpisodeRows, is_image, is_number, is_text, row_width, value_type
+from ingest.lerobot.rows import EpisodeRows, count_numbers_per_row, is_image, is_number, is_text, value_type
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def short_name(key: str) -> str:
     return key.removeprefix("observation.").removeprefix("images.").removeprefix("image.") or key
 
 
-def part_names(
+def read_modality_part_names(
     modality: Mapping[str, Any], key: str, declared: tuple[str, ...], width: int
 ) -> tuple[str, ...] | None:
     """Names of a column's dimensions by the parts that modality.json cuts it into; None when it names no part of it.
@@ -90,7 +90,7 @@ def _modality_parts(modality: Mapping[str, Any], group: str) -> Iterator[tuple[s
             yield str(name), description
 
 
-def modality_columns(modality: Mapping[str, Any], group: str) -> tuple[str, ...]:
+def list_modality_columns(modality: Mapping[str, Any], group: str) -> tuple[str, ...]:
     """Columns that modality.json cuts the parts of "state" or "action" from, in order."""
     return tuple(
         dict.fromkeys(
@@ -109,7 +109,7 @@ def camera_names(modality: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def annotation_keys(modality: Mapping[str, Any]) -> tuple[str, ...]:
+def list_modality_task_columns(modality: Mapping[str, Any]) -> tuple[str, ...]:
     """Columns that hold task indices by modality.json."""
     return tuple(
         str(description.get("original_key") or f"annotation.{name}")
@@ -128,7 +128,7 @@ _INSTRUCTION = re.compile(r"instruction|task_description|coarse_action|(^|\.)tas
 
 
 @dataclass(frozen=True, slots=True)
-class SignalColumn:
+class NumericColumn:
     """A column of numbers.
 
     Attributes:
@@ -174,11 +174,11 @@ class LeRobotFeatureMap:
         columns: All columns that are read from a data file, each once.
     """
 
-    state: tuple[SignalColumn, ...]
-    action: tuple[SignalColumn, ...]
+    state: tuple[NumericColumn, ...]
+    action: tuple[NumericColumn, ...]
     reward_column: str
     outcome_column: str
-    extra_signals: tuple[SignalColumn, ...]
+    extra_signals: tuple[NumericColumn, ...]
     text_columns: tuple[str, ...]
     annotation_columns: tuple[str, ...]
     video_cameras: tuple[CameraFeature, ...]
@@ -217,18 +217,18 @@ def map_features(
         key: kind for key, kind in column_types.items() if is_number(kind) and key not in INDICES
     }
 
-    def to_columns(keys: tuple[str, ...]) -> tuple[SignalColumn, ...]:
+    def to_columns(keys: tuple[str, ...]) -> tuple[NumericColumn, ...]:
         return tuple(_signal_column(key, column_types, features, modality) for key in keys)
 
     state = _signal_keys(number_columns, _STATE_KEYS, modality, "state")
     action = _signal_keys(number_columns, _ACTION_KEYS, modality, "action")
-    task_keys = {*annotation_keys(modality), *(key for key in column_types if key.startswith("annotation."))}
+    annotated = [key for key in column_types if key.startswith("annotation.")]
+    task_keys = {*list_modality_task_columns(modality), *annotated}
     reward = next((key for key in _REWARD_KEYS if key in number_columns), "")
     outcome = next((key for key in _OUTCOME_KEYS if key in number_columns), "")
     unassigned = [key for key in number_columns if key not in {*state, *action, *task_keys, reward}]
-    wide = [
-        key for key in unassigned if row_width(number_columns[key], features.get(key, {})) > MAX_SIGNAL_WIDTH
-    ]
+    widths = {key: count_numbers_per_row(number_columns[key], features.get(key, {})) for key in unassigned}
+    wide = [key for key in unassigned if widths[key] > MAX_SIGNAL_WIDTH]
     extra = tuple(key for key in unassigned if key not in wide)
     texts = tuple(key for key, column_type in column_types.items() if is_text(column_type))
     annotations = tuple(key for key in number_columns if key in task_keys)
@@ -294,7 +294,11 @@ def _feature_warnings(
         yield f"names of {key} are nested too deep"
     if column_types and key not in column_types and key not in INDICES:
         yield f"feature {key} of info.json has no column"
-    if flat_names and key in number_columns and len(flat_names) != row_width(number_columns[key], feature):
+    if (
+        flat_names
+        and key in number_columns
+        and len(flat_names) != count_numbers_per_row(number_columns[key], feature)
+    ):
         yield f"names of {key} are not as many as its dimensions"
 
 
@@ -308,7 +312,7 @@ def _signal_keys(
     for key in known_keys:
         if key in number_columns:
             return (key,)
-    named = tuple(key for key in modality_columns(modality, group) if key in number_columns)
+    named = tuple(key for key in list_modality_columns(modality, group) if key in number_columns)
     if named:
         return named
     for key in known_keys:
@@ -323,12 +327,15 @@ def _signal_column(
     column_types: Mapping[str, pa.DataType],
     features: Mapping[str, Mapping[str, Any]],
     modality: Mapping[str, Any],
-) -> SignalColumn:
+) -> NumericColumn:
     feature = features.get(key, {})
     declared_names = flatten_names(feature.get("names"))
-    return SignalColumn(
+    return NumericColumn(
         key,
-        part_names(modality, key, declared_names, row_width(column_types[key], feature)) or declared_names,
+        read_modality_part_names(
+            modality, key, declared_names, count_numbers_per_row(column_types[key], feature)
+        )
+        or declared_names,
     )
 
 

@@ -49,7 +49,7 @@ _CAMERA_NAMES = re.compile(r"video|cam|key|view|image", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class PathField:
+class TemplatePlaceholder:
     """A placeholder of a template.
 
     Attributes:
@@ -64,7 +64,7 @@ class PathField:
 
 
 @dataclass(frozen=True, slots=True)
-class RoleTemplate:
+class PathTemplate:
     """A relative path with placeholders.
 
     Attributes:
@@ -74,7 +74,7 @@ class RoleTemplate:
     """
 
     text: str
-    parts: tuple[str | PathField, ...] = field(hash=False)
+    parts: tuple[str | TemplatePlaceholder, ...] = field(hash=False)
     roles: frozenset[PathRole] = field(hash=False)
 
     def has(self, role: PathRole) -> bool:
@@ -112,13 +112,13 @@ def _write_value(value: int | str, digits: int) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def fill_data_path(root: str, template: RoleTemplate, episode: int, chunk: int, file: int) -> str:
-    """The path of a data file that a template gives; many episodes share one. Raises as `RoleTemplate.fill`."""
+def fill_data_path(root: str, template: PathTemplate, episode: int, chunk: int, file: int) -> str:
+    """The path of a data file that a template gives; many episodes share one. Raises as `PathTemplate.fill`."""
     return f"{root}/{template.fill({'episode': episode, 'chunk': chunk, 'file': file})}"
 
 
 @functools.lru_cache(maxsize=64)
-def _template_pattern(template: RoleTemplate) -> re.Pattern[str]:
+def _template_pattern(template: PathTemplate) -> re.Pattern[str]:
     """The regular expression of a template; a role that occurs again is not captured twice."""
     text, seen = "", set[str]()
     for part in template.parts:
@@ -132,7 +132,7 @@ def _template_pattern(template: RoleTemplate) -> re.Pattern[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def parse_template(text: str, field: str) -> RoleTemplate:
+def parse_template(text: str, field: str) -> PathTemplate:
     """Parse a path template.
 
     Args:
@@ -152,16 +152,16 @@ def parse_template(text: str, field: str) -> RoleTemplate:
     roles = _placeholder_roles(
         [(match[1], match[2] or "") for match in matches], is_video=field == "video_path"
     )
-    parts: list[str | PathField] = []
+    parts: list[str | TemplatePlaceholder] = []
     end = 0
     for match, role in zip(matches, roles, strict=True):
         digits = int((match[2] or "").strip(":d") or 0)
-        parts += [text[end : match.start()], PathField(match[1], role, digits)]
+        parts += [text[end : match.start()], TemplatePlaceholder(match[1], role, digits)]
         end = match.end()
-    return RoleTemplate(text, (*(part for part in parts if part), text[end:]), frozenset(roles))
+    return PathTemplate(text, (*(part for part in parts if part), text[end:]), frozenset(roles))
 
 
-def template_fault(text: str, field: str) -> str:
+def find_template_fault(text: str, field: str) -> str:
     """Why a text is no path template; "" where it is one. Raises SourceError when it leaves the dataset."""
     try:
         parse_template(text, field)
@@ -216,8 +216,8 @@ class LeRobotInfo:
     root: str
     document: Mapping[str, Any]
     shared_files: bool
-    data_path: RoleTemplate
-    video_path: RoleTemplate
+    data_path: PathTemplate
+    video_path: PathTemplate
     opened_at: int
     warnings: tuple[str, ...] = ()
 
@@ -236,11 +236,11 @@ class LeRobotInfo:
     @property
     def chunk_size(self) -> int:
         """Episodes in a chunk folder of the layout with one file per episode."""
-        return as_count(self.document.get("chunks_size")) or CHUNK_FILES
+        return parse_count(self.document.get("chunks_size")) or CHUNK_FILES
 
     def count(self, name: str) -> int | None:
         """A total such as "total_episodes", or None where it is not a valid number."""
-        return as_count(self.document.get(name))
+        return parse_count(self.document.get(name))
 
     def names_data_file(self, row: MetadataRow) -> bool:
         """Whether the metadata says which file holds an episode: its row in the list does, or a template of paths."""
@@ -260,14 +260,14 @@ class LeRobotInfo:
         """Whether a camera has any video."""
         return next(self._matching_files(self.video_path, key), None) is not None
 
-    def _sorted_files(self, template: RoleTemplate, key: str) -> Iterator[str]:
+    def _sorted_files(self, template: PathTemplate, key: str) -> Iterator[str]:
         return iter(sorted(str(path) for path in self._matching_files(template, key)))
 
-    def _matching_files(self, template: RoleTemplate, key: str) -> Iterator[Path]:
+    def _matching_files(self, template: PathTemplate, key: str) -> Iterator[Path]:
         return parse_path(self.root).glob(template.glob(key))
 
 
-def exported_rate_source(row: MetadataRow, rate_source: RateSource) -> RateSource:
+def read_exported_rate_source(row: MetadataRow, rate_source: RateSource) -> RateSource:
     """Where the rate of an episode comes from: one that was assumed when ARES exported it is still assumed.
 
     The stamps of such an episode are step / rate, made by the exporter.
@@ -276,7 +276,7 @@ def exported_rate_source(row: MetadataRow, rate_source: RateSource) -> RateSourc
     return "assumed" if was_assumed and rate_source == "source" else rate_source
 
 
-def as_count(value: object) -> int | None:
+def parse_count(value: object) -> int | None:
     """Convert an index or count from metadata to int; None when it is not an integer from 0 to 2**53."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -314,9 +314,9 @@ def read_info(root: Path) -> LeRobotInfo:
 
 def _stated_or_default_template(
     document: Mapping[str, Any], name: str, default: str, warnings: list[str]
-) -> RoleTemplate:
+) -> PathTemplate:
     stored = document.get(name)
-    if stored is not None and (fault := template_fault(str(stored), name)):
+    if stored is not None and (fault := find_template_fault(str(stored), name)):
         warnings.append(fault)
         stored = None
     return parse_template(default if stored is None else str(stored), name)
@@ -343,7 +343,7 @@ def read_optional_json(path: Path) -> Mapping[str, Any] | None:
 
 
 @functools.lru_cache(maxsize=64)
-def task_texts(root: str) -> Mapping[int, str]:
+def read_task_texts(root: str) -> Mapping[int, str]:
     """Text of each task by its index; empty where the dataset lists no tasks that can be read."""
     try:
         return read_tasks_parquet(parse_path(root) / TASKS_PATH) or _task_lines(root)
@@ -355,7 +355,7 @@ def _task_lines(root: str) -> Mapping[int, str]:
     texts: dict[int, str] = {}
     for _, row in read_json_lines(parse_path(root) / TASK_LINES_PATH):
         if not isinstance(row, SourceError):
-            index, text = as_count(row.get("task_index")), row.get("task")
+            index, text = parse_count(row.get("task_index")), row.get("task")
             if index is not None and isinstance(text, str):
                 texts[index] = text
     return texts

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ares.errors import SourceError
 from ares.input import check_parquet_read, open_parquet
 from ares.io import FileState, describe_os_error, file_state
-from ingest.lerobot.episode_list import arrow_numbers
+from ingest.lerobot.episode_list import arrow_to_numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ _MAX_CLAIMED_WIDTH = 65_536
 _FEW_TEXTS = 1000
 
 
-class ColumnValues(NamedTuple):
+class DecodedColumn(NamedTuple):
     """A decoded column.
 
     Attributes:
@@ -82,7 +82,7 @@ class EpisodeRows:
     is_sorted: bool = False
 
 
-def decode_table(table: pa.Table) -> dict[str, ColumnValues]:
+def decode_table(table: pa.Table) -> dict[str, DecodedColumn]:
     """Decode every column of a table."""
     import pyarrow as pa
 
@@ -100,17 +100,17 @@ def decode_table(table: pa.Table) -> dict[str, ColumnValues]:
     return columns
 
 
-def _encoded_texts(array: Any) -> ColumnValues:
+def _encoded_texts(array: Any) -> DecodedColumn:
     """The distinct texts of an Arrow array, and which each row has; a missing one is empty."""
     import numpy as np
 
     if len(array) <= _FEW_TEXTS:  # pyarrow.compute takes 0.1 s to import
         numbers: dict[str, int] = {}
         indices = [numbers.setdefault(text or "", len(numbers)) for text in array.to_pylist()]
-        return ColumnValues(np.array(indices, np.int32), 1, None, tuple(numbers))
+        return DecodedColumn(np.array(indices, np.int32), 1, None, tuple(numbers))
     encoded = array.fill_null("").dictionary_encode()
     texts = tuple(str(text) for text in encoded.dictionary.to_pylist())
-    return ColumnValues(arrow_numbers(encoded.indices), 1, None, texts)
+    return DecodedColumn(arrow_to_numbers(encoded.indices), 1, None, texts)
 
 
 def _list_lengths(array: Any) -> NDArray[Any]:
@@ -118,14 +118,16 @@ def _list_lengths(array: Any) -> NDArray[Any]:
     import numpy as np
 
     if not array.null_count and hasattr(array, "offsets"):
-        return np.diff(arrow_numbers(array.offsets).astype(np.int64))  # pyarrow.compute takes 0.1 s to import
+        return np.diff(
+            arrow_to_numbers(array.offsets).astype(np.int64)
+        )  # pyarrow.compute takes 0.1 s to import
     import pyarrow.compute as pc
 
-    lengths: NDArray[Any] = np.nan_to_num(arrow_numbers(pc.list_value_length(array)), nan=0)
+    lengths: NDArray[Any] = np.nan_to_num(arrow_to_numbers(pc.list_value_length(array)), nan=0)
     return lengths
 
 
-def _decode_column(array: Any) -> ColumnValues:
+def _decode_column(array: Any) -> DecodedColumn:
     """Decode a column: lists of equal length are flattened, missing numbers become NaN, texts become indices."""
     import numpy as np
     import pyarrow.types as types
@@ -144,17 +146,17 @@ def _decode_column(array: Any) -> ColumnValues:
             size = int(lengths[0]) if len(lengths) else 0
             if (lengths != size).any() or size == 0:
                 if offsets is not None or width != 1:
-                    return ColumnValues(np.empty(0), 1, np.zeros(1, np.int64))
+                    return DecodedColumn(np.empty(0), 1, np.zeros(1, np.int64))
                 offsets, size = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), 1
         if offsets is not None and size != 1:
             offsets = offsets * size
         width *= size
         array = getattr(array, "storage", array)
-    return ColumnValues(arrow_numbers(array), width, offsets)
+    return DecodedColumn(arrow_to_numbers(array), width, offsets)
 
 
-def slice_rows(
-    block: Mapping[str, ColumnValues], columns: tuple[str, ...], start: int, stop: int
+def slice_decoded_rows(
+    block: Mapping[str, DecodedColumn], columns: tuple[str, ...], start: int, stop: int
 ) -> EpisodeRows:
     """Rows [start, stop) of a decoded block."""
     numbers: dict[str, NDArray[Any]] = {}
@@ -180,7 +182,7 @@ def slice_rows(
     return EpisodeRows(stop - start, numbers, texts, tuple(warnings))
 
 
-def concat_rows(parts: list[EpisodeRows]) -> EpisodeRows:
+def join_decoded_rows(parts: list[EpisodeRows]) -> EpisodeRows:
     """Join the rows of an episode that lie in several blocks."""
     import numpy as np
 
@@ -219,7 +221,7 @@ def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:
     return rows
 
 
-def frame_range(rows: EpisodeRows, declared_length: int) -> tuple[int, int]:
+def find_frame_range(rows: EpisodeRows, declared_length: int) -> tuple[int, int]:
     """First and end frame of the steps: by frame_index where rows are missing, else 0 and their number.
 
     Frames before the first row count only where the declared length has them too.
@@ -234,7 +236,7 @@ def frame_range(rows: EpisodeRows, declared_length: int) -> tuple[int, int]:
     return first, last + 1
 
 
-def row_width(column_type: pa.DataType, feature: Mapping[str, Any]) -> int:
+def count_numbers_per_row(column_type: pa.DataType, feature: Mapping[str, Any]) -> int:
     """Numbers per step: by the type where it fixes them, else by the shape in info.json; 1 when neither does.
 
     A shape is a claim, so that it counts as 65,536 numbers at most.
@@ -321,7 +323,7 @@ def read_episode_file(path: str, columns: tuple[str, ...]) -> EpisodeRows | None
         return None
     with _open_parquet(path) as file:
         table = _read_columns(path, file, None, columns)
-    return slice_rows(decode_table(table), columns, 0, table.num_rows)
+    return slice_decoded_rows(decode_table(table), columns, 0, table.num_rows)
 
 
 def read_from_shared_file(path: str, episode: int, columns: tuple[str, ...]) -> EpisodeRows | None:
@@ -349,8 +351,8 @@ def read_from_shared_file(path: str, episode: int, columns: tuple[str, ...]) -> 
             groups = file.row_groups_of(start, stop)
             first = file.group_starts[groups.start]
             block = decode_table(_read_columns(path, file.parquet, groups, columns))
-            parts = [slice_rows(block, columns, start - first, stop - first)]
-    rows = parts[0] if len(parts) == 1 else concat_rows(parts)
+            parts = [slice_decoded_rows(block, columns, start - first, stop - first)]
+    rows = parts[0] if len(parts) == 1 else join_decoded_rows(parts)
     return EpisodeRows(rows.count, rows.numbers, rows.texts, rows.warnings, first_row=start)
 
 
@@ -359,7 +361,7 @@ def _slice_block(
 ) -> EpisodeRows:
     first, last = file.block_bounds[number], file.block_bounds[number + 1]
     block = _block_cache.get(file, number, columns)
-    return slice_rows(block, columns, max(start, first) - first, min(stop, last) - first)
+    return slice_decoded_rows(block, columns, max(start, first) - first, min(stop, last) - first)
 
 
 def episode_lengths_in_file(path: str) -> Mapping[int, int]:
@@ -391,7 +393,7 @@ def count_rows(path: str) -> int:
         return 0
 
 
-def timestamp_rate(path: str) -> float | None:
+def measure_timestamp_rate(path: str) -> float | None:
     """Rows per second by the median distance of the timestamps of the first episode; None where it has none.
 
     A rate within a thousandth of a whole number, which float32 seconds do not tell apart, is that number.
@@ -459,10 +461,10 @@ class _BlockCache:
     """Least-recently-used cache of decoded blocks; used only while holding the lock."""
 
     def __init__(self) -> None:
-        self._blocks: OrderedDict[tuple[Any, ...], dict[str, ColumnValues]] = OrderedDict()
+        self._blocks: OrderedDict[tuple[Any, ...], dict[str, DecodedColumn]] = OrderedDict()
         self._bytes = 0
 
-    def get(self, file: _SharedDataFile, number: int, columns: tuple[str, ...]) -> dict[str, ColumnValues]:
+    def get(self, file: _SharedDataFile, number: int, columns: tuple[str, ...]) -> dict[str, DecodedColumn]:
         """Return a block from the cache, or read and decode it. Raises SourceError."""
         key = (file.path, file.state, number, columns)
         if key in self._blocks:
@@ -480,7 +482,7 @@ class _BlockCache:
 _block_cache = _BlockCache()
 
 
-def _num_bytes(block: Mapping[str, ColumnValues]) -> int:
+def _num_bytes(block: Mapping[str, DecodedColumn]) -> int:
     return sum(values.nbytes for values in block.values())
 
 

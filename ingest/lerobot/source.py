@@ -17,11 +17,11 @@ from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceOptions, failing_item
 from ingest.lerobot.consistency import (
-    Contradictions,
+    VideoContradictions,
     check_dataset,
-    check_list,
+    check_episode_list,
     drop_cameras_without_video,
-    find_contradictions,
+    find_video_contradictions,
     list_files,
 )
 from ingest.lerobot.episode import (
@@ -31,17 +31,17 @@ from ingest.lerobot.episode import (
     load_episode,
     load_unlisted_episode,
 )
-from ingest.lerobot.episode_list import ListSurvey, read_episode_list, survey_episode_list
-from ingest.lerobot.evidence import (
-    DATA_SUFFIX,
-    camera_keys_in_files,
-    dataset_evidence,
-    episodes_without_rows,
-    rate_of_files,
-    unlisted_episodes,
-)
+from ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list, survey_episode_list
 from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
-from ingest.lerobot.metadata import LeRobotInfo, as_count, read_info, read_optional_json
+from ingest.lerobot.file_contents import (
+    DATA_SUFFIX,
+    episodes_without_rows,
+    find_camera_keys_in_files,
+    find_unlisted_episodes,
+    measure_rate_of_files,
+    read_file_contents,
+)
+from ingest.lerobot.metadata import LeRobotInfo, parse_count, read_info, read_optional_json
 from ingest.lerobot.rows import has_episode_columns
 from ingest.signals import resolve_rate
 
@@ -89,10 +89,9 @@ def _dataset_name(folder: Path) -> str:
 def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     info = read_info(folder)
     if not info.document:
-        cameras = {key: {"dtype": "video"} for key in camera_keys_in_files(info.root)}
+        cameras = {key: {"dtype": "video"} for key in find_camera_keys_in_files(info.root)}
         info = replace(info, document={"features": cameras})
-    warnings: list[str] = []
-    feature_map, has_data = _map_features(info, warnings)
+    feature_map, has_data = _map_features(info, warnings := list[str]())
     fps, rate_hz, rate_source = _frame_and_step_rate(info, feature_map, options, warnings)
     if rate_source == "assumed":
         warnings.append(f"fps in info.json is not known, {rate_hz:g} Hz assumed (give --rate)")
@@ -107,10 +106,11 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         has_data=has_data,
     )
     listed = survey_episode_list(info, [camera.key for camera in feature_map.video_cameras], fps)
-    unlisted = unlisted_episodes(info, dataset.evidence, listed.listed, listed.frames)
+    unlisted = find_unlisted_episodes(info, dataset.evidence, listed.listed, listed.frames)
     dataset = replace(dataset, total=listed.episodes + len(unlisted))
-    contradictions = find_contradictions(dataset, listed, unlisted)
-    warnings += [*check_list(info, listed, len(unlisted)), *check_dataset(dataset, listed.frames or None)]
+    contradictions = find_video_contradictions(dataset, listed, unlisted)
+    warnings += check_episode_list(info, listed, len(unlisted))
+    warnings += check_dataset(dataset, listed.frames or None)
     return Source(
         format=FORMAT,
         dataset=name,
@@ -149,7 +149,7 @@ def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
     import pyarrow as pa
 
     has_data = False
-    for path in chain(info.data_files(), (path for path in dataset_evidence(info, ()).data_files)):
+    for path in chain(info.data_files(), (path for path in read_file_contents(info, ()).data_files)):
         has_data = True
         try:
             with open_parquet(path) as file:
@@ -172,7 +172,7 @@ def _frame_and_step_rate(
     fps = float(stored_fps) if is_valid and stored_fps else None
     stated = fps
     if fps is None:
-        fps, source = rate_of_files(info, [camera.key for camera in feature_map.video_cameras])
+        fps, source = measure_rate_of_files(info, [camera.key for camera in feature_map.video_cameras])
         if fps is not None:
             warnings.append(f"fps in info.json is not known: {fps:g} Hz by the {source}")
     rate_hz, rate_source = resolve_rate(options.rate_hz, fps, "source" if stated else "measured")
@@ -191,17 +191,17 @@ def _read_splits(info: LeRobotInfo) -> tuple[tuple[str, int, int], ...]:
 
 
 def _episode_items(
-    dataset: LeRobotDataset, listed: ListSurvey, contradictions: Contradictions
+    dataset: LeRobotDataset, listed: EpisodeListSurvey, contradictions: VideoContradictions
 ) -> Iterator[Item]:
     """Yield one item for each listed episode; a broken line, or no row, makes an item whose load raises."""
     empty = episodes_without_rows(dataset.info, dataset.evidence, listed)
     for number, (location, row) in enumerate(read_episode_list(dataset.info), start=1):
-        if not isinstance(row, SourceError) and as_count(row.get("episode_index")) is None:
+        if not isinstance(row, SourceError) and parse_count(row.get("episode_index")) is None:
             row = SourceError("metadata has no episode_index", f"{location}: {row.get('episode_index')!r}")
         if isinstance(row, SourceError):
             yield failing_item(dataset.identity(f"line {number}"), location, row)
             continue
-        index = as_count(row["episode_index"]) or 0
+        index = parse_count(row["episode_index"]) or 0
         identity, where = dataset.identity(str(index)), f"{location}: episode {index}"
         error = find_no_rows_error(dataset, index, row) if index in empty else None
         if error is not None:
@@ -212,7 +212,7 @@ def _episode_items(
 
 
 def _unlisted_items(
-    dataset: LeRobotDataset, episodes: Sequence[int], contradictions: Contradictions, *, has_list: bool
+    dataset: LeRobotDataset, episodes: Sequence[int], contradictions: VideoContradictions, *, has_list: bool
 ) -> Iterator[Item]:
     """Yield one item for each episode that only the files hold; where there is a list, its record warns of that."""
     for index in episodes:

@@ -6,11 +6,11 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ingest.pipeline.find import IngestSources as IngestSources, find_datasets as find_datasets
-    from ingest.pipeline.read import CHECKER as CHECKER, findings_annotation as findings_annotation
+    from ingest.pipeline.read import CHECKER as CHECKER, make_findings_annotation as make_findings_annotation
     from ingest.pipeline.run import (
+        format_ingest_plan as format_ingest_plan,
+        format_unread_files as format_unread_files,
         ingest_datasets as ingest_datasets,
-        plan_lines as plan_lines,
-        unread_lines as unread_lines,
     )
     from ingest.pipeline.write import check_unchecked_episodes as check_unchecked_episodes
 

@@ -15,15 +15,22 @@ from ares.errors import AresError, SourceError
 from ares.input import input_budgets
 from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, PoolRequest, Report
 from ares.store import quote_literal
-from ingest.base import GuardedItems, Item, Source, guarded_item, known_error
-from ingest.discovery import Discovery, OpenedDataset, StoredDataset, discover, make_plan, stored_datasets
-from ingest.pipeline.plan import read_identity, stored_identities, stored_ids
+from ingest.base import GuardedItems, Item, Source, guard_item_loading, known_error
+from ingest.discovery import (
+    DiscoveredData,
+    OpenedDataset,
+    StoredDataset,
+    discover,
+    make_ingest_plan,
+    stored_datasets,
+)
+from ingest.pipeline.plan import read_identity, read_stored_identities, stored_ids
 from ingest.pipeline.read import (
+    FirstRecordSummary,
     RecordIdentity,
-    RecordSummary,
+    make_record_limits,
     read_records,
-    record_limits,
-    start_reader,
+    start_record_reader,
     summarise_records,
 )
 
@@ -120,7 +127,7 @@ class DatasetNamer:
         identities = [result for result in _read_identities(opened, items) if result is not None]
         if not identities:
             return True
-        stored = stored_identities(self.stores, [item.episode_id for item in items])
+        stored = read_stored_identities(self.stores, [item.episode_id for item in items])
         hashes = {identity.content_hash for identity in stored.values()}
         return any(identity.has_hash(hash) for identity in identities for hash in hashes)
 
@@ -148,7 +155,7 @@ def _first_items(opened: OpenedDataset, count: int) -> list[Item]:
 def _read_identities(opened: OpenedDataset, items: Sequence[Item]) -> list[RecordIdentity | None]:
     """Identities of records, None for one that cannot be read; fragile files are read by another process."""
     folder = opened.sources[0].folder if opened.sources else ""
-    guarded = (guarded_item(item, opened.format, folder, opened.options.follow_links) for item in items)
+    guarded = (guard_item_loading(item, opened.format, folder, opened.options.follow_links) for item in items)
     loads = [partial(read_identity, item.load) for item in guarded]
     if not any(source.fragile for source in opened.sources):
         results: Sequence[object] = read_records(loads)
@@ -159,9 +166,9 @@ def _read_identities(opened: OpenedDataset, items: Sequence[Item]) -> list[Recor
                     read_records,
                     max_workers=1,
                     on_worker_death=SourceError,
-                    build=start_reader,
+                    build=start_record_reader,
                     start_after_seconds=0.0,
-                    limits=record_limits(),
+                    limits=make_record_limits(),
                 )
             )
             results = readers.map(loads)
@@ -233,7 +240,7 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     stored = stored_datasets(stores) if stores else ()
     discovery = discover(request, stored)
     DatasetNamer(stores, stored).name_all(discovery.datasets)
-    plan = make_plan(discovery.trees, discovery.datasets, discovery.skipped)
+    plan = make_ingest_plan(discovery.trees, discovery.datasets, discovery.skipped)
     plan = replace(plan, limit=request.limit)
     if sample:
         plan = replace(plan, datasets=_try_records(plan.datasets, discovery))
@@ -249,7 +256,7 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     )
 
 
-def _try_records(planned: Sequence[PlannedDataset], discovery: Discovery) -> tuple[PlannedDataset, ...]:
+def _try_records(planned: Sequence[PlannedDataset], discovery: DiscoveredData) -> tuple[PlannedDataset, ...]:
     """The datasets with the rate and cameras of their first record, and with the episodes that will fail."""
     by_dataset = {
         (source.format, source.folder or opened.path, source.dataset): source
@@ -285,10 +292,12 @@ def _with_tried_records(dataset: PlannedDataset, source: Source) -> PlannedDatas
     return replace(dataset, rate_hz=first.rate_hz, cameras=dataset.cameras or first.cameras)
 
 
-def _summarise_items(source: Source, items: Sequence[Item]) -> list[RecordSummary | AresError]:
+def _summarise_items(source: Source, items: Sequence[Item]) -> list[FirstRecordSummary | AresError]:
     """What records say, or their errors; the last ones are left out where all together take as long as one may."""
-    started, results = time.monotonic(), list[RecordSummary | AresError]()
-    loads = [guarded_item(item, source.format, source.folder, source.follow_links).load for item in items]
+    started, results = time.monotonic(), list[FirstRecordSummary | AresError]()
+    loads = [
+        guard_item_loading(item, source.format, source.folder, source.follow_links).load for item in items
+    ]
     with closing(LocalEngine()) as engine:
         pool = engine.pool(
             PoolRequest(
@@ -296,7 +305,7 @@ def _summarise_items(source: Source, items: Sequence[Item]) -> list[RecordSummar
                 max_workers=1,
                 on_worker_death=SourceError,
                 start_after_seconds=0.0 if source.fragile else None,
-                limits=record_limits(),
+                limits=make_record_limits(),
             )
         )
         for load in loads:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Record
 from ares.errors import AresError, SourceError
-from ares.media import compute_stamp
+from ares.media import compute_file_stamp
 from ares.store import TrustedFilter, ids_filter, quote_literal
 from ingest.base import Item, Source
 from ingest.pipeline.read import CheckedBatch, LoadFunction, ReadResult, RecordIdentity
@@ -69,7 +69,7 @@ def read_identity(load: Callable[[], Record]) -> RecordIdentity:
 
 def _stamp_or_empty(path: str) -> str:
     try:
-        return compute_stamp(path)
+        return compute_file_stamp(path)
     except (OSError, SourceError):
         return ""
 
@@ -81,7 +81,7 @@ def stored_ids(stores: Stores, source: Source) -> set[str]:
     return stores.tables.episodes.ids(TrustedFilter(condition))
 
 
-def stored_identities(stores: Stores, ids: Sequence[str]) -> dict[str, RecordIdentity]:
+def read_stored_identities(stores: Stores, ids: Sequence[str]) -> dict[str, RecordIdentity]:
     """Identities of stored episodes, by episode id."""
     if not ids:
         return {}
@@ -171,7 +171,7 @@ class ItemOutcome:
             self.action = ItemAction.SKIP
 
 
-def rejected_duplicate(item: Item) -> ItemOutcome:
+def reject_duplicate_item(item: Item) -> ItemOutcome:
     """The outcome of an item whose id an earlier item of the same source has."""
     error = IdentityConflict("this identity stands twice in the source", item.location)
     return ItemOutcome(item, ItemAction.REJECT_DUPLICATE, error)

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.annotation import Annotation, Column, Maker
-from ares.checks import QualityFinding, check_code, check_record, finding_reason
-from ares.clock import settled_fields
+from ares.checks import QualityFinding, check_record, find_check_code, finding_reason
+from ares.clock import compute_measured_clock_fields
 from ares.episode import Camera, Episode, Json, Record
 from ares.errors import AresError, SourceError, StoreError
 from ares.input import input_budgets, limited_memory
 from ares.io import describe_os_error
 from ares.jobs import MediaMode, WorkerLimits, WorkerPool, utc_now
-from ares.media import stamped_fields
-from ares.process_tuning import tune_garbage_collector, without_pandas
+from ares.media import make_file_stamp_fields
+from ares.process_tuning import hide_pandas_from_pyarrow, tune_garbage_collector
 from ares.registry import ingesters, plugin_fault
-from ares.store import EpisodeBatch, annotation_to_row, encode_records
+from ares.store import EpisodeTableRows, annotation_to_row, records_to_table_rows
 from ingest.base import Item
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOT_FINITE = "NaN or infinity in metadata is stored as null"
 
 
-def finite_metadata(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
+def replace_non_finite_metadata(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
     """The metadata with null in place of NaN and infinity; the same object where it has neither."""
     finite = {name: _finite_value(value) for name, value in metadata.items()}
     return finite if _any_value_replaced(finite.values(), metadata.values()) else metadata
@@ -41,7 +41,7 @@ def _finite_value(value: Json) -> Json:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return finite_metadata(value)
+        return replace_non_finite_metadata(value)
     if isinstance(value, list):
         finite = [_finite_value(part) for part in value]
         return finite if _any_value_replaced(finite, value) else value
@@ -52,7 +52,7 @@ def _any_value_replaced(finite: Collection[Json], values: Collection[Json]) -> b
     return any(new is not old for new, old in zip(finite, values, strict=True))
 
 
-def copying_media(item: Item, media: MediaMode, workspace: Path) -> Item:
+def add_media_copying(item: Item, media: MediaMode, workspace: Path) -> Item:
     """The item; with media "copy", loading it also copies its cameras into the workspace."""
     if media == "reference":
         return item
@@ -67,7 +67,7 @@ def load_and_copy(load: Callable[[], Record], workspace: str) -> Record:
         MediaError: One of its cameras cannot be copied.
         StoreError: The workspace is not on this machine, or its disk is full (DiskFull).
     """
-    from ares.media import copy_cameras
+    from ares.media import copy_camera_media
 
     record = load()
     folder = Path(workspace)
@@ -76,7 +76,7 @@ def load_and_copy(load: Callable[[], Record], workspace: str) -> Record:
             "the workspace folder is not on the machine that reads",
             f"{workspace}: every worker needs it under this path",
         )
-    cameras = copy_cameras(folder, record.episode.episode_id, record.episode.cameras)
+    cameras = copy_camera_media(folder, record.episode.episode_id, record.episode.cameras)
     return replace(record, episode=replace(record.episode, cameras=cameras))
 
 
@@ -104,10 +104,12 @@ _CHECKER_ID = CHECKER.maker_id
 
 def quality_codes(findings: tuple[QualityFinding, ...]) -> list[str]:
     """Code and name of every check that has a finding, in the order of the codes: "A001 not-finite"."""
-    return [f"{code} {check_code(code).name}" for code in sorted({finding.code for finding in findings})]
+    return [f"{code} {find_check_code(code).name}" for code in sorted({finding.code for finding in findings})]
 
 
-def findings_annotation(episode: Episode, findings: tuple[QualityFinding, ...], created: str) -> Annotation:
+def make_findings_annotation(
+    episode: Episode, findings: tuple[QualityFinding, ...], created: str
+) -> Annotation:
     """The annotation that records the findings about an episode.
 
     Args:
@@ -149,7 +151,7 @@ class RecordIdentity(NamedTuple):
         return stored_hash == self.content_hash or bool(stored_hash and stored_hash == self.earlier_hash)
 
 
-class RecordSummary(NamedTuple):
+class FirstRecordSummary(NamedTuple):
     """What a plan shows of the first record of a dataset.
 
     Attributes:
@@ -173,7 +175,7 @@ class CheckedBatch:
         nbytes: Size of `rows` in memory; counted by the reader, since counting takes Arrow long.
     """
 
-    rows: EpisodeBatch
+    rows: EpisodeTableRows
     annotations: tuple[AnnotationTexts, ...]
     warnings: Mapping[str, tuple[int, int]]
     copied_bytes: int
@@ -188,15 +190,15 @@ ReadResult = CheckedBatch | RecordIdentity | AresError
 Readers = WorkerPool[LoadFunction, CheckedBatch | RecordIdentity]
 
 
-def record_limits(factor: float = 1.0) -> WorkerLimits:
+def make_record_limits(factor: float = 1.0) -> WorkerLimits:
     """What one batch of records may cost in a reader process; `factor` times as long as a record is given."""
     budgets = input_budgets()
     return WorkerLimits(budgets.record_seconds * factor, budgets.memory_bytes)
 
 
-def start_reader() -> Callable[[Sequence[LoadFunction]], list[ReadResult]]:
+def start_record_reader() -> Callable[[Sequence[LoadFunction]], list[ReadResult]]:
     """Set up a process that only reads records; returns `read_records`."""
-    without_pandas()
+    hide_pandas_from_pyarrow()
     tune_garbage_collector()
     return read_records
 
@@ -215,17 +217,17 @@ def read_records(loads: Sequence[LoadFunction]) -> list[ReadResult]:
     return [next(encoded) if isinstance(result, Record) else result for result in loaded]
 
 
-def summarise_records(loads: Sequence[Callable[[], Record]]) -> list[RecordSummary | AresError]:
+def summarise_records(loads: Sequence[Callable[[], Record]]) -> list[FirstRecordSummary | AresError]:
     """Read records and return what a plan shows of them, or their errors."""
     return [_summarise_record(load) for load in loads]
 
 
-def _summarise_record(load: Callable[[], Record]) -> RecordSummary | AresError:
+def _summarise_record(load: Callable[[], Record]) -> FirstRecordSummary | AresError:
     try:
         episode = load().episode
     except AresError as error:
         return error
-    return RecordSummary(episode.rate_hz, tuple(camera.name for camera in episode.cameras))
+    return FirstRecordSummary(episode.rate_hz, tuple(camera.name for camera in episode.cameras))
 
 
 def _load_finished_record(load: LoadFunction) -> Record | RecordIdentity | AresError:
@@ -243,12 +245,12 @@ def _load_finished_record(load: LoadFunction) -> Record | RecordIdentity | AresE
 
 def _finish_record(record: Record) -> Record:
     """The record with its clock settled, its files stamped and its metadata finite; the episode is copied once."""
-    fields, warnings = settled_fields(record)
+    fields, warnings = compute_measured_clock_fields(record)
     episode = record.episode
-    metadata = finite_metadata(episode.metadata)
+    metadata = replace_non_finite_metadata(episode.metadata)
     if metadata is not episode.metadata:
         fields, warnings = {**fields, "metadata": metadata}, (*warnings, NOT_FINITE)
-    fields |= stamped_fields(episode.source, fields.get("cameras", episode.cameras))
+    fields |= make_file_stamp_fields(episode.source, fields.get("cameras", episode.cameras))
     return Record(
         episode=replace(episode, **fields),
         trajectory=record.trajectory,
@@ -278,7 +280,7 @@ def _encode_all(records: Sequence[Record]) -> list[CheckedBatch | AresError]:
 def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
     findings = [check_record(record.episode, record.trajectory) for record in records]
     created = utc_now()
-    rows = encode_records(records)
+    rows = records_to_table_rows(records)
     rows = replace(rows, episodes=_append_findings(rows.episodes, findings))
     return CheckedBatch(
         rows=rows,
@@ -293,7 +295,7 @@ def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
 
 
 def _encode_findings(record: Record, findings: tuple[QualityFinding, ...], created: str) -> AnnotationTexts:
-    return tuple(annotation_to_row(findings_annotation(record.episode, findings, created)))
+    return tuple(annotation_to_row(make_findings_annotation(record.episode, findings, created)))
 
 
 def _append_findings(rows: pa.RecordBatch, findings: Sequence[tuple[QualityFinding, ...]]) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
+from ares.console import print_message
 from ares.episode import Json, Record
 from ares.errors import RequestError, SourceError
 from ares.jobs import (
@@ -26,16 +27,15 @@ from ares.jobs import (
     Progress,
     Report,
     available_cores,
-    changing_limit,
     engine_or_local,
     location_subject,
+    make_concurrency_getter,
     record_job,
     run_pipeline,
 )
-from ares.messages import print_message
 from ares.process_tuning import tuned_garbage_collector
 from ares.store import RemovedIds, reset_applied_actions
-from ingest.base import GuardedItems, Item, Source, guarded_item
+from ingest.base import GuardedItems, Item, Source, guard_item_loading
 from ingest.discovery import unread_file_lines
 from ingest.pipeline.find import (
     IngestSources,
@@ -47,25 +47,25 @@ from ingest.pipeline.plan import (
     ItemOutcome,
     is_same_record,
     plan_item,
-    rejected_duplicate,
-    stored_identities,
+    read_stored_identities,
+    reject_duplicate_item,
     stored_ids,
 )
 from ingest.pipeline.read import (
     Readers,
     RecordIdentity,
-    copying_media,
+    add_media_copying,
+    make_record_limits,
     read_records,
-    record_limits,
-    start_reader,
+    start_record_reader,
 )
-from ingest.pipeline.write import CheckLog, RecordWriter, check_unchecked_episodes
+from ingest.pipeline.write import CheckAnnotationLog, RecordWriter, check_unchecked_episodes
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 
-def store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> None:
+def infer_and_store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> None:
     """Infer the contracts of a sample, and store them with what the spec states.
 
     Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays, of the
@@ -78,11 +78,11 @@ def store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> No
     """
     if not (sample or source.contract or source.kinematics):
         return
-    from ares.contract import DatasetKey, StoredContracts, infer_stored, read_contracts, write_contracts
+    from ares.contract import DatasetKey, StoredContracts, infer_contracts, read_contracts, write_contracts
 
     key = DatasetKey(source.format, source.dataset, source.version)
     stored = read_contracts(stores.annotations, key)
-    inferred = infer_stored(stores, source.dataset, sample)
+    inferred = infer_contracts(stores, source.dataset, sample)
     layouts = {(contract.state_names, contract.action_names) for contract in inferred}
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
     stated = source.contract or stored.stated
@@ -93,7 +93,7 @@ def store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> No
 T = TypeVar("T")
 
 
-class BatchSizer:
+class GrowingBatcher:
     """Splits items into batches; begins with single items and at most doubles the size. Safe to use from threads.
 
     Args:
@@ -142,7 +142,7 @@ def ingest_source(
         writer.counts.add_warning(warning, source.dataset)
     total = source.total if limit is None else min(source.total, limit)
     progress = Progress(f"ingest {source.dataset}", total, None if quiet else sys.stderr)
-    batch_sizer = BatchSizer(_SECONDS_PER_BATCH, _MAX_BATCH_SIZE)
+    batch_sizer = GrowingBatcher(_SECONDS_PER_BATCH, _MAX_BATCH_SIZE)
 
     def write(batches: list[list[ItemOutcome]]) -> None:
         for outcomes in batches:
@@ -150,7 +150,7 @@ def ingest_source(
             writer.add(outcomes)
 
     try:
-        planner = SourcePlanner(stores, source, readers, writer.counts, media, progress)
+        planner = SourceItemPlanner(stores, source, readers, writer.counts, media, progress)
         items = GuardedItems(source)
         outcomes = chain(planner.plan(islice(items, limit)), planner.end(items))
         batches = batch_sizer.batches(outcomes)
@@ -158,7 +158,7 @@ def ingest_source(
             "read",
             partial(_read_batches, stores, readers, batch_sizer),
             workers=readers.most_workers,
-            active_limit=changing_limit(readers),
+            active_limit=make_concurrency_getter(readers),
         )
         run_pipeline(batches, [read], write, sink_batch_size=_BATCHES_PER_SINK)
     finally:
@@ -166,7 +166,7 @@ def ingest_source(
         progress.close()
 
 
-class SourcePlanner:
+class SourceItemPlanner:
     """Plans the items of one source as they come; a source may hold more of them than it says.
 
     Args:
@@ -235,11 +235,11 @@ class SourcePlanner:
 
     def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
-        item = guarded_item(item, self._format, self._dataset_folder, self._source.follow_links)
+        item = guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
         if action is ItemAction.READ:
-            return ItemOutcome(copying_media(item, self._media, self._folder), action)
+            return ItemOutcome(add_media_copying(item, self._media, self._folder), action)
         if action is ItemAction.REJECT_DUPLICATE:
-            return rejected_duplicate(item)
+            return reject_duplicate_item(item)
         outcome = ItemOutcome(item, action)
         return self._compare_first(outcome) if self._unmoved is None else outcome
 
@@ -247,7 +247,7 @@ class SourcePlanner:
         """Read the first stored item, to learn whether the source has moved; None when it has not."""
         episode_id = outcome.item.episode_id
         (identity,) = self._readers.map([outcome.load])
-        stored = stored_identities(self._stores, [episode_id])[episode_id]
+        stored = read_stored_identities(self._stores, [episode_id])[episode_id]
         self._unmoved = (
             isinstance(identity, RecordIdentity)
             and identity.source == stored.source
@@ -262,7 +262,7 @@ def _load_nothing() -> Record:
 
 
 def _read_batches(
-    stores: Stores, readers: Readers, batch_sizer: BatchSizer, batches: list[list[ItemOutcome]]
+    stores: Stores, readers: Readers, batch_sizer: GrowingBatcher, batches: list[list[ItemOutcome]]
 ) -> None:
     for outcomes in batches:
         unread = [outcome for outcome in outcomes if outcome.is_unread]
@@ -270,7 +270,7 @@ def _read_batches(
         results = readers.map([outcome.load for outcome in unread]) if unread else ()
         batch_sizer.record_duration(len(unread), time.monotonic() - started)
         compared = [outcome.item.episode_id for outcome in unread if outcome.action is ItemAction.COMPARE]
-        stored = stored_identities(stores, compared)
+        stored = read_stored_identities(stores, compared)
         for outcome, result in zip(unread, results, strict=True):
             outcome.set_read(result, stored.get(outcome.item.episode_id))
 
@@ -281,10 +281,10 @@ _SHOWN_KINDS = 8
 
 def print_plan(plan: IngestPlan) -> None:
     """Write the plan on standard error, unless only errors are to be written."""
-    print_message(*plan_lines(plan))
+    print_message(*format_ingest_plan(plan))
 
 
-def plan_lines(plan: IngestPlan) -> Iterator[str]:
+def format_ingest_plan(plan: IngestPlan) -> Iterator[str]:
     """One line for each dataset, then the files by use, and the first of those that are not read."""
     for dataset in plan.datasets[:_SHOWN_DATASETS]:
         yield _dataset_line(dataset)
@@ -301,10 +301,10 @@ def plan_lines(plan: IngestPlan) -> Iterator[str]:
     )
     counts = ", ".join(f"{count} {use.replace('_', ' ')}" for use, count in plan.file_counts.items() if count)
     yield f"{len(plan.datasets)} datasets, {episodes}; files: {counts}"
-    yield from unread_lines(plan)
+    yield from format_unread_files(plan)
 
 
-def unread_lines(plan: IngestPlan) -> Iterator[str]:
+def format_unread_files(plan: IngestPlan) -> Iterator[str]:
     """The files that hold or stand for data and are not read, by kind and reason."""
     unread = (file for file in plan.left_files if file.use != "not_data")
     yield from (f"    {line}" for line in unread_file_lines(unread, _SHOWN_KINDS))
@@ -393,7 +393,7 @@ def ingest_datasets(
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, sources, request)
         _prepare_workspace(stores, discovery, quiet)
-        check_log = CheckLog(stores)
+        check_log = CheckAnnotationLog(stores)
         ingested = stores.tables.episodes.next_time()
         known_duplicates = stores.tables.episodes.count_duplicates()
         accepted = _count_unopened(stores, report.counts, discovery, request.strict)
@@ -404,7 +404,7 @@ def ingest_datasets(
                 limit = None if request.limit is None else request.limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
                 report.copied_bytes += writer.copied_bytes
-                store_contracts(stores, source, writer.sample_ids)
+                infer_and_store_contracts(stores, source, writer.sample_ids)
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
         _count_duplicates(stores, report, known_duplicates)
@@ -473,9 +473,9 @@ def _open_readers(engine: Engine, sources: Sequence[Source], request: IngestRequ
             read_records,
             max_workers=max_workers,
             on_worker_death=SourceError,
-            build=start_reader,
+            build=start_record_reader,
             start_after_seconds=0.0 if is_fragile else _IN_PROCESS_SECONDS if max_workers > 1 else None,
-            limits=record_limits(_COPY_FACTOR if request.media == "copy" else 1.0),
+            limits=make_record_limits(_COPY_FACTOR if request.media == "copy" else 1.0),
         )
     )
     total = sum(source.total for source in sources)

@@ -18,7 +18,7 @@ from ares.jobs import FailureLog, Report, location_subject, utc_now
 from ares.store import AnnotationRow, applied_sequence, arrow_type, batched, skip_applied
 from ingest.base import Item
 from ingest.pipeline.plan import IdentityConflict, ItemOutcome
-from ingest.pipeline.read import CHECKER, AnnotationTexts, CheckedBatch, findings_annotation
+from ingest.pipeline.read import CHECKER, AnnotationTexts, CheckedBatch, make_findings_annotation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 1_000
 
 
-class CheckLog:
+class CheckAnnotationLog:
     """Appends the annotations of the checks to the log.
 
     The episode rows hold the values of these annotations already. Unless another process appends meanwhile, the
@@ -91,7 +91,9 @@ def _unchecked_ids(stores: Stores) -> Iterator[str]:
 
 
 def _check_annotation(record: Record) -> Annotation:
-    return findings_annotation(record.episode, check_record(record.episode, record.trajectory), utc_now())
+    return make_findings_annotation(
+        record.episode, check_record(record.episode, record.trajectory), utc_now()
+    )
 
 
 # The tables are written once per this much: writes are few and large, yet a killed run loses little.
@@ -103,7 +105,7 @@ _SAMPLED_EPISODES = 16
 
 
 @dataclass(slots=True)
-class WriteBuffer:
+class RecordWriteBuffer:
     """What is written together.
 
     Attributes:
@@ -143,7 +145,7 @@ class RecordWriter:
     """
 
     def __init__(
-        self, stores: Stores, counts: Report, check_log: CheckLog, ingested: datetime, strict: bool
+        self, stores: Stores, counts: Report, check_log: CheckAnnotationLog, ingested: datetime, strict: bool
     ) -> None:
         self.counts = counts
         self.copied_bytes = 0
@@ -153,7 +155,7 @@ class RecordWriter:
         self._ingested = ingested
         self._strict = strict
         self._failure_log = FailureLog(stores.annotations, "ingest")
-        self._buffer = WriteBuffer()
+        self._buffer = RecordWriteBuffer()
         self._buffer_started = time.monotonic()
         self._executor = ThreadPoolExecutor(1, "ingest-write")
         self._pending_write: Future[None] | None = None
@@ -180,7 +182,7 @@ class RecordWriter:
 
     def _flush(self) -> None:
         self._wait()
-        buffer, self._buffer, self._buffer_started = self._buffer, WriteBuffer(), time.monotonic()
+        buffer, self._buffer, self._buffer_started = self._buffer, RecordWriteBuffer(), time.monotonic()
         self._pending_write = self._executor.submit(self._write, buffer)
 
     def _wait(self) -> None:
@@ -188,7 +190,7 @@ class RecordWriter:
         if pending:
             pending.result()
 
-    def _write(self, buffer: WriteBuffer) -> None:
+    def _write(self, buffer: RecordWriteBuffer) -> None:
         """Write signals, then episodes, then the annotations of the checks."""
         if buffer.items:
             self._stores.tables.episodes.write([batch.rows for batch in buffer.items], self._ingested)

@@ -29,18 +29,18 @@ from ares.media import FrameSpans, TopicImages, find_inactive_spans, first_image
 from ares.registry import did_you_mean
 from ingest.base import MISSING
 from ingest.files import describe_camera, hash_media_files
-from ingest.names import distinct_texts
 from ingest.recordings.topics import (
     NO_TOPICS,
     SIGNAL_FIELDS,
-    EpisodeSpan,
+    RecordedSpan,
     RecordingContents,
     SignalTrack,
-    SpecTopics,
-    build_track,
-    read_contents,
+    TopicsOfSpec,
+    build_signal_track,
+    read_recording_messages,
 )
 from ingest.signals import resolve_rate
+from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,10 +70,10 @@ class StepClock(NamedTuple):
     has_stamps: bool
 
 
-def make_step_clock(
+def compute_recording_steps(
     contents: RecordingContents,
     tracks: Mapping[str, Mapping[str, SignalTrack]],
-    span: EpisodeSpan | None,
+    span: RecordedSpan | None,
     user_rate_hz: float | None,
     where: str,
     steps_topic: str = "",
@@ -100,7 +100,7 @@ def _step_times(
     """(T,) nanoseconds of the steps: the times of the first topic with more than one, cameras before signals."""
     import numpy as np
 
-    candidates = [image_times(contents.images[topic]) for topic in sorted(contents.images)]
+    candidates = [read_image_times(contents.images[topic]) for topic in sorted(contents.images)]
     topics = sorted(tracks, key=lambda topic: (contents.uses[topic] != "joints", topic))
     candidates += [next(iter(tracks[topic].values())).times for topic in topics]
     return np.unique(next((times for times in candidates if len(times) > 1), candidates[0]))
@@ -116,7 +116,7 @@ def _spec_topic_times(
     import numpy as np
 
     if topic in contents.images:
-        return np.unique(image_times(contents.images[topic]))
+        return np.unique(read_image_times(contents.images[topic]))
     if topic in tracks:
         return np.unique(next(iter(tracks[topic].values())).times)
     raise SourceError(
@@ -126,9 +126,9 @@ def _spec_topic_times(
     )
 
 
-def _select_span(times: NDArray[np.int64], span: EpisodeSpan | None, where: str) -> NDArray[np.int64]:
+def _select_span(times: NDArray[np.int64], span: RecordedSpan | None, where: str) -> NDArray[np.int64]:
     """The times in a span. Raises SourceError when there are none."""
-    inside = times_in_span(times, span)
+    inside = select_times_in_span(times, span)
     if span is not None and not len(inside):
         raise SourceError("no message lies in the span of the episode", f"{where}: episode {span.key}")
     return inside
@@ -159,19 +159,19 @@ def _even_times(times: NDArray[np.int64], rate_hz: float, where: str) -> NDArray
     return even_times
 
 
-def image_times(images: TopicImages) -> NDArray[np.int64]:
+def read_image_times(images: TopicImages) -> NDArray[np.int64]:
     """(N,) nanoseconds at which the images of a topic are shown, rising."""
     import numpy as np
 
     return images.start + np.round(np.array(images.seconds) * 1e9).astype(np.int64)
 
 
-def times_in_span(times: NDArray[np.int64], span: EpisodeSpan | None) -> NDArray[np.int64]:
+def select_times_in_span(times: NDArray[np.int64], span: RecordedSpan | None) -> NDArray[np.int64]:
     """The times that lie in a span; all of them where there is no span."""
     return times if span is None else times[(times >= span.start) & (times < span.stop)]
 
 
-def time_warnings(
+def check_topic_times(
     times: NDArray[np.int64], step_times: NDArray[np.int64], *, has_own_times: bool, in_time_order: bool
 ) -> Iterator[str]:
     """Warnings about the times of a topic.
@@ -273,8 +273,8 @@ class RecordedEpisode:
     key: str
     episode_id: str
     rate_hz: float | None = None
-    span: EpisodeSpan | None = None
-    topics: SpecTopics = NO_TOPICS
+    span: RecordedSpan | None = None
+    topics: TopicsOfSpec = NO_TOPICS
 
 
 def load_recording(recorded: RecordedEpisode) -> Record:
@@ -289,9 +289,9 @@ def load_recording(recorded: RecordedEpisode) -> Record:
     """
     uri, span = recorded.uri, recorded.span
     files = recording_files(uri)
-    contents = (_read_contents_once if span else read_contents)(files, recorded.topics)
+    contents = (_read_contents_once if span else read_recording_messages)(files, recorded.topics)
     tracks = _build_tracks(contents, uri)
-    clock = make_step_clock(contents, tracks, span, recorded.rate_hz, uri, recorded.topics.steps)
+    clock = compute_recording_steps(contents, tracks, span, recorded.rate_hz, uri, recorded.topics.steps)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     instructions = distinct_texts(_instruction_texts(contents, span))
     episode = Episode(
@@ -320,7 +320,7 @@ def load_recording(recorded: RecordedEpisode) -> Record:
     return replace(record, warnings=tuple(contents.warnings))
 
 
-def _declared_fields(span: EpisodeSpan | None) -> dict[str, Any]:
+def _declared_fields(span: RecordedSpan | None) -> dict[str, Any]:
     """Fields of an episode that the record of its span declares."""
     if span is None:
         return {"robot": ""}
@@ -328,7 +328,7 @@ def _declared_fields(span: EpisodeSpan | None) -> dict[str, Any]:
     return {"robot": span.robot, "success": span.success, "success_source": source}
 
 
-def _content_hash(files: list[str], span: EpisodeSpan | None) -> str:
+def _content_hash(files: list[str], span: RecordedSpan | None) -> str:
     try:
         file_hash = hash_media_files(files)
     except OSError as error:
@@ -338,7 +338,7 @@ def _content_hash(files: list[str], span: EpisodeSpan | None) -> str:
     return hashlib.blake2b(f"{file_hash} {span.start} {span.stop}".encode(), digest_size=16).hexdigest()
 
 
-def _read_contents_once(files: list[str], spec_topics: SpecTopics) -> RecordingContents:
+def _read_contents_once(files: list[str], spec_topics: TopicsOfSpec) -> RecordingContents:
     """Read a recording that holds several episodes, once for all of them."""
     states = tuple((path, *_file_state(path)) for path in files)
     contents = _cached_contents(states, spec_topics)
@@ -353,11 +353,11 @@ def _file_state(path: str) -> FileState:
 
 
 @functools.lru_cache(maxsize=2)
-def _cached_contents(files: tuple[tuple[str, int, str], ...], spec_topics: SpecTopics) -> RecordingContents:
-    return read_contents([path for path, _, _ in files], spec_topics)
+def _cached_contents(files: tuple[tuple[str, int, str], ...], spec_topics: TopicsOfSpec) -> RecordingContents:
+    return read_recording_messages([path for path, _, _ in files], spec_topics)
 
 
-def _spec_texts(contents: RecordingContents, span: EpisodeSpan | None) -> dict[str, Json]:
+def _spec_texts(contents: RecordingContents, span: RecordedSpan | None) -> dict[str, Json]:
     """The texts of each topic that a spec names as language, within the episode, as fields of the metadata."""
     return {
         topic: list(distinct_texts(_texts_in_span(texts, span)))
@@ -365,7 +365,7 @@ def _spec_texts(contents: RecordingContents, span: EpisodeSpan | None) -> dict[s
     }
 
 
-def _instruction_texts(contents: RecordingContents, span: EpisodeSpan | None) -> list[str]:
+def _instruction_texts(contents: RecordingContents, span: RecordedSpan | None) -> list[str]:
     """Instructions: that of the span and those published in it, else the last one before it."""
     texts = _texts_in_span(contents.texts, span)
     if span is None:
@@ -373,11 +373,11 @@ def _instruction_texts(contents: RecordingContents, span: EpisodeSpan | None) ->
     return [span.instruction, *([] if span.instruction and not _is_inside(contents.texts, span) else texts)]
 
 
-def _is_inside(texts: list[tuple[int, str]], span: EpisodeSpan) -> bool:
+def _is_inside(texts: list[tuple[int, str]], span: RecordedSpan) -> bool:
     return any(span.start <= time < span.stop for time, _ in texts)
 
 
-def _texts_in_span(texts: list[tuple[int, str]], span: EpisodeSpan | None) -> list[str]:
+def _texts_in_span(texts: list[tuple[int, str]], span: RecordedSpan | None) -> list[str]:
     """The texts of a span in the order of their times, else the last one before it; all of them without a span."""
     ordered = sorted(texts, key=lambda entry: entry[0])
     if span is None:
@@ -403,7 +403,10 @@ def _build_tracks(contents: RecordingContents, uri: str) -> dict[str, dict[str, 
     Raises SourceError when there is neither a track nor an image.
     """
     tracks = {
-        topic: {name: build_track(contents.signals[topic], name) for name in contents.signals[topic].fields()}
+        topic: {
+            name: build_signal_track(contents.signals[topic], name)
+            for name in contents.signals[topic].fields()
+        }
         for topic in sorted(contents.signals)
     }
     tracks = {topic: fields for topic, fields in tracks.items() if fields}
@@ -517,7 +520,7 @@ def _make_metadata(
     contents: RecordingContents,
     tracks: Mapping[str, Mapping[str, SignalTrack]],
     clock: StepClock,
-    span: EpisodeSpan | None,
+    span: RecordedSpan | None,
 ) -> dict[str, Json]:
     """Start time, which topics are used and which are not, texts that a spec names, and what the span declares."""
     metadata: dict[str, Json] = {"start_stamp_seconds": float(clock.times[0]) / 1e9}
@@ -534,13 +537,13 @@ def _add_time_warnings(
     contents: RecordingContents,
     tracks: Mapping[str, Mapping[str, SignalTrack]],
     step_times: NDArray[np.int64],
-    span: EpisodeSpan | None,
+    span: RecordedSpan | None,
 ) -> None:
     """Add warnings about the times and the values of every topic that is used."""
     for topic in sorted(contents.images):
         images = contents.images[topic]
-        for text in time_warnings(
-            times_in_span(image_times(images), span),
+        for text in check_topic_times(
+            select_times_in_span(read_image_times(images), span),
             step_times,
             has_own_times=images.has_own_times,
             in_time_order=images.in_time_order,
@@ -548,8 +551,8 @@ def _add_time_warnings(
             contents.warn(f"topic {topic} {text}")
     for topic, fields in tracks.items():
         track = _main_track(fields)
-        for text in time_warnings(
-            times_in_span(track.times, span),
+        for text in check_topic_times(
+            select_times_in_span(track.times, span),
             step_times,
             has_own_times=track.has_own_times,
             in_time_order=track.in_time_order,

@@ -17,10 +17,12 @@ from ares.input import read_yaml
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, parse_path, walk_folders
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.recordings.episode import MCAP_FORMAT, RecordedEpisode, load_recording
-from ingest.recordings.topics import EpisodeSpan, SpecTopics, read_spans, topics_of_spec
+from ingest.recordings.topics import RecordedSpan, TopicsOfSpec, find_topics_of_spec, read_episode_spans
 
 
-def folders_with_files(folder: Path, is_recording: Callable[[str], bool]) -> Iterator[tuple[Path, list[str]]]:
+def list_recording_folders(
+    folder: Path, is_recording: Callable[[str], bool]
+) -> Iterator[tuple[Path, list[str]]]:
     """Folders at or below one that hold recordings by their file names, and the names of these files."""
     for parent, subfolders, file_names in walk_folders(folder):
         subfolders.sort()
@@ -29,14 +31,14 @@ def folders_with_files(folder: Path, is_recording: Callable[[str], bool]) -> Ite
             yield parent, names
 
 
-def recording_uris(
+def list_recording_uris(
     root: Path, is_recording: Callable[[str], bool], warnings: dict[str, None]
 ) -> Iterator[str]:
     """The recordings at a path: the file itself, or all recordings at or below the folder."""
     if root.is_file():
         yield str(root)
         return
-    for parent, names in folders_with_files(root, is_recording):
+    for parent, names in list_recording_folders(root, is_recording):
         yield from _folder_uris(parent, names, warnings)
 
 
@@ -64,13 +66,13 @@ def list_recording_files(uris: Iterable[str]) -> Iterator[SourceFile]:
             yield SourceFile(path=str(folder / ROSBAG2_METADATA), use="metadata")
 
 
-def recording_key(uri: str, folder: Path) -> str:
+def make_recording_key(uri: str, folder: Path) -> str:
     """The key of a recording: its path in the dataset, or the name of the dataset's folder where it is all of it."""
-    recording = recording_path(uri)
+    recording = find_recording_path(uri)
     return recording.relative_to(folder).as_posix() if recording != folder else folder_name(folder)
 
 
-def recording_path(uri: str) -> Path:
+def find_recording_path(uri: str) -> Path:
     """The file of a recording, or the folder of one of several files."""
     path = parse_path(uri)
     return path.parent if path.name == ROSBAG2_METADATA else path
@@ -83,7 +85,7 @@ class RecordingDataset:
     Attributes:
         folder: Folder of the dataset; that of the file where the path is one.
         name: Name of the dataset.
-        uris: The recordings, see `ingest.recordings.source.recording_uris`.
+        uris: The recordings, see `ingest.recordings.source.list_recording_uris`.
         warnings: What was found strange.
         rate_hz: Rate set by the user, or None.
         spec_topics: What the user's spec says of the topics.
@@ -94,7 +96,7 @@ class RecordingDataset:
     uris: tuple[str, ...]
     warnings: tuple[str, ...]
     rate_hz: float | None
-    spec_topics: SpecTopics
+    spec_topics: TopicsOfSpec
 
     def source(self, format: str, items: Iterator[Item], total: int, *, fragile: bool = False) -> Source:
         """The dataset with its episodes."""
@@ -130,7 +132,7 @@ def holds_recordings(path: str, is_recording: Callable[[str], bool]) -> bool:
         return is_recording(root.name)
     if (root / INFO_PATH).exists():
         return False
-    return next(folders_with_files(root, is_recording), None) is not None
+    return next(list_recording_folders(root, is_recording), None) is not None
 
 
 def open_recordings(
@@ -142,7 +144,7 @@ def open_recordings(
     root = absolute_path(path)
     folder = root.parent if root.is_file() else root
     warnings: dict[str, None] = {}
-    uris = tuple(recording_uris(root, is_recording, warnings))
+    uris = tuple(list_recording_uris(root, is_recording, warnings))
     if not uris:
         raise none_error
     return RecordingDataset(
@@ -151,29 +153,29 @@ def open_recordings(
         uris=uris,
         warnings=tuple(warnings),
         rate_hz=options.rate_hz,
-        spec_topics=topics_of_spec(read_spec(Path(options.spec)) if options.spec else None),
+        spec_topics=find_topics_of_spec(read_spec(Path(options.spec)) if options.spec else None),
     )
 
 
 MCAP_SUFFIX = ".mcap"
 # URI of a recording and the part of it that is an episode: a span, an error, or None for all of it.
-_RecordingPart = tuple[str, EpisodeSpan | SourceError | None]
+_RecordingPart = tuple[str, RecordedSpan | SourceError | None]
 
 
 def _is_mcap(name: str) -> bool:
     return Path(name).suffix.lower() == MCAP_SUFFIX
 
 
-def _episode_spans(uri: str) -> list[EpisodeSpan | SourceError | None]:
+def _episode_spans(uri: str) -> list[RecordedSpan | SourceError | None]:
     """The episodes of a recording; a single None where it is one episode, or cannot be read and fails when loaded."""
     try:
-        return [*read_spans(recording_files(uri))] or [None]
+        return [*read_episode_spans(recording_files(uri))] or [None]
     except SourceError:
         return [None]
 
 
-def _mcap_item(uri: str, span: EpisodeSpan | SourceError | None, dataset: RecordingDataset) -> Item:
-    key, location = recording_key(uri, dataset.folder), str(recording_path(uri))
+def _mcap_item(uri: str, span: RecordedSpan | SourceError | None, dataset: RecordingDataset) -> Item:
+    key, location = make_recording_key(uri, dataset.folder), str(find_recording_path(uri))
     if isinstance(span, SourceError):
         key, location = f"{key}#{span.detail}", f"{location}, its metadata"
     elif span:
@@ -213,7 +215,7 @@ mcap = McapIngester()
 ROSBAG_FORMAT = "rosbag"
 
 
-def load_bag(recorded: RecordedEpisode) -> Record:
+def load_rosbag(recorded: RecordedEpisode) -> Record:
     """Read a bag: signals as numbers, images by reference, all by the header stamps of the messages.
 
     Raises:
@@ -258,12 +260,12 @@ def _is_bag(name: str) -> bool:
 
 
 def _bag_item(uri: str, dataset: RecordingDataset) -> Item:
-    key, location = recording_key(uri, dataset.folder), str(recording_path(uri))
+    key, location = make_recording_key(uri, dataset.folder), str(find_recording_path(uri))
     identity = make_episode_id(format=ROSBAG_FORMAT, dataset=dataset.name, version="", split="", key=key)
     if uri.lower().endswith(_PACKED_BAG_SUFFIXES):
         error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
         return failing_item(identity, location, error)
-    load = functools.partial(load_bag, dataset.episode(ROSBAG_FORMAT, uri, key, identity))
+    load = functools.partial(load_rosbag, dataset.episode(ROSBAG_FORMAT, uri, key, identity))
     return Item(episode_id=identity, location=location, load=load)
 
 

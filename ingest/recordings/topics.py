@@ -18,16 +18,16 @@ from ares.media import (
     McapMessage,
     MessageDecoders,
     TopicImages,
+    classify_image_message,
     decode_message,
     header_time,
-    image_kind,
     image_message_info,
+    list_image_message_fields,
     message_times,
     message_type,
     publish_time,
     read_metadata,
     require_fields,
-    required_fields,
     scan_messages,
 )
 from ingest.signals import MAX_SIGNAL_WIDTH
@@ -47,7 +47,7 @@ _DEEPEST_FIELD = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpecTopics:
+class TopicsOfSpec:
     """The topics that a spec names, beside those that the reader uses by itself.
 
     Attributes:
@@ -61,15 +61,15 @@ class SpecTopics:
     steps: str = ""
 
 
-NO_TOPICS = SpecTopics()
+NO_TOPICS = TopicsOfSpec()
 
 
-def topics_of_spec(spec: DatasetSpec | None) -> SpecTopics:
+def find_topics_of_spec(spec: DatasetSpec | None) -> TopicsOfSpec:
     """The topics that the keys of a spec name; "/joint_states.velocity" names the topic /joint_states."""
     if spec is None:
         return NO_TOPICS
     keys = [part.key for part in (*spec.state, *spec.action)] + [spec.reward, spec.success]
-    return SpecTopics(
+    return TopicsOfSpec(
         numbers=frozenset(_topic_of(key) for key in keys if key),
         texts=frozenset(part for part in spec.language if isinstance(part, str)),
         steps=spec.timestamps,
@@ -82,7 +82,7 @@ def _topic_of(key: str) -> str:
     return topic if field in _JOINT_FIELDS else key
 
 
-def number_message(message: Any) -> Any:
+def make_joint_message(message: Any) -> Any:
     """A message of any type as one of named positions, as joints have; its own stamp is kept.
 
     Raises SourceError when it holds no number, or more than a signal may have.
@@ -131,7 +131,7 @@ SIGNAL_FIELDS = ("position", "velocity", "effort")
 
 
 @dataclass(slots=True)
-class SignalMessages:
+class SignalTopicMessages:
     """The messages of a signal topic.
 
     Attributes:
@@ -209,7 +209,7 @@ class SignalTrack:
     is_rounded: bool
 
 
-def build_track(messages: SignalMessages, field_name: str) -> SignalTrack:
+def build_signal_track(messages: SignalTopicMessages, field_name: str) -> SignalTrack:
     """A field of a topic. A joint that a message lacks keeps its last value, or its first value before any."""
     import numpy as np
 
@@ -238,7 +238,7 @@ def build_track(messages: SignalMessages, field_name: str) -> SignalTrack:
 
 
 def _value_matrix(
-    messages: SignalMessages, rows: Sequence[tuple[list[str], Sequence[float]]]
+    messages: SignalTopicMessages, rows: Sequence[tuple[list[str], Sequence[float]]]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """(N, D) values by row and name, NaN where a row lacks a name, and (N, D) whether it has the name."""
     import numpy as np
@@ -276,7 +276,7 @@ _TRAJECTORY_POINT = "trajectory_msgs/JointTrajectoryPoint"
 
 def classify_topic(topic: str, schema: str) -> TopicUse:
     """What a topic is used as, by its schema and its name; "" for a topic that is not used."""
-    if image_kind(schema):
+    if classify_image_message(schema):
         return "image"
     name = message_type(schema)
     if name == "sensor_msgs/JointState":
@@ -286,7 +286,7 @@ def classify_topic(topic: str, schema: str) -> TopicUse:
     return "text" if name == "std_msgs/String" and _TASK_TOPIC.search(topic) else ""
 
 
-def topic_use(topic: str, schema: str, spec_topics: SpecTopics) -> TopicUse:
+def describe_topic_use(topic: str, schema: str, spec_topics: TopicsOfSpec) -> TopicUse:
     """What a topic is used as: as `classify_topic` says, and where that is nothing, as a spec does."""
     use = classify_topic(topic, schema)
     is_text = message_type(schema) == "std_msgs/String"
@@ -337,7 +337,7 @@ class RecordingContents:
 
     images: dict[str, TopicImages] = field(default_factory=dict)
     image_infos: dict[str, ImageInfo] = field(default_factory=dict)
-    signals: dict[str, SignalMessages] = field(default_factory=dict)
+    signals: dict[str, SignalTopicMessages] = field(default_factory=dict)
     uses: dict[str, TopicUse] = field(default_factory=dict)
     texts: list[tuple[int, str]] = field(default_factory=list)
     spec_texts: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
@@ -347,11 +347,11 @@ class RecordingContents:
     warnings: dict[str, None] = field(default_factory=dict)
     num_messages: int = 0
 
-    def count(self, topic: str, schema: str, log_time: int, spec_topics: SpecTopics) -> None:
+    def count(self, topic: str, schema: str, log_time: int, spec_topics: TopicsOfSpec) -> None:
         """Count a message of a topic; the first one tells what the topic is used as."""
         if topic not in self.summaries:
             self.summaries[topic] = TopicSummary(schema, log_time, log_time)
-            self.uses[topic] = topic_use(topic, schema, spec_topics)
+            self.uses[topic] = describe_topic_use(topic, schema, spec_topics)
         self.summaries[topic].add(log_time)
 
     def warn(self, text: str) -> None:
@@ -359,7 +359,7 @@ class RecordingContents:
         self.warnings[text] = None
 
 
-def read_contents(files: Iterable[str], spec_topics: SpecTopics) -> RecordingContents:
+def read_recording_messages(files: Iterable[str], spec_topics: TopicsOfSpec) -> RecordingContents:
     """Read every message of the files of one recording, in one pass.
 
     Args:
@@ -390,7 +390,7 @@ def _add_entry(
     decoders: MessageDecoders,
     file_number: int,
     entry: McapMessage,
-    spec_topics: SpecTopics,
+    spec_topics: TopicsOfSpec,
 ) -> None:
     """Decode a message and add it to the contents; a topic that cannot be decoded is skipped."""
     topic = entry.channel.topic
@@ -409,7 +409,7 @@ def _add_entry(
     try:
         message = decode_message(decoder, entry.message.data)
         require_fields(message, {} if use == "spec" else _expected_fields(schema))
-        message = number_message(message) if use == "spec" else message
+        message = make_joint_message(message) if use == "spec" else message
     except SourceError as error:
         contents.warn(f"topic {topic}: {error.reason}")
         return
@@ -420,16 +420,16 @@ def _add_entry(
     elif use == "spec_text":
         contents.spec_texts.setdefault(topic, []).append((entry.message.log_time, message.data))
     else:
-        problem = contents.signals.setdefault(topic, SignalMessages()).add(entry, message)
+        problem = contents.signals.setdefault(topic, SignalTopicMessages()).add(entry, message)
         if problem:
             contents.warn(f"topic {topic} {problem}")
 
 
 def _expected_fields(schema: str) -> Mapping[str, type]:
     """The fields that a message of a used topic must have, with their types."""
-    kind = image_kind(schema)
+    kind = classify_image_message(schema)
     if kind:
-        return required_fields(kind)
+        return list_image_message_fields(kind)
     name = message_type(schema)
     if name == "sensor_msgs/JointState":
         return {"name": list, "position": list, "velocity": list, "effort": list}
@@ -447,7 +447,7 @@ def _add_image(
     message: Any,
 ) -> None:
     topic = entry.channel.topic
-    kind = image_kind(entry.schema.name if entry.schema else "")
+    kind = classify_image_message(entry.schema.name if entry.schema else "")
     assert kind is not None
     if not collector.add(kind, file_number, entry, decoder, message):
         contents.warn(f"topic {topic} begins between keyframes; its frames before the first are left out")
@@ -467,7 +467,7 @@ _USED_FIELDS = frozenset({"key", "start_ns", "stop_ns", "instruction", "success"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeSpan:
+class RecordedSpan:
     """A part of a recording that is one episode.
 
     Attributes:
@@ -489,7 +489,7 @@ class EpisodeSpan:
     metadata: Mapping[str, Json]
 
 
-def read_spans(files: list[str]) -> list[EpisodeSpan | SourceError]:
+def read_episode_spans(files: list[str]) -> list[RecordedSpan | SourceError]:
     """The episodes that a recording declares, in file order; empty where the recording is itself one episode.
 
     A record without a valid span is an error in the list. Raises SourceError for a file that is missing or is not
@@ -499,14 +499,14 @@ def read_spans(files: list[str]) -> list[EpisodeSpan | SourceError]:
     spans = [_parse_span(number, document) for number, document in enumerate(documents)]
     seen_keys: set[str] = set()
     for number, span in enumerate(spans):
-        if isinstance(span, EpisodeSpan) and span.key in seen_keys:
+        if isinstance(span, RecordedSpan) and span.key in seen_keys:
             spans[number] = SourceError("episode is declared twice", f"{files[0]}: {span.key!r}")
-        elif isinstance(span, EpisodeSpan):
+        elif isinstance(span, RecordedSpan):
             seen_keys.add(span.key)
     return spans
 
 
-def _parse_span(number: int, document: Mapping[str, str]) -> EpisodeSpan | SourceError:
+def _parse_span(number: int, document: Mapping[str, str]) -> RecordedSpan | SourceError:
     """Parse a record. Details of errors are part of the identities of failing items: change them with care."""
     try:
         start, stop = int(document["start_ns"]), int(document["stop_ns"])
@@ -516,7 +516,7 @@ def _parse_span(number: int, document: Mapping[str, str]) -> EpisodeSpan | Sourc
         )
     if not 0 <= start < stop < 2**62:
         return SourceError("episode is declared with an empty span", f"start_ns {start}, stop_ns {stop}")
-    return EpisodeSpan(
+    return RecordedSpan(
         key=document.get("key") or str(number),
         start=start,
         stop=stop,

@@ -24,11 +24,10 @@ from ares.episode import (
     make_episode_id,
 )
 from ares.errors import MediaError, SourceError
-from ares.formats import RecordSpan, parse_example, read_record
+from ares.formats import RecordLocation, parse_tf_example, read_record
 from ares.input import decode_image, parse_image_header
 from ingest.files import describe_camera, read_json_object
-from ingest.mapping import text_of_spec
-from ingest.names import distinct_texts
+from ingest.mapping import find_spec_text
 from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
 from ingest.rlds.features import (
     Feature,
@@ -36,14 +35,15 @@ from ingest.rlds.features import (
     count_steps,
     full_feature_slices,
     is_rounded,
-    ragged_numbers,
-    raw_values,
+    read_feature_values,
     read_metadata,
+    read_ragged_numbers,
+    read_step_numbers,
+    read_stored_numbers,
     read_texts,
-    step_numbers,
-    stored_numbers,
 )
-from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, numbered_names, spec_times
+from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, compute_spec_step_times, numbered_names
+from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _CLASSES = "tensorflow_datasets.core.features."
 
 
-def library_numbers(folder: str, feature: Feature, payload: bytes, steps: int) -> NDArray[np.float32] | str:
+def decode_with_tfds(folder: str, feature: Feature, payload: bytes, steps: int) -> NDArray[np.float32] | str:
     """(T, D) float32 of a feature of the steps, as tensorflow-datasets decodes it; else why it is not stored.
 
     Args:
@@ -178,7 +178,7 @@ class RldsRecordEntry:
     split: str
     key: str
     path: str
-    span: RecordSpan
+    span: RecordLocation
     warnings: tuple[str, ...] = ()
 
     @property
@@ -198,7 +198,7 @@ def load_record(entry: RldsRecordEntry) -> Record:
     feature_map = entry.dataset.feature_map
     location = f"{entry.path}, record {entry.key}"
     payload, content_hash = read_record(entry.path, entry.span)
-    example = parse_example(payload, location)
+    example = parse_tf_example(payload, location)
     steps = count_steps(example, [*feature_map.signals, *(camera.feature for camera in feature_map.cameras)])
     if not steps:
         raise SourceError("record has no steps", location)
@@ -225,11 +225,14 @@ def _step_times(
     feature = dataset.feature_map.time
     if feature is None or dataset.spec is None:
         return even
-    stamps = stored_numbers(example, feature)
+    stamps = read_stored_numbers(example, feature)
     if stamps is None or len(stamps) != steps:
         raise SourceError("timestamps of the spec are not one number per step", f"{where}: {feature.key}")
     user_rate_hz = None if dataset.rate_source == "assumed" else dataset.rate_hz
-    return spec_times(stamps, feature.key, dataset.spec.time_unit, user_rate_hz, where, notes) or even
+    return (
+        compute_spec_step_times(stamps, feature.key, dataset.spec.time_unit, user_rate_hz, where, notes)
+        or even
+    )
 
 
 def _build_record(
@@ -304,7 +307,7 @@ def _ragged_signals(
 ) -> dict[str, Signal]:
     signals: dict[str, Signal] = {}
     for feature in features:
-        _add_signal(signals, feature, ragged_numbers(example, feature, steps), warnings)
+        _add_signal(signals, feature, read_ragged_numbers(example, feature, steps), warnings)
     return signals
 
 
@@ -314,7 +317,7 @@ def _library_signals(
     """The features that only tensorflow-datasets can decode."""
     signals: dict[str, Signal] = {}
     for feature in entry.dataset.feature_map.library:
-        numbers = library_numbers(str(Path(entry.path).parent), feature, payload, steps)
+        numbers = decode_with_tfds(str(Path(entry.path).parent), feature, payload, steps)
         _add_signal(signals, feature, numbers, warnings)
     return signals
 
@@ -336,9 +339,9 @@ def _signal_name(feature: Feature) -> str:
 def _read_numbers(
     example: Mapping[str, Any], feature: Feature, steps: int, warnings: list[str]
 ) -> NDArray[np.float32] | None:
-    values = step_numbers(example, feature, steps)
+    values = read_step_numbers(example, feature, steps)
     if values is None:
-        is_missing = not raw_values(example, feature)
+        is_missing = not read_feature_values(example, feature)
         warnings.append(f"{feature.key} is {'missing' if is_missing else 'not as long as the other steps'}")
     elif is_rounded(example, feature):
         warnings.append(f"{feature.key} holds integers that float32 rounds")
@@ -373,7 +376,7 @@ def _build_signal(
 def _texts_of_part(part: Feature | TextSpec, example: Mapping[str, Any], path: str) -> Sequence[str]:
     from ingest.spec import TextSpec
 
-    return (text_of_spec(part, path),) if isinstance(part, TextSpec) else read_texts(example, part)
+    return (find_spec_text(part, path),) if isinstance(part, TextSpec) else read_texts(example, part)
 
 
 def _metadata_name(feature: Feature) -> str:
@@ -404,7 +407,7 @@ def _read_success_field(
     example: Mapping[str, Any], feature: Feature, warnings: list[str]
 ) -> tuple[bool | None, str]:
     """The outcome from the field that the spec names; unknown when its value changes within the episode."""
-    values = set(raw_values(example, feature))
+    values = set(read_feature_values(example, feature))
     if values in ({0}, {1}):
         return values == {1}, feature.key
     warnings.append(f"outcome {feature.key} is neither 0 nor 1 throughout")
@@ -420,7 +423,7 @@ def _build_cameras(
     entry: RldsRecordEntry, example: Mapping[str, Any], steps: int, warnings: list[str]
 ) -> Iterator[Camera]:
     for camera in entry.dataset.feature_map.cameras:
-        name, images = camera.name, raw_values(example, camera.feature)
+        name, images = camera.name, read_feature_values(example, camera.feature)
         if len(images) != steps:
             warnings.append(f"camera {name} has no image" if not images else f"camera {name} lacks images")
             continue

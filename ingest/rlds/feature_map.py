@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.episode import Channels, RateSource, Role
-from ingest.names import camera_role
-from ingest.rlds.features import MISFIT, Feature, FeatureSlice, Misfit, full_feature_slices, slices_of_spec
-from ingest.show_spec import spec_lines
+from ingest.rlds.features import (
+    MISFIT,
+    Feature,
+    FeatureSlice,
+    Misfit,
+    find_slices_of_spec,
+    full_feature_slices,
+)
+from ingest.show_spec import format_spec_lines
 from ingest.signals import MAX_SIGNAL_WIDTH
+from ingest.source_words import guess_camera_role
 
 if TYPE_CHECKING:
     from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
@@ -26,7 +33,7 @@ class RldsCamera(NamedTuple):
     channels: Channels
 
 
-def map_cameras(
+def map_rlds_cameras(
     features: Sequence[Feature], spec: DatasetSpec, warnings: list[str]
 ) -> tuple[RldsCamera, ...]:
     """The cameras of the usable features; `warnings` gets those about their colours."""
@@ -40,7 +47,7 @@ def map_cameras(
         if own_name in spec.left_out:
             continue
         name, part = _camera_of_spec(own_name, feature, spec)
-        role = part.role or camera_role(name)
+        role = part.role or guess_camera_role(name)
         channels = part.channels or _channel_order(feature, name, spec, warnings)
         cameras.append(RldsCamera(feature, name, role, channels))
     return tuple(cameras)
@@ -142,14 +149,14 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
     ragged = [f for f in usable if f.ragged and f.kind == "number" and f not in language]
     usable = [f for f in usable if f not in ragged]
     signals = [f for f in usable if f.per_step and f.kind == "number" and f not in language]
-    state = slices_of_spec(spec.state, signals, "state", misfits)
-    action = slices_of_spec(spec.action, signals, "action", misfits)
+    state = find_slices_of_spec(spec.state, signals, "state", misfits)
+    action = find_slices_of_spec(spec.action, signals, "action", misfits)
     state = full_feature_slices(_state_features(signals)) if state is None else state
     action = full_feature_slices(_action_features(signals)) if action is None else action
     reward = _single_number(spec.reward or "steps/reward", signals)
     time = _single_number(spec.timestamps, signals)
     extra = [f for f in signals if f not in (reward, time) and not _is_covered(f, [*state, *action])]
-    cameras, success = map_cameras(usable, spec, warnings), _success_feature(usable, spec, misfits)
+    cameras, success = map_rlds_cameras(usable, spec, warnings), _success_feature(usable, spec, misfits)
     return RldsFeatureMap(
         cameras=cameras,
         state=state,
@@ -324,7 +331,7 @@ def spec_to_yaml(
         if spec and not spec.verified
         else []
     )
-    lines += [*spec_lines(completed.model_dump(exclude_defaults=True, mode="json"))]
+    lines += [*format_spec_lines(completed.model_dump(exclude_defaults=True, mode="json"))]
     lines += [f"# {warning}" for warning in (*feature_map.warnings, *feature_map.left_out)]
     lines += [f"# {key} is stored as a signal of its own" for key in feature_map.unknown]
     return "\n".join(lines) + "\n"

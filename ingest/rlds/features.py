@@ -234,7 +234,7 @@ def full_feature_slices(features: Iterable[Feature]) -> tuple[FeatureSlice, ...]
     )
 
 
-def slices_of_spec(
+def find_slices_of_spec(
     slices: Sequence[SliceSpec], signals: Sequence[Feature], role: str, misfits: list[Misfit]
 ) -> tuple[FeatureSlice, ...] | None:
     """The slices of a spec; None when there are none, or when they do not fit the features.
@@ -303,7 +303,7 @@ def _names_of_numbers(names: tuple[str, ...], width: int) -> tuple[str, ...]:
 ExampleFeatures = Mapping[str, Any]
 
 
-def raw_values(example: ExampleFeatures, feature: Feature) -> Sequence[Any]:
+def read_feature_values(example: ExampleFeatures, feature: Feature) -> Sequence[Any]:
     """The values of a feature as the record stores them; empty when its key is absent."""
     key = f"{feature.key}/ragged_flat_values" if feature.ragged else feature.key
     if key not in example:
@@ -322,7 +322,7 @@ def count_steps(example: ExampleFeatures, features: Sequence[Feature]) -> int:
     """Number of steps of the record: the length of most of its step features; 0 when it has none."""
     counts: Counter[int] = Counter()
     for feature in features:
-        length = _step_count(len(raw_values(example, feature)), feature)
+        length = _step_count(len(read_feature_values(example, feature)), feature)
         if length:
             counts[length] += 1
     return max(counts.items(), key=lambda pair: (pair[1], pair[0]))[0] if counts else 0
@@ -336,11 +336,11 @@ def _step_count(num_values: int, feature: Feature) -> int:
     return num_values // size if size and num_values % size == 0 else 0
 
 
-def step_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDArray[np.float32] | None:
+def read_step_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDArray[np.float32] | None:
     """(T, D) float32 of a numeric feature; None when the record does not have one value for each step."""
     import numpy as np
 
-    values = raw_values(example, feature)
+    values = read_feature_values(example, feature)
     if not values or _step_count(len(values), feature) != steps:
         return None
     if feature.encoding == "none":
@@ -352,11 +352,14 @@ def step_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDAr
     return np.stack([row.astype(np.float32).ravel() for row in rows if row is not None])
 
 
-def ragged_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDArray[np.float32] | str:
+def read_ragged_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> NDArray[np.float32] | str:
     """(T, D) float32 of a numeric feature of open length, where every step has as many numbers; else why not."""
     import numpy as np
 
-    values, lengths = raw_values(example, feature), example.get(f"{feature.key}/ragged_row_lengths_0")
+    values, lengths = (
+        read_feature_values(example, feature),
+        example.get(f"{feature.key}/ragged_row_lengths_0"),
+    )
     if f"{feature.key}/ragged_row_lengths_1" in example:
         return "sequences in sequences"
     counts = set(lengths.int64_list.value) if lengths is not None else set()
@@ -369,11 +372,11 @@ def ragged_numbers(example: ExampleFeatures, feature: Feature, steps: int) -> ND
     return np.array(values, np.float32).reshape(steps, -1)
 
 
-def stored_numbers(example: ExampleFeatures, feature: Feature) -> NDArray[Any] | None:
+def read_stored_numbers(example: ExampleFeatures, feature: Feature) -> NDArray[Any] | None:
     """(T,) of a feature of one number per step in the type in which it is stored; None where it is absent."""
     import numpy as np
 
-    values = raw_values(example, feature)
+    values = read_feature_values(example, feature)
     if feature.encoding == "none":
         return np.array(values) if values else None
     rows = [_decode_bytes(value, feature) for value in values]
@@ -387,7 +390,7 @@ def is_rounded(example: ExampleFeatures, feature: Feature) -> bool:
 
     if "int" not in feature.dtype or feature.encoding != "none":
         return False
-    values = np.array(raw_values(example, feature))
+    values = np.array(read_feature_values(example, feature))
     return bool(values.dtype.kind == "i" and (values.astype(np.float32).astype(np.float64) != values).any())
 
 
@@ -405,7 +408,7 @@ def _decode_bytes(value: bytes, feature: Feature) -> NDArray[Any] | None:
 
 def read_texts(example: ExampleFeatures, feature: Feature) -> list[str]:
     """The distinct texts of a feature, in order of appearance; padded code points are decoded."""
-    values = raw_values(example, feature)
+    values = read_feature_values(example, feature)
     if feature.kind == "text":
         return [value.decode("utf-8", "replace") for value in dict.fromkeys(values)]
     size = feature.size or len(values) or 1
@@ -415,7 +418,7 @@ def read_texts(example: ExampleFeatures, feature: Feature) -> list[str]:
 
 def read_metadata(example: ExampleFeatures, feature: Feature) -> Json:
     """A feature as metadata: one value or a short list; None when it is absent or too long."""
-    values = raw_values(example, feature)
+    values = read_feature_values(example, feature)
     if not values or (len(values) > 64 and feature.kind == "number"):
         return None
     if feature.kind == "text":

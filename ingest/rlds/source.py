@@ -16,8 +16,8 @@ from ares.formats import (
     DATASET_METADATA_FILE,
     FEATURES_FILE,
     SHARD_TEMPLATE,
-    RecordSpan,
-    find_records,
+    RecordLocation,
+    scan_record_file,
 )
 from ares.input import read_json
 from ares.io import FolderEntries, absolute_path, describe_os_error, list_folder, walk_folders
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _ABSENT = "it does not exist"
 
 
-def require_fit(
+def require_spec_fits(
     spec: DatasetSpec, features: Sequence[Feature], feature_map: RldsFeatureMap, where: str
 ) -> None:
     """Raise SourceError, with what the dataset holds, for the first thing of a spec that it does not have.
@@ -111,7 +111,7 @@ _REFERENCE = f"{DATASET_METADATA_FILE} of an export of ARES"
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedSpec:
+class ExportedDatasetSpec:
     """The spec of a dataset that ARES exported.
 
     Attributes:
@@ -123,7 +123,7 @@ class ExportedSpec:
     is_rate_assumed: bool
 
 
-def read_exported_spec(folder: Path, builtin: DatasetSpec | None) -> ExportedSpec | None:
+def read_exported_spec(folder: Path, builtin: DatasetSpec | None) -> ExportedDatasetSpec | None:
     """The spec in the metadata.json of a dataset; None for a dataset that ARES did not export.
 
     Args:
@@ -151,7 +151,7 @@ def read_exported_spec(folder: Path, builtin: DatasetSpec | None) -> ExportedSpe
     except (ValidationError, TypeError) as error:
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise SourceError("the spec of an exported dataset is wrong", f"{path}: {first}") from None
-    return ExportedSpec(spec, document.get("rate_source") == "assumed")
+    return ExportedDatasetSpec(spec, document.get("rate_source") == "assumed")
 
 
 _CONTAINERS = ("tfrecord", "array_record")
@@ -201,7 +201,7 @@ def _find_folders(path: Path) -> Iterator[Path]:
 
 
 def _open_source(folder: Path, options: SourceOptions) -> Source:
-    from ingest.spec import stated_contract, stated_kinematics
+    from ingest.spec import read_stated_contract, read_stated_kinematics
 
     dataset = _open_dataset(folder, options)
     info = _read_info(folder / DATASET_INFO_FILE)
@@ -219,8 +219,8 @@ def _open_source(folder: Path, options: SourceOptions) -> Source:
         files=functools.partial(_list_files, folder, tuple(shard.path for shard in shards)),
         rate_hz=None if dataset.feature_map.time else dataset.rate_hz,
         cameras=tuple(camera.name for camera in dataset.feature_map.cameras),
-        contract=stated_contract(dataset.spec),
-        kinematics=stated_kinematics(dataset.spec),
+        contract=read_stated_contract(dataset.spec),
+        kinematics=read_stated_kinematics(dataset.spec),
     )
 
 
@@ -238,12 +238,12 @@ def _list_files(folder: Path, shards: Collection[str]) -> Iterator[SourceFile]:
 
 
 def _open_dataset(folder: Path, options: SourceOptions) -> RldsDataset:
-    from ingest.spec import builtin_spec, read_spec
+    from ingest.spec import find_builtin_spec, read_spec
 
     info = _read_info(folder / DATASET_INFO_FILE)
     name = _name_in_info(folder, info)
     # A copy may have another name in its info than its folder has: "liber_o10" in a folder libero_10.
-    builtin = builtin_spec(name) or builtin_spec(folder.parent.name)
+    builtin = find_builtin_spec(name) or find_builtin_spec(folder.parent.name)
     exported = read_exported_spec(folder, builtin)
     spec = read_spec(Path(options.spec)) if options.spec else exported.spec if exported else builtin
     rate_hz, rate_source = resolve_rate(options.rate_hz, spec.rate_hz if spec else None)
@@ -252,7 +252,7 @@ def _open_dataset(folder: Path, options: SourceOptions) -> RldsDataset:
     features = read_features(folder / FEATURES_FILE)
     feature_map = map_features(features, spec)
     if spec and options.spec:
-        require_fit(spec, features, feature_map, str(folder))
+        require_spec_fits(spec, features, feature_map, str(folder))
     if not any((feature_map.cameras, feature_map.action, feature_map.state)):
         raise SourceError(
             "dataset has no steps", f"{folder / FEATURES_FILE}: no image, state or action under steps"
@@ -343,14 +343,16 @@ def _shards_in_folder(folder: Path) -> Iterator[Shard]:
             r".+-(?P<split>[^-]+)\.(?:tfrecord|array_record)-(?P<shard>\d+-of-\d+)", path.name
         )
         if match:
-            yield Shard(match["split"], match["shard"], str(path), sum(1 for _ in find_records(str(path))))
+            yield Shard(
+                match["split"], match["shard"], str(path), sum(1 for _ in scan_record_file(str(path)))
+            )
 
 
 def _list_items(dataset: RldsDataset, shard: Shard) -> Iterator[Item]:
     """One item for each record that the shard has or should have."""
     number, error_of_rest = 0, SourceError("record is cut off", f"{shard.path}: the file ends before it")
     try:
-        for number, span in enumerate(find_records(shard.path), start=1):
+        for number, span in enumerate(scan_record_file(shard.path), start=1):
             entry = _build_entry(dataset, shard, number - 1)
             if isinstance(span, SourceError):
                 error_of_rest = span
@@ -387,7 +389,7 @@ def _build_entry(dataset: RldsDataset, shard: Shard, number: int) -> RldsRecordE
         split=shard.split,
         key=f"{shard.name}/{number}",
         path=shard.path,
-        span=RecordSpan(0, 0),
+        span=RecordLocation(0, 0),
         warnings=warnings,
     )
 

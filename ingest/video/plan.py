@@ -11,7 +11,7 @@ from pathlib import Path
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
 from ares.io import relative_path, walk_folders
-from ingest.names import VideoRow
+from ingest.source_words import VideoRow
 from ingest.video.tables import has_row_per_camera, is_about_videos, read_rows
 
 # A file name with this suffix, or a folder with this name, is a camera: no task is called "cam_high".
@@ -460,7 +460,7 @@ class VideoFolderPlan:
         return self._by_name
 
 
-def plan_folder(folder: Path, pattern: str, only: str = "") -> VideoFolderPlan:
+def plan_video_folder(folder: Path, pattern: str, only: str = "") -> VideoFolderPlan:
     """Plan a folder, or one file of it.
 
     Raises RequestError for an invalid pattern.

@@ -17,7 +17,7 @@ from ares.io import FolderEntries, absolute_path, file_state, folder_name
 from ares.media import VideoInfo, frozen_camera_flags
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
-from ingest.names import distinct_texts
+from ingest.source_words import distinct_texts
 from ingest.video.plan import (
     VIDEO_SUFFIXES,
     PlannedClip,
@@ -26,9 +26,9 @@ from ingest.video.plan import (
     group_by_names,
     holds_videos,
     is_video,
-    plan_folder,
+    plan_video_folder,
 )
-from ingest.video.tables import read_sidecar
+from ingest.video.tables import read_video_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,7 +129,7 @@ def _with_sidecar(clip: VideoClip) -> VideoClip:
     """The episode with the values of its JSON file; values of a table have priority. Raises SourceError."""
     if not clip.sidecar:
         return clip
-    row, document = read_sidecar(clip.sidecar)
+    row, document = read_video_json(clip.sidecar)
     metadata = {**(row.metadata if row else document), **clip.metadata}
     if row is None:
         return replace(clip, metadata=metadata)
@@ -282,7 +282,7 @@ class VideoIngester(FolderIngester):
         location = absolute_path(path)
         folder = location.parent if location.is_file() else location
         dataset = options.dataset or folder_name(folder)
-        folder_plan = plan_folder(folder, options.cameras, location.name if location.is_file() else "")
+        folder_plan = plan_video_folder(folder, options.cameras, location.name if location.is_file() else "")
         if not folder_plan.total:
             raise SourceError("folder holds no video", f"{path}: no {', '.join(sorted(VIDEO_SUFFIXES))}")
         if options.cameras and not folder_plan.cameras.groups:

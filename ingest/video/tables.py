@@ -14,7 +14,7 @@ from ares.errors import SourceError
 from ares.input import read_json, read_lines
 from ares.io import describe_os_error
 from ingest.files import parse_json_lines
-from ingest.names import VideoRow, WrongRowError, has_camera_rows, names_a_video, parse_row
+from ingest.source_words import InvalidRowError, VideoRow, has_camera_rows, names_a_video, parse_video_row
 
 _MAX_CELL_CHARS = 2**24
 
@@ -30,8 +30,8 @@ def read_rows(path: Path) -> Iterator[tuple[int, VideoRow | SourceError]]:
             yield number, cells
             continue
         try:
-            yield number, parse_row(cells)
-        except WrongRowError as error:
+            yield number, parse_video_row(cells)
+        except InvalidRowError as error:
             yield number, SourceError("metadata line has a wrong form", f"{location}: {error}")
 
 
@@ -52,7 +52,7 @@ def has_row_per_camera(path: Path) -> bool:
     return has_camera_rows(columns) and names_a_video(columns)
 
 
-def read_sidecar(path: str) -> tuple[VideoRow | None, dict[str, Json]]:
+def read_video_json(path: str) -> tuple[VideoRow | None, dict[str, Json]]:
     """The JSON file of a video as a row; or (None, its content) when it is not an object.
 
     Raises SourceError for a file that is not JSON.
@@ -68,8 +68,8 @@ def read_sidecar(path: str) -> tuple[VideoRow | None, dict[str, Json]]:
     if not isinstance(document, dict):
         return None, {"note": document}
     try:
-        return parse_row({"video": posixpath.basename(path), **_without_video_columns(document)}), {}
-    except WrongRowError as error:
+        return parse_video_row({"video": posixpath.basename(path), **_without_video_columns(document)}), {}
+    except InvalidRowError as error:
         raise SourceError("JSON file of a video has a wrong form", f"{path}: {error}") from None
 
 

@@ -12,8 +12,16 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Annotator, Frames, Options, Subject, Work, annotation_subject, episode_subject
-from annotators.runner.guard import no_frames
+from annotators.base import (
+    Annotator,
+    Frames,
+    Options,
+    Subject,
+    Work,
+    make_annotation_subject,
+    make_episode_subject,
+)
+from annotators.runner.fault_isolation import select_no_frames
 from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
 from ares.settings import Settings
@@ -254,7 +262,8 @@ def work_for() -> Callable[..., Work]:
     def make(episode: Episode, annotators: Sequence[Annotator], caption: Annotation | None = None) -> Work:
         subject = subject_of(episode, caption)
         frames = Frames(
-            episode, [getattr(annotator, "select_frames", no_frames)(subject) for annotator in annotators]
+            episode,
+            [getattr(annotator, "select_frames", select_no_frames)(subject) for annotator in annotators],
         )
         frames.decode()
         return Work(subject=subject, frames=frames, trajectory=None)
@@ -265,8 +274,8 @@ def work_for() -> Callable[..., Work]:
 def subject_of(episode: Episode, caption: Annotation | None) -> Subject:
     """A caption as a subject, or the episode itself."""
     if caption is None:
-        return episode_subject(episode)
-    return annotation_subject(episode, caption)
+        return make_episode_subject(episode)
+    return make_annotation_subject(episode, caption)
 
 
 @pytest.fixture(scope="session")

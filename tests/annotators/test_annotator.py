@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.embed import EmbedAnnotator, parse_sampling
+from annotators.embed import EmbedAnnotator, parse_frame_sampling
 from ares.episode import Episode
 from ares.errors import MediaError, RequestError
 from ares.workspace import Workspace
@@ -19,7 +19,7 @@ def _seconds_of_length(episode: Episode, seconds: float, sampling: str = "auto")
     front = episode.cameras[0]
     frames = round(seconds * front.media.rate_hz)
     longer = replace(front, media=replace(front.media, num_frames=frames))
-    return list(parse_sampling(sampling).seconds(replace(episode, cameras=(longer,)))["front"])
+    return list(parse_frame_sampling(sampling).seconds(replace(episode, cameras=(longer,)))["front"])
 
 
 def test_one_second_apart_but_at_least_four_and_at_most_240(episodes: dict[str, Episode]) -> None:
@@ -79,15 +79,15 @@ def test_frames_by_rate_and_by_number(episodes: dict[str, Episode]) -> None:
 )
 def test_a_sampling_that_cannot_be_read(text: str) -> None:
     with pytest.raises(RequestError, match="there are: auto, rate:HZ, every:K"):
-        parse_sampling(text)
+        parse_frame_sampling(text)
 
 
 def test_only_frames_that_changed_are_kept() -> None:
     angles = np.asarray([0.0, 0.1, 0.2, 0.6, 0.7, 1.5, 1.4])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     # 1 - cos(0.6) is 0.17, and 1 - cos(0.2) is 0.02.
-    assert parse_sampling("change:0.1").kept_rows(vectors).tolist() == [0, 3, 5]
-    assert parse_sampling("rate:1").kept_rows(vectors).tolist() == list(range(7))
+    assert parse_frame_sampling("change:0.1").kept_rows(vectors).tolist() == [0, 3, 5]
+    assert parse_frame_sampling("rate:1").kept_rows(vectors).tolist() == list(range(7))
 
 
 def test_vectors_that_changed_go_with_their_seconds(

@@ -13,7 +13,7 @@ import pytest
 
 from annotators.base import Budget
 from annotators.models import VlmRequest
-from annotators.models.calls import Spending
+from annotators.models.paid_calls import ModelSpending
 from ares.annotation import Cost
 from ares.settings import Price
 
@@ -61,7 +61,7 @@ def test_a_run_ends_within_one_call_of_its_budget(seed: int) -> None:
     rng = random.Random(seed)
     price = Price(usd_per_mtok_in=rng.uniform(0.1, 5), usd_per_mtok_out=rng.uniform(0.1, 20))
     limit, max_tokens, image_tokens = rng.uniform(0.05, 0.5), rng.choice([64, 300]), rng.randrange(200, 4000)
-    spending, image = Spending(Budget(limit), price), np.zeros((8, 8, 3), np.uint8)
+    spending, image = ModelSpending(Budget(limit), price), np.zeros((8, 8, 3), np.uint8)
     spent: list[float] = []
 
     def call(number: int) -> None:

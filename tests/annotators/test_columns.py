@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from annotators.base import Annotator, Options, Result, Work, new_annotation
-from app.dashboard.view_state import ColumnFilter, ViewState, where_sql
+from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql
 from ares.annotation import Column, ColumnType, Maker
 from ares.episode import Json
 from ares.errors import AresError, RequestError
@@ -117,11 +117,11 @@ def test_what_the_dashboard_makes_of_a_click_finds_what_the_facet_counts(ws: Wor
         for value, count in facet.counts:
             text = str(value).lower() if facet.type == "bool" else str(value)
             clicked = ViewState(filters={facet.column: ColumnFilter(column=facet.column, values=(text,))})
-            assert ws.stores.tables.episodes.count(where_sql(clicked, kinds)) == count
+            assert ws.stores.tables.episodes.count(view_filter_sql(clicked, kinds)) == count
         for index, count in enumerate(facet.histogram[:-1]):
             low, high = facet.edges[index : index + 2]
             dragged = ViewState(filters={facet.column: ColumnFilter(column=facet.column, low=low, high=high)})
-            assert ws.stores.tables.episodes.count(where_sql(dragged, kinds)) >= count
+            assert ws.stores.tables.episodes.count(view_filter_sql(dragged, kinds)) >= count
 
 
 def test_a_value_that_does_not_fit_its_column_fails_its_episode(ws: Workspace) -> None:

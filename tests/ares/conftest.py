@@ -11,7 +11,7 @@ import pytest
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Camera, Episode, MediaRef, Record, Signal, Trajectory, make_episode_id
-from ares.store.database import Tables, open_tables
+from ares.store.lance_tables import Tables, open_tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 
 

@@ -11,9 +11,9 @@ from ares.deadline import (
     Deadline,
     carry_deadline_to_thread,
     check_deadline,
-    exclusive,
     interruptible,
     limit_time,
+    wait_for_lock,
 )
 from ares.errors import QueryTimeout
 
@@ -22,7 +22,7 @@ _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELE
 
 def test_without_a_deadline_nothing_ends() -> None:
     check_deadline()
-    with exclusive(threading.Lock()), interruptible(lambda: None, ValueError):
+    with wait_for_lock(threading.Lock()), interruptible(lambda: None, ValueError):
         check_deadline()
 
 
@@ -69,6 +69,6 @@ def test_an_error_of_the_engine_stays_its_own() -> None:
 
 def test_who_waits_for_a_lock_waits_until_the_deadline() -> None:
     lock = threading.Lock()
-    with lock, limit_time(Deadline(0.05)), pytest.raises(QueryTimeout), exclusive(lock):
+    with lock, limit_time(Deadline(0.05)), pytest.raises(QueryTimeout), wait_for_lock(lock):
         pass
     assert lock.acquire(blocking=False)

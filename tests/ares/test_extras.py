@@ -55,9 +55,9 @@ def load_openai() -> None:
 
 
 def connect_mongo() -> None:
-    from ares.store.log.mongo_server import MongoServer
+    from ares.store.log.mongo_connection import MongoConnection
 
-    MongoServer("mongodb://127.0.0.1:9")
+    MongoConnection("mongodb://127.0.0.1:9")
 
 
 def start_ray() -> None:

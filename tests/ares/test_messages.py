@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ares import messages
-from ares.messages import Verbosity, announce_if_slow, print_message, verbosity
+from ares import console
+from ares.console import Verbosity, announce_if_slow, print_message, verbosity
 
 
 def test_what_takes_long_is_announced(
@@ -19,8 +19,8 @@ def test_what_takes_long_is_announced(
         print_message(text)
         printed.set()
 
-    monkeypatch.setattr(messages, "_PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(messages, "print_message", print_and_tell)
+    monkeypatch.setattr(console, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(console, "print_message", print_and_tell)
     with announce_if_slow("loading the model"):
         assert printed.wait(300)
     assert capsys.readouterr().err == "loading the model\n"
@@ -34,7 +34,7 @@ def test_what_ends_soon_is_not_announced(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timers: list[threading.Timer] = []
-    monkeypatch.setattr(messages, "_PATIENCE_SECONDS", 3600.0)
+    monkeypatch.setattr(console, "_PATIENCE_SECONDS", 3600.0)
     monkeypatch.setattr(threading.Timer, "start", lambda timer: timers.append(timer))
     with announce_if_slow("loading the model"):
         pass

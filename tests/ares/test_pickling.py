@@ -10,7 +10,7 @@ import pytest
 
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
-from ares.process_tuning import pickled_by_slots
+from ares.process_tuning import fast_slots_pickling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Parent:
     sizes: tuple[int, ...] = ()
 
 
-@pickled_by_slots
+@fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child(Parent):
     tags: list[str] = field(default_factory=list)

@@ -19,7 +19,7 @@ def test_a_package_that_is_put_off_runs_at_its_first_name(tmp_path: Path) -> Non
     (tmp_path / "guest").mkdir()
     (tmp_path / "guest" / "__init__.py").write_text("print('runs')\nfrom guest.part import value\n")
     (tmp_path / "guest" / "part.py").write_text("value = 5")
-    put_off = "from ares.process_tuning import put_off_package; put_off_package('guest'); "
+    put_off = "from ares.process_tuning import load_package_later; load_package_later('guest'); "
     assert _run(tmp_path, put_off + "from guest.part import value; print(value)") == "5"
     assert _run(tmp_path, put_off + "import guest; print(guest.value)").split() == ["runs", "5"]
     assert _run(tmp_path, put_off + "import guest; print(hasattr(guest, 'none'))").split() == [
@@ -29,7 +29,9 @@ def test_a_package_that_is_put_off_runs_at_its_first_name(tmp_path: Path) -> Non
 
 
 def test_a_missing_package_stays_missing(tmp_path: Path) -> None:
-    put_off = "from ares.process_tuning import put_off_package; put_off_package('surely_not_installed'); "
+    put_off = (
+        "from ares.process_tuning import load_package_later; load_package_later('surely_not_installed'); "
+    )
     assert _run(tmp_path, put_off + "import sys; print('surely_not_installed' in sys.modules)") == "False"
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from ares import registry
 from ares.errors import ModelError, PluginError
-from ares.imports import MOVED, current_package
+from ares.imports import MOVED, find_moved_package
 from ares.registry import Registry, plugin_faults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,5 +147,9 @@ def test_a_moved_package_is_gone_and_its_names_are_somewhere(package: str) -> No
 
 
 def test_only_an_import_can_miss_a_moved_package() -> None:
-    assert not current_package(ModuleNotFoundError("No module named 'ares.qualities'", name="ares.qualities"))
-    assert not current_package(ImportError("no name")) and not current_package(ValueError("ares.quality"))
+    assert not find_moved_package(
+        ModuleNotFoundError("No module named 'ares.qualities'", name="ares.qualities")
+    )
+    assert not find_moved_package(ImportError("no name")) and not find_moved_package(
+        ValueError("ares.quality")
+    )

@@ -60,6 +60,9 @@ class TwoMachines:
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == raylet.process.pid and f"ActorBody{method}" in (folder / "cmdline").read_text():
+                if (
+                    parent == raylet.process.pid
+                    and f"RayActorBody{method}" in (folder / "cmdline").read_text()
+                ):
                     workers.append(int(folder.name))
         return workers

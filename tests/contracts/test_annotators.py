@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from annotators.base import Options
 from annotators.options import options_model
-from annotators.runner.guard import check_annotator
+from annotators.runner.fault_isolation import check_annotator
 from app.demo.run import GRADE_OPTIONS
 from ares.episode import Json
 from ares.registry import annotators

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ares.contract.conversions import convert_rotation
-from ares.signals.arrays import EpisodeSignals
+from ares.signals.plain_arrays import EpisodeSignals
 
 if TYPE_CHECKING:
     import numpy as np

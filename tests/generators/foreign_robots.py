@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ares.signals.arrays import EpisodeSignals
+from ares.signals.plain_arrays import EpisodeSignals
 
 if TYPE_CHECKING:
     import numpy as np

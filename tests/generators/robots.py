@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ares.signals import DimensionKind
-from ares.signals.arrays import EpisodeSignals
+from ares.signals.plain_arrays import EpisodeSignals
 
 if TYPE_CHECKING:
     import numpy as np

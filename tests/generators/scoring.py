@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from ares.checks import ANGLES, PLANTERS, FaultSite
 from ares.checks.codes import CODES, DRIFT
-from ares.checks.episode import EpisodeLag, check_signals
-from ares.contract import MeaningContract, episode_evidence, infer_contract
-from ares.contract.terms import UNKNOWN, PropertyName
-from ares.reports import share_text
-from ares.reports.audit import NEED_LAG
-from ares.signals.arrays import EpisodeSignals
+from ares.checks.episode import EpisodeActionLag, check_signals
+from ares.contract import MeaningContract, collect_contract_evidence, infer_contract
+from ares.contract.contracts import UNKNOWN, PropertyName
+from ares.reports import format_share
+from ares.reports.detection_rates import NEED_LAG
+from ares.signals.plain_arrays import EpisodeSignals
 from ares.signals.statistics import DatasetStatistics
 from ares.statistics import wilson_interval
 from tests.generators.contracts import GeneratedDataset, random_meaning
@@ -81,8 +81,8 @@ class AuditScore:
         """A row of a Markdown table for each code that was planted or raised, with 95 % Wilson intervals."""
         for code in sorted(self.planted | self.false_alarms):
             check = CODES[code]
-            recall = share_text(self.hits[code], self.planted[code])
-            alarms = share_text(self.false_alarms[code], self.num_clean)
+            recall = format_share(self.hits[code], self.planted[code])
+            alarms = format_share(self.false_alarms[code], self.num_clean)
             strength = f"{check.strength:g} {check.strength_unit}"
             unknown = self.unknown[code] or ""
             yield f"| {code} {check.name} | {strength} | {recall} | {unknown} | {alarms} | {check.severity} |"
@@ -102,7 +102,7 @@ class LagScore:
     num_claimed: int = 0
     num_right: int = 0
 
-    def add(self, lag: EpisodeLag, steps: int, rate_hz: float, true_seconds: float) -> None:
+    def add(self, lag: EpisodeActionLag, steps: int, rate_hz: float, true_seconds: float) -> None:
         """Count one clean episode."""
         if lag.could_say and steps >= _LAG_EPISODE_SECONDS * rate_hz:
             self.num_could += 1
@@ -112,8 +112,8 @@ class LagScore:
     def text(self) -> str:
         """Both shares with their intervals."""
         return (
-            f"lag claimed in {share_text(self.num_claimed, self.num_could)}, "
-            f"within one step in {share_text(self.num_right, self.num_claimed)}"
+            f"lag claimed in {format_share(self.num_claimed, self.num_could)}, "
+            f"within one step in {format_share(self.num_right, self.num_claimed)}"
         )
 
 
@@ -266,7 +266,7 @@ def audit_contracts(seeds: Iterable[int], score: ContractScore) -> None:
 def infer_generated(dataset: GeneratedDataset) -> MeaningContract | None:
     """The contract of a generated dataset."""
     first = dataset.episodes[0]
-    evidence = [part for part in map(episode_evidence, dataset.episodes) if part is not None]
+    evidence = [part for part in map(collect_contract_evidence, dataset.episodes) if part is not None]
     return infer_contract("generated", first.state_names, first.action_names, evidence)
 
 

@@ -13,17 +13,17 @@ from ares.checks.codes import CAMERA_LAG, COLOUR_ORDER, SWAPPED_CAMERAS, VIDEO_C
 from ares.checks.video.dataset import (
     _APART,
     _LEAST_LEVELS,
-    TypicalCamera,
+    TypicalCameraView,
     TypicalVideo,
     VideoCheck,
     _appearance_distance,
     check_videos,
-    learn_videos,
+    learn_typical_video,
 )
-from ares.checks.video.summary import VideoSummary, camera_features, summarise_video
+from ares.checks.video.frame_summary import VideoSummary, camera_features, summarise_video
 from ares.episode import Camera, Episode, MediaRef, Signal, Trajectory
 from ares.media import encode_mp4, open_video_stream
-from ares.reports import share_text
+from ares.reports import format_share
 from tests.generators.scenes import FilmedEpisode, VideoFault, filmed_dataset, plant_video_fault, random_scene
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class VideoScore:
     def rows(self) -> Iterator[str]:
         """A row of a Markdown table for each code, with 95 % Wilson intervals."""
         for check in VIDEO_CODES:
-            recall = share_text(self.hits[check.code], self.planted[check.code])
-            alarms = share_text(self.false_alarms[check.code], self.num_clean)
+            recall = format_share(self.hits[check.code], self.planted[check.code])
+            alarms = format_share(self.false_alarms[check.code], self.num_clean)
             unknown, strength = self.unknown[check.code], f"{check.strength:g} {check.strength_unit}"
             name = f"{check.code} {check.name}"
             yield f"| {name} | {strength} | {recall} | {unknown} | {alarms} | {check.severity} |"
@@ -101,7 +101,7 @@ def _can_say(code: str, camera: str, clean: VideoCheck, typical: TypicalVideo) -
     return not needs_lag or (camera in lags and lags[camera].steps is not None)
 
 
-def _looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCamera]) -> bool:
+def _looks_differ(code: str, camera: str, typical: Mapping[str, TypicalCameraView]) -> bool:
     """Whether the episodes of a camera look alike, and unlike themselves in the other colour order, or other cameras.
 
     Args:
@@ -143,7 +143,7 @@ def audit_films(
 ) -> None:
     """Add the clean episodes of one dataset, and one fault of each code in a random episode."""
     clean = [filmed_summary(film, folder) for film in films]
-    typical = learn_videos(clean)
+    typical = learn_typical_video(clean)
     if typical is None:
         return
     checks = [check_videos(summary, typical) for summary in clean]
@@ -156,7 +156,7 @@ def audit_films(
         if fault is not None:
             faulty = faulty_summary(films[number], clean[number], fault, folder)
             others = clean[:number] + clean[number + 1 :]
-            after = check_videos(faulty, learn_videos([*others, faulty]))
+            after = check_videos(faulty, learn_typical_video([*others, faulty]))
             score.add_fault(check.code, fault.camera, after, checks[number], typical)
 
 

@@ -31,7 +31,7 @@ NAMED = {
     "ares/rubric/verdict.py": {"grade"},
     # The same key in the gradings of controls, and the column that it fills.
     "ares/rubric/trust.py": {"grade"},
-    "ares/rubric/projection.py": {"grade"},
+    "ares/rubric/trust_projection.py": {"grade"},
     # Workspaces of layout 1 do not say what their makers describe.
     "ares/store/opening.py": {"caption", "grade"},
 }

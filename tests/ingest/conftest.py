@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 import pytest
 
-from ares.formats.tfrecord import example_class, write_records
+from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
 
 _TFDS = "tensorflow_datasets.core.features."
 
@@ -64,7 +64,7 @@ def write_rlds(
         for seed in range(records)
     ]
     payloads = [_example(leaves, values) for values in record_values]
-    write_records(folder / f"{name}-train.tfrecord-00000-of-00001", payloads)
+    write_tfrecords(folder / f"{name}-train.tfrecord-00000-of-00001", payloads)
     return WrittenRlds(folder, record_values[0])
 
 
@@ -152,7 +152,7 @@ def _values(leaf: str, steps: int, seed: int) -> Any:
 
 
 def _example(leaves: Mapping[str, str], values: Mapping[str, Any]) -> bytes:
-    example = example_class()()
+    example = make_tf_example_class()()
     for key, leaf in leaves.items():
         if key in values and values[key] is not None:
             _store(example.features.feature, key, leaf, values[key])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from ares.clock import settle_clock
+from ares.clock import settle_measured_clock
 from ares.episode import Record
 from ares.media import frames_at
 from tests.ingest.image_folders.conftest import image_bytes, write_table
@@ -126,7 +126,7 @@ def write_lerobot(root: Path, recording: Recording, fps: float, unit: float, sta
 def read(root: Path) -> Record:
     (source,) = open_sources([str(root)])
     (item,) = source.items
-    return settle_clock(item.load())
+    return settle_measured_clock(item.load())
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ingest.spec import builtin_spec, read_spec
+from ingest.spec import find_builtin_spec, read_spec
 
 SPECS = sorted((Path(__file__).parents[2] / "ingest" / "specs").glob("*.yaml"))
 
@@ -29,7 +29,7 @@ RATES = {
 
 @pytest.mark.parametrize("name", RATES)
 def test_rates_are_those_of_the_overview(name: str) -> None:
-    spec = builtin_spec(name) or builtin_spec(f"{name}_converted_externally_to_rlds")
+    spec = find_builtin_spec(name) or find_builtin_spec(f"{name}_converted_externally_to_rlds")
     assert spec is not None and spec.rate_hz == RATES[name]
 
 
@@ -38,10 +38,12 @@ def test_only_specs_that_were_held_against_records_say_so() -> None:
 
 
 def test_known_and_unknown_datasets() -> None:
-    droid = builtin_spec("droid")
+    droid = find_builtin_spec("droid")
     assert droid is not None and (droid.rate_hz, droid.cameras["wrist_image_left"]) == (15.0, "wrist")
     assert (
-        builtin_spec("nobody_knows") is None and builtin_spec("") is None and builtin_spec("../spec") is None
+        find_builtin_spec("nobody_knows") is None
+        and find_builtin_spec("") is None
+        and find_builtin_spec("../spec") is None
     )
 
 

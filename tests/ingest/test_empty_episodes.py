@@ -23,7 +23,7 @@ from mcap_ros2.writer import Writer
 
 from app.cli.main import main
 from ares.errors import SourceError
-from ares.formats.tfrecord import write_records
+from ares.formats.tfrecord import write_tfrecords
 from ingest.base import SourceOptions
 from tests.ingest.agibot.conftest import arrays as agibot_arrays, write_agibot, write_episode, write_task
 from tests.ingest.conftest import _example, _values, write_rlds
@@ -90,7 +90,7 @@ def write_empty_record(folder: Path) -> None:
     values = [{key: _values(leaf, 4, seed) for key, leaf in RLDS.items()} for seed in range(3)]
     values[1] = {key: value[:0] for key, value in values[1].items()}
     payloads = [_example(RLDS, part) for part in values]
-    write_records(written.path / "a-train.tfrecord-00000-of-00001", payloads)
+    write_tfrecords(written.path / "a-train.tfrecord-00000-of-00001", payloads)
 
 
 def write_short_shard(folder: Path) -> None:

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares.errors import PluginError, SourceError
-from ares.input import call_within
+from ares.input import call_with_time_limit
 from ares.input.limits import InputBudgets
-from ingest.base import GuardedItems, Item, Source, SourceOptions, failing_item, guarded_call
+from ingest.base import GuardedItems, Item, Source, SourceOptions, call_ingester_safely, failing_item
 from ingest.hdf5.source import HDF5File, hdf5
 from ingest.lerobot.metadata import read_table
 from ingest.pipeline import find_datasets
@@ -52,7 +52,7 @@ def _open(folder: Path) -> tuple[Source, list[Item]]:
         (source,) = hdf5.open(str(folder), SourceOptions())
         return source, list(source.items)
 
-    return call_within(300.0, read)
+    return call_with_time_limit(300.0, read)
 
 
 def _error(item: Item) -> str:
@@ -77,7 +77,7 @@ def test_opening_and_listing_that_never_end_are_ended(monkeypatch: pytest.Monkey
         yield
 
     with pytest.raises(SourceError, match="the dataset took too long to open and list"):
-        guarded_call("mcap", lambda: list(never()))
+        call_ingester_safely("mcap", lambda: list(never()))
     items = GuardedItems(Source(format="mcap", dataset="d", version="", total=1, items=never()))
     assert list(items) == [] and "took too long to open and list" in str(items.error)
 
@@ -123,7 +123,7 @@ def test_one_file_that_takes_too_long_costs_itself(tmp_path: Path, monkeypatch: 
 
     inspect = module._inspect_groups
     monkeypatch.setattr(module, "_inspect_groups", hang)
-    (opened,) = guarded_call("hdf5", lambda: hdf5.open(str(tmp_path), SourceOptions()))
+    (opened,) = call_ingester_safely("hdf5", lambda: hdf5.open(str(tmp_path), SourceOptions()))
     good, late, last = opened.items
     assert "took too long" in _error(late)
     assert good.load().episode.num_steps == last.load().episode.num_steps == 9

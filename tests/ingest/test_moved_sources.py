@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ares.doctor import parse_move, relocate_sources, run_checks
+from ares.doctor import parse_relocation, relocate_sources, run_checks
 from ares.doctor.sources import source_files
 from ares.episode import Episode
 from ares.errors import MediaError, RequestError
@@ -155,10 +155,10 @@ def test_a_workspace_from_before_stamps_goes_on(ws: Workspace, lab: Path) -> Non
 
 def test_a_move_is_parsed_at_the_sign_before_a_place_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "day=2").mkdir()
-    assert parse_move(f"/data/day=1={tmp_path}/day=2") == ("/data/day=1", f"{tmp_path}/day=2")
-    assert parse_move("/a=/b") == ("/a", "/b")
+    assert parse_relocation(f"/data/day=1={tmp_path}/day=2") == ("/data/day=1", f"{tmp_path}/day=2")
+    assert parse_relocation("/a=/b") == ("/a", "/b")
     with pytest.raises(RequestError, match="OLD=NEW"):
-        parse_move("/a")
+        parse_relocation("/a")
 
 
 def test_stamps_survive_the_tables(ws: Workspace, lab: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.names import camera_role, distinct_texts, is_meaningful_text
+from ingest.source_words import distinct_texts, guess_camera_role, is_meaningful_text
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from ingest.names import camera_role, distinct_texts, is_meaningful_text
     ],
 )  # fmt: skip
 def test_camera_roles(name: str, role: str) -> None:
-    assert camera_role(name) == role
+    assert guess_camera_role(name) == role
 
 
 def test_texts_that_say_nothing() -> None:

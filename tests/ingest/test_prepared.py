@@ -12,7 +12,7 @@ import pytest
 import ares
 from app.cli.main import main
 from ares.errors import RequestError
-from ingest.discovery.discovery import prepared_paths
+from ingest.discovery.discovery import resolve_tfds_paths
 from tests.ingest.conftest import write_rlds
 
 LEAVES = {"steps/action": "float32 7", "steps/observation/image": "png 8 12 3"}
@@ -29,12 +29,12 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def test_the_newest_version_is_taken_unless_one_is_named(data_dir: Path, monkeypatch: Any) -> None:
-    assert prepared_paths(["tfds:stack_cups"], str(data_dir)) == [str(data_dir / "stack_cups/0.10.0")]
+    assert resolve_tfds_paths(["tfds:stack_cups"], str(data_dir)) == [str(data_dir / "stack_cups/0.10.0")]
     named = ["tfds:stack_cups:0.1.0", "tfds:sorted/large", "some/path"]
     expected = [str(data_dir / "stack_cups/0.1.0"), str(data_dir / "sorted/large/1.0.0"), "some/path"]
-    assert prepared_paths(named, str(data_dir)) == expected
+    assert resolve_tfds_paths(named, str(data_dir)) == expected
     monkeypatch.setenv("TFDS_DATA_DIR", str(data_dir))
-    assert prepared_paths(named) == expected
+    assert resolve_tfds_paths(named) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_the_newest_version_is_taken_unless_one_is_named(data_dir: Path, monkeyp
 )
 def test_what_is_not_prepared_is_one_line(data_dir: Path, source: str, fault: str) -> None:
     with pytest.raises(RequestError) as caught:
-        prepared_paths([source], str(data_dir))
+        resolve_tfds_paths([source], str(data_dir))
     assert fault in str(caught.value) and "\n" not in str(caught.value)
     with pytest.raises(RequestError, match="prepared datasets is missing"):
-        prepared_paths(["tfds:a"], str(data_dir / "nowhere"))
+        resolve_tfds_paths(["tfds:a"], str(data_dir / "nowhere"))
 
 
 def test_a_prepared_dataset_is_ingested_by_name(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ingest.signals import seconds_from_first, spec_times, time_steps
+from ingest.signals import compute_spec_step_times, compute_step_times, convert_to_seconds
 
 NANOSECONDS = 1_700_000_000_123_456_789 + np.arange(5, dtype=np.int64) * 33_333_333
 
@@ -16,12 +16,12 @@ NANOSECONDS = 1_700_000_000_123_456_789 + np.arange(5, dtype=np.int64) * 33_333_
 @pytest.mark.parametrize("kind", [np.int64, np.uint64])
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])
 def test_nanoseconds_since_1970_lose_no_digit(kind: Any, shape: tuple[int, ...]) -> None:
-    seconds = seconds_from_first(NANOSECONDS.astype(kind).reshape(shape), "ns", "t", {})
+    seconds = convert_to_seconds(NANOSECONDS.astype(kind).reshape(shape), "ns", "t", {})
     np.testing.assert_allclose(seconds, np.arange(5) * 0.033333333, rtol=0, atol=1e-12)
 
 
 def test_seconds_count_from_the_first_stamp_that_is_finite() -> None:
-    seconds = seconds_from_first(np.array([np.nan, 10.0, 10.5]), "s", "t", {})
+    seconds = convert_to_seconds(np.array([np.nan, 10.0, 10.5]), "s", "t", {})
     np.testing.assert_array_equal(seconds, [np.nan, 0.0, 0.5])
 
 
@@ -37,7 +37,7 @@ def test_the_user_wins_over_stamps_and_stamps_stay_beside_a_stated_rate(
     rates: dict[str, Any], rate_hz: float, source: str, has_stamps: bool
 ) -> None:
     stamps = np.arange(20) / 10
-    times = time_steps(stamps, 20, {}, name="t", **rates)
+    times = compute_step_times(stamps, 20, {}, name="t", **rates)
     assert (round(times.rate_hz, 9), times.rate_source, times.has_stamps) == (rate_hz, source, has_stamps)
     np.testing.assert_allclose(times.seconds, stamps if has_stamps else np.arange(20) / rate_hz)
 
@@ -45,9 +45,9 @@ def test_the_user_wins_over_stamps_and_stamps_stay_beside_a_stated_rate(
 def test_without_stamps_the_rate_is_stated_usual_or_assumed() -> None:
     for rates, source in (({"stated_rate_hz": 8.0}, "source"), ({"usual_rate_hz": 8.0}, "format")):
         warnings: dict[str, None] = {}
-        times = time_steps(None, 4, warnings, name="t", user_rate_hz=None, **rates)
+        times = compute_step_times(None, 4, warnings, name="t", user_rate_hz=None, **rates)
         assert (times.rate_hz, times.rate_source, warnings) == (8.0, source, {})
-    times = time_steps(None, 4, warnings, name="t", user_rate_hz=None)
+    times = compute_step_times(None, 4, warnings, name="t", user_rate_hz=None)
     (warning,) = warnings
     assert times.rate_source == "assumed" and f"{times.rate_hz:g} Hz assumed (give --rate)" in warning
 
@@ -62,9 +62,9 @@ def test_without_stamps_the_rate_is_stated_usual_or_assumed() -> None:
 )
 def test_an_array_that_is_no_times_is_refused(stamps: Any, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
-        spec_times(stamps, "t", "s", None, "here", {})
+        compute_spec_step_times(stamps, "t", "s", None, "here", {})
 
 
 def test_the_spec_gives_way_to_a_rate_of_the_user() -> None:
-    assert spec_times(np.arange(5.0), "t", "s", 10.0, "here", {}) is None
-    assert spec_times(np.arange(1.0), "t", "s", None, "here", {}) is None
+    assert compute_spec_step_times(np.arange(5.0), "t", "s", 10.0, "here", {}) is None
+    assert compute_spec_step_times(np.arange(1.0), "t", "s", None, "here", {}) is None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ares.errors import AresError
-from ares.input import reading_dataset
+from ares.input import refuse_outside_links
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from ingest.pipeline import find_datasets
@@ -75,7 +75,7 @@ def everything_said(folder: Path, workspace: Path) -> Iterator[str]:
         for source in found.sources:
             for item in source.items:
                 try:
-                    with reading_dataset(str(folder)):
+                    with refuse_outside_links(str(folder)):
                         warnings = item.load().warnings
                     yield from warnings
                 except AresError as error:

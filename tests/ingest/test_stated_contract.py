@@ -10,7 +10,7 @@ import ares
 from ares.contract import DatasetKey, read_contracts
 from ares.errors import SourceError
 from ingest.base import SourceOptions
-from ingest.spec import ContractSpec, DatasetSpec, SliceSpec, read_spec, stated_contract
+from ingest.spec import ContractSpec, DatasetSpec, SliceSpec, read_spec, read_stated_contract
 from tests.ingesting import ingest_paths
 
 
@@ -25,7 +25,7 @@ def test_slices_and_the_contract_of_a_spec_are_stated() -> None:
         contract={"state.gripper": ContractSpec(gripper="high is open")},
         reference="a test",
     )
-    assert stated_contract(spec) == {
+    assert read_stated_contract(spec) == {
         "state.position": {"unit": "m"},
         "state.rotation": {"unit": "rad", "rotation": "euler"},
         "state.gripper": {"gripper": "high is open"},

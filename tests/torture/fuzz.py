@@ -44,20 +44,20 @@ def read_dataset(path: str, ingester: str) -> Reading:
     """Read every record of a dataset, and the first frame of its cameras."""
     from ares.errors import AresError, PluginError
     from ares.registry import ingesters
-    from ingest.base import GuardedItems, SourceOptions, guarded_call, guarded_item
+    from ingest.base import GuardedItems, SourceOptions, call_ingester_safely, guard_item_loading
 
     kept: set[bytes] = set()
     errors: list[AresError] = []
     plugin: Any = ingesters.get(ingester)
     try:
-        sources = guarded_call(ingester, lambda: plugin.open(path, SourceOptions(rate_hz=10.0)))
+        sources = call_ingester_safely(ingester, lambda: plugin.open(path, SourceOptions(rate_hz=10.0)))
     except AresError as error:
         sources = []
         errors.append(error)
     for source in sources:
         items = GuardedItems(source)
         for item in items:
-            result = _read_item(guarded_item(item, ingester))
+            result = _read_item(guard_item_loading(item, ingester))
             errors.append(result) if isinstance(result, AresError) else kept.update(result)
         errors += [items.error] if items.error else []
     faults = tuple(str(error) for error in errors if isinstance(error, PluginError))

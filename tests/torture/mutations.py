@@ -133,15 +133,15 @@ def _json(path: Path, rng: random.Random) -> None:
 def change_records(path: Path, rng: random.Random) -> None:
     """The payload of a TFRecord is damaged, and its checksum is right."""
     from ares.errors import SourceError
-    from ares.formats import find_records, read_record
-    from ares.formats.tfrecord import write_records
+    from ares.formats import read_record, scan_record_file
+    from ares.formats.tfrecord import write_tfrecords
 
-    spans = [span for span in find_records(str(path)) if not isinstance(span, SourceError)]
+    spans = [span for span in scan_record_file(str(path)) if not isinstance(span, SourceError)]
     payloads = [read_record(str(path), span)[0] for span in spans]
     at = rng.randrange(len(payloads))
     payloads[at] = rng.choice(ANY_BYTES)(payloads[at], rng)
     path.unlink()
-    write_records(path, payloads)
+    write_tfrecords(path, payloads)
 
 
 def change_parquet(path: Path, rng: random.Random) -> None:

@@ -31,7 +31,7 @@ run._IN_PROCESS_SECONDS, run._MAX_BATCH_SIZE = 0.001, 2
 from app.cli.main import main
 sys.exit(main())
 """
-_WORKERS = (b"ares.jobs.worker_pool", b"ray::ActorBody")
+_WORKERS = (b"ares.jobs.worker_pool", b"ray::RayActorBody")
 
 
 def worker_attempts(source: Path, folder: Path, seed: str, rounds: int) -> Iterator[Attempt]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from annotators.models.base import VlmFailure, VlmReply, VlmRequest
-from annotators.models.huggingface.runtime import Runtime
+from annotators.models.huggingface.loaded_model import LoadedTransformer
 from ares.annotation import Cost
 from ares.errors import ModelError
 
@@ -38,7 +38,7 @@ class ChoiceTokens:
     contexts: Sequence[Tokens]
 
 
-def tell_apart(choices: Mapping[str, Sequence[int]], stop_id: int) -> ChoiceTokens:
+def cut_to_distinct_tokens(choices: Mapping[str, Sequence[int]], stop_id: int) -> ChoiceTokens:
     """Cut the tokens of choices to those that tell them apart.
 
     Args:
@@ -106,7 +106,7 @@ _BITS = 32
 
 
 @dataclass(slots=True, kw_only=True)
-class RowRules:
+class ReplyTokenRules:
     """What holds for one reply.
 
     Attributes:
@@ -120,12 +120,12 @@ class RowRules:
     random: random.Random
 
 
-def seeded_random(seed: int | None, sample: int) -> random.Random:
+def make_sample_generator(seed: int | None, sample: int) -> random.Random:
     """The random numbers of one sample of a request: the same in any batch. Without a seed, as for seed 0."""
     return random.Random(f"{seed or 0}:{sample}")
 
 
-class TokenRules:
+class TokenRulesProcessor:
     """A logits processor of transformers that gives each row rules of its own.
 
     Args:
@@ -133,7 +133,7 @@ class TokenRules:
         stop_ids: Tokens that end a reply: all that is left where its grammar is complete.
     """
 
-    def __init__(self, rows: Sequence[RowRules], stop_ids: Sequence[int]) -> None:
+    def __init__(self, rows: Sequence[ReplyTokenRules], stop_ids: Sequence[int]) -> None:
         self._rows, self._stop_ids = rows, stop_ids
         self._has_begun = False
 
@@ -197,7 +197,9 @@ def _choose_token(scores: torch.Tensor, temperature: float, uniform: float) -> t
     return forced
 
 
-def generate_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequence[VlmReply | VlmFailure]:
+def generate_replies(
+    runtime: LoadedTransformer, requests: Sequence[VlmRequest]
+) -> Sequence[VlmReply | VlmFailure]:
     """Replies to requests of equal length limit and number of samples.
 
     A reply that reaches the length limit is an error, not half an answer; of several samples it is left out.
@@ -217,15 +219,15 @@ def generate_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequen
     ]
 
 
-def _row_rules(runtime: Runtime, request: VlmRequest, sample: int) -> RowRules:
+def _row_rules(runtime: LoadedTransformer, request: VlmRequest, sample: int) -> ReplyTokenRules:
     matcher = None if request.schema is None else runtime.grammar.matcher(request.schema)
-    return RowRules(
-        matcher=matcher, temperature=request.temperature, random=seeded_random(request.seed, sample)
+    return ReplyTokenRules(
+        matcher=matcher, temperature=request.temperature, random=make_sample_generator(request.seed, sample)
     )
 
 
 def _generate_tokens(
-    runtime: Runtime, inputs: Any, rules: Sequence[RowRules], samples: int, limit: int
+    runtime: LoadedTransformer, inputs: Any, rules: Sequence[ReplyTokenRules], samples: int, limit: int
 ) -> list[list[int]]:
     """New tokens of each row."""
     import torch
@@ -240,14 +242,14 @@ def _generate_tokens(
             **inputs,
             **options,
             max_new_tokens=limit,
-            logits_processor=LogitsProcessorList([TokenRules(rules, runtime.stop_ids)]),
+            logits_processor=LogitsProcessorList([TokenRulesProcessor(rules, runtime.stop_ids)]),
         )
     width = int(inputs["input_ids"].shape[1])
     return [row[width:] for row in rows.tolist()]
 
 
 def _read_rows(
-    runtime: Runtime, rows: Sequence[Sequence[int]], tokens_in: int, limit: int
+    runtime: LoadedTransformer, rows: Sequence[Sequence[int]], tokens_in: int, limit: int
 ) -> VlmReply | VlmFailure:
     """The reply of a request from its samples."""
     replies = [_until_stop(row, runtime.stop_ids) for row in rows]
@@ -266,7 +268,7 @@ def _until_stop(ids: Sequence[int], stop_ids: Sequence[int]) -> Sequence[int] | 
     return None if stop is None else ids[:stop]
 
 
-def choose_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequence[VlmReply]:
+def choose_replies(runtime: LoadedTransformer, requests: Sequence[VlmRequest]) -> Sequence[VlmReply]:
     """The choice of each request, with the probabilities of all.
 
     Choices that differ in their first token, or share one beginning, cost one forward pass of the prompt.
@@ -286,9 +288,9 @@ def choose_replies(runtime: Runtime, requests: Sequence[VlmRequest]) -> Sequence
     return replies
 
 
-def _tokenise_choices(runtime: Runtime, choices: Sequence[str]) -> ChoiceTokens:
+def _tokenise_choices(runtime: LoadedTransformer, choices: Sequence[str]) -> ChoiceTokens:
     ids = {choice: runtime.tokenizer.encode(choice, add_special_tokens=False) for choice in choices}
-    return tell_apart(ids, runtime.stop_ids[0])
+    return cut_to_distinct_tokens(ids, runtime.stop_ids[0])
 
 
 def _choice_reply(
@@ -298,7 +300,7 @@ def _choice_reply(
         choices, lambda context, position, token: float(logprobs[context][position, token])
     )
     samples = [
-        choose(probabilities, request.temperature, seeded_random(request.seed, sample))
+        choose(probabilities, request.temperature, make_sample_generator(request.seed, sample))
         for sample in range(request.samples)
     ]
     cost = Cost(calls=1, tokens_in=tokens_in, tokens_out=sum(len(choices.tokens[text]) for text in samples))
@@ -310,7 +312,7 @@ def _choice_reply(
     )
 
 
-def _next_token_logprobs(runtime: Runtime, inputs: Any, contexts: Sequence[Tokens]) -> torch.Tensor:
+def _next_token_logprobs(runtime: LoadedTransformer, inputs: Any, contexts: Sequence[Tokens]) -> torch.Tensor:
     """(N, 1 + longest context, V) float32 log probabilities of the token after each position of N contexts."""
     import torch
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from annotators.models.base import IMAGE_SETTINGS, Capability, VlmFailure, VlmReply, VlmRequest, model_family
-from annotators.models.clip import select_device, weights_fingerprint
+from annotators.models.clip import hash_model_weights, select_device
 from annotators.models.huggingface.generation import choose_replies, generate_replies
-from annotators.models.huggingface.runtime import ChatEncoder, Runtime
-from annotators.models.weights import prepare_hub
+from annotators.models.huggingface.loaded_model import ChatEncoder, LoadedTransformer
+from annotators.models.model_info import prepare_hub
 from annotators.options import AnnotatorOptions
 from ares.errors import ModelError, shorten
 from ares.imports import missing_extra, needs_extra
@@ -116,7 +116,7 @@ class HuggingfaceVlm:
 
     def __init__(self, model: Any, processor: Any, name: str, max_new_tokens: int) -> None:
         chats = ChatEncoder(processor)
-        self._runtime = Runtime(
+        self._runtime = LoadedTransformer(
             model=model,
             tokenizer=processor.tokenizer,
             chats=chats,
@@ -201,7 +201,7 @@ def load_huggingface(
             "vision-language model has no chat template", f"hf:{source}; give an instruction-tuned model"
         )
     base_name = folder.resolve().name if folder.is_dir() else source
-    name = f"{base_name}@{weights_fingerprint(model.state_dict())}"
+    name = f"{base_name}@{hash_model_weights(model.state_dict())}"
     model.eval()
     if spread:
         _require_gpus_only(model, source)

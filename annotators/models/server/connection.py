@@ -94,7 +94,7 @@ class _Throughput:
 
 
 @dataclass(slots=True)
-class CallSlot:
+class ServerCallSlot:
     """One of the calls in flight.
 
     Attributes:
@@ -146,13 +146,13 @@ class ServerConcurrency:
                 self._start_period(first)
 
     @contextmanager
-    def slot(self, is_stopped: Callable[[], bool] = lambda: False) -> Iterator[CallSlot]:
+    def slot(self, is_stopped: Callable[[], bool] = lambda: False) -> Iterator[ServerCallSlot]:
         """Hold one of the calls in flight. A call that raises does not count for the throughput.
 
         Args:
             is_stopped: Whether the run is ending; then no call waits for its turn.
         """
-        period, slot, started_at = self._acquire(is_stopped), CallSlot(), time.monotonic()
+        period, slot, started_at = self._acquire(is_stopped), ServerCallSlot(), time.monotonic()
         try:
             yield slot
         except BaseException:
@@ -278,7 +278,7 @@ _SERVERS: dict[str, ServerConcurrency] = {}
 _SERVERS_LOCK = threading.Lock()
 
 
-def concurrency_of(url: str) -> ServerConcurrency:
+def find_server_concurrency(url: str) -> ServerConcurrency:
     """The limit of a server; all models of a process that one server serves share it."""
     with _SERVERS_LOCK:
         return _SERVERS.setdefault(url.rstrip("/"), ServerConcurrency())
@@ -352,7 +352,7 @@ class ServerConnection:
             import httpx2
         self.url = url.rstrip("/")
         self.timeout_seconds = timeout_seconds
-        self.concurrency: ServerConcurrency = concurrency_of(url)
+        self.concurrency: ServerConcurrency = find_server_concurrency(url)
         self._key, self._retries = key, retries
         self._client = httpx2.Client(
             headers={"Authorization": f"Bearer {key or 'none'}", "Accept-Encoding": "identity"},

@@ -10,19 +10,19 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 
-from annotators.base import Budget, budget_spent
+from annotators.base import Budget, make_budget_spent_error
 from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
-from annotators.models.calls import ReadableImages, ReplyCache, Spending, request_key
 from annotators.models.families import find_family
-from annotators.models.inventory import get_json, model_entries
-from annotators.models.server.connection import MOST_CALLS, Answer, ServerConnection
-from annotators.models.server.reply import (
+from annotators.models.inventory import get_json, list_served_models
+from annotators.models.paid_calls import ModelSpending, ReadableImages, ReplyCache, hash_model_request
+from annotators.models.server.chat_completions import (
     CompletionReply,
     ImageEncoder,
+    list_server_capabilities,
+    make_request_body,
     read_completion,
-    request_body,
-    server_capabilities,
 )
+from annotators.models.server.connection import MOST_CALLS, Answer, ServerConnection
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
@@ -62,7 +62,7 @@ def describe_served_model(url: str, model: str, key: str) -> ServedModel:
         document = get_json(f"{url.rstrip('/')}/models", headers)
     except (HTTPError, OSError, ValueError):
         return ServedModel()
-    entry = next((entry for entry in model_entries(document) if entry.get("id") == model), {})
+    entry = next((entry for entry in list_served_models(document) if entry.get("id") == model), {})
     owner, root = str(entry.get("owned_by") or ""), str(entry.get("root") or "")
     return ServedModel(software=_SOFTWARE.get(owner.lower(), owner), root="" if root == model else root)
 
@@ -122,11 +122,11 @@ class OpenAiVlm:
     ) -> None:
         self.served = served or ServedModel()
         self.name, self.family = model, find_family(model).name
-        self.capabilities = server_capabilities(self.served.software)
+        self.capabilities = list_server_capabilities(self.served.software)
         self.settings = {**IMAGE_SETTINGS, **self.served.to_settings()}
         self.max_new_tokens = max_new_tokens
         self._model, self._price, self._connection = model, price, connection
-        self._spending = Spending(budget or Budget(None), price)
+        self._spending = ModelSpending(budget or Budget(None), price)
         self._cache = cache
         self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="model-call")
         # The first name that the server gives the model: another one later is another model.
@@ -167,7 +167,7 @@ class OpenAiVlm:
         """Key of the reply in the cache, or "" without a cache."""
         if self._cache is None:
             return ""
-        return request_key(f"{self.name} {self.served.root}".strip(), request, self.max_new_tokens)
+        return hash_model_request(f"{self.name} {self.served.root}".strip(), request, self.max_new_tokens)
 
     def _prepare_all(self, requests: Sequence[VlmRequest]) -> list[_PreparedCall | VlmReply]:
         """Encode requests and release their pixels: calls that wait or are in flight hold bytes alone."""
@@ -184,7 +184,7 @@ class OpenAiVlm:
         known = self._cache.get(key) if self._cache else None
         if known is not None:
             return known
-        body = request_body(request, self._model, self.served.software, self.max_new_tokens, encoder)
+        body = make_request_body(request, self._model, self.served.software, self.max_new_tokens, encoder)
         return _PreparedCall(request=request, key=key, body=body)
 
     def _ask(self, call: _PreparedCall | VlmReply) -> VlmReply | VlmFailure:
@@ -199,7 +199,7 @@ class OpenAiVlm:
         max_tokens = prepared.request.max_tokens or self.max_new_tokens
         with self._spending.call(prepared.request, max_tokens) as call:
             if not call.is_paid:
-                return VlmFailure(budget_spent())
+                return VlmFailure(make_budget_spent_error())
             reply = self._call(prepared.request, prepared.body)
             call.cost = reply.cost
             return reply

@@ -14,12 +14,12 @@ from app.dashboard.browse_panels import (
     draw_unknown,
     draw_words_filter,
 )
-from app.dashboard.cards import build_cards, episode_params
+from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
 from app.dashboard.navigation import escape_markdown, read_view, write_view
-from app.dashboard.results import ResultPage, check_view, lower_cut, read_page
-from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, ticked_ids
-from app.dashboard.view_state import ViewState, filter_label, view_to_params
+from app.dashboard.results import ResultPage, check_view, find_lower_threshold, read_page
+from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
+from app.dashboard.view_state import ViewState, describe_filter, view_to_params
 from ares.episode import Json
 from ares.errors import AresError
 
@@ -80,7 +80,7 @@ def _views_without_a_part(view: ViewState) -> dict[str, ViewState]:
     """Label of each part of the view, and the view without that part."""
     cut = {} if view.cut is None else {f"score from {view.cut:.2f}": replace(view, cut=None, page=1)}
     views = {
-        escape_markdown(filter_label(column_filter)): view.with_filter(
+        escape_markdown(describe_filter(column_filter)): view.with_filter(
             replace(column_filter, values=(), low=None, high=None, missing=False)
         )
         for column_filter in view.filters.values()
@@ -135,8 +135,8 @@ def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
     draw_grid(
         cards,
         "browse.grid",
-        lambda *card: navigation.open_page("episode", episode_params(params, *card)),
-        ticked=ticked_ids() & set(page.ids),
+        lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
+        ticked=read_ticked_ids() & set(page.ids),
         on_tick=change_ticks,
     )
     if page.pages > 1:
@@ -153,7 +153,7 @@ def _draw_more_button(view: ViewState, page: ResultPage) -> None:
         return
     st.button(
         "Show less relevant ones", key="browse.more", icon=":material/expand_more:",
-        help="Lowers the least score", on_click=lambda: write_view(replace(view, cut=lower_cut(view))),
+        help="Lowers the least score", on_click=lambda: write_view(replace(view, cut=find_lower_threshold(view))),
     )  # fmt: skip
 
 

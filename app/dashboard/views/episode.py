@@ -12,20 +12,20 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import (
     EpisodeAnnotations,
-    finding_lanes,
+    list_short_segments,
+    make_finding_lanes,
     read_annotations,
     read_segments,
-    timeline_spans,
 )
 from app.dashboard.cards import (
     build_cards,
-    episode_params,
-    grade_label,
+    format_grade_label,
+    format_outcome_label,
+    list_column_notices,
     lost_reason,
-    notices,
-    outcome_label,
-    poster_url,
-    video_url,
+    make_episode_page_params,
+    make_poster_url,
+    make_video_url,
 )
 from app.dashboard.components import (
     draw_findings,
@@ -36,17 +36,17 @@ from app.dashboard.components import (
     draw_rulings,
     draw_segments,
 )
+from app.dashboard.failed_work import draw_episode_failures
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
-from app.dashboard.player_data import signal_plots, timeline_ticks
-from app.dashboard.results import Neighbourhood, check_view, find_neighbours, shown_second
-from app.dashboard.retry import draw_episode_failures
-from app.dashboard.selection_bar import change_ticks, draw_selection_bar, ticked_ids
+from app.dashboard.player_data import make_signal_plots, make_timeline_ticks
+from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
+from app.dashboard.selection_bar import change_ticks, draw_selection_bar, read_ticked_ids
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
 from ares.checks import QualityFinding
-from ares.clock import rounding_seconds
+from ares.clock import time_tolerance
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError
-from ares.reports import episode_findings
+from ares.reports import check_stored_episode
 from ares.store import NOTES, TAGS
 
 _MAX_SIMILAR = 6
@@ -91,7 +91,7 @@ def render() -> None:
     with st.container():
         _draw_headline(view, episode)
     trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
-    spans = timeline_spans(segments, episode)
+    spans = list_short_segments(segments, episode)
     draw_player(
         _player_data(episode, trajectory, annotations.captions, spans, second),
         key="episode.player",
@@ -119,14 +119,14 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
         draw_headline(_headline_data(view, episode, columns.get(NOTES) or ()), key="episode.headline")
-        is_ticked = episode.episode_id in ticked_ids()
+        is_ticked = episode.episode_id in read_ticked_ids()
         st.toggle(
             "Select", key=f"episode.select.{episode.episode_id}", value=is_ticked,
             on_change=change_ticks, args=([episode.episode_id], [] if is_ticked else [episode.episode_id]),
         )  # fmt: skip
     with st.container(horizontal=True, gap="small", key="episode.badges"):
         _draw_badges(episode, columns)
-    if ticked_ids():
+    if read_ticked_ids():
         draw_selection_bar(view, 0)
 
 
@@ -152,13 +152,13 @@ def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> d
 
 def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
     """Draw the grade, the outcome, what contradicts itself, and the tags of an episode."""
-    grade = grade_label(columns)
+    grade = format_grade_label(columns)
     text, color = _GRADE_BADGES.get(grade, (grade, "gray"))
     st.badge(text, color=color)  # type: ignore[arg-type]
-    outcome = outcome_label(episode)
+    outcome = format_outcome_label(episode)
     if outcome:
         st.badge(outcome, color="green" if outcome == "success" else "red")
-    for notice in notices(columns):
+    for notice in list_column_notices(columns):
         st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
     for tag in columns.get(TAGS) or ():
         st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
@@ -176,7 +176,7 @@ def _requested_second(view: ViewState, episode: Episode) -> float:
     """The second of the address; without one that which a search matches best, or the start."""
     text, end = read_parameter("t"), episode.duration_seconds
     try:
-        second = float(text) if text else shown_second(view, episode.episode_id) or 0.0
+        second = float(text) if text else find_best_second(view, episode.episode_id) or 0.0
     except ValueError:
         second = math.nan
     # A written second is rounded.
@@ -196,14 +196,14 @@ def _player_data(
             "lost": lost,
             "name": camera.name,
             "about": f"{camera.role} · {camera.width}×{camera.height} · {camera.codec}",
-            "video": video_url(episode, camera.name),
-            "poster": poster_url(episode, camera.name, start, 640),
+            "video": make_video_url(episode, camera.name),
+            "poster": make_poster_url(episode, camera.name, start, 640),
             "flags": list(camera.flags),
             "rate": camera.media.rate_hz,
         }
         for camera, lost in zip(episode.cameras, reasons, strict=True)
     ]
-    is_uneven = episode.clock_shift_seconds > rounding_seconds(episode.rate_hz)
+    is_uneven = episode.clock_shift_seconds > time_tolerance(episode.rate_hz)
     return {
         "episode": episode.episode_id,
         "duration": episode.duration_seconds,
@@ -213,9 +213,9 @@ def _player_data(
         "paired_by_index": is_uneven and episode.frame_pairing == "index",
         "start": start,
         "cameras": cameras,
-        "signals": signal_plots(trajectory),
+        "signals": make_signal_plots(trajectory),
         "ticks": cached_reads.limited(
-            lambda: timeline_ticks(cached_reads.workspace().stores, episode, trajectory, captions)
+            lambda: make_timeline_ticks(cached_reads.workspace().stores, episode, trajectory, captions)
         ),
         "spans": spans,
     }
@@ -225,13 +225,13 @@ def _read_findings(episode: Episode, trajectory: Trajectory) -> tuple[QualityFin
     """What the checks say of the episode; nothing where its dataset cannot be read in time."""
     try:
         typical = cached_reads.read_health(episode.dataset).typical
-        return cached_reads.limited(lambda: episode_findings(episode, trajectory, typical))
+        return cached_reads.limited(lambda: check_stored_episode(episode, trajectory, typical))
     except AresError:
         return ()
 
 
 def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
-    lanes = finding_lanes(_read_findings(episode, trajectory), episode.duration_seconds)
+    lanes = make_finding_lanes(_read_findings(episode, trajectory), episode.duration_seconds)
     if lanes:
         draw_findings(lanes, episode.duration_seconds, key="episode.findings")
 
@@ -267,7 +267,7 @@ def _draw_identity(episode: Episode) -> None:
         "length": f"{episode.num_steps} steps, {episode.duration_seconds:.2f} s",
         "rate": f"{episode.rate_hz:g} Hz ({origin})",
         "stamps": _describe_stamps(episode),
-        "outcome": f"{outcome_label(episode) or 'unknown'}"
+        "outcome": f"{format_outcome_label(episode) or 'unknown'}"
         + (f" (from {episode.success_source})" if episode.success_source else ""),
         "source": episode.source,
         "content": episode.content_hash,
@@ -320,7 +320,7 @@ def _draw_similar(episode: Episode) -> None:
     )
     by = ways.get(str(selected), "")
     try:
-        hits = cached_reads.similar_episodes(episode.episode_id, by, _MAX_SIMILAR)
+        hits = cached_reads.find_similar_episodes(episode.episode_id, by, _MAX_SIMILAR)
     except AresError as error:
         st.caption(f"No similar episodes: {escape_markdown(error)}")
         return
@@ -335,7 +335,7 @@ def _draw_similar(episode: Episode) -> None:
     draw_grid(
         cards,
         "episode.similar",
-        lambda *card: navigation.open_page("episode", episode_params(params, *card)),
+        lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
         compact=True,
     )
 

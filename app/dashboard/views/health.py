@@ -7,7 +7,7 @@ from dataclasses import asdict
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.annotation_rows import contract_rows, finding_rows, worst_rows
+from app.dashboard.annotation_rows import make_contract_rows, make_finding_rows, make_worst_episode_rows
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
 from app.dashboard.view_state import AddressError
 from ares.reports import DatasetHealth
@@ -67,11 +67,11 @@ def _draw_findings(health: DatasetHealth) -> None:
     if not health.counts:
         st.caption("The checks found nothing in this sample. `ares check` reads every episode.")
         return
-    st.dataframe(finding_rows(health), hide_index=True, key="health.findings")
+    st.dataframe(make_finding_rows(health), hide_index=True, key="health.findings")
     st.subheader("Worst episodes")
     st.caption("Select a row to open the episode at its finding.")
     st.dataframe(
-        worst_rows(health), hide_index=True, key="health.worst", selection_mode="single-row",
+        make_worst_episode_rows(health), hide_index=True, key="health.worst", selection_mode="single-row",
         on_select=lambda: _open_selected(health),
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ def _draw_contracts(health: DatasetHealth) -> None:
     )
     for number, contract in enumerate(health.contracts[:_SHOWN_CONTRACTS]):
         st.dataframe(
-            contract_rows(contract), hide_index=True, key=f"health.contract.{number}", placeholder=""
+            make_contract_rows(contract), hide_index=True, key=f"health.contract.{number}", placeholder=""
         )
     if len(health.contracts) > _SHOWN_CONTRACTS:
         more = len(health.contracts) - _SHOWN_CONTRACTS

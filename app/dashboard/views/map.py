@@ -11,11 +11,11 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
-from app.dashboard.navigation import column_label, read_view
+from app.dashboard.navigation import format_column_label, read_view
 from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar
-from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params, where_sql
-from ares.search import list_spaces
+from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params
+from ares.search import list_embedding_spaces
 
 if TYPE_CHECKING:
     import altair
@@ -37,10 +37,10 @@ def render() -> None:
     if not all(axis in columns for axis in _AXES):
         _draw_no_map()
         return
-    where = " AND ".join(part for part in (where_sql(view, columns), "map_x IS NOT NULL") if part)
+    where = " AND ".join(part for part in (view_filter_sql(view, columns), "map_x IS NOT NULL") if part)
     total = cached_reads.count_episodes(where)
     colour = _draw_headline(view, columns, total)
-    points = cached_reads.read_points(where, [*_AXES, colour, "instruction"], _MAX_POINTS, total)
+    points = cached_reads.read_columns_for_plot(where, [*_AXES, colour, "instruction"], _MAX_POINTS, total)
     event = st.altair_chart(_map_chart(points, colour), on_select="rerun", key="map.chart")
     _draw_box(view, event.selection.get("box", {}) if event else {})
 
@@ -48,7 +48,7 @@ def render() -> None:
 def _draw_no_map() -> None:
     """Draw the command that makes a map, with all that it needs."""
     workspace = cached_reads.workspace()
-    has_vectors = bool(cached_reads.limited(lambda: list_spaces(workspace.stores)))
+    has_vectors = bool(cached_reads.limited(lambda: list_embedding_spaces(workspace.stores)))
     names = ["map"] if has_vectors else ["embed", "map"]
     st.header("No map yet")
     st.write("It is drawn by a job, from the vectors of the frames:")
@@ -80,14 +80,16 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str], total: int) -> s
         st.caption(text + _method_text())
         st.space("stretch")
         options = [name for name in _COLOUR_COLUMNS if name in columns]
-        return str(st.selectbox("Colour", options, format_func=column_label, key="map.colour", width=180))
+        return str(
+            st.selectbox("Colour", options, format_func=format_column_label, key="map.colour", width=180)
+        )
 
 
 def _map_chart(points: Sequence[Mapping[str, Any]], colour: str) -> altair.Chart:
     import altair
 
     rows = [{**point, colour: _colour_label(point[colour])} for point in points]
-    title = column_label(colour)
+    title = format_column_label(colour)
     chart: altair.Chart = (
         altair.Chart(altair.InlineData(values=rows))
         .mark_circle(size=36, opacity=0.7)
@@ -114,7 +116,7 @@ def _draw_box(view: ViewState, box: Mapping[str, Sequence[float]]) -> None:
     for axis in _AXES:
         low, high = sorted(box[axis])
         view = view.with_filter(ColumnFilter(column=axis, low=float(low), high=float(high)))
-    count = cached_reads.count_episodes(where_sql(view, cached_reads.filter_columns()))
+    count = cached_reads.count_episodes(view_filter_sql(view, cached_reads.filter_columns()))
     st.button(
         f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",
         on_click=navigation.open_page, args=("browse", view_to_params(replace(view, page=1))),

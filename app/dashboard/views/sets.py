@@ -12,11 +12,11 @@ from pathlib import Path
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.cards import build_cards, episode_params
+from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
 from app.dashboard.jobs import draw_exports, start_export
-from app.dashboard.limits import default_export_folder, export_destination
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameter
+from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
 from ares.curation import CurationSet
 from ares.errors import AresError
@@ -108,7 +108,7 @@ def _draw_export(episode_set: CurationSet) -> None:
         help=f"Below {escape_markdown(folder)} on the server; `ares app --export-dir` allows other folders.",
     ).strip()
     if st.button("Export", type="primary", key="sets.export", disabled=not name):
-        start_export(workspace.stores, episode_set, format, export_destination(folder, name), task)
+        start_export(workspace.stores, episode_set, format, choose_export_destination(folder, name), task)
     st.caption("The same on the command line:")
     command = ["ares", "export", episode_set.label, str(folder / (name or "NAME")), "--format", format]
     command += [] if task == "instruction" else ["--task", task]
@@ -120,7 +120,7 @@ def _draw_export(episode_set: CurationSet) -> None:
 def _select_export_folder() -> Path:
     """Draw a list of the folders that the owner of the server allows, if there are several; returns one of them."""
     folders = cached_reads.page_limits().export_folders
-    folders = folders or (default_export_folder(cached_reads.workspace().stores),)
+    folders = folders or (find_default_export_folder(cached_reads.workspace().stores),)
     if len(folders) == 1:
         return folders[0]
     labels = [str(folder) for folder in folders]
@@ -178,4 +178,4 @@ def _draw_cards(ids: list[str], total: int, name: str) -> None:
 
 
 def _open_member(episode_id: str, position: int, second: float) -> None:
-    navigation.open_page("episode", episode_params({}, episode_id, None, 0.0))
+    navigation.open_page("episode", make_episode_page_params({}, episode_id, None, 0.0))

@@ -9,8 +9,8 @@ from typing import Any, cast
 import streamlit as st
 
 from app.dashboard import cached_reads
+from app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
 from app.dashboard.navigation import escape_markdown
-from app.dashboard.retry import draw_failed_work, draw_retries
 from ares.rubric import describe_gates
 
 # Counts of a table, and what they are called on the page.
@@ -89,7 +89,7 @@ def _draw_makers(document: Mapping[str, Any]) -> None:
 
 def _draw_failures(failures: list[dict[str, Any]]) -> None:
     """Draw the failures by reason; a selected row shows the episodes behind it."""
-    draw_retries("")
+    draw_retry_jobs("")
     if not failures:
         st.caption("nothing has failed")
         return

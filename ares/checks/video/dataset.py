@@ -16,11 +16,17 @@ from ares.checks.codes import (
     VIDEO_LAG,
     VIDEO_RATE,
     QualityFinding,
-    confidence_of,
+    finding_confidence,
+)
+from ares.checks.video.camera_lag import (
+    MotionRegression,
+    VideoLag,
+    fit_motion_regression,
+    measure_picture_lag,
+    shrink_lag_to_dataset,
 )
 from ares.checks.video.features import video_finding
-from ares.checks.video.motion_map import MotionMap, VideoLag, learn_map, measure_lag, pooled_lag
-from ares.checks.video.summary import CameraSummary, VideoSummary
+from ares.checks.video.frame_summary import CameraSummary, VideoSummary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +49,7 @@ _DEVIATIONS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TypicalCamera:
+class TypicalCameraView:
     """What a camera shows in most episodes.
 
     Attributes:
@@ -65,7 +71,7 @@ class TypicalCamera:
     light_spread: float
 
 
-def typical_camera(summaries: Sequence[CameraSummary]) -> TypicalCamera | None:
+def compute_typical_camera_view(summaries: Sequence[CameraSummary]) -> TypicalCameraView | None:
     """What is typical of the episodes of one camera; None without frames."""
     import numpy as np
 
@@ -77,7 +83,7 @@ def typical_camera(summaries: Sequence[CameraSummary]) -> TypicalCamera | None:
     light = np.median([part.light for part in seen], axis=0)
     stops = np.array([np.median(part.light - light) for part in seen])
     detail = np.log([max(part.detail, 1e-3) for part in seen])
-    return TypicalCamera(
+    return TypicalCameraView(
         num_episodes=len(seen),
         appearance=appearance,
         spread=spread,
@@ -124,8 +130,8 @@ def _appearance_distance(appearances: NDArray[np.float32], usual: NDArray[np.flo
     return np.asarray(np.abs(scaled - usual).mean(axis=(-3, -2, -1)))
 
 
-def check_appearances(
-    cameras: Sequence[CameraSummary], typical: Mapping[str, TypicalCamera]
+def compare_with_typical_camera(
+    cameras: Sequence[CameraSummary], typical: Mapping[str, TypicalCameraView]
 ) -> Iterator[QualityFinding]:
     """A030, A031, A032, A037 and A038 of whole episodes."""
     for camera in cameras:
@@ -142,7 +148,7 @@ def check_appearances(
 
 
 def _check_other(
-    camera: CameraSummary, usual: TypicalCamera, typical: Mapping[str, TypicalCamera]
+    camera: CameraSummary, usual: TypicalCameraView, typical: Mapping[str, TypicalCameraView]
 ) -> Iterator[QualityFinding]:
     """Whether red and blue are swapped, or it shows what another camera shows."""
     assert camera.appearance is not None
@@ -159,10 +165,10 @@ def _check_other(
     is_member = distance <= _MEMBER * max(of.spread, _LEAST_LEVELS)
     ratio = own / max(distance, _LEAST_LEVELS)
     if ratio >= _NEARER and is_member and own >= 2 * _LEAST_LEVELS:
-        yield video_finding(check, camera.camera, 0.0, ratio, confidence_of(ratio, _NEARER))
+        yield video_finding(check, camera.camera, 0.0, ratio, finding_confidence(ratio, _NEARER))
 
 
-def _check_light(camera: CameraSummary, usual: TypicalCamera) -> Iterator[QualityFinding]:
+def _check_light(camera: CameraSummary, usual: TypicalCameraView) -> Iterator[QualityFinding]:
     import numpy as np
 
     assert camera.light is not None
@@ -170,17 +176,17 @@ def _check_light(camera: CameraSummary, usual: TypicalCamera) -> Iterator[Qualit
     bar = max(_STOPS, _DEVIATIONS * usual.light_spread)
     if abs(stops) >= bar:
         check = OVEREXPOSED if stops > 0 else UNDEREXPOSED
-        yield video_finding(check, camera.camera, 0.0, stops, confidence_of(abs(stops), bar))
+        yield video_finding(check, camera.camera, 0.0, stops, finding_confidence(abs(stops), bar))
 
 
-def _check_detail(camera: CameraSummary, usual: TypicalCamera) -> Iterator[QualityFinding]:
+def _check_detail(camera: CameraSummary, usual: TypicalCameraView) -> Iterator[QualityFinding]:
     """The size is the length of the episode's video: all of it is out of focus."""
     import numpy as np
 
     lost = usual.detail - float(np.log(max(camera.detail, 1e-3)))
     bar = max(-float(np.log(_DETAIL_SHARE)), _DEVIATIONS * usual.detail_spread)
     if lost >= bar:
-        yield video_finding(BLUR, camera.camera, 0.0, camera.num_frames, confidence_of(lost, bar))
+        yield video_finding(BLUR, camera.camera, 0.0, camera.num_frames, finding_confidence(lost, bar))
 
 
 _LAG_SECONDS = 0.1
@@ -219,7 +225,7 @@ def check_lags(
     """
     rates = dict(_cameras_with_other_rate(lags, rate_hz)) if num_episodes >= _FEWEST_FOR_RATES else {}
     yield from (
-        video_finding(VIDEO_RATE, camera, 0.0, rate, confidence_of(abs(rate), _RATE_SHARE))
+        video_finding(VIDEO_RATE, camera, 0.0, rate, finding_confidence(abs(rate), _RATE_SHARE))
         for camera, rate in rates.items()
     )
     for (cause, camera), lag in lags.items():
@@ -232,7 +238,7 @@ def check_lags(
         if excess >= bar:
             check = CAMERA_LAG if cause else VIDEO_LAG
             middle = lag.steps if lag.steps is not None else (lag.low_steps + lag.high_steps) / 2
-            yield video_finding(check, camera, 0.0, middle / rate_hz, confidence_of(excess, bar))
+            yield video_finding(check, camera, 0.0, middle / rate_hz, finding_confidence(excess, bar))
 
 
 def _cameras_with_other_rate(
@@ -300,8 +306,8 @@ class TypicalVideo:
     """
 
     rate_hz: float
-    cameras: Mapping[str, TypicalCamera]
-    maps: Mapping[LagKey, MotionMap]
+    cameras: Mapping[str, TypicalCameraView]
+    maps: Mapping[LagKey, MotionRegression]
     lags: Mapping[LagKey, float] = field(default_factory=dict)
     members: frozenset[str] = frozenset()
 
@@ -327,7 +333,7 @@ class VideoCheck:
     num_frames: int
 
 
-def learn_videos(summaries: Sequence[VideoSummary]) -> TypicalVideo | None:
+def learn_typical_video(summaries: Sequence[VideoSummary]) -> TypicalVideo | None:
     """What is typical of some episodes of one dataset and one layout; None without any."""
     import numpy as np
 
@@ -339,13 +345,15 @@ def learn_videos(summaries: Sequence[VideoSummary]) -> TypicalVideo | None:
     for summary in summaries:
         for camera in summary.cameras:
             by_camera.setdefault(camera.camera, []).append(camera)
-        for key, pair in motion_pairs(summary).items():
+        for key, pair in pair_motions_for_lag(summary).items():
             pairs.setdefault(key, []).append(pair)
-    appearances = {name: part for name, of in by_camera.items() if (part := typical_camera(of)) is not None}
+    appearances = {
+        name: part for name, of in by_camera.items() if (part := compute_typical_camera_view(of)) is not None
+    }
     maps = {
         key: learnt
         for key, of in pairs.items()
-        if len(of) >= _LEAST_EPISODES and (learnt := learn_map(of, rate_hz)) is not None
+        if len(of) >= _LEAST_EPISODES and (learnt := fit_motion_regression(of, rate_hz)) is not None
     }
     typical = TypicalVideo(
         rate_hz=rate_hz,
@@ -362,7 +370,7 @@ def _with_lags(typical: TypicalVideo, summaries: Sequence[VideoSummary]) -> Typi
 
     measured: dict[LagKey, list[VideoLag]] = {}
     for summary in summaries:
-        for key, lag in measure_lags(summary, typical).items():
+        for key, lag in measure_video_lags(summary, typical).items():
             measured.setdefault(key, []).append(lag)
     lags = {}
     for key, of in measured.items():
@@ -376,7 +384,7 @@ def _with_lags(typical: TypicalVideo, summaries: Sequence[VideoSummary]) -> Typi
     return replace(typical, lags=lags)
 
 
-def motion_pairs(summary: VideoSummary) -> dict[LagKey, Pair]:
+def pair_motions_for_lag(summary: VideoSummary) -> dict[LagKey, Pair]:
     """Causes and effects of an episode: its state and each camera, its first camera and each other."""
     seen = [camera for camera in summary.cameras if camera.motion is not None]
     pairs: dict[LagKey, Pair] = {}
@@ -389,24 +397,24 @@ def motion_pairs(summary: VideoSummary) -> dict[LagKey, Pair]:
     return pairs
 
 
-def measure_lags(summary: VideoSummary, typical: TypicalVideo) -> dict[LagKey, VideoLag]:
+def measure_video_lags(summary: VideoSummary, typical: TypicalVideo) -> dict[LagKey, VideoLag]:
     """The lags of an episode; of one that was learnt from, by the map of the others."""
     lags = {}
-    for key, (cause, effect) in motion_pairs(summary).items():
+    for key, (cause, effect) in pair_motions_for_lag(summary).items():
         known = typical.maps.get(key)
         if known is None or known.causes.shape[0] != cause.shape[1]:
             continue
         of_others = known.without(cause, effect) if summary.episode_id in typical.members else known
-        lag = measure_lag(cause, effect, of_others, summary.rate_hz)
+        lag = measure_picture_lag(cause, effect, of_others, summary.rate_hz)
         usual = typical.lags.get(key)
-        lags[key] = lag if usual is None else pooled_lag(lag, usual, summary.rate_hz)
+        lags[key] = lag if usual is None else shrink_lag_to_dataset(lag, usual, summary.rate_hz)
     return lags
 
 
 def check_videos(summary: VideoSummary, typical: TypicalVideo | None) -> VideoCheck:
     """Run every check on the videos of one episode."""
     own = tuple(finding for camera in summary.cameras for finding in camera.findings)
-    lags = {} if typical is None else measure_lags(summary, typical)
+    lags = {} if typical is None else measure_video_lags(summary, typical)
     findings = own if typical is None else (*own, *_dataset_findings(own, summary, typical, lags))
     return VideoCheck(
         findings=findings,
@@ -427,7 +435,7 @@ def _dataset_findings(
     """Findings against the dataset; one code says of a camera only once."""
     known = {(finding.code, finding.dimension) for finding in own}
     against = (
-        *check_appearances(summary.cameras, typical.cameras),
+        *compare_with_typical_camera(summary.cameras, typical.cameras),
         *check_lags(lags, typical.lags, summary.rate_hz, len(typical.members)),
     )
     return tuple(finding for finding in against if (finding.code, finding.dimension) not in known)

@@ -14,7 +14,7 @@ from ares.checks.codes import (
     UNDEREXPOSED,
     CheckCode,
     QualityFinding,
-    confidence_of,
+    finding_confidence,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class CameraFeatures:
 
 
 @dataclass(slots=True, kw_only=True)
-class FeatureBuilder:
+class CameraFeatureBuilder:
     """Collects the features of a camera, frame by frame; no frame is kept.
 
     Attributes:
@@ -188,7 +188,7 @@ _BLOCKS_SECONDS = 0.2
 _GAMMA = 2.2
 
 
-def check_pictures(features: CameraFeatures) -> Iterator[QualityFinding]:
+def check_picture_quality(features: CameraFeatures) -> Iterator[QualityFinding]:
     """A030 to A033 and A039 within one episode."""
     yield from _check_damage(features)
     if features.num_frames:
@@ -214,7 +214,7 @@ def video_finding(
     )
 
 
-def runs_where(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def find_true_runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Runs [start, stop) of true values."""
     import numpy as np
 
@@ -229,7 +229,7 @@ def black_frames(features: CameraFeatures) -> NDArray[np.bool_]:
     return np.asarray(features.thumbs.max(axis=(1, 2)) <= _BLACK_LEVEL)
 
 
-def light_of(features: CameraFeatures) -> NDArray[np.float64]:
+def compute_cell_brightness(features: CameraFeatures) -> NDArray[np.float64]:
     """(T, 48) linear light of the cells of each frame, from 0 to 1."""
     grey = features.colours.reshape(features.num_frames, -1, 3).mean(axis=2)
     return (grey / 255 + 0.004) ** _GAMMA  # type: ignore[no-any-return]
@@ -241,7 +241,7 @@ def _longest_run(
     """The longest run of at least so many seconds."""
     runs = [
         run
-        for run in runs_where(flags)
+        for run in find_true_runs(flags)
         if (run[1] - run[0] + 0.5) / features.rate_hz >= shortest_seconds and run[1] - run[0] >= 2
     ]
     return max(runs, key=lambda run: run[1] - run[0], default=None)
@@ -266,7 +266,7 @@ def _check_blur(features: CameraFeatures, black: NDArray[np.bool_]) -> Iterator[
     run = _longest_run(features, (lost >= bar) & ~black, _SHORTEST_SECONDS)
     if run is not None:
         seconds = (run[1] - run[0]) / features.rate_hz
-        confidence = confidence_of(float(np.median(lost[run[0] : run[1]])), bar)
+        confidence = finding_confidence(float(np.median(lost[run[0] : run[1]])), bar)
         yield video_finding(BLUR, features.camera, features.seconds[run[0]], seconds, confidence)
 
 
@@ -274,7 +274,7 @@ def _check_exposure(features: CameraFeatures, black: NDArray[np.bool_]) -> Itera
     """The light of most cells changes by one factor, further than in the rest of the episode."""
     import numpy as np
 
-    light = np.log2(light_of(features))
+    light = np.log2(compute_cell_brightness(features))
     stops = np.median(light - np.median(light[~black], axis=0), axis=1)
     _, spread = _median_and_deviation(stops[~black])
     bar = max(_STOPS, _STOPS_DEVIATIONS * spread)
@@ -286,16 +286,18 @@ def _check_exposure(features: CameraFeatures, black: NDArray[np.bool_]) -> Itera
         run = _longest_run(features, flags & ~black, _SHORTEST_SECONDS)
         if run is not None:
             size = float(np.median(stops[run[0] : run[1]]))
-            confidence = confidence_of(max(abs(size), bar), bar)
+            confidence = finding_confidence(max(abs(size), bar), bar)
             yield video_finding(check, features.camera, features.seconds[run[0]], size, confidence)
 
 
 def _check_black(features: CameraFeatures, black: NDArray[np.bool_]) -> Iterator[QualityFinding]:
-    runs = [run for run in runs_where(black) if run[1] - run[0] >= min(_BLACK_FRAMES, features.num_frames)]
+    runs = [
+        run for run in find_true_runs(black) if run[1] - run[0] >= min(_BLACK_FRAMES, features.num_frames)
+    ]
     if runs:
         start, stop = max(runs, key=lambda run: run[1] - run[0])
         seconds = (stop - start) / features.rate_hz
-        confidence = confidence_of(stop - start, _BLACK_FRAMES)
+        confidence = finding_confidence(stop - start, _BLACK_FRAMES)
         yield video_finding(BLACK, features.camera, features.seconds[start], seconds, confidence)
 
 
@@ -308,7 +310,7 @@ def _check_blocks(features: CameraFeatures, black: NDArray[np.bool_]) -> Iterato
     run = _longest_run(features, (features.blocks >= bar) & ~black, _BLOCKS_SECONDS)
     if run is not None:
         seconds = (run[1] - run[0]) / features.rate_hz
-        confidence = confidence_of(float(np.median(features.blocks[run[0] : run[1]])), bar)
+        confidence = finding_confidence(float(np.median(features.blocks[run[0] : run[1]])), bar)
         yield video_finding(
             COMPRESSION_DAMAGE, features.camera, features.seconds[run[0]], seconds, confidence
         )

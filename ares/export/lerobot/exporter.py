@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ares.errors import AresError
 from ares.export.base import ExportFailures, ExportReport, ExportRequest
+from ares.export.layout_groups import (
+    DatasetCounts,
+    DatasetGroup,
+    ExportItem,
+    ExportPlan,
+    GroupedExport,
+    GroupedFormat,
+    export_groups,
+    prefetched,
+)
 from ares.export.lerobot.tables import (
     QUANTILES,
     column_stats,
-    common_info,
     data_features,
     data_schema,
-    data_table,
+    make_common_info_fields,
+    make_episode_data_table,
     stats_to_lists,
     video_feature,
     write_json,
@@ -31,19 +41,9 @@ from ares.export.lerobot.writer import (
     PreparedVideo,
     ares_schema,
     ares_values,
-    count_video,
-    data_columns,
+    count_written_video,
+    make_episode_data_columns,
     prepare_video,
-)
-from ares.export.plan import (
-    DatasetCounts,
-    DatasetGroup,
-    ExportItem,
-    ExportPlan,
-    GroupedExport,
-    GroupedFormat,
-    export_groups,
-    prefetched,
 )
 from ares.export.run import ExportReader
 from ares.formats import (
@@ -133,7 +133,7 @@ class LeRobotV21Writer:
             videos: By name, the videos of the group's cameras.
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
-        columns = data_columns(self._group, item, number, first_row, self.counts.add(item))
+        columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
         stats = column_stats(columns) | {camera_key(name): video.stats for name, video in videos.items()}
         self._write_table(columns, number)
         for name, video in videos.items():
@@ -163,7 +163,7 @@ class LeRobotV21Writer:
             camera_key(name): video_feature(format, group.rate_hz) for name, format in self._formats.items()
         }
         return {
-            **common_info(V21_VERSION, group, self.counts),
+            **make_common_info_fields(V21_VERSION, group, self.counts),
             "total_videos": episodes * len(videos),
             "total_chunks": -(-episodes // CHUNK_FILES),
             "data_path": V2_DATA_PATH,
@@ -176,7 +176,7 @@ class LeRobotV21Writer:
 
         path = self._path(V2_DATA_PATH, number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(data_table(self._data_schema, columns), path)
+        pq.write_table(make_episode_data_table(self._data_schema, columns), path)
 
     def _write_video(self, camera: str, video: PreparedVideo, number: int) -> None:
         from ares.media import PacketJoiner
@@ -186,7 +186,7 @@ class LeRobotV21Writer:
         joiner.append(video.span)
         joiner.close()
         self._formats.setdefault(camera, video.span.format)
-        count_video(self.counts, video)
+        count_written_video(self.counts, video)
 
     def _path(self, template: str, number: int, video_key: str = "") -> Path:
         return self._root / template.format(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.export.plan import DatasetCounts, DatasetGroup
+from ares.export.layout_groups import DatasetCounts, DatasetGroup
 from ares.formats import (
     ACTION_KEY,
     CHUNK_FILES,
@@ -215,7 +215,7 @@ def data_schema(features: LeRobotFeatures, list_type: str = "List") -> pa.Schema
     return pa.schema(fields, metadata={"huggingface": metadata})
 
 
-def data_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
+def make_episode_data_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
     """One episode as rows; columns are (T, D) or (T, 1) arrays."""
     import pyarrow as pa
 
@@ -344,7 +344,7 @@ def write_tasks(root: Path, tasks: Sequence[str]) -> None:
 def write_info(root: Path, group: DatasetGroup, features: LeRobotFeatures, counts: DatasetCounts) -> None:
     """Write meta/info.json (v3.0) with the totals of the dataset."""
     info = {
-        **common_info(VERSION, group, counts),
+        **make_common_info_fields(VERSION, group, counts),
         "data_files_size_in_mb": DATA_FILE_MB,
         "video_files_size_in_mb": VIDEO_FILE_MB,
         "data_path": V3_DATA_PATH,
@@ -354,7 +354,7 @@ def write_info(root: Path, group: DatasetGroup, features: LeRobotFeatures, count
     write_json(root / INFO_PATH, info)
 
 
-def common_info(version: str, group: DatasetGroup, counts: DatasetCounts) -> dict[str, Any]:
+def make_common_info_fields(version: str, group: DatasetGroup, counts: DatasetCounts) -> dict[str, Any]:
     """The fields of info.json that all versions have."""
     robots = sorted(group.robots - {""})
     return {

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ares.clock import rounding_seconds
+from ares.clock import time_tolerance
 from ares.episode import Camera, Episode, Json, MediaRef
 from ares.errors import MediaError
 from ares.export.base import annotator_columns
+from ares.export.layout_groups import DatasetCounts, DatasetGroup, ExportItem
 from ares.export.lerobot.tables import (
     MAX_SAMPLED_FRAMES,
     VIDEO_FILE_MB,
@@ -21,16 +22,15 @@ from ares.export.lerobot.tables import (
     column_stats,
     data_features,
     data_schema,
-    data_table,
     episode_schema,
     image_stats,
+    make_episode_data_table,
     stat_columns,
     video_feature,
     write_info,
     write_stats,
     write_tasks,
 )
-from ares.export.plan import DatasetCounts, DatasetGroup, ExportItem
 from ares.export.retime import RetimedEpisode, step_frames
 from ares.formats import (
     ACTION_KEY,
@@ -126,7 +126,7 @@ def _cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float) -> Packe
     if retimed.source.frame_pairing == "index":
         return cut_packets(media, count, media.rate_hz)
     # Steps have to be as even as the packets that are copied.
-    if retimed.shift_seconds > rounding_seconds(rate_hz):
+    if retimed.shift_seconds > time_tolerance(rate_hz):
         raise NotCopyable("steps are not at a constant rate", f"{media.uri}: {retimed.shift_seconds:.3f} s")
     return cut_packets(media, count, rate_hz)
 
@@ -186,7 +186,7 @@ def _encode_video(
     )
 
 
-def count_video(counts: DatasetCounts, video: PreparedVideo) -> None:
+def count_written_video(counts: DatasetCounts, video: PreparedVideo) -> None:
     """Count the frames of a video that is written, and why it was encoded."""
     if video.is_encoded:
         counts.encoded_frames += len(video.span.packets)
@@ -295,10 +295,10 @@ class LeRobotWriter:
             videos: By name, the videos of the group's cameras.
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
-        columns = data_columns(self._group, item, number, first_row, self.counts.add(item))
+        columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items()}
-        table = data_table(self._data_schema, columns)
+        table = make_episode_data_table(self._data_schema, columns)
         file_number = self._data.next_file(table.nbytes)
         self._data.write(table)
         row = {
@@ -346,7 +346,7 @@ class LeRobotWriter:
             values[columns.file_index] = location.file_number.file
             values[columns.from_timestamp] = location.from_seconds
             values[columns.to_timestamp] = location.to_seconds
-            count_video(self.counts, video)
+            count_written_video(self.counts, video)
         return values
 
     def _flush(self) -> None:
@@ -365,7 +365,7 @@ class LeRobotWriter:
         self._episode_rows.clear()
 
 
-def data_columns(
+def make_episode_data_columns(
     group: DatasetGroup, item: ExportItem, number: int, first_row: int, task_index: int
 ) -> dict[str, Any]:
     """The data columns of an episode, each (T, D).

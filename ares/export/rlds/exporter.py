@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from ares.errors import AresError, SourceError
 from ares.export.base import ExportReport, ExportRequest, TaskSource
-from ares.export.plan import (
+from ares.export.layout_groups import (
     DatasetCounts,
     DatasetGroup,
     ExportItem,
@@ -23,26 +23,32 @@ from ares.export.plan import (
     GroupedExport,
     GroupedFormat,
     export_groups,
-    no_origin,
     prefetched,
+    rewrite_every_episode,
 )
 from ares.export.rlds.record import (
     ACTION_KEY,
     LANGUAGE_KEY,
     REWARD_KEY,
     STATE_KEY,
-    CopyRule,
+    RecordCopyRule,
     RldsKeys,
     RldsRecord,
     Tree,
-    copied_features,
-    copy_record,
-    encode_record,
+    copy_rlds_record,
+    encode_rlds_record,
+    extend_features_json,
+    make_rlds_features,
     rlds_keys,
-    written_features,
 )
 from ares.export.run import ExportReader
-from ares.formats import DATASET_INFO_FILE, DATASET_METADATA_FILE, FEATURES_FILE, SHARD_TEMPLATE, frame_record
+from ares.formats import (
+    DATASET_INFO_FILE,
+    DATASET_METADATA_FILE,
+    FEATURES_FILE,
+    SHARD_TEMPLATE,
+    encode_tfrecord,
+)
 from ares.input import read_json
 from ares.io import parse_path
 from ares.registry import plugin_fault
@@ -68,7 +74,7 @@ class _SplitWriter:
             self._file = self._partial(len(self.lengths)).open("wb")
             self.lengths.append(0)
             self._shard_bytes = 0
-        self._shard_bytes += self._file.write(frame_record(payload))
+        self._shard_bytes += self._file.write(encode_tfrecord(payload))
         self.num_bytes += len(payload)
         self.lengths[-1] += 1
         if self._shard_bytes >= SHARD_BYTES:
@@ -106,7 +112,7 @@ class TfdsWriter:
 
     def add(self, split: str, payload: bytes) -> None:
         """Append a record to a split, "train" where the source has none."""
-        name = split_name(split)
+        name = make_tfds_split_name(split)
         if name not in self._splits:
             self._root.mkdir(parents=True, exist_ok=True)
             self._splits[name] = _SplitWriter(self._root, f"{self._name}-{name}")
@@ -151,7 +157,7 @@ class TfdsWriter:
         }
 
 
-def split_name(split: str) -> str:
+def make_tfds_split_name(split: str) -> str:
     """The name of a split as TFDS allows it; "all" means every split there."""
     name = re.sub(r"\W+", "_", split, flags=re.ASCII) or "train"
     return "all_" if name == "all" else name
@@ -163,12 +169,12 @@ def _write_json(path: Path, document: Mapping[str, Any]) -> None:
     )
 
 
-def describe_copied(group: DatasetGroup) -> dict[str, Any]:
+def describe_copied_dataset(group: DatasetGroup) -> dict[str, Any]:
     """What a copied dataset does not say itself: its rate."""
     return _metadata_document(group, "copied", {})
 
 
-def describe_written(group: DatasetGroup, keys: RldsKeys) -> dict[str, Any]:
+def make_written_dataset_spec(group: DatasetGroup, keys: RldsKeys) -> dict[str, Any]:
     """Rate, dimensions, cameras and instruction, as a spec that ingestion reads."""
     layout = group.layout
     spec: dict[str, Any] = {
@@ -215,7 +221,7 @@ def export_rlds(
         name="rlds tfrecord",
         write_dataset=_write_dataset,
         folders=dataset_folders,
-        find_origin=CopyRule() if request.task == _INSTRUCTION else no_origin,
+        find_origin=RecordCopyRule() if request.task == _INSTRUCTION else rewrite_every_episode,
         left_out=_left_out,
     )
     return export_groups(request, reader, progress, format)
@@ -263,7 +269,7 @@ def _write_dataset(export: GroupedExport, plan: ExportPlan, number: int) -> Data
     """Write one dataset; episodes that fail are recorded, the others are still written."""
     group, folder, counts = plan.groups[number], plan.folders[number], DatasetCounts()
     keys = rlds_keys(group)
-    make = copy_record if group.origin else partial(encode_record, group, keys)
+    make = copy_rlds_record if group.origin else partial(encode_rlds_record, group, keys)
     workers = os.cpu_count() or 1
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
@@ -284,8 +290,8 @@ def _write_dataset(export: GroupedExport, plan: ExportPlan, number: int) -> Data
 def _features_and_metadata(group: DatasetGroup, keys: RldsKeys) -> tuple[Tree, dict[str, Any]]:
     """The contents of features.json and metadata.json."""
     if group.origin:
-        return copied_features(group.origin) or {}, describe_copied(group)
-    return written_features(group, keys), describe_written(group, keys)
+        return extend_features_json(group.origin) or {}, describe_copied_dataset(group)
+    return make_rlds_features(group, keys), make_written_dataset_spec(group, keys)
 
 
 def _submit_items(

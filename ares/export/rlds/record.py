@@ -12,9 +12,9 @@ from ares.annotation import canonical_json
 from ares.episode import Camera, Json
 from ares.errors import MediaError, SourceError
 from ares.export.base import NO_TASK, TASK_COLUMNS
-from ares.export.plan import DatasetGroup, ExportItem
+from ares.export.layout_groups import DatasetGroup, ExportItem
 from ares.export.retime import RetimedEpisode, step_frames
-from ares.formats import FEATURES_FILE, ExampleValues, RecordSpan, encode_example, read_record
+from ares.formats import FEATURES_FILE, ExampleValues, RecordLocation, encode_example, read_record
 from ares.input import parse_image_header, read_json
 from ares.io import is_url, parse_path
 from ares.media import encoded_frames
@@ -179,7 +179,7 @@ _WRITTEN_METADATA = {"success": "int64", "robot": "text"}
 Tree = dict[str, Any]
 
 
-def written_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
+def make_rlds_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
     """The features of records that are written anew."""
     layout = group.layout
     leaves: dict[str, Tree] = {LANGUAGE_KEY: _text_feature(), DISCOUNT_KEY: _scalar_feature("float32")}
@@ -294,7 +294,7 @@ class RldsRecord:
     encoding_reasons: tuple[str, ...] = ()
 
 
-def encode_record(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> RldsRecord:
+def encode_rlds_record(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> RldsRecord:
     """An episode as a new record. Raises MediaError or SourceError when its frames cannot be read."""
     episode = item.retimed.episode
     values: dict[str, ExampleValues] = {**_step_values(group, keys, item), **_metadata_values(item)}
@@ -389,7 +389,7 @@ def _number_array(value: int) -> Any:
     return np.array([value])
 
 
-def copy_record(item: ExportItem) -> RldsRecord:
+def copy_rlds_record(item: ExportItem) -> RldsRecord:
     """The record of the source, byte for byte, and behind it what ARES says of the episode.
 
     Raises:
@@ -397,13 +397,13 @@ def copy_record(item: ExportItem) -> RldsRecord:
     """
     episode = item.retimed.episode
     media = episode.cameras[0].media
-    payload, content_hash = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
+    payload, content_hash = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
     if content_hash != episode.content_hash:
         raise SourceError("the record has changed since it was ingested", f"{media.uri}, {episode.key}")
     return RldsRecord(payload + encode_example(_metadata_values(item)))
 
 
-class CopyRule:
+class RecordCopyRule:
     """Says which episodes are copied as records: those of TFRecord files of which nothing is changed.
 
     It remembers the features of each source dataset.
@@ -421,7 +421,7 @@ class CopyRule:
             str(PurePosixPath(media.uri).parent) if not is_url(media.uri) else media.uri.rpartition("/")[0]
         )
         if folder not in self._can_copy:
-            self._can_copy[folder] = copied_features(folder) is not None
+            self._can_copy[folder] = extend_features_json(folder) is not None
         return folder if self._can_copy[folder] else ""
 
 
@@ -429,7 +429,7 @@ def _is_record(media: MediaRef) -> bool:
     return media.kind == "tfrecord" and ".tfrecord" in media.uri.rpartition("/")[2]
 
 
-def copied_features(folder: str) -> Tree | None:
+def extend_features_json(folder: str) -> Tree | None:
     """The features.json of a source dataset with what ARES adds; None where there is none that can be extended."""
     try:
         document = read_json(str(parse_path(folder) / FEATURES_FILE))

@@ -324,7 +324,7 @@ def _register_jpegxl() -> None:
 _CHANNELS = (1, 3, 4)
 
 
-def has_images(array: Any) -> bool:
+def has_zarr_images(array: Any) -> bool:
     """Whether an array holds images: (N, H, W, C) or (N, C, H, W) of uint8 or floats, with 1, 3 or 4 channels."""
     if (
         array.ndim != 4
@@ -345,7 +345,7 @@ def image_size(array: Any) -> tuple[int, int]:
     return int(height), int(width)
 
 
-def image_scale(array: Any) -> float:
+def find_zarr_pixel_scale(array: Any) -> float:
     """What a pixel is multiplied with to lie in 0 to 255: floats may lie in 0 to 1, as the array's samples tell."""
     if array.dtype.kind == "u" or not array.shape[0]:
         return 1.0
@@ -353,7 +353,7 @@ def image_scale(array: Any) -> float:
     return 255.0 if brightest <= 1.0 else 1.0
 
 
-def read_image(array: Any, row: int, scale: float) -> NDArray[np.uint8]:
+def read_zarr_image(array: Any, row: int, scale: float) -> NDArray[np.uint8]:
     """(H, W, 3) uint8 RGB of a row: grey is repeated, alpha is dropped."""
     import numpy as np
 
@@ -374,14 +374,14 @@ def read_zarr_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[ND
     try:
         with open_zarr(ref.uri) as store:
             array = store.array(ref.key)
-            if not has_images(array) or first_row + ref.num_frames > array.shape[0]:
+            if not has_zarr_images(array) or first_row + ref.num_frames > array.shape[0]:
                 raise MediaError("store has no such images", f"{ref.key!r} in {ref.uri}: {array.shape}")
             with translate_zarr_errors(f"{ref.uri} {ref.key}"):
-                scale = image_scale(array)
+                scale = find_zarr_pixel_scale(array)
             for number in frame_numbers:
                 if frame is None or number != decoded_number:
                     with translate_zarr_errors(f"{ref.uri} {ref.key} row {first_row + number}"):
-                        decoded_number, frame = number, read_image(array, first_row + number, scale)
+                        decoded_number, frame = number, read_zarr_image(array, first_row + number, scale)
                 yield frame
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
@@ -519,12 +519,12 @@ def read_npy_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDA
             array = arrays.get(ref.key)
             if array is None or isinstance(array, SourceError):
                 raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}")
-            if not has_images(array) or first_row + ref.num_frames > array.shape[0]:
+            if not has_zarr_images(array) or first_row + ref.num_frames > array.shape[0]:
                 raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}: {array.shape}")
-            scale = image_scale(array)
+            scale = find_zarr_pixel_scale(array)
             for number in frame_numbers:
                 if frame is None or number != decoded_number:
-                    decoded_number, frame = number, read_image(array, first_row + number, scale)
+                    decoded_number, frame = number, read_zarr_image(array, first_row + number, scale)
                 yield frame
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None

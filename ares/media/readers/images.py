@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import MediaError, SourceError
-from ares.formats import INFO_PATH, RecordSpan, parse_example, read_record
+from ares.formats import INFO_PATH, RecordLocation, parse_tf_example, read_record
 from ares.input import check_relative_path, decode_image, input_budgets, open_parquet, read_input
 from ares.io import describe_os_error, file_state, list_folder, parse_path
 
@@ -30,13 +30,13 @@ _BUFFER_BYTES = 2**20
 _MAX_IMAGE_BYTES = 2**28
 
 
-def read_column_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+def read_parquet_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
     """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
 
     Raises MediaError.
     """
     distinct_numbers = list(dict.fromkeys(frame_numbers))
-    images = zip(distinct_numbers, read_column_images(ref, distinct_numbers), strict=True)
+    images = zip(distinct_numbers, read_parquet_images(ref, distinct_numbers), strict=True)
     decoded_number, frame = -1, None
     for number in frame_numbers:
         if frame is None or number != decoded_number:
@@ -45,7 +45,7 @@ def read_column_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[
         yield frame
 
 
-def read_column_images(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[bytes]:
+def read_parquet_images(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[bytes]:
     """Yield the encoded images (JPEG or PNG) of rising, distinct numbers as the dataset stores them.
 
     Only the row groups of those frames are read. Raises MediaError.
@@ -133,8 +133,8 @@ def read_tfrecord_images(ref: MediaRef) -> list[bytes]:
     """The encoded images (JPEG or PNG) of a camera as the record stores them. Raises MediaError."""
     location = f"{ref.uri}, byte {ref.byte_offset}"
     try:
-        payload, _ = read_record(ref.uri, RecordSpan(ref.byte_offset, ref.byte_size))
-        example = parse_example(payload, location)
+        payload, _ = read_record(ref.uri, RecordLocation(ref.byte_offset, ref.byte_size))
+        example = parse_tf_example(payload, location)
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None
     images = list(example[ref.key].bytes_list.value) if ref.key in example else []
@@ -260,7 +260,7 @@ _STAMP_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3), (1e9, 1.0))
 _LARGEST_IMAGE_BYTES = 2**28
 
 
-class NumberedImages(NamedTuple):
+class CameraImageFiles(NamedTuple):
     """The images of one camera.
 
     Attributes:
@@ -272,7 +272,7 @@ class NumberedImages(NamedTuple):
     seconds: tuple[float, ...] | None
 
 
-def group_images(names: Sequence[str]) -> dict[str, NumberedImages]:
+def group_images(names: Sequence[str]) -> dict[str, CameraImageFiles]:
     """The images among the names of a folder by the text before their numbers; other files are left out."""
     numbered: dict[str, list[tuple[float, str, str]]] = {}
     for name in names:
@@ -285,7 +285,7 @@ def group_images(names: Sequence[str]) -> dict[str, NumberedImages]:
     groups = {}
     for prefix, images in numbered.items():
         images.sort()
-        groups[prefix] = NumberedImages(
+        groups[prefix] = CameraImageFiles(
             tuple(name for _, _, name in images), _stamp_seconds([number for _, number, _ in images])
         )
     return groups
@@ -305,20 +305,20 @@ def _stamp_seconds(numbers: Sequence[str]) -> tuple[float, ...] | None:
     return seconds if is_rising else None
 
 
-def folder_images(ref: MediaRef) -> NumberedImages:
+def folder_images(ref: MediaRef) -> CameraImageFiles:
     """The images of a camera. Raises MediaError when there are none, SourceError for a table that cannot be read."""
     if ref.uri.endswith("/"):
         images = _list_images(ref.uri, file_state(ref.uri)).get(ref.key)
     else:
         column = read_csv_table(ref.uri, file_state(ref.uri)).texts(ref.key)
-        images = NumberedImages(tuple(column), None) if column else None
+        images = CameraImageFiles(tuple(column), None) if column else None
     if images is None:
         raise MediaError("folder holds no such images", f"{ref.uri} {ref.key}")
     return images
 
 
 @functools.lru_cache(maxsize=32)  # 10^5 names take about 10 MB
-def _list_images(folder: str, state: FileState) -> dict[str, NumberedImages]:
+def _list_images(folder: str, state: FileState) -> dict[str, CameraImageFiles]:
     return group_images(list(list_folder(Path(folder)).files))
 
 

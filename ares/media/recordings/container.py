@@ -171,7 +171,7 @@ def read_metadata(path: str, name: str) -> list[dict[str, str]]:
     return [record.metadata for record in records if isinstance(record, Metadata) and record.name == name]
 
 
-def read_messages(file: Any, offset: int) -> list[Message]:
+def read_mcap_messages(file: Any, offset: int) -> list[Message]:
     """The messages, in order, of the chunk (or the single message) that begins at a byte of an open file.
 
     Raises SourceError when they cannot be read.

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ares.clock import rounding_seconds
+from ares.clock import time_tolerance
 from ares.errors import MediaError, SourceError
 from ares.formats import recording_files
 from ares.input import ImageInfo, decode_image, parse_image_header
@@ -53,7 +53,7 @@ def message_type(schema: str) -> str:
     return f"{parts[0]}/{parts[-1]}"
 
 
-def image_kind(schema: str) -> ImageKind | None:
+def classify_image_message(schema: str) -> ImageKind | None:
     """How messages of a schema hold an image, or None when they hold none."""
     name = message_type(schema)
     package, _, message = name.partition("/")
@@ -62,7 +62,7 @@ def image_kind(schema: str) -> ImageKind | None:
     return _KINDS.get(message) if package in _PACKAGES else None
 
 
-def required_fields(kind: ImageKind) -> Mapping[str, type]:
+def list_image_message_fields(kind: ImageKind) -> Mapping[str, type]:
     """The fields of an image message, for `require_fields`."""
     if kind == "raw":
         return {"encoding": str, "width": int, "height": int, "step": int, "data": bytes}
@@ -307,13 +307,13 @@ def index_images(files: tuple[tuple[str, int, str], ...]) -> dict[str, TopicImag
     for number, (path, *_) in enumerate(files):
         decoders = MessageDecoders()
         for entry in scan_messages(path, []):
-            kind = image_kind(entry.schema.name) if entry.schema else None
+            kind = classify_image_message(entry.schema.name) if entry.schema else None
             if kind is None:
                 continue
             try:
                 decoder = decoders.decoder_for(entry)
                 message = decode_message(decoder, entry.message.data)
-                require_fields(message, required_fields(kind))
+                require_fields(message, list_image_message_fields(kind))
             except SourceError:  # reported when the recording was ingested, which skips it too
                 continue
             collector.add(kind, number, entry, decoder, message)
@@ -330,7 +330,7 @@ def read_topic_frames(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArr
     Raises MediaError.
     """
     images, first = find_topic_images(ref)
-    tolerance = rounding_seconds(ref.rate_hz)
+    tolerance = time_tolerance(ref.rate_hz)
     last = first + ref.num_frames - 1
     ranks = (bisect_right(images.seconds, ref.start_seconds + second + tolerance) - 1 for second in seconds)
     yield from _decode_ranks(ref, images, [min(max(rank, first), last) for rank in ranks])
@@ -358,7 +358,7 @@ def image_seconds(ref: MediaRef) -> list[float]:
 def first_image_at(seconds: Sequence[float], start: float) -> int:
     """Number of the image that is shown at a second of the topic: the last that is no later, or the first."""
     length = seconds[-1] - seconds[0] if len(seconds) > 1 else 0.0
-    rounding = rounding_seconds((len(seconds) - 1) / length) if length > 0 else 0.0
+    rounding = time_tolerance((len(seconds) - 1) / length) if length > 0 else 0.0
     return max(bisect_right(seconds, start + rounding) - 1, 0)
 
 

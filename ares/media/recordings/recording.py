@@ -20,7 +20,7 @@ from ares.media.recordings.container import (
     TRUNCATED_WARNING,
     McapMessage,
     open_recording_file,
-    read_messages,
+    read_mcap_messages,
     ros2_definition,
     scan_mcap,
 )
@@ -394,4 +394,4 @@ class _McapFile:
 
     def messages(self, offset: int) -> list[Message]:
         """The messages of the chunk that begins at a byte."""
-        return read_messages(self._file, offset)
+        return read_mcap_messages(self._file, offset)

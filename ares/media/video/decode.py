@@ -9,10 +9,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ares.console import print_message
 from ares.errors import MediaError, SourceError
 from ares.media.video.packets import span_clock, tick_seconds
 from ares.media.video.probe import describe_ffmpeg_error, frame_orientation, open_video_stream
-from ares.messages import print_message
 from ares.settings import settings_from_environment
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def announce_failure(reason: str) -> None:
     print_message(f"the processors decode again what ARES_VIDEO_DEVICE could not: {reason}")
 
 
-def separate_planes(frame: VideoFrame) -> VideoFrame:
+def convert_device_frame(frame: VideoFrame) -> VideoFrame:
     """A frame of a device as a decoder of the processors gives it, without loss; pixels in RGB are then the same."""
     planar = _SEPARATE_PLANES.get(frame.format.name)
     return frame.reformat(format=planar) if planar else frame
@@ -160,7 +160,7 @@ def _open_source(ref: MediaRef, device: HWAccel | None) -> Iterator[tuple[InputC
 
 
 def _to_pixels(frame: VideoFrame, device: HWAccel | None) -> NDArray[np.uint8]:
-    planar = frame if device is None else separate_planes(frame)
+    planar = frame if device is None else convert_device_frame(frame)
     pixels: NDArray[np.uint8] = planar.to_ndarray(format="rgb24", threads=1)  # type: ignore[assignment]
     return frame_orientation(frame).apply(pixels)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.clock import rounding_seconds
+from ares.clock import time_tolerance
 from ares.episode import MediaRef
 from ares.errors import MediaError
 from ares.input import open_video
@@ -57,7 +57,7 @@ def span_clock(ref: MediaRef, tick_seconds: float) -> SpanClock:
     has_file_rate = span_seconds <= 0 or abs(span_seconds - episode_seconds) < 1.0 / ref.rate_hz
     scale = 1.0 if has_file_rate else span_seconds / episode_seconds
     half_step = 0.5 * scale / ref.rate_hz
-    tolerance = rounding_seconds(ref.rate_hz / scale, tick_seconds)
+    tolerance = time_tolerance(ref.rate_hz / scale, tick_seconds)
     last_second = ref.start_seconds + episode_seconds * scale - half_step
     if span_seconds > 0:
         # At a varying rate the frame after the span may begin earlier than half a mean step before its end.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.search.query import Query, QueryPart
-    from ares.store import EpisodeRuns, Stores
+    from ares.store import EpisodeRowRuns, Stores
 
 
 EvidenceScale = Literal["share", "absolute", "relative"]
@@ -69,7 +69,7 @@ class VectorQuery(NamedTuple):
     vector: NDArray[np.float32]
 
 
-class RankerEvidence(NamedTuple):
+class RankerScores(NamedTuple):
     """What one ranker says of many episodes, as arrays.
 
     Attributes:
@@ -81,7 +81,7 @@ class RankerEvidence(NamedTuple):
             is compared with the best one.
     """
 
-    episode_ids: pa.ChunkedArray | EpisodeRuns
+    episode_ids: pa.ChunkedArray | EpisodeRowRuns
     scores: NDArray[np.float64]
     scale: EvidenceScale
 
@@ -90,7 +90,7 @@ class RankerEvidence(NamedTuple):
 class BulkRanker(Protocol):
     """A ranker that can also score all episodes of a workspace at once."""
 
-    def score_episodes(self, encoded: Any, limit: int) -> RankerEvidence:
+    def score_episodes(self, encoded: Any, limit: int) -> RankerScores:
         """Score the episodes of a workspace for one element of the result of `encode`.
 
         Args:
@@ -107,7 +107,7 @@ class MomentRanker(Protocol):
         """The few best moments of each of these episodes, best first, by the result of `encode`."""
 
 
-def load_ranker(name: str, stores: Stores) -> GuardedRanker:
+def load_ranker(name: str, stores: Stores) -> CheckedRanker:
     """The ranker of a name.
 
     Raises:
@@ -118,13 +118,13 @@ def load_ranker(name: str, stores: Stores) -> GuardedRanker:
     with plugin_faults(label):
         ranker = rankers.get(name)(stores)
     return (
-        GuardedMomentRanker(label, ranker)
+        CheckedMomentRanker(label, ranker)
         if isinstance(ranker, MomentRanker)
-        else GuardedRanker(label, ranker)
+        else CheckedRanker(label, ranker)
     )
 
 
-class GuardedRanker:
+class CheckedRanker:
     """A ranker that raises only errors of ARES.
 
     Args:
@@ -146,12 +146,12 @@ class GuardedRanker:
         with plugin_faults(self._label):
             return self._checked(list(self._ranker.rank(encoded, candidates, limit)))
 
-    def score_episodes(self, encoded: Any, limit: int) -> RankerEvidence:
+    def score_episodes(self, encoded: Any, limit: int) -> RankerScores:
         """As `BulkRanker.score_episodes`; of a ranker without it the best `limit` episodes. Raises PluginError."""
         if isinstance(self._ranker, BulkRanker):
             with plugin_faults(self._label):
                 return self._ranker.score_episodes(encoded, limit)
-        return evidence_of_moments(self.rank(encoded, None, limit))
+        return convert_moments_to_scores(self.rank(encoded, None, limit))
 
     def _checked(self, moments: list[Any]) -> list[Moment]:
         for moment in moments:
@@ -164,17 +164,17 @@ class GuardedRanker:
         return moments
 
 
-def evidence_of_moments(moments: Sequence[Moment]) -> RankerEvidence:
+def convert_moments_to_scores(moments: Sequence[Moment]) -> RankerScores:
     """Ranked moments as arrays; their scores are compared with each other only."""
     import numpy as np
     import pyarrow as pa
 
     ids = pa.array([moment.episode_id for moment in moments], pa.string())
     scores = np.array([moment.score for moment in moments], np.float64)
-    return RankerEvidence(pa.chunked_array([ids]), scores, "relative")
+    return RankerScores(pa.chunked_array([ids]), scores, "relative")
 
 
-class GuardedMomentRanker(GuardedRanker):
+class CheckedMomentRanker(CheckedRanker):
     """A guarded ranker that also names several good moments within an episode."""
 
     _ranker: Any

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ares.annotation import short_hash
 from ares.errors import RequestError
-from ares.search.rankers.base import RankerEvidence, VectorQuery
+from ares.search.rankers.base import RankerScores, VectorQuery
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,14 +59,14 @@ class SignalLayout:
         return len(self.numbers) + 6 * len(self.rotations)
 
 
-def space_name(kind: SignalKind, layout: SignalLayout, episode: Episode) -> str:
+def name_motion_space(kind: SignalKind, layout: SignalLayout, episode: Episode) -> str:
     """Name of the vector table for comparable signals: of one robot, or of one dataset that names no robot."""
     source = episode.robot or episode.dataset
     slug = re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
     return f"{SPACE_PREFIX}{kind}-{layout.name}-{slug or short_hash(source)}"
 
 
-def find_layout(names: Sequence[str]) -> SignalLayout | None:
+def find_signal_layout(names: Sequence[str]) -> SignalLayout | None:
     """The layout of a signal by the names of its dimensions; None without names.
 
     If there is a hand (x, y, z with or without "ee_" before them), the layout is its position, rotation and gripper.
@@ -89,7 +89,7 @@ def _cached_layout(names: tuple[str, ...]) -> SignalLayout:
     return _named_layout(names, parts)
 
 
-def compute_features(signal: Signal, layout: SignalLayout) -> NDArray[np.float64]:
+def compute_motion_features(signal: Signal, layout: SignalLayout) -> NDArray[np.float64]:
     """Features (T, W) of a signal: rotations as the first two columns of their matrix, which are continuous
     (Zhou, Barnes, Lu, Yang and Li, "On the continuity of rotation representations", CVPR 2019)."""
     import numpy as np
@@ -118,12 +118,12 @@ class FeatureScale:
         return {"centre": list(self.centre), "spread": list(self.spread)}
 
 
-def read_scale(document: Mapping[str, Json]) -> FeatureScale:
+def read_feature_scale(document: Mapping[str, Json]) -> FeatureScale:
     """Read the document of `FeatureScale.to_json`."""
     return FeatureScale(centre=tuple(document["centre"]), spread=tuple(document["spread"]))  # type: ignore[arg-type]
 
 
-def fit_scale(features: NDArray[np.float64]) -> FeatureScale:
+def fit_feature_scale(features: NDArray[np.float64]) -> FeatureScale:
     """The scale of a sample of features (N, W); rows that are not finite are ignored."""
     import numpy as np
 
@@ -139,7 +139,7 @@ def fit_scale(features: NDArray[np.float64]) -> FeatureScale:
     return FeatureScale(centre=tuple(centre.tolist()), spread=tuple(spread.tolist()))
 
 
-def motion_vector(
+def compute_motion_vector(
     features: NDArray[np.float64], seconds: NDArray[np.float64], scale: FeatureScale
 ) -> NDArray[np.float32] | None:
     """The unit vector (32 * W + 1,) of a course: resampled in time, scaled robustly, lifted onto a sphere.
@@ -266,12 +266,12 @@ class _MotionRanker:
         if not query.like.strip():
             return []
         episode = self._stores.tables.episodes.get_episode(query.like)
-        layout = find_layout(episode.state_names if self.signal == "state" else episode.action_names)
+        layout = find_signal_layout(episode.state_names if self.signal == "state" else episode.action_names)
         if layout is None:
             raise RequestError(
                 f"the episode has no {self.signal}", f"{episode.episode_id!r} of {episode.dataset}"
             )
-        space = space_name(self.signal, layout, episode)
+        space = name_motion_space(self.signal, layout, episode)
         vectors = self._stores.tables.vectors(space).read(episode.episode_id).vectors
         if not len(vectors):
             raise RequestError(
@@ -284,10 +284,10 @@ class _MotionRanker:
         """Episodes by cosine similarity of their motion vectors, of which each has one."""
         return self._stores.tables.vectors(encoded.space).search(encoded.vector, limit, candidates)
 
-    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerEvidence:
+    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerScores:
         """The episodes that move most alike; all of them where the vectors have no index."""
         table = self._stores.tables.vectors(encoded.space)
-        return RankerEvidence(*table.score_episodes(encoded.vector, limit), "relative")
+        return RankerScores(*table.score_episodes(encoded.vector, limit), "relative")
 
 
 class StateRanker(_MotionRanker):

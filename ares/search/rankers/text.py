@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ares.search.encoding import choose_space, encode_text, list_spaces
-from ares.search.engine import Ranking, best_per_episode, fuse
-from ares.search.rankers.base import RankerEvidence, VectorQuery
-from ares.store import EpisodeRuns, Moment, TextHashes, best_rows_per_episode
+from ares.search.encoding import encode_text, find_embedding_space, list_embedding_spaces
+from ares.search.engine import Ranking, fuse_rankings, keep_best_moment_per_episode
+from ares.search.rankers.base import RankerScores, VectorQuery
+from ares.store import EpisodeRowRuns, Moment, TextHashes, best_rows_per_episode
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ def query_words(text: str) -> list[str]:
     return list(words)[:_MAX_WORDS]
 
 
-def word_coverage(stores: Stores, text: str) -> tuple[EpisodeRuns, NDArray[np.float64]]:
+def word_coverage(stores: Stores, text: str) -> tuple[EpisodeRowRuns, NDArray[np.float64]]:
     """How much of a text the instruction or a caption of each episode has.
 
     Each word weighs log(1 + (R - r + 0.5) / (r + 0.5)), as in BM25, of R texts of which r have it. A word that no
@@ -62,7 +62,7 @@ def word_coverage(stores: Stores, text: str) -> tuple[EpisodeRuns, NDArray[np.fl
     weights = np.log1p((total - counts + 0.5) / (counts + 0.5))
     covered = [_covered_runs(table, weights / weights.sum()) for table in tables]
     parts = [(table.row_index, runs) for table, (runs, _) in zip(tables, covered, strict=True)]
-    return EpisodeRuns(parts), np.concatenate([shares for _, shares in covered])
+    return EpisodeRowRuns(parts), np.concatenate([shares for _, shares in covered])
 
 
 def _covered_runs(
@@ -105,14 +105,16 @@ class KeywordRanker:
             _text_moment(episode_id, 0.0, score)
             for episode_id, score in tables.episodes.search_instruction(encoded, limit, candidates)
         ]
-        rankings = [Ranking(best_per_episode(moments)) for moments in (captions, instructions) if moments]
+        rankings = [
+            Ranking(keep_best_moment_per_episode(moments)) for moments in (captions, instructions) if moments
+        ]
         if len(rankings) > 1:
-            return fuse(rankings)
+            return fuse_rankings(rankings)
         return rankings[0].moments if rankings else []
 
-    def score_episodes(self, encoded: str, limit: int) -> RankerEvidence:
+    def score_episodes(self, encoded: str, limit: int) -> RankerScores:
         """The share of the words of the text that each episode has, see `word_coverage`."""
-        return RankerEvidence(*word_coverage(self._stores, encoded), "share")
+        return RankerScores(*word_coverage(self._stores, encoded), "share")
 
 
 def _text_moment(episode_id: str, seconds: float, score: float) -> Moment:
@@ -137,9 +139,9 @@ class SemanticRanker:
 
     def encode(self, query: Query) -> list[VectorQuery]:
         """One unit vector per text; empty for a default search of a workspace without embedding spaces."""
-        if not query.by and not list_spaces(self._stores):
+        if not query.by and not list_embedding_spaces(self._stores):
             return []
-        space = choose_space(self._stores, query.space)
+        space = find_embedding_space(self._stores, query.space)
         texts = [query.text]
         if query.like.strip():
             texts.append(self._stores.tables.episodes.get_episode(query.like).instruction)
@@ -151,14 +153,14 @@ class SemanticRanker:
         """Episodes by cosine similarity of their best text; see `rank_by_text`."""
         return rank_by_text(self._stores, encoded.space, encoded.vector, limit, candidates)
 
-    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerEvidence:
+    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerScores:
         """The best text of every episode that has one with a vector."""
         import numpy as np
 
         tables = self._stores.tables
         snapshot = tables.texts(encoded.space).snapshot(len(encoded.vector))
         if snapshot is None:
-            return RankerEvidence(EpisodeRuns([]), np.zeros(0), "absolute")
+            return RankerScores(EpisodeRowRuns([]), np.zeros(0), "absolute")
         text_scores = np.append(snapshot.score_all(encoded.vector), np.nan)
         selected = [
             _TextRows.select(hashes, snapshot.text_ids, None)
@@ -166,7 +168,7 @@ class SemanticRanker:
         ]
         runs, scores = zip(*(rows.best_by_run(text_scores) for rows in selected), strict=True)
         parts = [(rows.hashes.row_index, part) for rows, part in zip(selected, runs, strict=True)]
-        return RankerEvidence(EpisodeRuns(parts), np.concatenate(scores), "absolute")
+        return RankerScores(EpisodeRowRuns(parts), np.concatenate(scores), "absolute")
 
 
 def rank_by_text(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ares.errors import MediaError, RequestError
 from ares.io import describe_os_error
-from ares.search.encoding import choose_space, encode_text, list_spaces, load_encoder
+from ares.search.encoding import encode_text, find_embedding_space, list_embedding_spaces, load_encoder
 from ares.search.engine import moment_order
-from ares.search.rankers.base import RankerEvidence, VectorQuery
+from ares.search.rankers.base import RankerScores, VectorQuery
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,9 +36,9 @@ class VisualRanker:
 
     def encode(self, query: Query) -> list[VectorQuery]:
         """One unit vector per part of the query; empty for a default search of a workspace without frame vectors."""
-        if not query.by and not query.image and not list_spaces(self._stores):
+        if not query.by and not query.image and not list_embedding_spaces(self._stores):
             return []
-        space = choose_space(self._stores, query.space)
+        space = find_embedding_space(self._stores, query.space)
         # Before a model is loaded, which takes seconds: the image may not exist.
         image = self._image(query) if query.image.strip() else None
         return [VectorQuery(space.name, vector) for vector in self._vectors(query, space, image)]
@@ -47,10 +47,10 @@ class VisualRanker:
         """The best frame of each of the best episodes, by cosine similarity."""
         return self._stores.tables.vectors(encoded.space).search_episodes(encoded.vector, limit, candidates)
 
-    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerEvidence:
+    def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerScores:
         """The best frame of each episode; of the best `limit` episodes where the vectors have an index."""
         table = self._stores.tables.vectors(encoded.space)
-        return RankerEvidence(*table.score_episodes(encoded.vector, limit), "relative")
+        return RankerScores(*table.score_episodes(encoded.vector, limit), "relative")
 
     def best_moments(
         self, encoded: Sequence[VectorQuery], episode_ids: Sequence[str]

@@ -9,14 +9,14 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.deadline import check_deadline, current_deadline, exclusive, limit_time
+from ares.deadline import check_deadline, current_deadline, limit_time, wait_for_lock
 from ares.errors import QueryTimeout, RequestError, StoreError
 from ares.registry import did_you_mean
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import RowIndex, RowIndexCache
 from ares.store.lance.schema import column_types
-from ares.store.lance.snapshot import RowMaskCache, RowNumbering, VersionCache, scan_positions
 from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
+from ares.store.lance.version_cache import RowMaskCache, RowNumbering, VersionCache, scan_positions
 from ares.store.sql import TrustedFilter, split_conjunction
 from ares.store.temp_db import TempDatabase
 
@@ -114,7 +114,7 @@ class SortedRowsCache:
         """
         name = ", ".join(f"{item.column_name} {item.ascending}" for item in order)
         # Concurrent threads wait for one sort instead of each doing its own; once begun it goes to its end.
-        with exclusive(self._lock), limit_time(None):
+        with wait_for_lock(self._lock), limit_time(None):
             if self._version != version:
                 self._version, self._sorted = version, {}
             is_known = name in self._sorted

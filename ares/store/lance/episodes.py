@@ -17,18 +17,18 @@ from ares.store.lance.row_index import EpisodeIdArray
 from ares.store.lance.schema import (
     CLOCK_COLUMNS,
     STAMP_COLUMNS,
-    EpisodeBatch,
+    EpisodeTableRows,
     add_columns,
     column_types,
-    encode_records,
+    drop_unsupported_camera_fields,
     episode_schema,
     episodes_from_arrow,
-    fit_cameras,
     is_column_name,
+    records_to_table_rows,
 )
-from ares.store.lance.table import LanceTable, LazyLanceTable
+from ares.store.lance.table import CreateOnWriteTable, LanceTable
 from ares.store.lance.text import TextHashes
-from ares.store.sql import TrustedFilter, batched, ids_filter, in_list, quote_literal
+from ares.store.sql import TrustedFilter, batched, ids_filter, in_condition, quote_literal
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 _REMOVED_ID_ROWS, _REMOVED_TABLE_NAME = 10_000, "removed_episodes"
 
 
-class RemovedTable:
+class RemovedEpisodesTable:
     """Rows of the episodes table that were moved out of it; the first removal creates the table.
 
     Args:
         table: The Lance table "removed_episodes".
     """
 
-    def __init__(self, table: LazyLanceTable) -> None:
+    def __init__(self, table: CreateOnWriteTable) -> None:
         self._table = table
 
     @property
@@ -104,7 +104,7 @@ def delete_rows(table: TableWriter, key: str, values: Collection[str]) -> None:
     """Delete the rows of a table whose key is one of the values, however many they are. Raises StoreError."""
     with lance_errors(table.name):
         for chunk in batched(values, _REMOVED_ID_ROWS):
-            table.delete(in_list(key, chunk))
+            table.delete(in_condition(key, chunk))
 
 
 # Episodes that are read by id at once, ids in a batch, and rows whose duplicate_of is set at once.
@@ -145,7 +145,7 @@ class EpisodeTable:
         lance_table: LanceTable,
         trajectories: Callable[[], TrajectoryTable],
         root: str,
-        removed: RemovedTable,
+        removed: RemovedEpisodesTable,
     ) -> None:
         self._lance_table = lance_table
         self._open_trajectories = trajectories
@@ -178,7 +178,7 @@ class EpisodeTable:
         new = [record for record in reversed(by_id.values()) if record.episode.episode_id not in existing_ids]
         if new:
             self._trajectories.delete([record.episode.episode_id for record in new])
-            self.write([encode_records(new)], self.next_time())
+            self.write([records_to_table_rows(new)], self.next_time())
 
     def next_time(self) -> datetime:
         """Time of an ingestion that begins now: later than that of any episode, also where the clock was set back."""
@@ -188,7 +188,7 @@ class EpisodeTable:
         latest: list[datetime | None] = [pc.max(batch["ingested"]).as_py() for batch in batches]
         return max([datetime.now(UTC), *(time + timedelta(microseconds=1) for time in latest if time)])
 
-    def write(self, batches: Sequence[EpisodeBatch], ingested: datetime) -> None:
+    def write(self, batches: Sequence[EpisodeTableRows], ingested: datetime) -> None:
         """Write episodes like `add`; the caller makes sure that neither their rows nor their signals exist.
 
         Args:
@@ -205,7 +205,9 @@ class EpisodeTable:
         self._add_columns(pa.schema([episode_schema().field(name) for name in later]))
         with lance_errors("episodes"):
             schema = self._writer.schema
-            rows = pa.Table.from_batches([fit_cameras(batch.episodes, schema) for batch in batches])
+            rows = pa.Table.from_batches(
+                [drop_unsupported_camera_fields(batch.episodes, schema) for batch in batches]
+            )
             field = rows.schema.field("ingested")
             times = pa.repeat(pa.scalar(ingested, field.type), len(rows))
             self._writer.add(rows.set_column(rows.schema.get_field_index(field.name), field, times))

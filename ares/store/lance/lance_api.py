@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import StoreError
-from ares.store.filters import engine_error
+from ares.store.filters import make_engine_filter_error
 from ares.store.sql import TrustedFilter
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def lance_errors(table: str, where: str = "") -> Iterator[None]:
         yield
     except _PLANNING_ERRORS as error:
         if where and any(words in str(error) for words in _FILTER_ERRORS):
-            raise engine_error(where, error) from error
+            raise make_engine_filter_error(where, error) from error
         raise StoreError(f"the table {table} cannot be used", str(error).splitlines()[0][:500]) from error
 
 
@@ -98,7 +98,7 @@ def plan_filter(dataset: lance.LanceDataset, where: str, columns: Mapping[str, s
             # In parentheses, so that nothing can follow the condition.
             dataset.scanner(columns=[], filter=f"({user_filter}\n)", with_row_id=True).explain_plan()
         except _PLANNING_ERRORS as error:
-            raise engine_error(user_filter, error) from error
+            raise make_engine_filter_error(user_filter, error) from error
     if isinstance(where, TrustedFilter):
         return str(TrustedFilter(where.trusted, user_filter))
     return user_filter if user_filter.strip() else None
@@ -123,7 +123,7 @@ def allowlist_options(allowlist: bytes | None) -> dict[str, Any]:
     return {} if allowlist is None else {"row_addr_allowlist": allowlist, "prefilter": True}
 
 
-def match_query(text: str, column: str) -> Any:
+def make_fulltext_query(text: str, column: str) -> Any:
     """A full-text query for any of the words of a text; nothing in it is an operator."""
     from lance.query import MatchQuery
 

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ares.store.lance.lance_api import row_allowlist
-from ares.store.lance.snapshot import VersionCache
+from ares.store.lance.version_cache import VersionCache
 
 if TYPE_CHECKING:
     import lance
@@ -187,7 +187,7 @@ class RowIndex:
         return order, self.starts[order]
 
 
-class EpisodeRuns(NamedTuple):
+class EpisodeRowRuns(NamedTuple):
     """Episodes as runs of rows of some tables: to find them in the table of episodes, no ids are compared.
 
     Attributes:

@@ -117,7 +117,7 @@ def episodes_to_arrow(episodes: Sequence[Episode]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def fit_cameras(rows: pa.RecordBatch, table: pa.Schema) -> pa.RecordBatch:
+def drop_unsupported_camera_fields(rows: pa.RecordBatch, table: pa.Schema) -> pa.RecordBatch:
     """The rows for a table that was created before cameras had `channels`.
 
     Raises StoreError for a row that such a table cannot store.
@@ -458,7 +458,7 @@ _MAX_BATCH_VALUES = 2**24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EpisodeBatch:
+class EpisodeTableRows:
     """Rows of the episodes and trajectories tables, one of each for every episode, in the same order.
 
     Attributes:
@@ -475,13 +475,13 @@ class EpisodeBatch:
         return int(self.episodes.nbytes + self.trajectories.nbytes)
 
 
-def encode_records(records: Sequence[Record]) -> EpisodeBatch:
+def records_to_table_rows(records: Sequence[Record]) -> EpisodeTableRows:
     """The rows of one or more records; their time of ingestion is set when they are written."""
     import pyarrow as pa
 
     episodes = episodes_to_arrow([record.episode for record in records])
     batches = [trajectories_to_arrow(*part) for part in _split_by_values(records)]
-    return EpisodeBatch(episodes, pa.Table.from_batches(batches))
+    return EpisodeTableRows(episodes, pa.Table.from_batches(batches))
 
 
 def _split_by_values(records: Sequence[Record]) -> Iterator[tuple[list[str], list[Trajectory]]]:

@@ -12,7 +12,7 @@ from ares.store.lance.row_index import RowIndexCache
 from ares.store.lance.schema import add_columns, column_types
 from ares.store.lance.table import LanceTable
 from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
-from ares.store.sql import in_list
+from ares.store.sql import in_condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +88,7 @@ class SegmentTable:
         """Delete segments. Raises StoreError when the table cannot be written."""
         if annotation_ids:
             with lance_errors("segments"):
-                self._table.delete(in_list("annotation_id", annotation_ids))
+                self._table.delete(in_condition("annotation_id", annotation_ids))
 
     def delete_episodes(self, episode_ids: Collection[str]) -> None:
         """Delete all segments of some episodes. Raises StoreError when the table cannot be written."""

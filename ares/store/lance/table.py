@@ -42,7 +42,7 @@ class TableWriter:
 
     def add(self, rows: pa.Table) -> None:
         """Append rows; columns that they lack are null."""
-        with whole_files(self.newest()) as dataset:
+        with undo_truncated_writes(self.newest()) as dataset:
             dataset.insert(rows)
 
     def write_fragments(self, rows: pa.Table) -> list[str]:
@@ -70,18 +70,18 @@ class TableWriter:
 
     def update(self, key: str, rows: pa.Table) -> None:
         """Set columns of the existing rows with these keys; rows of unknown keys are ignored."""
-        with whole_files(self.newest()) as dataset:
+        with undo_truncated_writes(self.newest()) as dataset:
             dataset.merge_insert(key).when_matched_update_all().execute(rows)
 
     def upsert(self, key: str, rows: pa.Table) -> None:
         """Set columns of the existing rows with these keys, and append the rows of unknown keys."""
-        with whole_files(self.newest()) as dataset:
+        with undo_truncated_writes(self.newest()) as dataset:
             merge = dataset.merge_insert(key)
             merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
     def delete(self, where: str) -> None:
         """Delete the rows that match a filter."""
-        with whole_files(self.newest()) as dataset:
+        with undo_truncated_writes(self.newest()) as dataset:
             dataset.delete(where)
 
     def add_columns(self, columns: pa.Schema) -> None:
@@ -126,7 +126,7 @@ class LanceTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LazyLanceTable:
+class CreateOnWriteTable:
     """A table that its first write creates, because only that write determines the schema.
 
     Attributes:
@@ -143,7 +143,7 @@ class LazyLanceTable:
 
 
 @contextmanager
-def whole_files(dataset: lance.LanceDataset) -> Iterator[lance.LanceDataset]:
+def undo_truncated_writes(dataset: lance.LanceDataset) -> Iterator[lance.LanceDataset]:
     """Write to a table inside the block; a version with a file that is cut is undone.
 
     Lance 13 and 14 lose an error of the disk in the middle of a file, and commit the file without that part.

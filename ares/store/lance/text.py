@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.store.lance.lance_api import allowlist_options, match_query
+from ares.store.lance.lance_api import allowlist_options, make_fulltext_query
 from ares.store.lance.row_index import RowIndex, best_rows_per_episode
-from ares.store.lance.snapshot import VersionCache
+from ares.store.lance.version_cache import VersionCache
 
 if TYPE_CHECKING:
     import lance
@@ -114,7 +114,7 @@ def _scan_matches(
     # Only row ids: reading the columns of a row takes longer than the search.
     scanner = dataset.scanner(
         columns=["_rowid", "_score"],
-        full_text_query=match_query(text, column),
+        full_text_query=make_fulltext_query(text, column),
         limit=count,
         **allowlist_options(allowlist),
     )

@@ -10,9 +10,9 @@ from ares.episode import Trajectory
 from ares.errors import RequestError
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.schema import trajectories_from_arrow
-from ares.store.lance.snapshot import VersionCache
 from ares.store.lance.table import LanceTable
-from ares.store.sql import batched, in_list
+from ares.store.lance.version_cache import VersionCache
+from ares.store.sql import batched, in_condition
 
 if TYPE_CHECKING:
     import lance
@@ -49,7 +49,7 @@ class TrajectoryTable:
         return self._lance_table.writer
 
     def write(self, rows: Sequence[pa.Table]) -> None:
-        """Write rows of `EpisodeBatch.trajectories`. Raises StoreError when the table cannot be written."""
+        """Write rows of `EpisodeTableRows.trajectories`. Raises StoreError when the table cannot be written."""
         import pyarrow as pa
 
         with lance_errors("trajectories"):
@@ -57,7 +57,7 @@ class TrajectoryTable:
 
     def delete(self, ids: Collection[str]) -> None:
         """Remove the signals of some episodes, which an interrupted run may have written. Raises StoreError."""
-        where = in_list("episode_id", ids)
+        where = in_condition("episode_id", ids)
         with lance_errors("trajectories"):
             if self._lance_table.dataset().count_rows(where):
                 self._table.delete(where)
@@ -96,7 +96,7 @@ class TrajectoryTable:
                 existing = existing_ids(ids)
                 orphans += [episode_id for episode_id in ids if episode_id not in existing]
             for chunk in batched(orphans, 10_000):
-                self._table.delete(in_list("episode_id", chunk))
+                self._table.delete(in_condition("episode_id", chunk))
         return len(orphans)
 
     def _read_batch(self, ids: Sequence[str]) -> Iterator[tuple[str, Trajectory]]:
@@ -107,7 +107,7 @@ class TrajectoryTable:
                 rows = self._offsets.get(dataset).find(ids)
                 batches = dataset.take(rows.tolist()).to_batches() if len(rows) else []
             else:
-                batches = dataset.scanner(filter=in_list("episode_id", ids)).to_batches()
+                batches = dataset.scanner(filter=in_condition("episode_id", ids)).to_batches()
             for batch in batches:
                 yield from trajectories_from_arrow(batch)
 

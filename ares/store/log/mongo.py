@@ -11,11 +11,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
+from ares.console import print_message
 from ares.episode import Json
 from ares.errors import StoreError
-from ares.messages import print_message
 from ares.store.folder import WorkspaceBusy, job_label
-from ares.store.log.mongo_server import MongoServer, SequenceAllocator, current_process, is_dead_process
+from ares.store.log.mongo_connection import (
+    MongoConnection,
+    SequenceAllocator,
+    current_process,
+    is_dead_process,
+)
 from ares.store.log.protocol import (
     ACTIONS,
     INDEXES,
@@ -28,18 +33,18 @@ from ares.store.log.protocol import (
     annotation_from_text,
     annotations_to_rows,
     decode_json,
-    documents_to_texts,
     encode_json,
     maker_from_text,
     maker_to_text,
     next_page_size,
+    serialize_documents,
 )
 from ares.store.sql import batched
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-    from ares.store.log.mongo_server import RunWithRetries
+    from ares.store.log.mongo_connection import RunWithRetries
 
 
 Document = dict[str, Any]
@@ -160,7 +165,7 @@ class MongoAnnotationStore:
     """
 
     def __init__(self, uri: str, workspace_id: str) -> None:
-        self._server = MongoServer(uri)
+        self._server = MongoConnection(uri)
         database = self._server.database(workspace_id)
         self._annotations, self._makers = database["facts"], database["makers"]
         self._documents = database["documents"]
@@ -299,7 +304,7 @@ class MongoAnnotationStore:
         """Write keyed documents; the last write of a key wins."""
         from pymongo import ReplaceOne
 
-        texts, errors = documents_to_texts(documents)
+        texts, errors = serialize_documents(documents)
         writes = []
         for key, text in texts.items():
             document_id = {"collection": collection, "key": key}

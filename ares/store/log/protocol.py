@@ -105,7 +105,7 @@ def annotations_to_rows(
     return rows, errors
 
 
-def documents_to_texts(
+def serialize_documents(
     documents: Mapping[str, Json],
 ) -> tuple[dict[str, str], dict[int | str, StoreError]]:
     """Return documents as JSON by key, and the errors of the others by key."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ares.annotation import Annotation, Maker
-from ares.deadline import exclusive, interruptible
+from ares.deadline import interruptible, wait_for_lock
 from ares.episode import Json
 from ares.errors import DiskFull, ReadOnlyWorkspace, StoreError
 from ares.store.log.protocol import (
@@ -27,11 +27,11 @@ from ares.store.log.protocol import (
     annotation_from_text,
     annotations_to_rows,
     decode_json,
-    documents_to_texts,
     encode_json,
     maker_from_text,
     maker_to_text,
     next_page_size,
+    serialize_documents,
 )
 
 _FORMAT = 1
@@ -206,7 +206,7 @@ class SqliteAnnotationStore:
 
     def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents in one transaction; the last write of a key wins."""
-        texts, errors = documents_to_texts(documents)
+        texts, errors = serialize_documents(documents)
         rows = [(collection, key, text) for key, text in texts.items()]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", rows)
@@ -347,7 +347,7 @@ class SqliteAnnotationStore:
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         interrupting = interruptible(self._connection.interrupt, sqlite3.OperationalError)
-        with exclusive(self._lock), self._store_errors(), interrupting:
+        with wait_for_lock(self._lock), self._store_errors(), interrupting:
             return self._connection.execute(query, parameters).fetchall()
 
     @contextmanager

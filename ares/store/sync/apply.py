@@ -16,26 +16,26 @@ from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.lance.segments import segment_schema
 from ares.store.log.protocol import AnnotationStore, LogEntry
 from ares.store.sql import batched, ids_filter
-from ares.store.sync.changes import ChangeCollector, LogChanges
 from ares.store.sync.makers import MakerCatalog, episode_column_types, read_pins, segment_column_types
 from ares.store.sync.projection_plugins import InstalledProjections
-from ares.store.sync.projections import (
-    absent_restored,
+from ares.store.sync.refresh import (
     annotators_with_stale_values,
-    episodes_to_refresh,
-    forget_removed,
-    leave_out_removed,
-    move_in,
-    move_out,
-    present_removed,
+    drop_removed_segments,
+    find_stale_episodes,
+    forget_restored_episodes,
+    list_removed_but_present,
+    list_restored_but_absent,
+    move_in_restored_episodes,
+    move_out_removed_episodes,
     refresh_conflicts,
     refresh_texts,
 )
+from ares.store.sync.shown_values import TableChangeCollector, TableChanges
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.store.database import Tables
+    from ares.store.lance_tables import Tables
 
 
 _LOG, _VIEWS, _ACTIONS = "log", "views", "actions"
@@ -270,7 +270,7 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     return applied
 
 
-def read_log_changes(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[LogChanges]:
+def read_log_changes(tables: Tables, annotations: AnnotationStore, sequence: int) -> Iterator[TableChanges]:
     """Yield the changes of the log from its start to a sequence number, in batches, without applying them."""
     yield from _ApplyJob(tables, annotations).read_log_changes(0, _READ_BATCH, sequence)
 
@@ -295,7 +295,7 @@ class _ApplyJob:
     def _load_makers(self) -> None:
         makers = self._annotations.makers()
         self.catalog = MakerCatalog(makers, read_pins(self._annotations), self.state.maker_sequences)
-        self._collector = ChangeCollector(
+        self._collector = TableChangeCollector(
             self._annotations,
             self.catalog,
             episode_column_types(self._tables.episodes.columns(), episode_schema().names, makers.values()),
@@ -304,7 +304,7 @@ class _ApplyJob:
             self._projections.correct,
         )
 
-    def read_log_changes(self, after: int, size: int, until: int | None = None) -> Iterator[LogChanges]:
+    def read_log_changes(self, after: int, size: int, until: int | None = None) -> Iterator[TableChanges]:
         """Yield the changes after a sequence number, up to another one, for `size` or more annotations at a time."""
         changes = self._collector.new_changes(after)
         while batch := self._read(changes.last_sequence, until):
@@ -320,9 +320,9 @@ class _ApplyJob:
         if changes.annotation_count:
             yield self._finish(changes)
 
-    def _finish(self, changes: LogChanges) -> LogChanges:
+    def _finish(self, changes: TableChanges) -> TableChanges:
         self._collector.finish(changes)
-        leave_out_removed(changes, self._removed)
+        drop_removed_segments(changes, self._removed)
         return changes
 
     def _read(self, after: int, until: int | None) -> list[LogEntry]:
@@ -351,14 +351,14 @@ class _ApplyJob:
         groups = self.catalog.groups
         self.state.mixed.update(*(groups.get(name, {name}) for name in set(names)))
 
-    def apply(self, changes: LogChanges) -> int:
+    def apply(self, changes: TableChanges) -> int:
         """Write changes to the tables and save the state. Returns the number of annotations."""
         self._write(changes)
         self.state.sequence = changes.last_sequence
         save_applied_state(self._tables, self.state)
         return changes.annotation_count
 
-    def _write(self, changes: LogChanges) -> None:
+    def _write(self, changes: TableChanges) -> None:
         write_changes(self._tables, changes)
         self.errors |= dict.fromkeys(changes.errors)
 
@@ -380,15 +380,15 @@ class _ApplyJob:
         """Let the tables show what people have removed, brought back, tagged and noted since the last application."""
         kinds = self._history.kinds_after(self.state.actions)
         if "remove" in kinds or "purge" in kinds:
-            removed = present_removed(self._tables, self._removed)
-            restored = absent_restored(self._tables, self._removed)
-            move_out(self._tables, removed)
-            for ids in move_in(self._tables, restored):
+            removed = list_removed_but_present(self._tables, self._removed)
+            restored = list_restored_but_absent(self._tables, self._removed)
+            move_out_removed_episodes(self._tables, removed)
+            for ids in move_in_restored_episodes(self._tables, restored):
                 for group in set(self.catalog.groups.values()):
                     self._resolve(ids, group)
             if len(restored):
                 refresh_texts(self._tables, self._annotations, self._history, TAG_KINDS | NOTE_KINDS)
-            forget_removed(self._tables, restored)
+            forget_restored_episodes(self._tables, restored)
             # Also where nothing is left to be moved: a killed command may have moved it, a purge deleted it.
             self._tables.episodes.mark_duplicates()
             if len(removed) or len(restored) or "purge" in kinds:
@@ -410,7 +410,7 @@ class _ApplyJob:
         """Bring the columns up to date that compare makers, and mark the log as applied up to its end."""
         if self.state.views_sequence < end:
             for name in annotators_with_stale_values(self.catalog):
-                wrong = episodes_to_refresh(self._tables, self.catalog, name)
+                wrong = find_stale_episodes(self._tables, self.catalog, name)
                 self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
             self._follow_projections(end)
@@ -426,7 +426,7 @@ class _ApplyJob:
         self.state.counted = dict.fromkeys(names, end)
 
 
-def write_changes(tables: Tables, changes: LogChanges) -> None:
+def write_changes(tables: Tables, changes: TableChanges) -> None:
     """Write changes to the episodes and segments tables. Raises StoreError."""
     for rows in _tables_by_columns("episode_id", changes.episode_values, changes.column_types):
         tables.episodes.set_values(rows)
@@ -442,7 +442,7 @@ def write_changes(tables: Tables, changes: LogChanges) -> None:
         tables.segments.set_values(rows)
 
 
-def _delete_old_segments(tables: Tables, changes: LogChanges) -> None:
+def _delete_old_segments(tables: Tables, changes: TableChanges) -> None:
     """Delete the segments of resolved episodes that are no longer shown."""
     for ids in batched(changes.resolved, _LOOKUP_BATCH):
         rows = tables.segments.scan(["annotation_id", "episode_id", "maker_id"], ids_filter(ids)).to_pylist()

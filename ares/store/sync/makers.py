@@ -164,7 +164,11 @@ class MakerCatalog:
 
     def segment_columns(self, names: Collection[str]) -> dict[str, str]:
         """Type by name of the columns that some annotators fill in the segments table."""
-        return {column.name: column.type for maker in self.makers_of(names) for column in on_segments(maker)}
+        return {
+            column.name: column.type
+            for maker in self.makers_of(names)
+            for column in list_segment_columns(maker)
+        }
 
     def declared_schema(self) -> pa.Schema:
         """Every column of the episodes table that a maker declares or that follows from it."""
@@ -174,7 +178,7 @@ class MakerCatalog:
         return pa.schema([(name, arrow_type(type_name)) for name, type_name in columns.items()])
 
 
-def on_segments(maker: Maker) -> list[Column]:
+def list_segment_columns(maker: Maker) -> list[Column]:
     """The columns that a maker fills in the segments table, where they have the type of single values."""
     if maker.subject_kind in ("segment", "annotation"):
         single = [replace(column, rollup="") if column.rollup else column for column in maker.columns]
@@ -266,7 +270,7 @@ class ColumnTypes:
         errors: list[str],
         columns: Iterable[Column],
     ) -> Row:
-        """The values that fit their columns; see `fit_values`.
+        """The values that fit their columns; see `fit_column_values`.
 
         Args:
             values: Value by column name; other keys are ignored.
@@ -274,12 +278,12 @@ class ColumnTypes:
             errors: Messages are added to it.
             columns: The columns as their maker declares them.
         """
-        return fit_values(values, label, errors, self.rules(columns))
+        return fit_column_values(values, label, errors, self.rules(columns))
 
-    def rules(self, columns: Iterable[Column]) -> list[FitRule]:
+    def rules(self, columns: Iterable[Column]) -> list[ColumnValueRule]:
         """What the values of columns have to be."""
         return [
-            FitRule(
+            ColumnValueRule(
                 name=column.name,
                 type_name=self.types[column.name],
                 choices=column.choices,
@@ -297,7 +301,7 @@ class ColumnTypes:
         return ""
 
 
-class FitRule(NamedTuple):
+class ColumnValueRule(NamedTuple):
     """What the values of one column have to be.
 
     Attributes:
@@ -313,8 +317,8 @@ class FitRule(NamedTuple):
     refusal: str
 
 
-def fit_values(
-    values: Mapping[str, Json], label: Callable[[], str], errors: list[str], rules: Iterable[FitRule]
+def fit_column_values(
+    values: Mapping[str, Json], label: Callable[[], str], errors: list[str], rules: Iterable[ColumnValueRule]
 ) -> Row:
     """The values that fit their columns, as Arrow takes them; messages about the others go to `errors`."""
     row: Row = {}
@@ -343,7 +347,7 @@ def segment_column_types(
 ) -> ColumnTypes:
     """The columns of the segments table."""
     types = ColumnTypes(existing, own_columns)
-    types.declare(column for maker in makers for column in on_segments(maker))
+    types.declare(column for maker in makers for column in list_segment_columns(maker))
     return types
 
 

@@ -10,7 +10,7 @@ from ares.registry import plugin_faults, projections
 
 if TYPE_CHECKING:
     from ares.episode import Json
-    from ares.store.database import Tables
+    from ares.store.lance_tables import Tables
     from ares.store.log.protocol import AnnotationStore, LogEntry
     from ares.store.sync.makers import MakerCatalog
 

@@ -39,7 +39,7 @@ _SAMPLE_ROWS = 1_024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroundTruth:
+class ExactSearchResults:
     """Exact results of every query among the rows of randomly selected episodes.
 
     Attributes:
@@ -83,9 +83,9 @@ def sample_queries(snapshot: VectorSnapshot, count: int, seed: int) -> NDArray[n
     return snapshot.to_stored_precision(np.stack([seen, unseen, texts], axis=1).reshape(-1, drawn.shape[1]))
 
 
-def compute_ground_truths(
+def compute_exact_results(
     snapshot: VectorSnapshot, queries: NDArray[np.float32], shares: list[float], seed: int
-) -> list[GroundTruth]:
+) -> list[ExactSearchResults]:
     """Ground truth for each share of rows, in one pass over the vectors.
 
     Args:
@@ -117,10 +117,10 @@ def compute_ground_truths(
 
 def _to_ground_truth(
     snapshot: VectorSnapshot, run_mask: NDArray[np.bool_], collector: _TopScores
-) -> GroundTruth:
+) -> ExactSearchResults:
     rows = None if run_mask.all() else snapshot.row_index.select_runs(run_mask)
     frames, episodes = collector.row_scores, collector.episode_scores
-    return GroundTruth(
+    return ExactSearchResults(
         1.0 if rows is None else len(rows.row_ids) / snapshot.row_count,
         rows,
         frames.min(axis=1),
@@ -213,7 +213,7 @@ class IndexTrial:
     index: str
     partitions: int
     queries: NDArray[np.float32]
-    truths: Sequence[GroundTruth]
+    truths: Sequence[ExactSearchResults]
 
     def params(self, nprobes: int, candidates: int) -> SearchParams:
         """Search parameters for this index."""
@@ -222,17 +222,17 @@ class IndexTrial:
             segments=segments, nprobes=nprobes, candidates=candidates, partitions=self.partitions
         )
 
-    def frame_recall(self, truth: GroundTruth, params: SearchParams, half: int) -> float:
+    def frame_recall(self, truth: ExactSearchResults, params: SearchParams, half: int) -> float:
         """Mean recall of rows over one half of the queries (0 or 1), for the kind of query where it is lowest."""
         search, thresholds = self.snapshot.search, truth.frame_thresholds
         return self._recall(search, truth, thresholds, truth.expected[0], params, half)
 
-    def episode_recall(self, truth: GroundTruth, params: SearchParams, half: int) -> float:
+    def episode_recall(self, truth: ExactSearchResults, params: SearchParams, half: int) -> float:
         """Mean recall of episodes, in the form of `frame_recall`."""
         search, thresholds = self.snapshot.search_episodes, truth.episode_thresholds
         return self._recall(search, truth, thresholds, truth.expected[1], params, half)
 
-    def median_seconds(self, truth: GroundTruth, params: SearchParams) -> float:
+    def median_seconds(self, truth: ExactSearchResults, params: SearchParams) -> float:
         """Median duration of one query for rows, run one after another."""
         seconds = []
         for query in self._half(self.queries, 1):
@@ -244,7 +244,7 @@ class IndexTrial:
     def _recall(
         self,
         search: Callable[..., pa.Table],
-        truth: GroundTruth,
+        truth: ExactSearchResults,
         thresholds: NDArray[np.floating],
         expected: int,
         params: SearchParams,
@@ -268,11 +268,11 @@ def make_trial(snapshot: VectorSnapshot, index: str, partitions: int, seed: int)
     """Sample queries and compute their exact results in one pass over the vectors."""
     shares = [share for share in _SHARES if share == 1 or share * snapshot.row_count > BRUTE_FORCE_ROWS]
     queries = sample_queries(snapshot, 2 * _QUERIES_PER_KIND, seed)
-    truths = compute_ground_truths(snapshot, queries, shares, seed)
+    truths = compute_exact_results(snapshot, queries, shares, seed)
     return IndexTrial(snapshot, index, partitions, queries, truths)
 
 
-def tune(trial: IndexTrial, target: float) -> tuple[SearchSetting, ...]:
+def tune_index_search(trial: IndexTrial, target: float) -> tuple[SearchSetting, ...]:
     """The cheapest settings that reach the target recall, by falling share; empty when unfiltered search cannot.
 
     A share for which no setting reaches it is left out: the setting measured for a smaller share serves it too.
@@ -286,7 +286,7 @@ def tune(trial: IndexTrial, target: float) -> tuple[SearchSetting, ...]:
     return tuple(settings)
 
 
-def _cheapest_setting(trial: IndexTrial, truth: GroundTruth, target: float) -> SearchSetting | None:
+def _cheapest_setting(trial: IndexTrial, truth: ExactSearchResults, target: float) -> SearchSetting | None:
     """The setting that the first half of the queries selects, raised until the second half reaches the target."""
     probes = sorted({max(1, round(share * trial.partitions)) for share in _PROBED_SHARES})
     last_probe, last_depth = len(probes) - 1, len(_CANDIDATES) - 1
@@ -316,7 +316,7 @@ def _cheapest_setting(trial: IndexTrial, truth: GroundTruth, target: float) -> S
 
 
 def _select_setting(
-    trial: IndexTrial, truth: GroundTruth, probes: Sequence[int], target: float
+    trial: IndexTrial, truth: ExactSearchResults, probes: Sequence[int], target: float
 ) -> tuple[int, int]:
     """Positions in `probes` and `_CANDIDATES`: the fewest probes that suffice, then the fewest candidates for them."""
 
@@ -332,7 +332,11 @@ def _select_setting(
 
 
 def _cheapest_episode_setting(
-    trial: IndexTrial, truth: GroundTruth, target: float, probes: Sequence[int], candidates: Sequence[int]
+    trial: IndexTrial,
+    truth: ExactSearchResults,
+    target: float,
+    probes: Sequence[int],
+    candidates: Sequence[int],
 ) -> tuple[int, int] | None:
     """The cheapest (nprobes, candidates) with which enough episodes are found; None when none suffices."""
     # More probes first, and more candidates only when every partition is probed.
@@ -414,7 +418,7 @@ def _extend_index(
     if snapshot.row_count < _REMEASURE * tuning.rows:
         return tuning
     trial = make_trial(snapshot, tuning.index, tuning.partitions, seed=snapshot.row_count)
-    settings = tune(trial, target)
+    settings = tune_index_search(trial, target)
     if not settings:
         return _rebuild_index(table, current_snapshot, target)
     return _store_tuning(snapshot, trial, settings, tuning.kind, tuning.built_rows)
@@ -432,7 +436,7 @@ def _rebuild_index(
         table.create_vector_index(name, kind, partitions, **_INDEX_OPTIONS[kind])
         snapshot = current_snapshot()
         trial = make_trial(snapshot, name, partitions, seed=snapshot.row_count)
-        settings = tune(trial, target)
+        settings = tune_index_search(trial, target)
         if settings:
             tuning = _store_tuning(snapshot, trial, settings, kind, snapshot.row_count)
             _drop_other_indices(table, current_snapshot(), name)

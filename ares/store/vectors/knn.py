@@ -407,7 +407,7 @@ class VectorSnapshots:
         return snapshot
 
 
-def table_state(snapshot: VectorSnapshot | None) -> VectorTableState:
+def count_table_vectors(snapshot: VectorSnapshot | None) -> VectorTableState:
     """Count the rows of a snapshot and those that its index covers; zeros for None."""
     if snapshot is None:
         return VectorTableState(0, 0, None)

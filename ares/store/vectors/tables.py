@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors
-from ares.store.lance.snapshot import VersionCache
-from ares.store.sql import batched, in_list, quote_literal
+from ares.store.lance.version_cache import VersionCache
+from ares.store.sql import batched, in_condition, quote_literal
 from ares.store.vectors.index import FLAT_ROWS, TARGET, refresh_index
 from ares.store.vectors.knn import (
     FRAME_KEY,
@@ -17,8 +17,8 @@ from ares.store.vectors.knn import (
     VectorSnapshot,
     VectorSnapshots,
     VectorTableState,
+    count_table_vectors,
     dimension_error,
-    table_state,
     to_matrix,
 )
 from ares.store.vectors.texts import TextIds, TextSnapshot
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from ares.store.lance.table import LazyLanceTable, TableWriter
+    from ares.store.lance.table import CreateOnWriteTable, TableWriter
 
 
 _BATCH_FRAMES = 8_192
@@ -88,7 +88,7 @@ class EpisodeVectors(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorFragments:
+class UncommittedVectors:
     """Vectors in files that belong to no version of their table yet.
 
     Attributes:
@@ -107,7 +107,7 @@ class VectorTable:
         table: The table; created when the first vectors determine their dimension.
     """
 
-    def __init__(self, table: LazyLanceTable) -> None:
+    def __init__(self, table: CreateOnWriteTable) -> None:
         self._table = table
         self._snapshots = VectorSnapshots(table.dataset, VectorSnapshot)
 
@@ -125,7 +125,7 @@ class VectorTable:
             _delete_existing(table, nonempty)
             table.add(_to_arrow(nonempty, vector_type))
 
-    def write_fragments(self, rows: Sequence[CameraVectors]) -> VectorFragments:
+    def write_fragments(self, rows: Sequence[CameraVectors]) -> UncommittedVectors:
         """Write vectors of frames into files that only `append` makes part of the table.
 
         Other processes may do the same at the same time, with frames of other episodes and cameras.
@@ -135,14 +135,14 @@ class VectorTable:
         """
         nonempty = [row for row in rows if len(row.vectors)]
         if not nonempty:
-            return VectorFragments(fragments=(), replaced=())
+            return UncommittedVectors(fragments=(), replaced=())
         table, vector_type = self._open_for(nonempty)
         with lance_errors(self._table.name):
             replaced = list(_existing_filters(table, nonempty))
             fragments = table.write_fragments(_to_arrow(nonempty, vector_type))
-        return VectorFragments(fragments=fragments, replaced=replaced)
+        return UncommittedVectors(fragments=fragments, replaced=replaced)
 
-    def append(self, written: Sequence[VectorFragments]) -> None:
+    def append(self, written: Sequence[UncommittedVectors]) -> None:
         """Add what `write_fragments` has written, all at once. Raises StoreError when the table cannot be written."""
         table = self._table.writer()
         fragments = [fragment for part in written for fragment in part.fragments]
@@ -269,7 +269,7 @@ class VectorTable:
     def state(self) -> VectorTableState:
         """Number of rows and of those that the index covers, and the measured index parameters."""
         with lance_errors(self._table.name):
-            return table_state(self._snapshots.current())
+            return count_table_vectors(self._snapshots.current())
 
     def read(self, episode_id: str) -> EpisodeVectors:
         """The vectors of one episode, sorted by camera and second; empty when it has none."""
@@ -315,14 +315,14 @@ class VectorTable:
                 unknown |= set(ids).difference(existing_ids(ids))
             row_count = table.newest().count_rows()
             for chunk in batched(unknown, 10_000):
-                table.delete(in_list("episode_id", chunk))
+                table.delete(in_condition("episode_id", chunk))
             return int(row_count - table.newest().count_rows())
 
     def _read_rows(self, episode_ids: Collection[str]) -> pa.Table | None:
         dataset = self._table.dataset()
         if dataset is None:
             return None
-        where = in_list("episode_id", episode_ids)
+        where = in_condition("episode_id", episode_ids)
         with lance_errors(self._table.name):
             return dataset.to_table(columns=[*FRAME_KEY, "vector"], filter=where)
 
@@ -372,7 +372,7 @@ def _existing_filters(table: TableWriter, rows: Sequence[CameraVectors]) -> Iter
     for row in rows:
         cameras.setdefault(row.camera, []).append(row.episode_id)
     for camera, ids in cameras.items():
-        where = f"camera = {quote_literal(camera)} AND {in_list('episode_id', ids)}"
+        where = f"camera = {quote_literal(camera)} AND {in_condition('episode_id', ids)}"
         if table.newest().count_rows(where):
             yield where
 
@@ -392,7 +392,7 @@ class TextColumn:
     dataset: Callable[[], lance.LanceDataset | None]
 
 
-class TextTable:
+class TextVectorTable:
     """Vectors of distinct texts, one row per text: thousands of episodes share an instruction, so they are few.
 
     Args:
@@ -400,7 +400,7 @@ class TextTable:
         sources: The columns whose texts get vectors.
     """
 
-    def __init__(self, table: LazyLanceTable, sources: Sequence[TextColumn]) -> None:
+    def __init__(self, table: CreateOnWriteTable, sources: Sequence[TextColumn]) -> None:
         self._table = table
         self._sources = sources
         self._snapshots = VectorSnapshots(
@@ -494,7 +494,7 @@ class TextTable:
     def state(self) -> VectorTableState:
         """Number of texts and of those that the index covers, and the measured index parameters."""
         with lance_errors(self._table.name):
-            return table_state(self._snapshots.current())
+            return count_table_vectors(self._snapshots.current())
 
 
 def _register_column(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotators.attack import AttackRequest, AttackRun, quote_attack, run_attack
+from annotators.attack import AttackRequest, AttackRun, quote_caption_attack, run_attack
 from annotators.attack.grading import ReversedFrames
 from annotators.base import Frames, Options
 from app.demo.run import GRADE_OPTIONS
@@ -79,7 +79,7 @@ def test_what_was_paid_is_not_paid_again(
 def test_the_price_is_quoted_without_a_call(
     demo_ws: Workspace, served: Options, model_server: ModelServer
 ) -> None:
-    quote = quote_attack(demo_ws.stores, served, REQUEST)
+    quote = quote_caption_attack(demo_ws.stores, served, REQUEST)
     assert not model_server.requests
     attack = _attack(demo_ws, served)
     assert (quote.episodes, quote.texts) == (2, attack.report.texts)
@@ -89,9 +89,9 @@ def test_the_price_is_quoted_without_a_call(
 def test_the_truth_may_be_a_column(demo_ws: Workspace, options: Options) -> None:
     options = replace(options, values=GRADE_OPTIONS)
     with pytest.raises(RequestError, match="no text column 'num_steps'"):
-        quote_attack(demo_ws.stores, options, replace(REQUEST, truth="num_steps"))
-    by_instruction = quote_attack(demo_ws.stores, options, REQUEST)
-    by_column = quote_attack(demo_ws.stores, options, replace(REQUEST, truth="instruction"))
+        quote_caption_attack(demo_ws.stores, options, replace(REQUEST, truth="num_steps"))
+    by_instruction = quote_caption_attack(demo_ws.stores, options, REQUEST)
+    by_column = quote_caption_attack(demo_ws.stores, options, replace(REQUEST, truth="instruction"))
     assert by_instruction.texts == by_column.texts
     assert by_instruction.warnings and not by_column.warnings
 
@@ -99,7 +99,7 @@ def test_the_truth_may_be_a_column(demo_ws: Workspace, options: Options) -> None
 @pytest.mark.parametrize("where", ["num_steps < 0", "instruction = ''"])
 def test_without_an_episode_there_is_no_battery(demo_ws: Workspace, options: Options, where: str) -> None:
     with pytest.raises(RequestError, match="no episode has a truth"):
-        quote_attack(demo_ws.stores, options, replace(REQUEST, where=where))
+        quote_caption_attack(demo_ws.stores, options, replace(REQUEST, where=where))
 
 
 def test_paraphrases_of_a_file_are_used(demo_ws: Workspace, served: Options, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options, Outcome, PaidFailure, Result, Work, episode_subject
+from annotators.base import Options, Outcome, PaidFailure, Result, Work, make_episode_subject
 from annotators.caption import CaptionAnnotator
-from annotators.caption.annotator import clean_reply
+from annotators.caption.annotator import clean_caption_reply
 from annotators.models import load_vlm
 from ares.episode import Episode
 from ares.errors import MediaError, ModelError, RequestError
@@ -76,7 +76,7 @@ def test_a_served_captioner_is_never_told_the_instruction(
     assert "3 tiles" in prompt
     assert len(model_server.requests[0]["messages"][-1]["content"]) == 2
     assert annotator.workers > 1
-    assert (annotator.estimate(episode_subject(episode)).usd or 0) > 0
+    assert (annotator.estimate(make_episode_subject(episode)).usd or 0) > 0
 
 
 @pytest.mark.parametrize("reply", ["", "  \n", '""'])
@@ -96,8 +96,8 @@ def test_an_empty_caption_is_a_failure(
 
 
 def test_nothing_but_space_and_quotes_is_cleaned() -> None:
-    assert clean_reply(" “close\n the  drawer” ") == "close the drawer"
-    assert clean_reply("<b>close</b> 'it'") == "<b>close</b> 'it'"
+    assert clean_caption_reply(" “close\n the  drawer” ") == "close the drawer"
+    assert clean_caption_reply("<b>close</b> 'it'") == "<b>close</b> 'it'"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_spec_that_cannot_be_read(options: Options, spec: str) -> None:
 
 def test_an_unknown_price_is_no_zero(remote: Options, ws: Workspace, episodes: dict[str, Episode]) -> None:
     unknown = replace(remote, settings=replace(remote.settings, price=None))
-    assert CaptionAnnotator(unknown, ws.stores).estimate(episode_subject(episodes["gone"])).usd is None
+    assert CaptionAnnotator(unknown, ws.stores).estimate(make_episode_subject(episodes["gone"])).usd is None
 
 
 def test_a_folder_without_a_model(options: Options, tmp_path: Path, reference_models: Path) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.base import Frames, episode_subject
-from annotators.caption import evenly_spaced_seconds, parse_layout, select_frame_seconds
-from annotators.caption.frame_layout import pick_camera
+from annotators.base import Frames, make_episode_subject
+from annotators.caption import compute_even_seconds, parse_frame_layout, select_frame_seconds
+from annotators.caption.frame_layout import choose_camera
 from ares.episode import Episode, MediaRef
 from ares.errors import MediaError, RequestError
 
@@ -20,7 +20,7 @@ def test_tiles_are_first_middle_and_last_frame_of_the_front_camera(episodes: dic
     from ares.media import all_frames
 
     episode = episodes["drawer-close_000"]
-    seconds = select_frame_seconds(episode_subject(episode), "", 3)
+    seconds = select_frame_seconds(make_episode_subject(episode), "", 3)
     assert list(seconds) == ["front"]
     frames = Frames(episode, [seconds])
     frames.decode()
@@ -59,27 +59,27 @@ def test_a_camera_that_cannot_be_decoded_fails_those_who_ask_for_it(episodes: di
 
 def test_arrangements() -> None:
     frames = np.arange(3 * 4 * 5 * 3, dtype=np.uint8).reshape(3, 4, 5, 3)
-    assert [image.shape for image in parse_layout("tiles").arrange(frames)] == [(4, 5, 3)] * 3
-    (collage,) = parse_layout("collage").arrange(frames)
+    assert [image.shape for image in parse_frame_layout("tiles").arrange(frames)] == [(4, 5, 3)] * 3
+    (collage,) = parse_frame_layout("collage").arrange(frames)
     assert collage.shape == (4, 15, 3)
     assert np.array_equal(collage[:, 5:10], frames[1])
-    assert parse_layout("frames:7").count == 7
+    assert parse_frame_layout("frames:7").count == 7
 
 
 @pytest.mark.parametrize("text", ["", "tile", "frames:0", "frames:65", "frames:x", "frames:"])
 def test_an_unknown_layout_is_named(text: str) -> None:
     with pytest.raises(RequestError, match="tiles, collage, frames:N"):
-        parse_layout(text)
+        parse_frame_layout(text)
 
 
 def test_a_flagged_camera_is_not_chosen(episodes: dict[str, Episode]) -> None:
     episode = episodes["drawer-close_000"]
     front, wrist = episode.cameras
     black = replace(episode, cameras=(replace(front, flags=("black",)), wrist))
-    camera = pick_camera(black, "")
+    camera = choose_camera(black, "")
     assert camera is not None
     assert camera.name == "wrist"
-    assert pick_camera(episode, "roof") is None
+    assert choose_camera(episode, "roof") is None
 
 
 def test_a_short_episode_gives_each_frame_once(make_spread: Callable[[int, int], list[float]]) -> None:
@@ -90,6 +90,6 @@ def test_a_short_episode_gives_each_frame_once(make_spread: Callable[[int, int],
 @pytest.fixture()
 def make_spread(episodes: dict[str, Episode]) -> Callable[[int, int], list[float]]:
     camera = episodes["drawer-close_000"].cameras[0]
-    return lambda frames, count: evenly_spaced_seconds(
+    return lambda frames, count: compute_even_seconds(
         replace(camera, media=replace(camera.media, num_frames=frames)), count
     )

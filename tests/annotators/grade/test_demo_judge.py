@@ -16,7 +16,7 @@ from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Json
 from ares.errors import MediaError, RequestError
 from ares.rubric import describe_trust
-from ares.rubric.trust import judge_controls
+from ares.rubric.trust import measure_judge_trust
 from ares.workspace import Workspace
 
 Works = Callable[..., Work]
@@ -187,7 +187,7 @@ def test_its_numbers_are_labelled_wherever_they_stand(judge: GradeAnnotator) -> 
         "gates": [],
         "label": _LABEL,
     }
-    assert describe_trust(judge_controls([value]).to_json()).startswith(f"{_LABEL}, UNPROVEN: ")
+    assert describe_trust(measure_judge_trust([value]).to_json()).startswith(f"{_LABEL}, UNPROVEN: ")
 
 
 def test_another_rubric_and_a_list_that_is_none_are_refused(

@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 
 from ares.rubric import parse_caption
 from ares.rubric.control_texts import (
-    flipped_text,
-    foreign_texts,
-    instruction_text,
+    choose_foreign_captions,
+    flip_caption_outcome,
+    make_instruction_caption,
     rephrased_text,
     shipped_phrases,
 )
@@ -34,7 +34,7 @@ def _heads(text: str) -> set[str]:
 def test_a_caption_of_another_task_shares_no_action_and_no_thing(seed: int, text: str) -> None:
     slots = parse_caption(text)
     known = [parse_caption("put the mug into the drawer")]
-    texts = foreign_texts(slots, known, DATASET, 3, Random(seed))
+    texts = choose_foreign_captions(slots, known, DATASET, 3, Random(seed))
     assert len(set(texts)) == len(texts) >= 2
     for other in texts:
         parsed = parse_caption(other)
@@ -45,14 +45,14 @@ def test_a_caption_of_another_task_shares_no_action_and_no_thing(seed: int, text
 
 def test_captions_of_the_same_dataset_come_first_by_turns() -> None:
     caption = parse_caption("open the microwave door")
-    texts = foreign_texts(caption, [], ["wipe the table", "put the spoon in the pot"], 4, Random(1))
+    texts = choose_foreign_captions(caption, [], ["wipe the table", "put the spoon in the pot"], 4, Random(1))
     assert texts[0] in ("wipe the table", "put the spoon in the pot")
     assert sum(text in shipped_phrases() for text in texts) >= 1
 
 
 def test_a_dataset_of_one_task_gets_shipped_captions() -> None:
     caption = parse_caption("close the drawer")
-    texts = foreign_texts(caption, [], ["close the drawer"], 3, Random(0))
+    texts = choose_foreign_captions(caption, [], ["close the drawer"], 3, Random(0))
     assert len(texts) >= 2 and set(texts) <= set(shipped_phrases())
 
 
@@ -75,7 +75,7 @@ def test_shipped_captions_are_different_parsed_and_neither_hedged_nor_long() -> 
 def test_a_flipped_caption_states_the_outcome_that_is_not(
     caption: str, succeeds: bool | None, flipped: str
 ) -> None:
-    assert flipped_text(parse_caption(caption), succeeds) == flipped
+    assert flip_caption_outcome(parse_caption(caption), succeeds) == flipped
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_a_flipped_caption_states_the_outcome_that_is_not(
     [(True, "close the drawer"), (None, "close the drawer"), (False, "fail to close the drawer")],
 )
 def test_an_instruction_is_a_caption_with_the_outcome_of_the_source(succeeds: bool | None, text: str) -> None:
-    assert instruction_text("Close the drawer.", succeeds) == text
-    assert instruction_text("", succeeds) == ""
+    assert make_instruction_caption("Close the drawer.", succeeds) == text
+    assert make_instruction_caption("", succeeds) == ""
 
 
 @given(seed=st.integers(0, 1_000), is_failure=st.booleans())

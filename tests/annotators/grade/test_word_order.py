@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from annotators.grade.clip_judge import read_candidates
+from annotators.grade.clip_judge import read_candidate_phrases
 from annotators.grade.observation import is_out_of_order
 from app.demo.run import GRADE_OPTIONS
 from ares.rubric import parse_caption
 
-PHRASES = read_candidates(str(GRADE_OPTIONS["candidates"]))
+PHRASES = read_candidate_phrases(str(GRADE_OPTIONS["candidates"]))
 OBSERVED = [parse_caption(phrase) for phrase in PHRASES]
 
 

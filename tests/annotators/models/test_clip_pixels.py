@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from annotators.models.clip import load_clip, pixels_on_device
+from annotators.models.clip import load_clip, make_pixel_preprocessor
 
 
 def _frames(video: Path, count: int) -> list[NDArray[np.uint8]]:
@@ -32,7 +32,7 @@ def test_vectors_stay_within_a_ten_thousandth_of_the_cosine(
     # Shapes that take turns: each vector must come back at the place of its image.
     images = [image for pair in zip(small, large, strict=True) for image in pair]
     expected = encoder.encode_images(images)
-    encoder._on_device = pixels_on_device(encoder._preprocess, "cpu")
+    encoder._on_device = make_pixel_preprocessor(encoder._preprocess, "cpu")
     assert encoder._on_device is not None
     actual = encoder.encode_images(images)
     assert not np.array_equal(actual, expected)
@@ -47,5 +47,5 @@ def test_a_transform_with_an_unknown_step_stays_on_the_cpu() -> None:
     class Steps:
         transforms = (Sharpen(),)
 
-    assert pixels_on_device(Steps(), "cpu") is None
-    assert pixels_on_device(Sharpen(), "cpu") is None
+    assert make_pixel_preprocessor(Steps(), "cpu") is None
+    assert make_pixel_preprocessor(Sharpen(), "cpu") is None

@@ -12,7 +12,7 @@ import pytest
 from annotators.base import Options
 from annotators.models import load_vision_tower
 from annotators.models.load import load_named_encoder
-from annotators.models.vision_tower import VisionTower
+from annotators.models.transformers_encoder import TransformersImageEncoder
 from ares.errors import ModelError
 from ares.settings import Settings
 from ares.workspace import Workspace
@@ -103,4 +103,4 @@ def test_a_folder_without_a_model_is_one_line(tmp_path: Path) -> None:
 
 
 def test_the_prefix_chooses_the_encoder(tower_folder: Towers) -> None:
-    assert isinstance(load_named_encoder(f"hf:{tower_folder('SigLIP')}", "cpu"), VisionTower)
+    assert isinstance(load_named_encoder(f"hf:{tower_folder('SigLIP')}", "cpu"), TransformersImageEncoder)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from annotators.models import count_image_tokens, expected_image_tokens
+from annotators.models import count_image_tokens, estimate_image_tokens
 
 # An image's tokens by its height and width.
 Count = Callable[[int, int], int]
@@ -96,10 +96,10 @@ def test_sizes_of_robot_cameras() -> None:
 
 def test_images_are_counted_as_they_are_sent() -> None:
     name = "Qwen/Qwen3-VL-4B-Instruct"
-    assert expected_image_tokens(name, [(1000, 4000)]) == count_image_tokens(name, 256, 1024)
-    assert expected_image_tokens(name, [(480, 640)] * 3) == 3 * 302
+    assert estimate_image_tokens(name, [(1000, 4000)]) == count_image_tokens(name, 256, 1024)
+    assert estimate_image_tokens(name, [(480, 640)] * 3) == 3 * 302
 
 
 def test_a_model_that_the_table_does_not_have_is_unknown() -> None:
     assert count_image_tokens("lab/our-vlm", 480, 640) is None
-    assert expected_image_tokens("lab/our-vlm", [(480, 640)] * 2) == 800
+    assert estimate_image_tokens("lab/our-vlm", [(480, 640)] * 2) == 800

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from annotators.models import VlmFailure, VlmReply, VlmRequest
-from annotators.models.inventory import check_server
+from annotators.models.inventory import check_server_has_model
 from annotators.models.server.connection import ServerConnection
 from annotators.models.server.vlm import OpenAiVlm, ServedModel, describe_served_model
 from ares.errors import ModelError
@@ -130,7 +130,7 @@ def test_a_redirect_takes_the_key_nowhere(status: int) -> None:
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         assert _error(_vlm(url)).reason == f"model server answered {status}"
         assert describe_served_model(url, "m", SECRET) == ServedModel()
-        assert check_server("m", url, SECRET) == f"the server answers {status}"
+        assert check_server_has_model("m", url, SECRET) == f"the server answers {status}"
         server.shutdown()
     assert asked == ["/v1/chat/completions", "/v1/models", "/v1/models"]
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from annotators.models import VlmFailure, VlmReply, VlmRequest
-from annotators.models.calls import CachedVlm, ReplyCache, request_key
 from annotators.models.doubles import StubVlm
+from annotators.models.paid_calls import CachedVlm, ReplyCache, hash_model_request
 from annotators.models.server.connection import ServerConnection
 from annotators.models.server.vlm import OpenAiVlm
 from ares.errors import ModelError
@@ -64,7 +64,7 @@ def test_a_test_call_whose_reply_is_kept_says_how_slow_the_server_was(
     model_server: Any, folder: str, seconds: float | None, first_limit: int
 ) -> None:
     model_server.says("a drawer")
-    cache, key = _cache(folder), request_key("m", REQUEST, 64)
+    cache, key = _cache(folder), hash_model_request("m", REQUEST, 64)
     _vlm(model_server.url, cache).ask([REQUEST])
     if seconds is not None:
         cache.add_seconds(key, seconds)
@@ -75,7 +75,7 @@ def test_a_test_call_whose_reply_is_kept_says_how_slow_the_server_was(
 
 def test_the_duration_of_a_test_call_is_kept(model_server: Any, folder: str) -> None:
     model_server.says("a drawer")
-    cache, key = _cache(folder), request_key("m", REQUEST, 64)
+    cache, key = _cache(folder), hash_model_request("m", REQUEST, 64)
     _vlm(model_server.url, cache).measure_first_call(REQUEST)
     measured = cache.seconds(key)
     assert measured is not None and measured > 0
@@ -108,19 +108,21 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_all_that_can_change_a_reply_is_part_of_its_key(field: str) -> None:
-    assert request_key("m", replace(REQUEST, **{field: CHANGES[field]}), 64) != request_key("m", REQUEST, 64)
+    assert hash_model_request("m", replace(REQUEST, **{field: CHANGES[field]}), 64) != hash_model_request(
+        "m", REQUEST, 64
+    )
 
 
 def test_the_key_knows_model_length_and_shape() -> None:
     wide = VlmRequest(images=[IMAGE.reshape(4, 16, 3)], prompt="what?")
     keys = {
-        request_key("m", REQUEST, 64),
-        request_key("n", REQUEST, 64),
-        request_key("m", REQUEST, 65),
-        request_key("m", wide, 64),
+        hash_model_request("m", REQUEST, 64),
+        hash_model_request("n", REQUEST, 64),
+        hash_model_request("m", REQUEST, 65),
+        hash_model_request("m", wide, 64),
     }
     assert len(keys) == 4
-    assert request_key("m", VlmRequest(images=[IMAGE.copy()], prompt="what?"), 64) in keys
+    assert hash_model_request("m", VlmRequest(images=[IMAGE.copy()], prompt="what?"), 64) in keys
 
 
 def test_a_batch_asks_a_model_on_this_machine_only_what_is_new(folder: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from annotators.models.clip import tokenizer_parts
+from annotators.models.clip import read_tokenizer_parts
 from annotators.models.text_tower import TextTokenizer
 
 _PIECES = [
@@ -28,7 +28,7 @@ def _tokenizers(cleaning: str) -> tuple[object, TextTokenizer]:
     from open_clip.tokenizer import SimpleTokenizer
 
     original = SimpleTokenizer(context_length=32, clean=cleaning)
-    return original, TextTokenizer(*tokenizer_parts(original))
+    return original, TextTokenizer(*read_tokenizer_parts(original))
 
 
 @pytest.mark.parametrize("cleaning", ["lower", "canonicalize", "whitespace"])
@@ -86,4 +86,4 @@ def _hub_tokenizers(folder: Path, strip_separator: bool) -> tuple[object, TextTo
     from open_clip.tokenizer import HFTokenizer
 
     original = HFTokenizer(str(folder), context_length=16, strip_sep_token=strip_separator)
-    return original, TextTokenizer(*tokenizer_parts(original))
+    return original, TextTokenizer(*read_tokenizer_parts(original))

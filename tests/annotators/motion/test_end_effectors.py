@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from annotators.motion.annotator import measure_motion
 from annotators.motion.meaning import MotionMeaning, find_end_effectors
-from ares.contract import Kinematics, read_chains
+from ares.contract import Kinematics, read_kinematic_chains
 from ares.episode import Signal, Trajectory
 from ares.errors import RequestError
 from tests.annotators.motion.motion_workspace import motion_rows, write_episodes
@@ -82,13 +82,13 @@ def test_names_that_do_not_match_are_said(tmp_path: Path) -> None:
 
 def test_joints_in_percent_have_no_position(tmp_path: Path) -> None:
     urdf = _urdf(tmp_path)
-    kinematics = Kinematics(chains=read_chains(str(urdf), ["l3"]))
+    kinematics = Kinematics(chains=read_kinematic_chains(str(urdf), ["l3"]))
     ends, gap = find_end_effectors(kinematics, ("j0", "j1"), ("percent", "percent"))
     assert (ends, gap) == ((), "joints of the URDF are in the unit percent in the state (give a spec)")
 
 
 def test_a_recorded_position_decides_over_the_urdf(tmp_path: Path) -> None:
-    kinematics = Kinematics(chains=read_chains(str(_urdf(tmp_path)), ["l3"]))
+    kinematics = Kinematics(chains=read_kinematic_chains(str(_urdf(tmp_path)), ["l3"]))
     names, units = ("j0", "j1", "x", "y", "z"), ("rad", "rad", "m", "m", "m")
     ends, _ = find_end_effectors(kinematics, names, units)
     meaning = MotionMeaning(
@@ -106,7 +106,7 @@ def test_a_recorded_position_decides_over_the_urdf(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_joint_that_is_not_finite_is_said_and_warns_of_nothing(tmp_path: Path, value: float) -> None:
-    kinematics = Kinematics(chains=read_chains(str(_urdf(tmp_path)), ["l3"]))
+    kinematics = Kinematics(chains=read_kinematic_chains(str(_urdf(tmp_path)), ["l3"]))
     ends, _ = find_end_effectors(kinematics, ("j0", "j1"), ("rad", "rad"))
     meaning = MotionMeaning(
         state_kinds=("arm", "arm"), action_kinds=(), path_units=("rad", "rad"), end_effectors=ends

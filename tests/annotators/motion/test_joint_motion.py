@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from annotators.motion.annotator import measure_motion
-from annotators.motion.curves import movement_jerk, resample
+from annotators.motion.curves import compute_movement_jerk, resample
 from ares.episode import Signal, Trajectory
 
 ARM = tuple(f"{side}_joint_{number}" for side in ("left", "right") for number in range(3))
@@ -144,5 +144,5 @@ def test_resampling_keeps_the_mean_and_takes_uneven_steps() -> None:
 @pytest.mark.parametrize("count", range(2, 12))
 def test_the_jerk_of_a_few_samples_is_finite_or_none(count: int) -> None:
     values = np.random.default_rng(count).normal(size=(count, 3))
-    jerk = movement_jerk(values, 0.1, np.ones(count - 1, bool), 1.0, 1.0)
+    jerk = compute_movement_jerk(values, 0.1, np.ones(count - 1, bool), 1.0, 1.0)
     assert (jerk is None) == (count < 5) and (jerk is None or math.isfinite(jerk))

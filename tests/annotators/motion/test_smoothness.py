@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from annotators.motion.curves import spectral_arc_lengths
+from annotators.motion.curves import compute_spectral_arc_lengths
 from benchmarks.motion_length import log_dimensionless_jerk
 
 # Speed of the movement in the documentation of the reference, at 100 Hz, and what it says of it.
@@ -44,7 +44,9 @@ def _jerk_by_sums(path: NDArray[np.float64], rate_hz: float) -> float:
 
 
 def test_the_published_values_of_the_published_movement() -> None:
-    assert spectral_arc_lengths(SPEED[None], 1 / RATE_HZ)[0] == pytest.approx(PUBLISHED_SPARC, abs=5e-6)
+    assert compute_spectral_arc_lengths(SPEED[None], 1 / RATE_HZ)[0] == pytest.approx(
+        PUBLISHED_SPARC, abs=5e-6
+    )
     assert _arc_length_by_sums(SPEED, RATE_HZ) == pytest.approx(PUBLISHED_SPARC, abs=5e-6)
     path = np.concatenate([[0], np.cumsum(SPEED)])[:, None] / RATE_HZ
     assert _jerk_by_sums(path, RATE_HZ) == pytest.approx(PUBLISHED_LDLJ, abs=0.02)
@@ -65,7 +67,9 @@ def test_random_movements_by_formula(seed: int) -> None:
     ]
     speed = np.sum(bells, axis=0)
     expected = _arc_length_by_sums(speed, rate_hz)
-    assert spectral_arc_lengths(speed[None], 1 / rate_hz)[0] == pytest.approx(expected, abs=1e-9), seed
+    assert compute_spectral_arc_lengths(speed[None], 1 / rate_hz)[0] == pytest.approx(expected, abs=1e-9), (
+        seed
+    )
     heading = rng.uniform(0, 2) * np.sin(2 * seconds + rng.uniform(0, 6))
     velocity = speed[:, None] * np.stack([np.cos(heading), np.sin(heading)], axis=1)
     path = np.cumsum(velocity, axis=0) / rate_hz

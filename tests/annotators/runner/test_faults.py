@@ -314,7 +314,7 @@ def test_the_time_of_an_annotator_is_its_own(
 ) -> None:
     """Two annotators of one run: what one spends is not in the seconds of the other."""
     now = [0.0]
-    monkeypatch.setattr("annotators.runner.task.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("annotators.runner.annotator_run.time.monotonic", lambda: now[0])
 
     def spending(seconds: float) -> Callable[[Maker], Any]:
         def make_process(maker: Maker) -> Any:

@@ -88,7 +88,7 @@ class DistantPool:
 
     def map(self, batch: Sequence[Any]) -> Sequence[Any]:
         batch = pickle.loads(pickle.dumps(batch))
-        if self._engine.losses and type(batch[0]).__name__ == "VectorRequest":
+        if self._engine.losses and type(batch[0]).__name__ == "VectorWriteRequest":
             self._engine.losses -= 1
             for number in list(_KEPT)[:: self._engine.every]:
                 _KEPT[number] = b""

@@ -148,7 +148,7 @@ def test_strict_stops_at_the_first_failure_and_keeps_what_was_made(
 def test_a_dead_server_is_given_up_but_every_episode_is_counted(
     ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("annotators.runner.task._MAX_REPEATED_FAILURES", 3)
+    monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
     calls: list[str] = []
 
     def answer(work: Work) -> Result | AresError:
@@ -170,7 +170,7 @@ def test_a_dead_server_is_given_up_but_every_episode_is_counted(
 def test_a_server_that_fails_in_changing_ways_is_given_up(
     ws: Workspace, enter: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("annotators.runner.task._MAX_REPEATED_FAILURES", 4)
+    monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 4)
     numbers = count()
 
     def answer(work: Work) -> Result | AresError:
@@ -363,14 +363,14 @@ def test_new_captions_are_found_by_meaning_without_embedding_again(
         run(ws, "writer")
         assert ws.stores.tables.texts("eight").state().rows == text_count + 1
         broken[0] = True
-        spaces.load_model.cache_clear()
+        spaces.load_encoder_model.cache_clear()
         enter_captions("writer2", "it stands")
         annotate(ws.stores, ["writer2"], Options(settings=ws.settings))
         assert "new texts cannot be found by meaning in eight: the model is gone" in capsys.readouterr().err
         assert ws.stores.tables.texts("eight").state().rows == text_count + 1
     finally:
         registry.encoders.remove("eight")
-        spaces.load_model.cache_clear()
+        spaces.load_encoder_model.cache_clear()
 
 
 def test_annotators_of_one_run_share_one_decoding(

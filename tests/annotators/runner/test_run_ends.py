@@ -82,7 +82,7 @@ def test_a_server_that_fails_every_request(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("annotators.runner.task._MAX_REPEATED_FAILURES", 3)
+    monkeypatch.setattr("annotators.runner.annotator_run._MAX_REPEATED_FAILURES", 3)
     # One call at a time: those in flight when a server is given up have failed, too.
     monkeypatch.setattr("annotators.caption.annotator.call_limit", lambda vlm: lambda: 1)
     if answers_at_first:
@@ -144,7 +144,7 @@ def test_a_hub_that_hangs_is_asked_once(
         with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2])), timeout) as connection:
             connection.recv(1)
 
-    monkeypatch.setattr("annotators.models.weights._PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("annotators.models.model_info._PROBE_SECONDS", 0.2)
     monkeypatch.setattr("urllib.request.urlopen", probe)
     status, document, lines = annotate(workspace, capsys, "embed", "caption", "--limit", "1")
     assert status == 2 and document is None
@@ -160,7 +160,7 @@ def test_a_model_in_a_folder_needs_no_hub(
     from annotators.models.huggingface.vlm import LocalModelOptions, load_huggingface
 
     monkeypatch.setattr(
-        "annotators.models.weights._hub_answers", lambda endpoint: pytest.fail("the hub was asked")
+        "annotators.models.model_info._hub_answers", lambda endpoint: pytest.fail("the hub was asked")
     )
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_huggingface(str(tmp_path), "cpu", 10, LocalModelOptions())

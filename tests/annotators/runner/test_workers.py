@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.models import worker_needs
+from annotators.models import estimate_worker_resources
 from annotators.runner import remote as replicas
 from app.cli.main import main
 from ares import registry
@@ -170,17 +170,17 @@ def test_workers_never_exceed_the_machine(
     monkeypatch.setattr(replicas, "machine_memory", lambda: MachineMemory(32 * 10**9, 24 * 10**9))
     options = Options(settings=SETTINGS, device=device, compute=requested)
     needs = requested.overrule(WorkerNeeds(gpus=1.0))
-    assert [other.device for other in replicas.replica_options("embed", options, needs)] == expected
+    assert [other.device for other in replicas.make_replica_options("embed", options, needs)] == expected
     is_cut = requested.workers == 9
     assert ("of 9 workers, as no more have room on this machine" in capsys.readouterr().err) == is_cut
 
 
 def test_a_worker_states_the_memory_of_its_model(reference_models: Path) -> None:
     clip_folder = reference_models / "reference-clip"
-    needs = worker_needs("embed", f"local-dir:{clip_folder}")
+    needs = estimate_worker_resources("embed", f"local-dir:{clip_folder}")
     weights = sum(path.stat().st_size for path in clip_folder.glob("*.safetensors"))
     assert needs.gpus == 1.0 and needs.memory_bytes > weights
-    assert worker_needs("caption", "openai:any@http://127.0.0.1:1/v1") == WorkerNeeds()
+    assert estimate_worker_resources("caption", "openai:any@http://127.0.0.1:1/v1") == WorkerNeeds()
 
 
 @pytest.mark.parametrize(

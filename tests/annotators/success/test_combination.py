@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotators.success import write_combination
-from annotators.success.clip_judge import value_order_correlation
-from annotators.success.combination import load_combination
-from annotators.success.evaluation import area_under_curve, bootstrap_interval
-from annotators.success.fitting import Example, fit_combination, fit_thresholds
+from annotators.success import write_success_combination
+from annotators.success.clip_judge import compute_value_order_correlation
+from annotators.success.combination import load_success_combination
+from annotators.success.evaluation import bootstrap_auc_interval, compute_area_under_curve
+from annotators.success.fitting import Example, fit_combination, fit_verdict_thresholds
 from ares.errors import RequestError
 
 OWN = "{id: own, version: 1.0.0, parts: {outcome_text: {weight: 2.0}}, failure_below: 0.3, success_from: 0.7}"
@@ -37,12 +37,12 @@ def simulated_examples(seed: int, count: int) -> list[Example]:
 
 def test_the_shipped_combinations_are_read_and_ordered() -> None:
     for name in ("clip", "model"):
-        combination = load_combination(name)
+        combination = load_success_combination(name)
         assert 0 < combination.failure_below <= combination.success_from < 1
 
 
 def test_a_missing_part_says_nothing_and_a_far_one_does_not_decide_alone() -> None:
-    combination = load_combination("clip")
+    combination = load_success_combination("clip")
     assert combination.contributions({}) == {}
     near, far = (combination.probability({"outcome_text": value}) for value in (10.0, 1e9))
     assert near == far < 1.0
@@ -51,11 +51,11 @@ def test_a_missing_part_says_nothing_and_a_far_one_does_not_decide_alone() -> No
 @pytest.mark.parametrize("parts", [{}, {"progress_order": 1.0}, {"end_effort": 1.0, "action_jumps": 0.4}])
 def test_without_a_part_on_the_outcome_nothing_is_decided(parts: dict[str, float]) -> None:
     for name in ("clip", "model"):
-        assert load_combination(name).verdict(parts) == "unsure"
+        assert load_success_combination(name).verdict(parts) == "unsure"
 
 
 def test_a_judge_that_does_not_know_the_task_decides_nothing() -> None:
-    clip = load_combination("clip")
+    clip = load_success_combination("clip")
     parts = {"outcome_text": 1.0, "caption_outcome": 1.0}
     assert clip.verdict(parts) == clip.verdict({**parts, "task_recognised": 1.0}) == "success"
     assert clip.verdict({**parts, "task_recognised": 0.9}) == "unsure"
@@ -68,7 +68,7 @@ def test_a_fit_finds_which_part_tells_the_outcome() -> None:
     assert weights["signal_distance"] < -0.6
     others = simulated_examples(1, 400)
     scores = [combination.probability(example.parts) for example in others]
-    assert (area_under_curve(scores, [example.success for example in others]) or 0) > 0.95
+    assert (compute_area_under_curve(scores, [example.success for example in others]) or 0) > 0.95
 
 
 def test_a_missing_part_favours_neither_outcome_however_rare_success_is() -> None:
@@ -87,14 +87,14 @@ def test_unusual_signals_count_in_a_direction_that_no_example_showed() -> None:
 
 def test_thresholds_leave_undecided_what_would_be_wrong_too_often() -> None:
     fitted = fit_combination(simulated_examples(3, 400))
-    combination = fit_thresholds(fitted, simulated_examples(4, 400))
+    combination = fit_verdict_thresholds(fitted, simulated_examples(4, 400))
     others = simulated_examples(5, 2000)
     verdicts = [(combination.verdict(example.parts), example.success) for example in others]
     for verdict, truth in (("success", True), ("failure", False)):
         right = [success is truth for said, success in verdicts if said == verdict]
         assert len(right) > 200 and np.mean(right) > 0.9
     noise = [Example(parts={"outcome_text": 0.0}, success=bool(n % 2), group="") for n in range(40)]
-    assert {fit_thresholds(fitted, noise).verdict(example.parts) for example in noise} == {"unsure"}
+    assert {fit_verdict_thresholds(fitted, noise).verdict(example.parts) for example in noise} == {"unsure"}
 
 
 def test_too_few_labels_are_refused() -> None:
@@ -105,8 +105,11 @@ def test_too_few_labels_are_refused() -> None:
 def test_a_combination_survives_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "own.yaml")
     combination = fit_combination(simulated_examples(6, 100), fitted_for="clip:mine")
-    write_combination(combination, path)
-    assert load_combination(path) == combination and load_combination(path).hash == combination.hash
+    write_success_combination(combination, path)
+    assert (
+        load_success_combination(path) == combination
+        and load_success_combination(path).hash == combination.hash
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,14 +125,14 @@ def test_a_combination_survives_its_file(tmp_path: Path) -> None:
 def test_a_wrong_file_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "own.yaml").write_text(text)
     with pytest.raises(RequestError, match=message):
-        load_combination(str(tmp_path / "own.yaml"))
+        load_success_combination(str(tmp_path / "own.yaml"))
 
 
 def test_an_unknown_name_lists_the_shipped_ones() -> None:
     with pytest.raises(RequestError, match="there are: clip, model"):
-        load_combination("clop")
+        load_success_combination("clop")
     with pytest.raises(RequestError, match="cannot be read"):
-        load_combination("nowhere.yaml")
+        load_success_combination("nowhere.yaml")
 
 
 def test_the_area_is_the_share_of_pairs_in_order() -> None:
@@ -141,25 +144,25 @@ def test_the_area_is_the_share_of_pairs_in_order() -> None:
         for b, other in zip(scores, labels, strict=True)
         if success and not other
     ]
-    assert area_under_curve(scores, labels) == pytest.approx(np.mean(pairs))
-    assert area_under_curve(scores, [True] * 60) is None
+    assert compute_area_under_curve(scores, labels) == pytest.approx(np.mean(pairs))
+    assert compute_area_under_curve(scores, [True] * 60) is None
 
 
 def test_the_interval_of_the_area_is_by_clusters() -> None:
     rng = np.random.default_rng(8)
     labels = (rng.random(200) < 0.5).tolist()
     scores = [rng.normal(label) for label in labels]
-    area = area_under_curve(scores, labels) or 0
-    apart = bootstrap_interval(scores, labels, [str(number) for number in range(200)])
+    area = compute_area_under_curve(scores, labels) or 0
+    apart = bootstrap_auc_interval(scores, labels, [str(number) for number in range(200)])
     # Each episode ten times is no more evidence, where the copies are one cluster.
-    copied = bootstrap_interval(scores * 10, labels * 10, [str(number) for number in range(200)] * 10)
+    copied = bootstrap_auc_interval(scores * 10, labels * 10, [str(number) for number in range(200)] * 10)
     assert apart and copied and apart[0] < area < apart[1]
     assert copied[1] - copied[0] == pytest.approx(apart[1] - apart[0], rel=0.15)
-    assert bootstrap_interval(scores, labels, ["one task"] * 200) is None
+    assert bootstrap_auc_interval(scores, labels, ["one task"] * 200) is None
 
 
 @pytest.mark.parametrize(
     ("values", "expected"), [([1, 2, 3, 9], 1.0), ([9, 3, 2, 1], -1.0), ([1, 1, 1], None), ([1, 2], None)]
 )
 def test_value_order_correlation(values: list[float], expected: float | None) -> None:
-    assert value_order_correlation(values) == (None if expected is None else pytest.approx(expected))
+    assert compute_value_order_correlation(values) == (None if expected is None else pytest.approx(expected))

@@ -206,13 +206,13 @@ def test_what_a_model_cannot_do_is_said_before_a_call(ws: Workspace, episodes: d
 def test_the_estimate_counts_every_question(
     options: Options, ws: Workspace, model_server: Any, episodes: dict[str, Episode]
 ) -> None:
-    from annotators.base import episode_subject
+    from annotators.base import make_episode_subject
 
     priced = replace(
         options, settings=replace(options.settings, price=Price(usd_per_mtok_in=1, usd_per_mtok_out=10))
     )
     spec = f"openai:Some/Judge-9B@{model_server.url}"
-    subject = episode_subject(episodes["drawer-close_000"])
+    subject = make_episode_subject(episodes["drawer-close_000"])
     costs = [
         SuccessAnnotator(replace(priced, model=spec, values={"votes": votes}), ws.stores).estimate(subject)
         for votes in (1, 5)

@@ -10,7 +10,7 @@ import pytest
 
 from annotators.base import Options, Result, Work
 from annotators.valuation import ValuationAnnotator
-from annotators.valuation.annotator import read_score_file
+from annotators.valuation.annotator import read_episode_scores
 from ares.episode import Episode, Json
 from ares.errors import RequestError
 from ares.workspace import Workspace
@@ -63,12 +63,12 @@ def test_a_wrong_file_is_one_line(text: bytes, expected: str, tmp_path: Path) ->
     path = tmp_path / "run.csv"
     path.write_bytes(text)
     with pytest.raises(RequestError, match=expected):
-        read_score_file(str(path))
+        read_episode_scores(str(path))
 
 
 def test_a_wrong_row_costs_its_episode(tmp_path: Path) -> None:
     rows = (f"{NOBODY},nan", ",1", f"{'1' * 16},2", f"{'1' * 16},3", f"{'2' * 16},4", f"{'3' * 16}")
-    scores = read_score_file(_write(tmp_path / "run.csv", "\n".join(("episode_id,score", *rows)) + "\n"))
+    scores = read_episode_scores(_write(tmp_path / "run.csv", "\n".join(("episode_id,score", *rows)) + "\n"))
     assert (scores.scores, scores.num_unusable) == ({"2" * 16: 4.0}, 1)
     assert scores.faults[NOBODY] == "its score in the file is no finite number"
     assert scores.faults["1" * 16] == "the file has several scores of it"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from annotators.valuation import make_mutual_information_valuer
-from annotators.valuation.valuers import local_information
+from annotators.valuation.valuers import compute_local_information
 from ares.episode import Signal, Trajectory
 
 RATE_HZ = 10.0
@@ -44,7 +44,7 @@ def test_the_estimate_is_that_of_a_normal_distribution(correlation: float) -> No
     x = rng.normal(size=2_000)
     y = correlation * x + np.sqrt(1 - correlation**2) * rng.normal(size=2_000)
     own = np.eye(2_000) * 1e9  # no step is its own neighbour
-    parts = local_information(np.abs(x[:, None] - x) + own, np.abs(y[:, None] - y) + own)
+    parts = compute_local_information(np.abs(x[:, None] - x) + own, np.abs(y[:, None] - y) + own)
     assert parts.mean() == pytest.approx(-0.5 * np.log(1 - correlation**2), abs=0.06)
 
 

@@ -211,7 +211,7 @@ def test_an_audit_prints_its_seed_and_what_the_checks_find_in_this_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = ("not-finite", "dead-state", "no-instruction", "offset")
-    monkeypatch.setattr("ares.reports.audit.FAULTS", {name: FAULTS[name] for name in kept})
+    monkeypatch.setattr("ares.reports.detection_rates.FAULTS", {name: FAULTS[name] for name in kept})
     folder = write_motions(tmp_path / "clean", random_motions(1))
     assert main(["check", str(folder), "--audit", "--audit-seed", "7", "--json"]) == 0
     (dataset,) = _json(capsys)["datasets"]
@@ -231,7 +231,7 @@ def test_an_audit_says_what_it_did_not_plant_and_where_there_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = ("not-finite", "saturated", "wrap-around", "video-blur")
-    monkeypatch.setattr("ares.reports.audit.FAULTS", {name: FAULTS[name] for name in kept})
+    monkeypatch.setattr("ares.reports.detection_rates.FAULTS", {name: FAULTS[name] for name in kept})
     motions = random_motions(1)
     write_motions(tmp_path / "many", [motion * [1, 1, 1] for motion in motions])
     write_motions(tmp_path / "single", motions[:1])
@@ -245,7 +245,7 @@ def test_an_audit_says_what_it_did_not_plant_and_where_there_is_none(
 def test_an_audit_is_not_ended_by_a_reader_that_dies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.reports.audit.FAULTS", {"not-finite": FAULTS["not-finite"]})
+    monkeypatch.setattr("ares.reports.detection_rates.FAULTS", {"not-finite": FAULTS["not-finite"]})
     monkeypatch.setattr("ingest.check.run._START_AFTER_SECONDS", 0.0)
     folder = write_motions(tmp_path / "some", random_motions(1))
     (folder / "data" / "chunk-000" / "episode_000002.parquet").write_bytes(b"no parquet")

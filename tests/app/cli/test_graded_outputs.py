@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.cli.main import main
-from ares.formats import find_records, parse_example, read_record
+from ares.formats import parse_tf_example, read_record, scan_record_file
 from ares.settings import Settings
 from ares.workspace import open_workspace
 from tests.ares.grade_makers import CAPTIONER, JUDGE, graded_caption
@@ -84,8 +84,8 @@ def test_an_export_holds_verdicts_and_the_word(
 def _exported_rows(out: Path, format: str) -> Any:
     if format == "rlds":
         (shard,) = out.rglob("*.tfrecord-*")
-        for span in find_records(str(shard)):
-            features = parse_example(read_record(str(shard), span)[0], "test")  # type: ignore[arg-type]
+        for span in scan_record_file(str(shard)):
+            features = parse_tf_example(read_record(str(shard), span)[0], "test")  # type: ignore[arg-type]
             texts = {
                 name: features[f"episode_metadata/ares_{name}"].bytes_list.value[0].decode()
                 for name in ("grade", "grade_trust", "export")

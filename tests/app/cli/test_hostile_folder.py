@@ -12,7 +12,7 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from app.server import start_module
+from app.server import start_module_process
 from ares.settings import inherited_environment, leave_current_folder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,7 +67,7 @@ def test_the_processes_of_the_dashboard_run_no_file_of_the_folder(
     monkeypatch.setattr(sys, "path", ["", str(tmp_path / "mine"), *sys.path])
     # An empty entry is the current folder: that of PYTHONPATH=$UNSET:/opt/lib, for example.
     monkeypatch.setenv("PYTHONPATH", f":{ROOT}")
-    with start_module("shown_path", [], None, stdout=subprocess.PIPE) as process:
+    with start_module_process("shown_path", [], None, stdout=subprocess.PIPE) as process:
         assert process.stdin and process.stdout
         path = json.loads(process.stdout.read())
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()

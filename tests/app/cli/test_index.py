@@ -12,7 +12,7 @@ import pytest
 import ares
 from annotators.base import FrameVectors
 from app.cli.main import main
-from ares import messages
+from ares import console
 from ares.workspace import Workspace
 from tests.annotators.motion.motion_workspace import write_episodes
 
@@ -41,16 +41,16 @@ def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def take_long(*arguments: object) -> None:
         assert spoken.wait(60)
-        with messages.announce_if_slow("training the index"):
+        with console.announce_if_slow("training the index"):
             spoken.clear()
             assert spoken.wait(60)
 
     path = str(tmp_path / "ws")
     ares.open(path, create=True).close()
-    monkeypatch.setattr(messages, "LINE_SECONDS", 0.01)
-    monkeypatch.setattr(messages, "_PATIENCE_SECONDS", 3600.0)
-    monkeypatch.setattr(messages, "print_message", note)
-    monkeypatch.setattr("ares.store.database.Tables.refresh_indexes", take_long)
+    monkeypatch.setattr(console, "LINE_SECONDS", 0.01)
+    monkeypatch.setattr(console, "_PATIENCE_SECONDS", 3600.0)
+    monkeypatch.setattr(console, "print_message", note)
+    monkeypatch.setattr("ares.store.lance_tables.Tables.refresh_indexes", take_long)
     assert main(["index", "-w", path]) == 0
     assert lines[0].startswith("ares index: ") and lines[0].endswith(" s so far")
     assert any(line.startswith("training the index: ") for line in lines)
@@ -87,7 +87,7 @@ def test_annotate_says_that_an_index_is_due_and_builds_none(
         ws.ingest(folder, rate_hz=10, quiet=True)
         monkeypatch.setattr("ares.store.vectors.index.FLAT_ROWS", 4)
         monkeypatch.setattr(
-            "ares.store.database.Tables.refresh_indexes",
+            "ares.store.lance_tables.Tables.refresh_indexes",
             lambda *_: pytest.fail("annotate waits for an index"),
         )
         capsys.readouterr()

@@ -100,7 +100,7 @@ INGEST_POINTS = [
     (EPISODES, "EpisodeTable.mark_duplicates", "before", 1),
     ("ares.store.lance.trajectories", "TrajectoryTable.write", "after", 2),
     # Annotations whose values the rows have already.
-    ("ingest.pipeline.write", "CheckLog.append", "after", 1),
+    ("ingest.pipeline.write", "CheckAnnotationLog.append", "after", 1),
     ("ingest.pipeline.write", "skip_applied", "before", 1),
 ]
 

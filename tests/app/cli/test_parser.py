@@ -7,9 +7,9 @@ import shlex
 
 import pytest
 
-from app.cli.main import COMMANDS, build_parser, main, selected_command
+from app.cli.main import COMMANDS, build_parser, find_selected_command, main
+from ares.console import Verbosity
 from ares.errors import RequestError
-from ares.messages import Verbosity
 from ares.registry import rankers
 
 Capture = pytest.CaptureFixture[str]
@@ -26,7 +26,7 @@ def refusal(capsys: Capture, line: str) -> str:
 
 def parse(line: str) -> argparse.Namespace:
     arguments = shlex.split(line)
-    namespace: argparse.Namespace = build_parser(selected_command(arguments)).parse_args(arguments)
+    namespace: argparse.Namespace = build_parser(find_selected_command(arguments)).parse_args(arguments)
     return namespace
 
 

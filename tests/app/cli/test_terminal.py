@@ -19,8 +19,8 @@ import pytest
 
 import ares
 from app.cli.main import main
+from ares.console import Verbosity, announce_if_slow, print_message, verbosity
 from ares.jobs import Progress
-from ares.messages import Verbosity, announce_if_slow, print_message, verbosity
 
 # Sets the title of a terminal, clears it, begins a line of its own, turns the direction of text, and a C1 control.
 EVIL = "x\x1b]0;pwned\x07\x1b[2J\nforged line\r\u202edaer\u2066\x9b31m\x7f"
@@ -126,7 +126,7 @@ def _read_until_end(descriptor: int) -> Iterator[bytes]:
 def test_messages_progress_and_logs_are_lines_without_controls(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.messages._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("ares.console._PATIENCE_SECONDS", 0.0)
     with verbosity(Verbosity.VERBOSE):
         print_message(EVIL, "a second line")
         with announce_if_slow(EVIL) as _:

@@ -183,7 +183,7 @@ def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: 
     if way == "page":
         cached_reads.use_workspace(workspace)
         app = AppTest.from_string(
-            "from app.dashboard.navigation import page_function; page_function('episode')()",
+            "from app.dashboard.navigation import make_page_function; make_page_function('episode')()",
             default_timeout=300,
         )
         app.query_params["episode"] = episode.episode_id

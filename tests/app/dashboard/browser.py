@@ -25,8 +25,8 @@ QUIET = [
 ]
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard import dashboard_pages; from app.server.asgi import serve;"
-    "serve(open_workspace(sys.argv[1], Settings()), dashboard_pages(), port=0)"
+    "from app.dashboard import make_served_pages; from app.server.asgi import serve;"
+    "serve(open_workspace(sys.argv[1], Settings()), make_served_pages(), port=0)"
 )
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _SERVE_WITH_PASSWORD = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard import dashboard_pages; from app.server.asgi import serve;"
-    "serve(open_workspace(sys.argv[1], Settings(app_password='s3cret')), dashboard_pages(), host='0.0.0.0', port=0)"
+    "from app.dashboard import make_served_pages; from app.server.asgi import serve;"
+    "serve(open_workspace(sys.argv[1], Settings(app_password='s3cret')), make_served_pages(), host='0.0.0.0', port=0)"
 )
 
 

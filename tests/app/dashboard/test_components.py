@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import app.dashboard.components
-from app.dashboard.components import join_modules
+from app.dashboard.components import bundle_javascript_modules
 
 FOLDER = Path(app.dashboard.components.__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/index.js"))
@@ -20,7 +20,7 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/index.js"))
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_component_is_one_module_without_imports_and_without_a_name_for_two_things(name: str) -> None:
-    code = join_modules(FOLDER / name / "index.js")
+    code = bundle_javascript_modules(FOLDER / name / "index.js")
     assert re.findall(r"^export .*", code, re.MULTILINE) == ["export default function (component) {"]
     assert not re.findall(r"^import .*", code, re.MULTILINE)
     defined = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", code, re.MULTILINE)
@@ -35,7 +35,7 @@ def test_a_module_that_two_others_import_is_joined_once_and_before_both(tmp_path
         (tmp_path / f"{name}.js").write_text(text)
     imports = "".join(f'import {{ {name} }} from "./{name}.js";\n' for name in ("first", "second"))
     (tmp_path / "index.js").write_text(f"{imports}export default first + second;\n")
-    lines = [line for line in join_modules(tmp_path / "index.js").splitlines() if line]
+    lines = [line for line in bundle_javascript_modules(tmp_path / "index.js").splitlines() if line]
     assert lines == [
         "const base = 1;",
         "const first = base + 1;",
@@ -48,7 +48,7 @@ def test_a_module_that_two_others_import_is_joined_once_and_before_both(tmp_path
 @pytest.mark.parametrize("name", NAMES)
 def test_node_accepts_a_joined_component(name: str, tmp_path: Path) -> None:
     script = tmp_path / "component.mjs"
-    script.write_text(join_modules(FOLDER / name / "index.js"))
+    script.write_text(bundle_javascript_modules(FOLDER / name / "index.js"))
     subprocess.run(["node", "--check", script], check=True)
 
 

@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
 from app.dashboard.cached_reads import forget_slow_filters
-from app.dashboard.limits import PageLimits
 from app.dashboard.navigation import PAGES
+from app.dashboard.user_limits import UserLimits
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.file_watch import outside, watch_files
@@ -58,7 +58,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> It
 
 @pytest.fixture
 def shown(embedded: Workspace) -> Iterator[Workspace]:
-    cached_reads.use_workspace(embedded, PageLimits(query_seconds=60))
+    cached_reads.use_workspace(embedded, UserLimits(query_seconds=60))
     yield embedded
     forget_slow_filters()
 
@@ -85,7 +85,7 @@ def _hostile_texts(folder: Path) -> list[str]:
 
 
 def _draw(page: str, params: dict[str, str]) -> AppTest:
-    script = f"from app.dashboard.navigation import page_function\npage_function({page!r})()\n"
+    script = f"from app.dashboard.navigation import make_page_function\npage_function({page!r})()\n"
     app = AppTest.from_string(script, default_timeout=300)
     for name, value in params.items():
         app.query_params[name] = value
@@ -190,12 +190,12 @@ def test_a_search_by_a_frame_and_by_an_upload_still_works(shown: Workspace) -> N
 
     from PIL import Image
 
-    from app.dashboard.limits import store_upload
+    from app.dashboard.user_limits import store_uploaded_image
 
     file = io.BytesIO()
     Image.new("RGB", (16, 16), "red").save(file, format="PNG")
     episode_id = next(iter(shown.stores.tables.episodes.ids()))
-    for image in (f"{episode_id}/front@1.0", store_upload(shown.stores, file.getvalue())):
+    for image in (f"{episode_id}/front@1.0", store_uploaded_image(shown.stores, file.getvalue())):
         app = _draw("browse", {"image": image})
         assert not app.error
         assert "of 4 episodes" in "\n".join(element.value for element in app.markdown)

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 import ares
-from app.dashboard.player_data import body_part, group_dimensions, paired_dimensions, short_name, signal_plots
+from app.dashboard.player_data import (
+    find_body_part,
+    group_dimensions,
+    make_signal_plots,
+    paired_dimensions,
+    short_name,
+)
 from ares.episode import Signal
 
 _PARTS = ("shoulder", "elbow", "wrist", "hand", "hip", "knee", "ankle")
@@ -58,7 +64,7 @@ def test_every_spelling_has_the_same_groups(number: int) -> None:
     ],
 )
 def test_parts_of_single_names(name: str, part: str) -> None:
-    assert body_part(name) == part
+    assert find_body_part(name) == part
 
 
 def test_names_of_no_body_are_grouped_by_their_first_word() -> None:
@@ -85,7 +91,7 @@ def test_the_joints_of_a_g1_are_in_groups_with_their_commands(shared_data: Path,
             workspace.stores.tables.trajectories.get(episode_id)
             for episode_id in sorted(workspace.stores.tables.episodes.ids())
         ]
-        (plot,) = signal_plots(trajectory)
+        (plot,) = make_signal_plots(trajectory)
     assert isinstance(plot, dict) and plot["title"] == "State and action"
     groups = {group["name"]: [line["label"] for line in group["lines"]] for group in plot["groups"]}
     assert groups["left shoulder"] == ["pitch", "roll", "yaw"]

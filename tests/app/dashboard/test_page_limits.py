@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from app.dashboard.limits import PageLimits, default_export_folder, export_destination
+from app.dashboard.user_limits import UserLimits, choose_export_destination, find_default_export_folder
 from ares.errors import RequestError
 from ares.workspace import Workspace
 
 
 def test_a_name_is_a_folder_below_the_allowed_one(tmp_path: Path, workspace: Workspace) -> None:
     assert (
-        export_destination(tmp_path / "new", "accepted-v1.lerobot")
+        choose_export_destination(tmp_path / "new", "accepted-v1.lerobot")
         == tmp_path / "new" / "accepted-v1.lerobot"
     )
-    assert default_export_folder(workspace.stores) == Path(workspace.location) / "exports"
+    assert find_default_export_folder(workspace.stores) == Path(workspace.location) / "exports"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_name_is_a_folder_below_the_allowed_one(tmp_path: Path, workspace: Wor
 )
 def test_what_is_no_plain_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RequestError, match="plain name"):
-        export_destination(tmp_path, name)
+        choose_export_destination(tmp_path, name)
 
 
 def test_a_link_leads_nowhere_else(tmp_path: Path) -> None:
@@ -53,18 +53,20 @@ def test_a_link_leads_nowhere_else(tmp_path: Path) -> None:
     (allowed / "dangling").symlink_to(outside / "new")
     for name in ("link", "dangling"):
         with pytest.raises(RequestError, match="symbolic link"):
-            export_destination(allowed, name)
+            choose_export_destination(allowed, name)
     (tmp_path / "mine").symlink_to(allowed)
-    assert export_destination(tmp_path / "mine", "new") == allowed / "new", "the owner may allow a link"
+    assert choose_export_destination(tmp_path / "mine", "new") == allowed / "new", (
+        "the owner may allow a link"
+    )
 
 
 def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RequestError, match="the folder of exports cannot be used"):
-        export_destination(tmp_path / "file" / "below", "new")
+        choose_export_destination(tmp_path / "file" / "below", "new")
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_time_limit_is_a_number_above_0(seconds: float) -> None:
     with pytest.raises(RequestError, match="--query-seconds"):
-        PageLimits(query_seconds=seconds)
+        UserLimits(query_seconds=seconds)

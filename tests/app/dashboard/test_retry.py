@@ -17,8 +17,8 @@ from streamlit.testing.v1 import AppTest
 from annotators.base import Options
 from annotators.caption import CaptionAnnotator
 from app.dashboard import Retry, cached_reads
+from app.dashboard.failed_work import _possible_options, quote_retry, start_retry
 from app.dashboard.jobs import Job, list_jobs, stop_job
-from app.dashboard.retry import _possible_options, quote_retry, start_retry
 from ares.annotation import Maker
 from ares.curation import list_failures
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
@@ -36,8 +36,8 @@ FREE, PAID = "stub:open the drawer", "openai:gpt-4o@http://127.0.0.1:9/v1"
 REASON = "model server cannot be reached"
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
-    "from app.dashboard import dashboard_pages; from app.server.asgi import serve;"
-    f"serve(open_workspace(sys.argv[1], Settings(caption_model={FREE!r})), dashboard_pages(), port=0)"
+    "from app.dashboard import make_served_pages; from app.server.asgi import serve;"
+    f"serve(open_workspace(sys.argv[1], Settings(caption_model={FREE!r})), make_served_pages(), port=0)"
 )
 
 
@@ -145,12 +145,12 @@ def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Work
 
 
 def _draw_status() -> AppTest:
-    script = "from app.dashboard.navigation import page_function\npage_function('status')()\n"
+    script = "from app.dashboard.navigation import make_page_function\npage_function('status')()\n"
     return AppTest.from_string(script, default_timeout=300).run()
 
 
 def _draw_episode(episode_id: str) -> AppTest:
-    script = "from app.dashboard.navigation import page_function\npage_function('episode')()\n"
+    script = "from app.dashboard.navigation import make_page_function\npage_function('episode')()\n"
     app = AppTest.from_string(script, default_timeout=300)
     app.query_params["episode"] = episode_id
     return app.run()

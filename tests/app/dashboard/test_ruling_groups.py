@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.dashboard.annotation_rows import group_rulings
-from app.dashboard.player_data import evidence_ticks
+from app.dashboard.player_data import make_ruling_ticks
 
 SAW = "push the green drawer closed"
 
@@ -79,7 +79,7 @@ def test_the_votes_of_a_panel_are_shown_where_its_judges_differ() -> None:
 def test_the_timeline_names_every_criterion_that_rests_on_a_second() -> None:
     groups = group_rulings([_probe("VERB"), _probe("OBJECT", "UNMET", "something else was seen")])
     caption = {"grades": [{"groups": groups}]}
-    assert [(tick["seconds"], tick["label"]) for tick in evidence_ticks([caption], 8.0)] == [
+    assert [(tick["seconds"], tick["label"]) for tick in make_ruling_ticks([caption], 8.0)] == [
         (second, "VERB MET, OBJECT UNMET") for second in (0.5, 1.5)
     ]
 

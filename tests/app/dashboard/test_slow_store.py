@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads
 from app.dashboard.cached_reads import forget_slow_filters
-from app.dashboard.limits import PageLimits
+from app.dashboard.user_limits import UserLimits
 from ares.store import EpisodeSnapshot
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace
@@ -23,7 +23,7 @@ def release(mapped: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[thre
     """Let no read of the tables and of the log end before this is set."""
     ids = sorted(mapped.stores.tables.episodes.ids())
     mapped.sets.create("all", ids, {})
-    cached_reads.use_workspace(mapped, PageLimits(query_seconds=0.3))
+    cached_reads.use_workspace(mapped, UserLimits(query_seconds=0.3))
     event = threading.Event()
     for cls, names in (
         (EpisodeSnapshot, ("count", "scan", "row_mask", "columns")),
@@ -45,7 +45,7 @@ def _blocked(method: object, event: threading.Event) -> object:
 
 
 def _draw(page: str, episode_id: str) -> AppTest:
-    script = f"from app.dashboard.navigation import page_function\npage_function({page!r})()\n"
+    script = f"from app.dashboard.navigation import make_page_function\npage_function({page!r})()\n"
     app = AppTest.from_string(script, default_timeout=300)
     if page == "episode":
         app.query_params["episode"] = episode_id
@@ -60,7 +60,7 @@ def test_a_page_over_a_store_that_hangs_is_one_line(
     assert not app.exception
     assert [error.value.split("\n")[0] for error in app.error] == ["**the query took longer than 0\\.3 s**"]
     release.set()
-    cached_reads.use_workspace(mapped, PageLimits(query_seconds=60))
+    cached_reads.use_workspace(mapped, UserLimits(query_seconds=60))
     episode_id = min(mapped.stores.tables.episodes.ids())
     again = _draw(page, episode_id)
     assert not again.exception

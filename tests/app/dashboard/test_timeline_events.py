@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from annotators.motion import find_events
+from annotators.motion import find_gripper_events
 from annotators.motion.annotator import measure_motion
-from app.dashboard.player_data import evidence_ticks, is_sampling_grid, motion_ticks
+from app.dashboard.player_data import is_evenly_sampled, make_gripper_ticks, make_ruling_ticks
 from ares.episode import Signal, Trajectory
-from ares.signals import kinds_by_name
+from ares.signals import classify_by_name
 
 RATE_HZ = 20.0
 
@@ -32,7 +32,7 @@ def _opening(changes: list[int], steps: int = 200) -> np.ndarray[tuple[int], np.
 @pytest.mark.parametrize("changes", [[40, 120], [30, 51, 90, 150]])
 def test_each_change_of_the_gripper_is_a_tick_at_its_second(changes: list[int]) -> None:
     trajectory = _trajectory(_opening(changes))
-    ticks = motion_ticks(trajectory, None)
+    ticks = make_gripper_ticks(trajectory, None)
     assert [tick["seconds"] for tick in ticks] == [step / RATE_HZ for step in changes]
     assert {tick["kind"] for tick in ticks} <= {"changes"}
     directions = [str(tick["label"]).split()[-1] for tick in ticks]
@@ -45,7 +45,7 @@ def test_the_ticks_are_those_that_the_annotator_counts() -> None:
         walk = rng.normal(size=300).cumsum().astype(np.float32)
         trajectory = _trajectory(walk)
         assert trajectory.state is not None
-        events = find_events(trajectory.state, kinds_by_name(trajectory.state.names), "gripper")
+        events = find_gripper_events(trajectory.state, classify_by_name(trajectory.state.names), "gripper")
         assert len(events) == measure_motion(trajectory)["gripper_events"]
 
 
@@ -59,7 +59,7 @@ def _caption(*rulings: tuple[str, str, list[float]]) -> dict[str, object]:
 
 def test_moments_of_rulings_are_ticks_with_their_criteria_and_a_sampling_grid_is_none() -> None:
     grid = [0.25 + 0.5 * number for number in range(8)]
-    ticks = evidence_ticks(
+    ticks = make_ruling_ticks(
         [_caption(("VERB", "MET", [1.0, 3.0]), ("OBJECT", "MET", grid), ("END", "UNMET", [3.0]))], 4
     )
     assert [(tick["seconds"], tick["label"]) for tick in ticks] == [
@@ -67,7 +67,7 @@ def test_moments_of_rulings_are_ticks_with_their_criteria_and_a_sampling_grid_is
         (3.0, "VERB MET, END UNMET"),
     ]
     assert {tick["kind"] for tick in ticks} == {"evidence"}
-    assert evidence_ticks([], 4) == []
+    assert make_ruling_ticks([], 4) == []
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_moments_of_rulings_are_ticks_with_their_criteria_and_a_sampling_grid_is
 def test_evenly_spaced_seconds_over_most_of_the_episode_are_a_grid(
     seconds: list[float], expected: bool
 ) -> None:
-    assert is_sampling_grid(seconds, 4.0) is expected
+    assert is_evenly_sampled(seconds, 4.0) is expected

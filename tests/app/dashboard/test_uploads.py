@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from app.dashboard import search_image
-from app.dashboard.limits import store_upload
+from app.dashboard.user_limits import store_uploaded_image
 from ares.errors import RequestError
 from ares.workspace import Workspace
 
@@ -31,7 +31,7 @@ def _png_with_claimed_size(width: int, height: int) -> bytes:
 
 
 def test_an_upload_is_reduced_and_found_by_its_random_id(workspace: Workspace) -> None:
-    first, second = (store_upload(workspace.stores, _png()) for _ in range(2))
+    first, second = (store_uploaded_image(workspace.stores, _png()) for _ in range(2))
     assert first != second
     path = Path(search_image(workspace.stores, first))
     assert path.is_relative_to(workspace.stores.folder / "cache")
@@ -44,7 +44,7 @@ def test_an_upload_is_reduced_and_found_by_its_random_id(workspace: Workspace) -
 )
 def test_what_is_no_image_is_one_line(workspace: Workspace, data: bytes) -> None:
     with pytest.raises(RequestError, match="the image cannot be read"):
-        store_upload(workspace.stores, data)
+        store_uploaded_image(workspace.stores, data)
 
 
 @pytest.mark.parametrize("size", [(8000, 8000), (12_000, 12_000), (60_000, 60_000)])
@@ -52,7 +52,7 @@ def test_an_image_that_claims_a_huge_size_is_refused_by_its_header(
     workspace: Workspace, size: tuple[int, int]
 ) -> None:
     with pytest.raises(RequestError, match="the image is too large"):
-        store_upload(workspace.stores, _png_with_claimed_size(*size))
+        store_uploaded_image(workspace.stores, _png_with_claimed_size(*size))
 
 
 def test_an_upload_that_is_gone_is_one_line(workspace: Workspace) -> None:

@@ -7,7 +7,13 @@ import pytest
 
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.player_data import group_dimensions, thin_times, thin_values
-from app.dashboard.view_state import ColumnFilter, ViewState, view_from_params, view_to_params, where_sql
+from app.dashboard.view_state import (
+    ColumnFilter,
+    ViewState,
+    view_filter_sql,
+    view_from_params,
+    view_to_params,
+)
 from ares.errors import RequestError
 
 _COLUMNS = {"dataset": "string", "success": "bool", "num_steps": "int64"}
@@ -42,15 +48,15 @@ def test_the_sql_of_filters() -> None:
             "success": ColumnFilter(column="success", values=("true",)),
         },
     )
-    assert where_sql(view, _COLUMNS) == (
+    assert view_filter_sql(view, _COLUMNS) == (
         "(num_steps > 3) AND ((dataset IN ('it''s')) OR (dataset IS NULL)) AND ((success IS TRUE))"
     )
-    assert "dataset" not in where_sql(view, _COLUMNS, leave_out="dataset")
+    assert "dataset" not in view_filter_sql(view, _COLUMNS, leave_out="dataset")
 
 
 def test_the_sql_of_words_wants_each_in_the_instruction_or_the_caption() -> None:
     columns = {"instruction": "string", "caption": "string"}
-    assert where_sql(ViewState(words="Open it's"), columns) == (
+    assert view_filter_sql(ViewState(words="Open it's"), columns) == (
         "(contains(lower(instruction), 'open') OR contains(lower(caption), 'open')) AND "
         "(contains(lower(instruction), 'it''s') OR contains(lower(caption), 'it''s'))"
     )
@@ -64,16 +70,16 @@ def test_the_sql_of_ranges_fits_the_type_of_the_column() -> None:
         "ingested": "(ingested >= to_timestamp_micros(3500000) AND ingested <= to_timestamp_micros(20000000))",
     }
     for column, sql in expected.items():
-        assert sql in where_sql(
+        assert sql in view_filter_sql(
             ViewState(filters={column: ColumnFilter(column=column, low=3.5, high=20.0)}), kinds
         )
     view = ViewState(filters={"tags": ColumnFilter(column="tags", values=("it's",))})
-    assert where_sql(view, kinds) == "((array_has(tags, 'it''s')))"
+    assert view_filter_sql(view, kinds) == "((array_has(tags, 'it''s')))"
 
 
 def test_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(RequestError, match="no column 'evil'"):
-        where_sql(ViewState(filters={"evil": ColumnFilter(column="evil", values=("1",))}), _COLUMNS)
+        view_filter_sql(ViewState(filters={"evil": ColumnFilter(column="evil", values=("1",))}), _COLUMNS)
 
 
 def test_markdown_in_data_is_made_harmless() -> None:

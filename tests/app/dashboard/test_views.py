@@ -12,17 +12,17 @@ from streamlit.testing.v1 import AppTest
 
 import ares
 from app.dashboard import cached_reads
-from app.dashboard.annotation_rows import finding_lanes
+from app.dashboard.annotation_rows import make_finding_lanes
+from app.dashboard.failed_work import make_failure_rows
 from app.dashboard.jobs import Job, list_jobs
-from app.dashboard.limits import PageLimits
 from app.dashboard.results import find_neighbours, read_page
-from app.dashboard.retry import failure_rows
+from app.dashboard.user_limits import UserLimits
 from app.dashboard.view_state import ColumnFilter, ViewState
 from ares.contract import DatasetKey, read_contracts, write_contracts
 from ares.curation import list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
-from ares.reports import episode_findings
+from ares.reports import check_stored_episode
 from ares.store import Stores
 from ares.workspace import Workspace
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
@@ -37,8 +37,8 @@ def displayed(workspace: Workspace) -> Workspace:
 def _draw(name: str, params: Mapping[str, str | list[str]] | None = None) -> AppTest:
     script = f"""
 import streamlit as st
-from app.dashboard.navigation import page_function
-page_function({name!r})()
+from app.dashboard.navigation import make_page_function
+make_page_function({name!r})()
 """
     app = AppTest.from_string(script, default_timeout=300)
     for key, value in (params or {}).items():
@@ -219,7 +219,7 @@ def test_two_sets_are_compared_by_their_members(displayed: Workspace) -> None:
 def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
     displayed: Workspace, tmp_path: Path
 ) -> None:
-    cached_reads.use_workspace(displayed, PageLimits(export_folders=(tmp_path / "exports",)))
+    cached_reads.use_workspace(displayed, UserLimits(export_folders=(tmp_path / "exports",)))
     ids = sorted(displayed.stores.tables.episodes.ids("grade IS NOT NULL"))
     label = displayed.sets.create("tasks", ids, {}).label
     for task, sources in (
@@ -272,7 +272,7 @@ def test_a_failure_says_its_reason_on_its_episode_and_leads_there_from_status(di
         assert not _draw("episode", {"episode": captioned[1]}).warning
         _draw("status")
         failures = list(list_failures(displayed.stores, work="grade", reason=reason))
-        rows = failure_rows(displayed.stores, failures)
+        rows = make_failure_rows(displayed.stores, failures)
         assert [row["episode"] for row in rows] == captioned[:1]
     finally:
         log.record({}, [caption.annotation_id])
@@ -335,8 +335,8 @@ def test_a_planted_fault_is_on_the_page_of_its_dataset_and_a_lane_of_its_episode
         health = cached_reads.read_health("faulty")
         episode = workspace.stores.tables.episodes.get_episode(health.worst[0].episode_id)
         trajectory = workspace.stores.tables.trajectories.get(episode.episode_id)
-        findings_of_episode = episode_findings(episode, trajectory, health.typical)
-        (lane,) = finding_lanes(findings_of_episode, episode.duration_seconds)
+        findings_of_episode = check_stored_episode(episode, trajectory, health.typical)
+        (lane,) = make_finding_lanes(findings_of_episode, episode.duration_seconds)
         assert isinstance(lane, dict) and lane["label"] == "A001 not-finite" and lane["severity"] == "fault"
         assert sorted(span["start"] for span in lane["spans"]) == [2.0, 2.1]
         _draw("episode", {"episode": episode.episode_id})

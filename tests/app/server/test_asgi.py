@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from app.dashboard import dashboard_pages
+from app.dashboard import make_served_pages
 from app.server import serve
 from app.server.asgi import make_bounded_protocol
 from ares.errors import RequestError
@@ -30,7 +30,7 @@ PATIENCE = 60
 
 def test_beyond_loopback_a_password_is_needed(workspace: Workspace) -> None:
     with pytest.raises(RequestError, match="needs a login"):
-        serve(workspace, dashboard_pages(), host="0.0.0.0")
+        serve(workspace, make_served_pages(), host="0.0.0.0")
 
 
 @pytest.fixture(scope="module")

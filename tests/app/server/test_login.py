@@ -18,7 +18,7 @@ from app.server.login import (
     LoginAttempts,
     LoginMiddleware,
     LoginSessions,
-    address_group,
+    group_client_address,
 )
 from tests.app.server.asgi_client import Messages, answer_ok, headers_of, send_request, status_of
 
@@ -169,9 +169,9 @@ def test_many_addresses_together_are_slowed_down_and_take_bounded_memory() -> No
 
 
 def test_one_user_of_ipv6_is_one_address() -> None:
-    assert address_group("2001:db8:1:2::3") == address_group("2001:db8:1:2:ffff::9")
-    assert address_group("::ffff:192.0.2.7") == "192.0.2.7"
-    assert address_group("evil\nline") == "unknown"
+    assert group_client_address("2001:db8:1:2::3") == group_client_address("2001:db8:1:2:ffff::9")
+    assert group_client_address("::ffff:192.0.2.7") == "192.0.2.7"
+    assert group_client_address("evil\nline") == "unknown"
 
 
 def test_each_login_and_each_failure_is_one_line_without_the_password(

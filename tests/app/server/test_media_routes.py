@@ -6,19 +6,19 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.dashboard.cards import poster_url, video_url
-from app.server.media_routes import build_routes
+from app.dashboard.cards import make_poster_url, make_video_url
+from app.server.media_routes import build_media_routes
 from ares.workspace import Workspace
 
 
 @pytest.fixture(scope="module")
 def client(workspace: Workspace) -> TestClient:
-    return TestClient(Starlette(routes=build_routes(workspace.stores)))
+    return TestClient(Starlette(routes=build_media_routes(workspace.stores)))
 
 
 def test_a_video_answers_ranges(client: TestClient, workspace: Workspace) -> None:
     episode = next(workspace.stores.tables.episodes.read("dataset = 'metaworld_sawyer'"))
-    url = video_url(episode, episode.cameras[0].name)
+    url = make_video_url(episode, episode.cameras[0].name)
     part = client.get(url, headers={"Range": "bytes=4-11"})
     assert part.status_code == 206
     assert len(part.content) == 8
@@ -28,7 +28,7 @@ def test_a_video_answers_ranges(client: TestClient, workspace: Workspace) -> Non
 
 def test_posters_are_of_their_own_episode_and_second(client: TestClient, workspace: Workspace) -> None:
     episodes = list(workspace.stores.tables.episodes.read("dataset = 'video'", limit=3))
-    urls = [poster_url(episode, "front", second) for episode in episodes for second in (0.0, 2.0)]
+    urls = [make_poster_url(episode, "front", second) for episode in episodes for second in (0.0, 2.0)]
     pictures = [client.get(url) for url in urls]
     assert {picture.headers["content-type"] for picture in pictures} == {"image/jpeg"}
     assert len({picture.content for picture in pictures}) > len(episodes)

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.server import search_socket
-from app.server.search_socket import answer_searches, search_by_dashboard
+from app.server import command_searches
+from app.server.command_searches import ask_dashboard_to_search, serve_command_searches
 from ares.search import Query, search
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -55,12 +55,12 @@ def _sockets(cache: Path) -> list[Path]:
 
 
 def _ask(workspace: Workspace, **query: object) -> list[Any] | None:
-    return search_by_dashboard(workspace.location, workspace.settings, query)
+    return ask_dashboard_to_search(workspace.location, workspace.settings, query)
 
 
 def test_the_answer_is_that_of_the_own_search(served: Workspace, cache: Path) -> None:
     assert _ask(served, text="drawer") is None
-    with answer_searches(served):
+    with serve_command_searches(served):
         assert _ask(served, text="drawer") == search(served.stores, Query(text="drawer"))
         first = next(iter(served.episodes)).episode_id
         query: dict[str, Any] = {
@@ -75,14 +75,14 @@ def test_the_answer_is_that_of_the_own_search(served: Workspace, cache: Path) ->
 
 
 def test_errors_are_left_to_the_own_search(served: Workspace) -> None:
-    with answer_searches(served):
+    with serve_command_searches(served):
         for query in ({"text": ""}, {"text": "a", "where": "nonsense ="}, {"text": "a", "colour": 1}, {}):
             assert _ask(served, **query) is None
         assert _ask(served, text="drawer")
 
 
 def test_only_the_owner_may_enter(served: Workspace, cache: Path) -> None:
-    with answer_searches(served):
+    with serve_command_searches(served):
         folder = cache / "dashboards"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         folder.chmod(0o755)
@@ -91,18 +91,18 @@ def test_only_the_owner_may_enter(served: Workspace, cache: Path) -> None:
 
 def test_another_version_is_answered_with_an_error(served: Workspace) -> None:
     request = json.dumps({"version": "0.0.1", "query": {"text": "drawer"}}).encode() + b"\n"
-    with answer_searches(served):
-        path = search_socket._socket_path(str(served.path), served.settings)
+    with serve_command_searches(served):
+        path = command_searches._socket_path(str(served.path), served.settings)
         assert path is not None
         assert (
             "this dashboard is of version"
-            in json.loads(search_socket._exchange_lines(path, request))["error"]
+            in json.loads(command_searches._exchange_lines(path, request))["error"]
         )
 
 
 def test_a_second_dashboard_leaves_the_first_alone(served: Workspace, cache: Path) -> None:
-    with answer_searches(served):
-        with answer_searches(served):
+    with serve_command_searches(served):
+        with serve_command_searches(served):
             assert _ask(served, text="drawer")
         assert _ask(served, text="drawer")
     assert not _sockets(cache)
@@ -110,7 +110,7 @@ def test_a_second_dashboard_leaves_the_first_alone(served: Workspace, cache: Pat
 
 @pytest.mark.parametrize("line", [b"", b"\n", b"[]\n", b"{\n", b"\xff\n", b"x" * 2_000_000])
 def test_other_lines_do_no_harm(served: Workspace, cache: Path, line: bytes) -> None:
-    with answer_searches(served):
+    with serve_command_searches(served):
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(60)
             client.connect(str(_sockets(cache)[0]))
@@ -126,7 +126,7 @@ def test_other_lines_do_no_harm(served: Workspace, cache: Path, line: bytes) -> 
 def test_a_path_that_is_too_long_is_not_used(workspace: Workspace, tmp_path: Path) -> None:
     settings = Settings(cache=str(tmp_path / ("long" * 30)))
     opened = open_workspace(workspace.path, settings)
-    with answer_searches(opened):
+    with serve_command_searches(opened):
         assert _ask(opened, text="drawer") is None
     assert not Path(settings.cache).exists()
 

@@ -11,17 +11,17 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.clock import (
-    are_even,
+    are_timestamps_even,
     camera_seconds,
+    compute_camera_rate_hz,
     measure_clock,
     nearest_steps,
     read_stamps,
-    settle_clock,
-    shown_rate_hz,
+    settle_measured_clock,
 )
 from ares.clock.settle import RATES_DISAGREE
 from ares.episode import Camera, Episode, MediaRef, Record, Trajectory
-from ares.export.base import ExportClock
+from ares.export.base import ExportRate
 from ares.export.retime import retime_episode
 
 SEEDS = [random.randrange(2**32) for _ in range(8)]
@@ -77,7 +77,7 @@ def test_the_rate_is_measured_within_a_thousandth(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_stamps_win_over_another_claim_and_frames_stay_with_their_steps(seed: int) -> None:
     rate, stamps = random_clock(seed)
-    record = settle_clock(make_record(stamps, rate * 1.08, "index"))
+    record = settle_measured_clock(make_record(stamps, rate * 1.08, "index"))
     episode = record.episode
     assert (episode.rate_source, record.warnings) == ("measured", (RATES_DISAGREE,))
     assert episode.claimed_rate_hz == rate * 1.08
@@ -91,7 +91,7 @@ def test_stamps_win_over_another_claim_and_frames_stay_with_their_steps(seed: in
 
 def test_a_claim_within_a_percent_stays() -> None:
     stamps = np.arange(500) / 19.9
-    assert settle_clock(make_record(stamps, 20.0, "stamp")).episode.rate_source == "source"
+    assert settle_measured_clock(make_record(stamps, 20.0, "stamp")).episode.rate_source == "source"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -100,7 +100,7 @@ def test_an_even_clock_is_settled_as_one_that_is_measured(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rate, count = float(rng.choice([3.0, 29.97, 30.0, rng.uniform(1, 90)])), int(rng.integers(1, 300))
     stamps = np.arange(count) / rate
-    episode = settle_clock(make_record(stamps, rate, "stamp")).episode
+    episode = settle_measured_clock(make_record(stamps, rate, "stamp")).episode
     measured = measure_clock(stamps)
     assert episode.measured_rate_hz == (measured.rate_hz if measured else None)
     assert episode.rate_spread == (measured.spread if measured else None)
@@ -113,10 +113,12 @@ def test_stamps_that_count_as_even_need_no_mending(seed: int) -> None:
     rate, noise = float(rng.uniform(3, 4000)), 10.0 ** rng.uniform(-8, -2)
     stamps = np.arange(200) / rate + rng.uniform(-noise, noise, 200)
     read = read_stamps(stamps.astype(np.float32), rate)
-    if are_even(stamps.astype(np.float32), rate):
+    if are_timestamps_even(stamps.astype(np.float32), rate):
         assert read.seconds is not None and read.warnings == ()
         assert np.abs(read.seconds - np.arange(200) / rate).max() <= 1e-3
-    assert are_even(np.arange(200) / rate, rate) and not are_even(np.arange(200) / rate * 1e3, rate)
+    assert are_timestamps_even(np.arange(200) / rate, rate) and not are_timestamps_even(
+        np.arange(200) / rate * 1e3, rate
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -143,9 +145,9 @@ def test_units_late_starts_and_damaged_stamps(seed: int, factor: float, unit: st
 @pytest.mark.parametrize("mode", ["nearest", "hold"])
 def test_an_export_selects_by_its_announced_rate(seed: int, mode: str) -> None:
     _, stamps = random_clock(seed)
-    record = settle_clock(make_record(np.sort(stamps), 10.0, "stamp"))
+    record = settle_measured_clock(make_record(np.sort(stamps), 10.0, "stamp"))
     fps = float(np.random.default_rng(seed).uniform(1, 60))
-    retimed = retime_episode(record.episode, record.trajectory, ExportClock(fps, mode))  # type: ignore[arg-type]
+    retimed = retime_episode(record.episode, record.trajectory, ExportRate(fps, mode))  # type: ignore[arg-type]
     times = np.arange(retimed.episode.num_steps) / fps
     assert np.array_equal(
         retimed.steps, nearest_steps(record.trajectory.timestamps, times, hold=mode == "hold")
@@ -158,17 +160,17 @@ def test_an_export_selects_by_its_announced_rate(seed: int, mode: str) -> None:
 
 def test_a_promised_frame_per_step_counts_only_where_the_numbers_agree() -> None:
     record = make_record(np.arange(50) / 20, 20.0, "index")
-    assert settle_clock(record).episode.frame_pairing == "index"
+    assert settle_measured_clock(record).episode.frame_pairing == "index"
     (camera,) = record.episode.cameras
     short = replace(camera, media=replace(camera.media, num_frames=49))
     record = replace(record, episode=replace(record.episode, cameras=(short,)))
-    assert settle_clock(record).episode.frame_pairing == "stamp"
+    assert settle_measured_clock(record).episode.frame_pairing == "stamp"
 
 
 def test_a_rate_of_the_user_stays_whatever_the_stamps_say() -> None:
     record = make_record(np.arange(200) / 18.5, 20.0, "stamp")
     record = replace(record, episode=replace(record.episode, rate_source="user"))
-    episode = settle_clock(record).episode
+    episode = settle_measured_clock(record).episode
     assert (episode.rate_hz, episode.rate_source) == (20.0, "user")
     assert episode.measured_rate_hz == pytest.approx(18.5)
 
@@ -178,7 +180,7 @@ def test_a_few_uneven_stamps_do_not_contradict_a_claim() -> None:
     stamps = np.add(np.arange(8), [0.0, 0.1, 0.2, 0.0, 0.3, 0.1, 0.35, 0.25]) / 20
     measured = measure_clock(stamps)
     assert measured is not None and abs(measured.rate_hz / 20 - 1) > 0.01
-    assert settle_clock(make_record(stamps, 20.0, "stamp")).episode.rate_source == "source"
+    assert settle_measured_clock(make_record(stamps, 20.0, "stamp")).episode.rate_source == "source"
 
 
 @pytest.mark.parametrize("kind", ["mp4", "hdf5"])
@@ -187,7 +189,7 @@ def test_frames_paired_by_index_follow_the_measured_rate(kind: Any) -> None:
     (camera,) = record.episode.cameras
     other = replace(camera, media=replace(camera.media, kind=kind, start_seconds=2.0, stop_seconds=12.0))
     record = replace(record, episode=replace(record.episode, cameras=(other,)))
-    media = settle_clock(record).episode.cameras[0].media
+    media = settle_measured_clock(record).episode.cameras[0].media
     assert media.rate_hz == pytest.approx(18.5)
     # Seconds of a video are those of its file; of other kinds they are numbers divided by the rate.
     factor = 1.0 if kind == "mp4" else 18.5 / 20
@@ -220,10 +222,10 @@ def test_a_start_other_than_zero_is_said() -> None:
 def test_the_shown_rate_of_an_uneven_camera_is_the_mean_over_the_episode() -> None:
     stamps = np.arange(100) / 20
     stamps[50:] += 5.0
-    episode = settle_clock(make_record(stamps, 20.0, "index")).episode
-    assert shown_rate_hz(episode, episode.cameras[0]) == pytest.approx(100 / (stamps[-1] + 0.05))
-    even = settle_clock(make_record(np.arange(100) / 20, 20.0, "index")).episode
-    assert shown_rate_hz(even, even.cameras[0]) == 20.0
+    episode = settle_measured_clock(make_record(stamps, 20.0, "index")).episode
+    assert compute_camera_rate_hz(episode, episode.cameras[0]) == pytest.approx(100 / (stamps[-1] + 0.05))
+    even = settle_measured_clock(make_record(np.arange(100) / 20, 20.0, "index")).episode
+    assert compute_camera_rate_hz(even, even.cameras[0]) == 20.0
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ares.clock import SECONDS_BY_UNIT, TimeUnit, infer_stamp_unit
-from ares.clock.stamps import unit_of_name
+from ares.clock.stamps import parse_time_unit_suffix
 
 RATES_HZ = (2.0, 400.0)
 
@@ -48,7 +48,7 @@ def test_a_name_decides_over_everything_else() -> None:
         "t": None,
         "joints": None,
     }
-    assert {name: unit_of_name(name) for name in names} == names
+    assert {name: parse_time_unit_suffix(name) for name in names} == names
     assert infer_stamp_unit(np.arange(5) / 30, "time_ms", 30.0) == ("ms", "")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.contract import Kinematics, end_effector_positions, read_chains
+from ares.contract import Kinematics, end_effector_positions, read_kinematic_chains
 from ares.contract.kinematics import kinematics_from_json
 from tests.ares.contract.robots import joint, planar_arm, position_by_matrices, random_robot, robot
 
@@ -40,7 +40,7 @@ def _write(folder: Path, text: str) -> str:
 def test_an_arm_in_a_plane_is_where_geometry_says(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     lengths = rng.uniform(0.05, 0.5, rng.integers(1, 7)).tolist()
-    (chain,) = read_chains(_write(tmp_path, planar_arm(lengths)), [f"l{len(lengths) + 1}"])
+    (chain,) = read_kinematic_chains(_write(tmp_path, planar_arm(lengths)), [f"l{len(lengths) + 1}"])
     angles = rng.uniform(-3, 3, (50, len(lengths)))
     positions = end_effector_positions(chain, {f"j{n}": angles[:, n] for n in range(len(lengths))})
     headings = np.cumsum(angles, axis=1)
@@ -53,7 +53,7 @@ def test_trees_with_joints_of_every_type(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(1000 + seed)
     urdf = random_robot(rng, int(rng.integers(4, 25)))
     link = re.findall(r'<link name="(l\d+)"', urdf)[-1]
-    chain = read_chains(_write(tmp_path, urdf), [link])[0]
+    chain = read_kinematic_chains(_write(tmp_path, urdf), [link])[0]
     values = {name: rng.uniform(-3, 3, 6) for name in re.findall(r'<joint name="(j\d+)"', urdf)}
     positions = np.broadcast_to(
         end_effector_positions(chain, {name: values[name] for name in chain.joint_types}), (6, 3)
@@ -66,7 +66,7 @@ def test_trees_with_joints_of_every_type(tmp_path: Path, seed: int) -> None:
 
 def test_what_is_stored_computes_the_same(tmp_path: Path) -> None:
     urdf = random_robot(np.random.default_rng(3), 12)
-    chains = read_chains(_write(tmp_path, urdf), ["l11", "l10"])
+    chains = read_kinematic_chains(_write(tmp_path, urdf), ["l11", "l10"])
     kinematics = Kinematics(chains=chains, joints={"a": "j1"})
     assert kinematics_from_json(kinematics.to_json()) == kinematics
 
@@ -78,6 +78,6 @@ def test_the_frames_of_a_panda_as_pinocchio_has_them(tmp_path: Path) -> None:
         inside = f'<origin xyz="{xyz}" rpy="{rpy}"/><axis xyz="0 0 1"/>'
         joints.append(joint(f"j{number}", f"l{number}", f"l{number + 1}", inside))
     joints.append(joint("flange", "l7", "l8", '<origin xyz="0 0 0.107"/>', "fixed"))
-    (chain,) = read_chains(_write(tmp_path, robot(*joints)), ["l8"])
+    (chain,) = read_kinematic_chains(_write(tmp_path, robot(*joints)), ["l8"])
     positions = end_effector_positions(chain, {f"j{n}": PANDA_POSES[:, n] for n in range(7)})
     np.testing.assert_allclose(positions, PANDA_POSITIONS, atol=1e-6)

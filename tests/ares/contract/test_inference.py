@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ares.contract import MeaningContract, episode_evidence, infer_contract
-from ares.contract.terms import meaning_contract_from_json
+from ares.contract import MeaningContract, collect_contract_evidence, infer_contract
+from ares.contract.contracts import meaning_contract_from_json
 from ares.signals import EpisodeSignals
 from tests.generators.contracts import random_meaning
 from tests.generators.scoring import ContractScore, audit_contracts, infer_generated
@@ -30,7 +30,7 @@ def contract_of(
         action_names=action_names or names,
         rate_hz=20.0,
     )
-    evidence = episode_evidence(signals)
+    evidence = collect_contract_evidence(signals)
     assert evidence is not None
     contract = infer_contract("robot", names, action_names or names, [evidence])
     assert contract is not None
@@ -117,7 +117,7 @@ def test_numbers_for_names_say_nothing() -> None:
 def test_values_that_are_not_finite_are_no_evidence() -> None:
     dataset = random_meaning(1)
     broken = replace(dataset.episodes[0], state=dataset.episodes[0].state * np.nan)
-    assert episode_evidence(broken) is None
+    assert collect_contract_evidence(broken) is None
     assert infer_contract("robot", broken.state_names, broken.action_names, []) is None
 
 

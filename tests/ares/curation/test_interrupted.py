@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from ares.curation import freeze_selection, purge, undo, use_makers
+from ares.curation import choose_shown_makers, freeze_selection, purge, undo
 from ares.doctor import run_checks
 from ares.errors import StoreError
 from ares.jobs import EpisodeSelection
@@ -24,7 +24,7 @@ from tests.ares.curation.test_removal import rows
 Open = Callable[[], Workspace]
 _ALL = "num_steps > 0"
 # Where an action stops: before the tables are changed, in the middle, and before their state is saved.
-_STEPS = ("read_history", "write_changes", "refresh_texts", "forget_removed", "save_applied_state")
+_STEPS = ("read_history", "write_changes", "refresh_texts", "forget_restored_episodes", "save_applied_state")
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def test_the_same_removal_again_is_answered(
     open_curated: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = open_curated()
-    with interrupted(monkeypatch, "move_out"):
+    with interrupted(monkeypatch, "move_out_removed_episodes"):
         first.remove(where=_ALL)
     line = ["remove", "--where", _ALL, "--yes", "-w", first.path, "--json"]
     assert main(line) == 0
@@ -102,7 +102,7 @@ def test_the_same_removal_again_is_answered(
     assert kinds(open_curated()) == ["remove"]
 
 
-@pytest.mark.parametrize(("step", "is_same"), [("delete_rows_of", True), ("erase_tables", False)])
+@pytest.mark.parametrize(("step", "is_same"), [("delete_rows_of", True), ("erase_deleted_table_rows", False)])
 def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
     open_curated: Open,
     monkeypatch: pytest.MonkeyPatch,
@@ -132,7 +132,7 @@ def test_a_choice_of_makers_is_followed_by_the_next_reader(
 ) -> None:
     first = open_curated()
     with interrupted(monkeypatch, "write_changes"):
-        use_makers(first.stores, {"caption": CAPTION.maker_id})
+        choose_shown_makers(first.stores, {"caption": CAPTION.maker_id})
     again = open_curated()
     assert len(again.episodes) == 12 and again.stores.find_lag() is None
     assert run_checks(again.stores) == []
@@ -187,7 +187,9 @@ def test_what_a_running_job_will_show_is_named_and_not_frozen(
         lambda workspace: workspace.remove(where=_ALL),
         lambda workspace: workspace.sets.create("x", where=_ALL),
         lambda workspace: workspace.sets.rename("good", "better"),
-        lambda workspace: use_makers(workspace.stores, {"caption": CAPTION.maker_id, "embed": "newest"}),
+        lambda workspace: choose_shown_makers(
+            workspace.stores, {"caption": CAPTION.maker_id, "embed": "newest"}
+        ),
         lambda workspace: undo(workspace.stores),
     ],
 )

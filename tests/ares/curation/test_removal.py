@@ -209,7 +209,7 @@ def test_an_undo_that_is_killed_is_completed_by_the_next_job(
     before = rows(workspace)
     remove(workspace, ids[:3])
     with monkeypatch.context() as patch:
-        patch.setattr(apply, {"resolve": "write_changes", "forget": "forget_removed"}[step], killed)
+        patch.setattr(apply, {"resolve": "write_changes", "forget": "forget_restored_episodes"}[step], killed)
         with pytest.raises(KeyboardInterrupt):
             undo(workspace.stores, person="Ann")
     again = open_curated()

@@ -191,11 +191,11 @@ def test_a_contract_goes_with_the_last_episode_of_its_dataset(curated: Workspace
 
 STEPS = (
     "add_tombstones",
-    "scrub_documents",
-    "delete_files",
+    "remove_ids_from_documents",
+    "delete_episode_files",
     "delete_rows_of",
     "record_action",
-    "erase_tables",
+    "erase_deleted_table_rows",
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.main import main
 from ares import open as open_workspace
-from ares.contract import ClashError, contracts_of_episodes
+from ares.contract import ClashError, find_contracts_of_episodes
 from ares.curation import CurationSet
 from ares.episode import Episode, Record, Signal, Trajectory
 from ares.errors import RequestError
@@ -209,11 +209,11 @@ def test_sets_of_many_members_have_the_contracts_of_small_ones(
     others = [arm_record(4, "radians"), arm_record(5, "others")]
     workspace.stores.tables.episodes.add(others)
     frozen = make_set(workspace, records)
-    contracts = contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen))
+    contracts = find_contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen))
     assert [(layout.key.dataset, layout.num_episodes) for layout in contracts] == [
         ("degrees", 1),
         ("radians", 2),
     ]
-    monkeypatch.setattr("ares.contract.layouts._READ_BY_ID", 2)
-    assert contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen)) == contracts
-    assert contracts_of_episodes(workspace.stores, []) == []
+    monkeypatch.setattr("ares.contract.set_contracts._READ_BY_ID", 2)
+    assert find_contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen)) == contracts
+    assert find_contracts_of_episodes(workspace.stores, []) == []

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.clock import rounding_seconds
+from ares.clock import time_tolerance
 from ares.episode import Camera, Record
-from ares.export.base import ExportClock
+from ares.export.base import ExportRate
 from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import ClockChanges, RetimedEpisode, export_rate_hz, retime_episode
 
@@ -53,7 +53,7 @@ def test_a_measured_rate_is_rounded_to_a_tenth_from_one_hertz_on(
     assert export_rate_hz(replace(episode, rate_source="user")) == rate_hz
 
 
-def _retimed(record: Record, shift_seconds: float, clock: ExportClock) -> RetimedEpisode:
+def _retimed(record: Record, shift_seconds: float, clock: ExportRate) -> RetimedEpisode:
     """The episode on the clock of an export, with one step that is stamped off its second."""
     stamps = np.arange(record.episode.num_steps) / 20.0
     stamps[50] += shift_seconds
@@ -62,8 +62,8 @@ def _retimed(record: Record, shift_seconds: float, clock: ExportClock) -> Retime
 
 def test_a_step_is_that_of_its_second_within_a_millisecond(make_record: Callable[..., Record]) -> None:
     """A step that is later than its second by more is held back, and the one before it is written twice."""
-    clock, record = ExportClock(20.0, "hold"), make_record(0)
-    assert rounding_seconds(20.0) == 1e-3
+    clock, record = ExportRate(20.0, "hold"), make_record(0)
+    assert time_tolerance(20.0) == 1e-3
     near = _retimed(record, 0.00099, clock)
     assert near.keeps_steps and near.shift_seconds == pytest.approx(0.00099)
     late = _retimed(record, 0.00101, clock)
@@ -75,7 +75,7 @@ def test_packets_are_copied_where_steps_are_at_their_seconds_within_a_millisecon
 ) -> None:
     record = make_record(0)
     for shift_seconds, reason in ((0.00099, ""), (-0.00099, ""), (0.00101, UNEVEN), (-0.00101, UNEVEN)):
-        retimed = _retimed(record, shift_seconds, ExportClock())
+        retimed = _retimed(record, shift_seconds, ExportRate())
         prepared = prepare_video(front_camera, retimed, 20.0, tmp_path / "scratch.mp4")
         assert (prepared.is_encoded, prepared.encoding_reason) == (bool(reason), reason)
         prepared.close()
@@ -89,11 +89,11 @@ def test_the_last_step_counts_where_its_second_is_reached_within_a_millisecond(
     record = make_record(0)
     stamps = np.linspace(0, 5.325 + after_seconds, record.episode.num_steps)
     trajectory = replace(record.trajectory, timestamps=stamps)
-    assert retime_episode(record.episode, trajectory, ExportClock(40.0)).episode.num_steps == steps
+    assert retime_episode(record.episode, trajectory, ExportRate(40.0)).episode.num_steps == steps
 
 
 def test_what_an_export_changed_in_clocks_is_counted_by_reason(make_record: Callable[..., Record]) -> None:
-    record, clock = make_record(0), ExportClock(10.0, "hold")
+    record, clock = make_record(0), ExportRate(10.0, "hold")
     steps = record.episode.num_steps
     changes = ClockChanges(clock)
     slower = [_retimed(record, shift, clock) for shift in (0.0, 0.002)]
@@ -106,9 +106,9 @@ def test_what_an_export_changed_in_clocks_is_counted_by_reason(make_record: Call
     assert change["steps_after"] == sum(retimed.episode.num_steps for retimed in slower)
     assert change["largest_shift_seconds"] == round(max(retimed.shift_seconds for retimed in slower), 6)
 
-    changes = ClockChanges(ExportClock())
+    changes = ClockChanges(ExportRate())
     for shift in (0.0, 0.004):
-        changes.add(_retimed(record, shift, ExportClock()))
+        changes.add(_retimed(record, shift, ExportRate()))
     (change,) = changes.to_json()
     assert isinstance(change, dict) and str(change["reason"]).startswith("uneven stamps")
     assert change == {

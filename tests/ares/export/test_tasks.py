@@ -16,7 +16,7 @@ from ares.annotation import Annotation, Column, Maker
 from ares.curation import CurationSet
 from ares.episode import Record
 from ares.export import TaskSource
-from ares.formats import RecordSpan, find_records, parse_example, read_record
+from ares.formats import RecordLocation, parse_tf_example, read_record, scan_record_file
 from ares.registry import exporters
 from ares.workspace import Workspace
 
@@ -146,9 +146,9 @@ def tasks_in_rlds(folder: Path) -> list[str]:
     """Tasks by episode; RLDS has an empty text where there is none."""
     (shard,) = folder.rglob("*.tfrecord-*")
     examples = [
-        parse_example(read_record(str(shard), span)[0], "test")
-        for span in find_records(str(shard))
-        if isinstance(span, RecordSpan)
+        parse_tf_example(read_record(str(shard), span)[0], "test")
+        for span in scan_record_file(str(shard))
+        if isinstance(span, RecordLocation)
     ]
     texts = [set(example["steps/language_instruction"].bytes_list.value) for example in examples]
     return [text.decode() or "unspecified task" for (text,) in texts]

@@ -36,7 +36,7 @@ from ares.input import (
     parse_json,
     read_input,
     read_lines,
-    reading_dataset,
+    refuse_outside_links,
     require_own_storage,
 )
 from ares.input.documents import parse_yaml
@@ -209,7 +209,7 @@ def test_links_do_not_lead_out_of_a_dataset(tmp_path: Path, monkeypatch: pytest.
     (dataset / "near").symlink_to(dataset / "inside" / "a")
     (dataset / "far").symlink_to(secret)
     (dataset / "folder").symlink_to(secret.parent)
-    with reading_dataset(str(dataset)):
+    with refuse_outside_links(str(dataset)):
         assert read_input(str(dataset / "near")) == b"fine"
         for path in ("far", "folder/passwords"):
             with pytest.raises(SourceError, match="a link leads out of the dataset"):
@@ -217,10 +217,10 @@ def test_links_do_not_lead_out_of_a_dataset(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(SourceError, match="leads out of the dataset"):
             open_input("http://localhost/x")
     (tmp_path / "alias").symlink_to(dataset)
-    with reading_dataset(str(tmp_path / "alias")):
+    with refuse_outside_links(str(tmp_path / "alias")):
         assert read_input(str(tmp_path / "alias" / "near")) == b"fine"
     monkeypatch.setattr("ares.input.files.input_budgets", lambda: InputBudgets(follow_links=True))
-    with reading_dataset(str(dataset)):
+    with refuse_outside_links(str(dataset)):
         assert read_input(str(dataset / "far")) == b"root"
 
 
@@ -233,7 +233,7 @@ def test_links_of_a_hugging_face_cache_stay_readable(tmp_path: Path) -> None:
     (snapshot / "info.json").symlink_to("../../../blobs/f00")
     (snapshot / "other").symlink_to(tmp_path / "x")
     (tmp_path / "x").write_text("x")
-    with reading_dataset(str(snapshot.parent)):
+    with refuse_outside_links(str(snapshot.parent)):
         assert read_input(str(snapshot / "info.json")) == b"{}"
         with pytest.raises(SourceError, match="a link leads out"):
             read_input(str(snapshot / "other"))

@@ -29,7 +29,7 @@ from ares.input import (
     read_input,
     read_lines,
     read_zip_entry,
-    reading_dataset,
+    refuse_outside_links,
 )
 from ares.input.limits import InputBudgets
 
@@ -82,7 +82,7 @@ def test_a_folder_whose_name_begins_alike_is_outside(tmp_path: Path) -> None:
         folder.mkdir()
     (private / "secret").write_text("root")
     (dataset / "a").symlink_to(private / "secret")
-    with reading_dataset(str(dataset)), pytest.raises(SourceError, match="a link leads out"):
+    with refuse_outside_links(str(dataset)), pytest.raises(SourceError, match="a link leads out"):
         read_input(str(dataset / "a"))
 
 
@@ -92,7 +92,7 @@ def test_a_dataset_does_not_make_itself_a_cache_by_its_folder_names(tmp_path: Pa
         folder.mkdir(parents=True)
     (blobs / "secret").write_text("root")
     (dataset / "a").symlink_to(blobs / "secret")
-    with reading_dataset(str(dataset)), pytest.raises(SourceError, match="a link leads out"):
+    with refuse_outside_links(str(dataset)), pytest.raises(SourceError, match="a link leads out"):
         read_input(str(dataset / "a"))
 
 

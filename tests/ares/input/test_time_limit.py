@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ares.input import call_within, call_within_per_file, check_input_file, input_budgets
-from ingest.base import Item, guarded_item
+from ares.input import call_with_file_time_limit, call_with_time_limit, check_input_file, input_budgets
+from ingest.base import Item, guard_item_loading
 from ingest.pipeline.read import read_records
 
 
@@ -29,7 +29,7 @@ def test_a_record_that_never_ends_fails_alone(monkeypatch: pytest.MonkeyPatch) -
     input_budgets.cache_clear()
     try:
         item = Item(episode_id="a", location="x.mcap", load=_count_for_ever)  # type: ignore[arg-type]
-        (error,) = read_records([guarded_item(item, "mcap").load])
+        (error,) = read_records([guard_item_loading(item, "mcap").load])
         assert isinstance(error, SourceError)
         assert str(error) == "the record took too long to read: more than 0.3 s"
     finally:
@@ -48,7 +48,7 @@ def test_only_the_thread_that_is_late_is_ended() -> None:
     def run(limit: float, seconds: float) -> None:
         for _ in range(2):  # a thread that was ended once goes on
             try:
-                results.append(call_within(limit, partial(wait, seconds)))
+                results.append(call_with_time_limit(limit, partial(wait, seconds)))
             except SourceError as error:
                 results.append(error.reason)
 
@@ -58,7 +58,7 @@ def test_only_the_thread_that_is_late_is_ended() -> None:
     for thread in threads:
         thread.join(60)
     assert sorted(map(str, results)) == ["done"] * 2 + ["the record took too long to read"] * 2
-    assert call_within(60.0, partial(wait, 0.0)) == "done"
+    assert call_with_time_limit(60.0, partial(wait, 0.0)) == "done"
 
 
 class Clock:
@@ -99,14 +99,14 @@ def test_each_file_gives_the_opening_of_a_dataset_its_time_anew(tmp_path: Path, 
         open_files()
         _count_for_ever()
 
-    assert call_within_per_file(15.0, open_files) == "opened"
+    assert call_with_file_time_limit(15.0, open_files) == "opened"
     with pytest.raises(SourceError, match="the record took too long to read"):
-        call_within(15.0, open_for_ever)
+        call_with_time_limit(15.0, open_for_ever)
 
 
 def test_listing_without_end_is_ended() -> None:
     with pytest.raises(SourceError, match="the dataset took too long to open and list"):
-        call_within_per_file(0.3, _count_for_ever)
+        call_with_file_time_limit(0.3, _count_for_ever)
 
 
 def test_a_limit_within_the_opening_of_a_dataset_costs_one_file(clock: Clock) -> None:
@@ -116,9 +116,9 @@ def test_a_limit_within_the_opening_of_a_dataset_costs_one_file(clock: Clock) ->
 
     def open_dataset() -> str:
         with pytest.raises(SourceError, match="the record took too long to read"):
-            call_within(10.0, read_for_ever)
+            call_with_time_limit(10.0, read_for_ever)
         clock.pass_time(14.0)  # the time of the dataset has begun anew
         return "opened"
 
-    assert call_within_per_file(15.0, open_dataset) == "opened"
-    assert call_within_per_file(60.0, lambda: "the next one") == "the next one"
+    assert call_with_file_time_limit(15.0, open_dataset) == "opened"
+    assert call_with_file_time_limit(60.0, lambda: "the next one") == "the next one"

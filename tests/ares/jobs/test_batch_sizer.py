@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ingest.pipeline.run import BatchSizer
+from ingest.pipeline.run import GrowingBatcher
 
 
 def test_batches_grow_to_the_target_time() -> None:
-    sizer = BatchSizer(1.0, max_size=8)
+    sizer = GrowingBatcher(1.0, max_size=8)
     sizes = []
     for batch in sizer.batches(range(100)):
         sizes.append(len(batch))
@@ -15,7 +15,7 @@ def test_batches_grow_to_the_target_time() -> None:
 
 
 def test_batches_are_never_larger_than_the_limit() -> None:
-    sizer = BatchSizer(1.0, max_size=8)
+    sizer = GrowingBatcher(1.0, max_size=8)
     sizes = []
     for batch in sizer.batches(range(100)):
         sizes.append(len(batch))

@@ -12,7 +12,7 @@ import pytest
 
 from ares.errors import AresError, RequestError, SourceError
 from ares.jobs import WorkerNeeds
-from ares.jobs.growing_pool import GrowingPool, Patience, PoolResources
+from ares.jobs.elastic_pool import ElasticWorkerPool, PoolResources, WorkerWaitLimit
 from ares.jobs.worker_pool import WorkerDied, WorkerLost
 
 
@@ -88,13 +88,13 @@ class Worker:
                 self.cluster.running.remove(self)
 
 
-MakePool = Callable[..., GrowingPool[int, int]]
+MakePool = Callable[..., ElasticWorkerPool[int, int]]
 
 
 @pytest.fixture
 def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
-    monkeypatch.setattr("ares.jobs.growing_pool._READY_SECONDS", 0.02)
-    pools: list[GrowingPool[int, int]] = []
+    monkeypatch.setattr("ares.jobs.elastic_pool._READY_SECONDS", 0.02)
+    pools: list[ElasticWorkerPool[int, int]] = []
     ended = threading.Event()
 
     def follow() -> None:
@@ -106,13 +106,13 @@ def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
     follower.start()
 
     def make(cluster: Cluster, most: int = 8, threads: int = 1, patience: float = 300.0) -> Any:
-        pool: GrowingPool[int, int] = GrowingPool(
+        pool: ElasticWorkerPool[int, int] = ElasticWorkerPool(
             cluster.start,
             cluster.room,
             most,
             threads,
             SourceError,
-            Patience(patience, lambda: RequestError("no worker", "none")),
+            WorkerWaitLimit(patience, lambda: RequestError("no worker", "none")),
             cluster.lines.append,
         )
         pools.append(pool)
@@ -125,7 +125,7 @@ def make_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePool]:
         pool.close()
 
 
-def run_all(pool: GrowingPool[int, int], numbers: Sequence[int], threads: int) -> list[int | AresError]:
+def run_all(pool: ElasticWorkerPool[int, int], numbers: Sequence[int], threads: int) -> list[int | AresError]:
     with ThreadPoolExecutor(threads) as executor:
         return [result for results in executor.map(lambda n: pool.map([n]), numbers) for result in results]
 

@@ -218,7 +218,7 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -
 
 
 def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ares.jobs.ray_actors import count_fitting_workers as count_room, fitted_needs
+    from ares.jobs.ray_actors import count_fitting_workers as count_room, fit_worker_resources
 
     machine = {"CPU": 8.0, "GPU": 2.0, "memory": 32e9}
     monkeypatch.setattr(
@@ -231,11 +231,11 @@ def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyP
     assert count_room(WorkerNeeds(gpus=0.5), 0.5, 0.5) == 4
     assert count_room(WorkerNeeds(gpus=0.25), 0.5, 1.0) == 8  # bounded by the cores
     # Even a worker that is larger than its share, or than a machine, is placed: workers of other pools may be on both.
-    assert fitted_needs(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5) == WorkerNeeds(
+    assert fit_worker_resources(WorkerNeeds(cpus=99.0, memory_bytes=int(90e9)), 0.5, 0.5) == WorkerNeeds(
         4.0, int(16e9)
     )
-    assert fitted_needs(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
-    assert count_room(fitted_needs(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
+    assert fit_worker_resources(WorkerNeeds(gpus=1.0), 0.5, 0.5).gpus == 0.5
+    assert count_room(fit_worker_resources(WorkerNeeds(cpus=99.0), 0.5, 0.5), 0.5, 0.5) == 2
 
 
 def test_a_cluster_that_does_not_answer_is_asked_again(

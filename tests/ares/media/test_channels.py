@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ares.episode import Channels, MediaRef
-from ares.formats.tfrecord import example_class, write_records
+from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
 from ares.media import (
     FileCache,
     NotCopyable,
@@ -27,10 +27,10 @@ def red_camera(folder: Path, channels: Channels) -> MediaRef:
     picture = np.zeros((32, 48, 3), np.uint8)
     picture[..., 0 if channels == "rgb" else 2] = 200
     data = bytes(cv2.imencode(".png", picture[..., ::-1])[1].tobytes())
-    example = example_class()()
+    example = make_tf_example_class()()
     example.features.feature["steps/image"].bytes_list.value.extend([data] * 5)
     path = folder / f"{channels}.tfrecord"
-    (span,) = write_records(path, [example.SerializeToString()])
+    (span,) = write_tfrecords(path, [example.SerializeToString()])
     return MediaRef(
         kind="tfrecord",
         uri=str(path),

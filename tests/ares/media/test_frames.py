@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.formats.tfrecord import example_class, write_records
+from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
 from ares.media import all_frames, encoded_frames, frames_at
 
 VIDEOS: dict[str, tuple[str, int, int, str, dict[str, Any]]] = {
@@ -173,11 +173,11 @@ def test_files_that_cannot_be_decoded_raise_media_errors(
 
 def test_images_of_a_record_by_second(tmp_path: Path) -> None:
     images = [np.full((6, 8, 3), 20 * number, np.uint8) for number in range(10)]
-    example = example_class()()
+    example = make_tf_example_class()()
     encoded = [cv2.imencode(".png", image)[1].tobytes() for image in images]
     example.features.feature["steps/image"].bytes_list.value.extend(encoded)
     path = tmp_path / "a.tfrecord"
-    (record_span,) = write_records(path, [example.SerializeToString()])
+    (record_span,) = write_tfrecords(path, [example.SerializeToString()])
     ref = MediaRef(
         kind="tfrecord",
         uri=str(path),

@@ -11,7 +11,7 @@ import pytest
 
 from ares.media import all_frames, frames_at, open_video_stream
 from ares.media.video import decode as hardware
-from ares.media.video.decode import announce_failure, hardware_decoder, separate_planes
+from ares.media.video.decode import announce_failure, convert_device_frame, hardware_decoder
 
 SECONDS = [0.0, 0.3, 1.2]
 
@@ -89,5 +89,5 @@ def test_frames_of_a_device_have_the_pixels_of_the_processors(of_device: str, pl
 
     colours = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
     frame = av.VideoFrame.from_ndarray(colours).reformat(format=planar)
-    again = separate_planes(frame.reformat(format=of_device))
+    again = convert_device_frame(frame.reformat(format=of_device))
     assert np.array_equal(again.to_ndarray(format="rgb24"), frame.to_ndarray(format="rgb24"))

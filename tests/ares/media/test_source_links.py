@@ -13,7 +13,7 @@ import pytest
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.media import all_frames, compute_stamp, encoded_frames, frames_at, verify_source
+from ares.media import all_frames, compute_file_stamp, encoded_frames, frames_at, verify_source
 
 STEPS = 40
 
@@ -30,7 +30,7 @@ def _ref(uri: str) -> MediaRef:
     ref = MediaRef(
         kind="images", uri=uri, start_seconds=0, stop_seconds=4, num_frames=STEPS, rate_hz=10, key=""
     )
-    return replace(ref, stamp=compute_stamp(uri))
+    return replace(ref, stamp=compute_file_stamp(uri))
 
 
 @pytest.fixture

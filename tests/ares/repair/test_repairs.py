@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ares.checks import CODES, VIDEO_CODES, check_signals
 from ares.repair import repair_signals
 from ares.reports import CORRECTED
-from ares.reports.fix_report import why_not_corrected
+from ares.reports.fix_report import explain_not_corrected
 from ares.signals import Correction, DatasetStatistics, EpisodeSignals
-from ares.signals.change import apply_changes
+from ares.signals.signal_changes import apply_signal_changes
 from ares.signals.statistics import TypicalEpisode
 
 NAMES = ("shoulder", "elbow", "wrist", "gripper")
@@ -58,7 +58,7 @@ def _repaired(signals: EpisodeSignals) -> tuple[EpisodeSignals, tuple[Correction
     corrections = repair_signals(signals, _typical(signals))
     changes = [change for part in corrections for change in part.changes]
     parts = {
-        name: apply_changes(values.astype(np.float32), [c for c in changes if c.signal == name])
+        name: apply_signal_changes(values.astype(np.float32), [c for c in changes if c.signal == name])
         for name, values in (("state", signals.state), ("action", signals.action))
     }
     state, action = (parts[name].astype(float) for name in ("state", "action"))
@@ -174,7 +174,7 @@ def test_clean_episodes_are_not_changed() -> None:
 
 
 def test_every_code_is_corrected_or_says_why_not() -> None:
-    reasons = {code: why_not_corrected(code) for code in CODES}
+    reasons = {code: explain_not_corrected(code) for code in CODES}
     assert {code for code, reason in reasons.items() if not reason} == set(CORRECTED)
     videos = {code.code for code in VIDEO_CODES}
     for code, reason in reasons.items():

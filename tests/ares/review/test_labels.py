@@ -12,7 +12,7 @@ from annotators.grade import load_rubric
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import RequestError
 from ares.review import add_correction, add_ruling
-from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, grade_values
+from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, make_grade_value
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
@@ -67,7 +67,7 @@ def judged(workspace: Workspace, caption: Annotation, rubric: Rubric) -> Annotat
     rulings: list[dict[str, Any]] = [
         {"criterion": name, "verdict": "MET", "category": category} for name, category in rubric.categories
     ]
-    grade = _annotation(JUDGE, caption.episode_id, caption.annotation_id, grade_values(rulings))
+    grade = _annotation(JUDGE, caption.episode_id, caption.annotation_id, make_grade_value(rulings))
     workspace.stores.annotations.append([grade])
     return caption
 
@@ -123,7 +123,7 @@ def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
     shorter = replace(JUDGE, version="2", columns=GRADE_COLUMNS)
     workspace.stores.annotations.add_maker(shorter)
     rulings: list[dict[str, Any]] = [{"criterion": "VERB", "verdict": "MET", "category": "essential"}]
-    grade = _annotation(shorter, judged.episode_id, judged.annotation_id, grade_values(rulings))
+    grade = _annotation(shorter, judged.episode_id, judged.annotation_id, make_grade_value(rulings))
     workspace.stores.annotations.append([grade])
     assert row()["grade"] == "acceptable"
     assert workspace.stores.tables.episodes.count("grade_object IS NULL") == 2

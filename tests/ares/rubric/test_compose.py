@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ares.errors import RequestError
-from ares.rubric import FAMILIES, KnownCaption, compose_battery, read_paraphrases, shipped_paraphrases
-from ares.rubric.attack_battery import hostile_texts
+from ares.rubric import FAMILIES, KnownCaption, compose_attack_captions, read_paraphrases, shipped_paraphrases
+from ares.rubric.attack_battery import read_hostile_captions
 
 TASKS = sorted(shipped_paraphrases())
 # Of the file as it was written before any judge was run on it.
@@ -26,7 +26,7 @@ OTHERS = [_truth(number) for number in range(len(TASKS))]
 
 def _battery(truth: KnownCaption, seed: int = 0) -> dict[str, list[str]]:
     texts: dict[str, list[str]] = {}
-    for text in compose_battery(truth, OTHERS, shipped_paraphrases(), 3, seed):
+    for text in compose_attack_captions(truth, OTHERS, shipped_paraphrases(), 3, seed):
         texts.setdefault(text.family, []).append(text.text)
     return texts
 
@@ -38,7 +38,9 @@ def test_the_paraphrases_are_those_of_before_the_first_run() -> None:
 
 def test_150_texts_are_written_by_hand() -> None:
     written = {
-        text for texts in (*hostile_texts().values(), *shipped_paraphrases().values()) for text in texts
+        text
+        for texts in (*read_hostile_captions().values(), *shipped_paraphrases().values())
+        for text in texts
     }
     assert len(written) >= 150
 
@@ -84,14 +86,14 @@ def test_a_seed_repeats_a_battery_and_another_one_changes_it() -> None:
 
 def test_another_episode_of_the_task_lends_its_outcome() -> None:
     truth, other = _truth(0), KnownCaption(episode_id="f" * 16, phrase=TASKS[0], succeeded=False)
-    texts = compose_battery(truth, [other], {}, 2, 0)
+    texts = compose_attack_captions(truth, [other], {}, 2, 0)
     assert [text.text for text in texts if text.family == "other_episode_same_task"] == [other.text]
 
 
 def test_a_text_of_one_word_or_none_is_no_problem() -> None:
     for phrase in ("push", "?", "the", "机器人"):
         truth = KnownCaption(episode_id="0", phrase=phrase, succeeded=True)
-        assert compose_battery(truth, [], {}, 2, 0)
+        assert compose_attack_captions(truth, [], {}, 2, 0)
 
 
 def test_paraphrases_of_another_form_are_refused(tmp_path: Path) -> None:

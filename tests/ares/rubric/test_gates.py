@@ -9,7 +9,7 @@ import pytest
 
 from ares.episode import Json
 from ares.rubric import Gates, describe_trust
-from ares.rubric.trust import GateRecord, judge_controls, measure_gates
+from ares.rubric.trust import GateFalseFailCount, count_gate_false_fails, measure_judge_trust
 
 MET = "VERB=MET OUTCOME=MET PITFALLS=MET(code)"
 WRONG_OUTCOME = "VERB=MET OUTCOME=UNMET PITFALLS=MET(code)"
@@ -39,7 +39,7 @@ GATES: list[Json] = [
     ],
 )
 def test_a_veto_is_earned_by_the_upper_bound(fails: int, texts: int, limit: float, state: str) -> None:
-    assert GateRecord(gate="VERB", limit=limit, fails=fails, texts=texts).state == state
+    assert GateFalseFailCount(gate="VERB", limit=limit, fails=fails, texts=texts).state == state
 
 
 def _values(instructions: Sequence[str], known_outcome: bool = True) -> list[dict[str, Json]]:
@@ -65,11 +65,11 @@ def _values(instructions: Sequence[str], known_outcome: bool = True) -> list[dic
 
 
 def _states(values: Sequence[dict[str, Json]]) -> dict[str, str]:
-    return {record.gate: record.state for record in measure_gates(values)}
+    return {record.gate: record.state for record in count_gate_false_fails(values)}
 
 
 def test_a_judge_that_fails_no_true_text_keeps_its_vetoes_and_is_trusted() -> None:
-    trust = judge_controls(_values([MET] * 30))
+    trust = measure_judge_trust(_values([MET] * 30))
     assert trust.state == "trusted" and trust.counts.false_captions == (0, 120)
     assert {gate.gate: (gate.fails, gate.texts) for gate in trust.gates} == dict.fromkeys(
         ("VERB(code)", "VERB", "OUTCOME", "PITFALLS(code)"), (0, 30)
@@ -79,7 +79,7 @@ def test_a_judge_that_fails_no_true_text_keeps_its_vetoes_and_is_trusted() -> No
 
 def test_without_its_veto_a_gate_lets_false_texts_through_and_the_trust_says_so() -> None:
     values = _values([WRONG_OUTCOME] * 12 + [MET] * 18)
-    trust = judge_controls(values)
+    trust = measure_judge_trust(values)
     assert {gate.gate: gate.state for gate in trust.gates}["OUTCOME"] == "informs"
     assert trust.counts.accepted_of("instruction") == (30, 30), "no true text is refused any more"
     assert trust.counts.accepted_of("flipped") == (30, 30), "and no turned outcome either"
@@ -91,13 +91,15 @@ def test_without_its_veto_a_gate_lets_false_texts_through_and_the_trust_says_so(
 
 def test_an_outcome_that_the_source_does_not_state_is_no_true_text() -> None:
     values = _values([WRONG_OUTCOME] * 30, known_outcome=False)
-    records = {record.gate: record for record in measure_gates(values)}
+    records = {record.gate: record for record in count_gate_false_fails(values)}
     assert (records["OUTCOME"].texts, records["OUTCOME"].state) == (0, "unproven")
     assert records["VERB"].texts == 30
 
 
 def test_code_and_judge_are_gates_of_their_own() -> None:
-    records = {record.gate: record for record in measure_gates(_values([WRONG_BY_CODE] * 5 + [MET] * 25))}
+    records = {
+        record.gate: record for record in count_gate_false_fails(_values([WRONG_BY_CODE] * 5 + [MET] * 25))
+    }
     assert (records["VERB(code)"].fails, records["VERB(code)"].texts) == (5, 30)
     assert (records["VERB"].fails, records["VERB"].texts) == (0, 25), "what code refused, no judge saw"
     assert records["VERB(code)"].state == "informs" and records["VERB"].state == "proven"
@@ -120,5 +122,5 @@ def test_controls_of_an_older_version_leave_every_veto() -> None:
     values: list[dict[str, Any]] = _values([WRONG_OUTCOME] * 30)
     for value in values:
         del value["gates"]
-    trust = judge_controls(values)
+    trust = measure_judge_trust(values)
     assert trust.gates == () and trust.counts.accepted_of("flipped") == (0, 30)

@@ -12,7 +12,7 @@ from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
 from ares.rubric import CONTROL, GradeProjection, read_judge_trust
 from ares.store import MakerCatalog, reset_applied_sequence
-from ares.store.database import Tables
+from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import _StateTable, apply_log
 from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON

@@ -9,11 +9,11 @@ import pytest
 
 from ares.rubric import (
     FAMILIES,
+    AttackCaption,
     AttackResult,
-    AttackText,
-    BatteryReport,
+    CaptionAttackReport,
     KnownCaption,
-    compose_battery,
+    compose_attack_captions,
     report_battery,
     shipped_paraphrases,
 )
@@ -24,10 +24,10 @@ TRUTHS = [
     for number in range(300)
 ]
 BATTERIES = [
-    (truth, compose_battery(truth, TRUTHS[:60], shipped_paraphrases(), 2, seed=0)) for truth in TRUTHS
+    (truth, compose_attack_captions(truth, TRUTHS[:60], shipped_paraphrases(), 2, seed=0)) for truth in TRUTHS
 ]
 _INJECTIONS = {"judge_addressed", "fake_json", "delimiters"}
-Judge = Callable[[AttackText, random.Random], tuple[str, float]]
+Judge = Callable[[AttackCaption, random.Random], tuple[str, float]]
 
 
 def _judge(
@@ -40,7 +40,7 @@ def _judge(
 ) -> Judge:
     """A judge that accepts truth and falsehood at these rates, obeys injections, and pays for words."""
 
-    def grade(text: AttackText, dice: random.Random) -> tuple[str, float]:
+    def grade(text: AttackCaption, dice: random.Random) -> tuple[str, float]:
         score = 0.5 + per_word * len(text.text.split()) + dice.gauss(0, 0.01)
         draw = dice.random()
         if draw < unsure + error:
@@ -52,7 +52,7 @@ def _judge(
     return grade
 
 
-def _run(judge: Judge, seed: int = 1) -> BatteryReport:
+def _run(judge: Judge, seed: int = 1) -> CaptionAttackReport:
     dice = random.Random(seed)
     results = []
     for truth, texts in BATTERIES:
@@ -66,7 +66,7 @@ def _run(judge: Judge, seed: int = 1) -> BatteryReport:
     return report_battery(results)
 
 
-def _rate(report: BatteryReport, family: str) -> float:
+def _rate(report: CaptionAttackReport, family: str) -> float:
     (result,) = [result for result in report.families if result.family == family]
     assert result.rate is not None and result.low <= result.rate <= result.high
     return result.rate

@@ -10,7 +10,7 @@ import pytest
 
 from ares.episode import Json
 from ares.rubric import JudgeTrust, describe_trust
-from ares.rubric.trust import count_controls, count_votes, decide_trust
+from ares.rubric.trust import count_control_gradings, count_panel_control_errors, decide_trust
 
 # The controls of one caption, as a run makes them.
 KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
@@ -33,7 +33,7 @@ def _values(accepts: Mapping[str, float], captions: int, seed: int = 0) -> list[
 
 
 def _trust(accepts: Mapping[str, float], captions: int, seed: int = 0) -> JudgeTrust:
-    return decide_trust(count_controls(_values(accepts, captions, seed)))
+    return decide_trust(count_control_gradings(_values(accepts, captions, seed)))
 
 
 def test_a_judge_that_accepts_true_texts_alone_is_trusted() -> None:
@@ -72,7 +72,7 @@ def test_a_judge_whose_errors_are_not_bounded_is_unproven() -> None:
     values = _values(HONEST, 40)
     for value in values[:6]:
         value["gradings"][1]["grade"] = "acceptable"
-    counts = count_controls(values)
+    counts = count_control_gradings(values)
     assert counts.false_captions == (6, 160)
     trust = decide_trust(counts)
     assert (trust.state, trust.reasons) == ("unproven", ("false accepts may be more than 5%",))
@@ -99,13 +99,16 @@ def test_a_judge_that_errs_on_whole_episodes_is_seldom_called_trusted(
             _values({**HONEST, "foreign": rate, "flipped": rate}, 1, 1_000 * seed + number)[0]
             for number, rate in enumerate(rates)
         ]
-        trusted += decide_trust(count_controls(values)).state == "trusted"
+        trusted += decide_trust(count_control_gradings(values)).state == "trusted"
     assert trusted <= 0.08 * 200
 
 
 def test_captions_of_one_episode_prove_less_than_captions_of_as_many_episodes() -> None:
     values = _values(HONEST, 30)
-    alone, together = count_controls(values), count_controls(values, ["one", "two", "three"] * 10)
+    alone, together = (
+        count_control_gradings(values),
+        count_control_gradings(values, ["one", "two", "three"] * 10),
+    )
     assert (
         alone.accepted_of("own") == together.accepted_of("own")
         and alone.false_captions == together.false_captions
@@ -120,9 +123,9 @@ def test_captions_of_one_episode_prove_less_than_captions_of_as_many_episodes() 
 
 def test_a_failed_grading_is_an_error_and_in_no_rate() -> None:
     values = _values(HONEST, 30)
-    before = count_controls(values)
+    before = count_control_gradings(values)
     values[0]["gradings"] += [{"kind": "foreign", "grade": "error", "reason": "no answer"}] * 5
-    after = count_controls(values)
+    after = count_control_gradings(values)
     assert after.errors == 5
     assert (after.false_captions, after.total) == (before.false_captions, before.total)
 
@@ -132,7 +135,7 @@ def test_unsure_is_no_accept() -> None:
         {"kind": "own", "grade": "unsure"},
         {"kind": "foreign", "grade": "unsure", "known_false": True},
     ]
-    counts = count_controls([{"gradings": rows}])
+    counts = count_control_gradings([{"gradings": rows}])
     assert counts.accepted_of("own") == (0, 1) and counts.false_captions == (0, 1)
 
 
@@ -147,7 +150,7 @@ def test_a_flipped_caption_may_be_the_true_one_where_nobody_knows(
         {"kind": "own", "grade": own},
         {"kind": "flipped", "grade": "acceptable", "known_false": known_false},
     ]
-    assert count_controls([{"gradings": rows}]).false_captions == (accepted, 1)
+    assert count_control_gradings([{"gradings": rows}]).false_captions == (accepted, 1)
 
 
 def test_a_refused_paraphrase_counts_where_the_caption_itself_was_accepted() -> None:
@@ -155,7 +158,7 @@ def test_a_refused_paraphrase_counts_where_the_caption_itself_was_accepted() -> 
     values: list[dict[str, Json]] = [
         {"gradings": [{"kind": "own", "grade": own}, refused]} for own in ("acceptable", "unsure")
     ]
-    document = decide_trust(count_controls(values)).to_json()
+    document = decide_trust(count_control_gradings(values)).to_json()
     assert (document["false_refusals"], document["paraphrases"]) == (1, 1)
 
 
@@ -169,7 +172,7 @@ def test_judges_that_err_on_the_same_texts_count_for_fewer_votes() -> None:
     same: list[Any] = [
         {"gradings": [_panel_row("foreign", *(bad if number < 4 else good))]} for number in range(20)
     ]
-    votes = count_votes(same)
+    votes = count_panel_control_errors(same)
     assert votes and votes.correlation == pytest.approx(1.0) and votes.effective == pytest.approx(1.0)
     apart: list[Any] = [
         {
@@ -185,7 +188,7 @@ def test_judges_that_err_on_the_same_texts_count_for_fewer_votes() -> None:
         }
         for number in range(60)
     ]
-    votes = count_votes(apart)
+    votes = count_panel_control_errors(apart)
     assert votes and votes.correlation is not None and -0.1 < votes.correlation < 0.0
     assert votes.effective == pytest.approx(3.0)
     assert votes.errors == {"a": 4, "b": 4, "c": 4}
@@ -206,7 +209,7 @@ def test_the_votes_of_a_panel_are_worth_what_the_design_effect_says() -> None:
         }
         for row in errs.tolist()
     ]
-    votes = count_votes(rows)
+    votes = count_panel_control_errors(rows)
     # Two judges copy the same error with probability 0.36.
     assert votes and votes.correlation == pytest.approx(0.36, abs=0.03)
     assert votes.effective == pytest.approx(3 / 1.72, abs=0.08)
@@ -222,20 +225,20 @@ def test_a_judge_that_errs_always_or_never_is_compared_with_nobody(judge: str, s
         errs = {judge: bool(share), others[0]: number < 4, others[1]: number < 2}
         grades = ("acceptable" if errs[name] else "not_acceptable" for name in "abc")
         rows.append({"gradings": [_panel_row("foreign", *grades)]})
-    votes = count_votes(rows)
+    votes = count_panel_control_errors(rows)
     assert votes and votes.errors == {judge: 8 * share, others[0]: 4, others[1]: 2}
     assert votes.correlation == pytest.approx((2 / 8 - 1 / 8) / np.sqrt(1 / 4 * 3 / 16))
 
 
 def test_a_panel_without_errors_says_that_nothing_can_be_compared() -> None:
-    votes = count_votes([{"gradings": [_panel_row("foreign", *("unsure",) * 3)]}])
+    votes = count_panel_control_errors([{"gradings": [_panel_row("foreign", *("unsure",) * 3)]}])
     assert votes and votes.to_json()["effective_votes"] is None
     values: list[Any] = [
         {"gradings": [_panel_row("foreign", *("unsure",) * 3), _panel_row("own", *("error",) * 3)]}
     ]
-    line = describe_trust(decide_trust(count_controls(values)).to_json())
+    line = describe_trust(decide_trust(count_control_gradings(values)).to_json())
     assert "the errors of 3 judges cannot be compared yet" in line
-    assert count_votes(_values(HONEST, 2)) is None, "a single judge is no panel"
+    assert count_panel_control_errors(_values(HONEST, 2)) is None, "a single judge is no panel"
 
 
 def test_one_line_says_the_state_the_rates_and_the_reasons() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from annotators.base import FrameVectors
 from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, make_episode_id
-from ares.search import choose_space, embed_texts, find_layout, space_name
+from ares.search import embed_texts, find_embedding_space, find_signal_layout, name_motion_space
 from ares.settings import Settings
 from ares.store import arrow_type, segment_schema
 from ares.store.vectors import index as recall
@@ -97,7 +97,7 @@ class RandomWorkspace:
 def make_random_workspace(folder: Path, episodes: int) -> RandomWorkspace:
     """Write most episodes, build indexes, then change values, add the remaining episodes and delete others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ares.store.database._MIN_INDEXED_ROWS", 100)
+        patch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 100)
         patch.setattr(recall, "_QUERIES_PER_KIND", 6)
         return _build(folder, episodes)
 
@@ -115,14 +115,14 @@ def _build(folder: Path, episodes: int) -> RandomWorkspace:
             "created": "2026-01-01",
         }
         ws.stores.annotations.put_documents("spaces", {space: space_document})
-        embed_texts(ws.stores, choose_space(ws.stores, space))
+        embed_texts(ws.stores, find_embedding_space(ws.stores, space))
     ws.stores.tables.vectors("indexed").refresh(1_000)
     ws.stores.tables.optimize()
     builder.change(range(0, len(indexed), 7))
     builder.write(range(len(indexed), episodes))
     builder.delete(range(0, episodes, 11))
     for space in ("exact", "indexed"):
-        embed_texts(ws.stores, choose_space(ws.stores, space))
+        embed_texts(ws.stores, find_embedding_space(ws.stores, space))
     shutil.copytree(folder / "ws", folder / "tidy")
     compacted = open_workspace(str(folder / "tidy"), Settings())
     compacted.stores.tables.optimize()
@@ -163,9 +163,9 @@ class _WorkspaceBuilder:
             self._ws.stores.tables.vectors(space).add([row for camera_rows in rows for row in camera_rows])
         motion_rows = [self._motion_rows(number) for number in numbers]
         episode = self._records[0].episode
-        layout = find_layout(episode.state_names)
+        layout = find_signal_layout(episode.state_names)
         assert layout is not None
-        self._ws.stores.tables.vectors(space_name("state", layout, episode)).add(motion_rows)
+        self._ws.stores.tables.vectors(name_motion_space("state", layout, episode)).add(motion_rows)
         captions = [
             (index, *caption) for index, caption in enumerate(self._captions) if caption[0] in numbers
         ]

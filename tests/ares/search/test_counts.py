@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ares.search import Facet, compute_facets
 from ares.search.facet_codes import BinnedEncoding, ListEncoding, TooManyValues
 from ares.settings import Settings
-from ares.store import database as tables
+from ares.store import lance_tables as tables
 from ares.workspace import Workspace, open_workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.search.relevance import default_cut
+from ares.search.relevance import choose_relevance_threshold
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,10 @@ from ares.search.relevance import default_cut
     ],
 )
 def test_the_cut_is_at_the_widest_gap(scores: list[float], has_words: bool, cut: float) -> None:
-    assert default_cut(np.array(scores), None, has_words=has_words) == cut
+    assert choose_relevance_threshold(np.array(scores), None, has_words=has_words) == cut
 
 
 def test_an_episode_with_all_words_passes() -> None:
     scores, complete = np.array([0.99, 0.6, 0.58, 0.5, 0.4]), np.array([True, True, False, False, False])
-    assert default_cut(scores, None, has_words=True) == 0.99
-    assert default_cut(scores, complete, has_words=True) == 0.6
+    assert choose_relevance_threshold(scores, None, has_words=True) == 0.99
+    assert choose_relevance_threshold(scores, complete, has_words=True) == 0.6

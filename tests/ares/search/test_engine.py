@@ -12,7 +12,7 @@ from PIL import Image
 
 from annotators.base import Options
 from ares.errors import PluginError, RequestError
-from ares.search import choose_space, compute_facets
+from ares.search import compute_facets, find_embedding_space
 from ares.search.encoding import load_encoder
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
@@ -116,7 +116,7 @@ def test_by_meaning_texts_are_ranked_as_their_vectors_and_a_filter_loses_none(ws
     text = "shut the tray of the cabinet"
     hits = ws.search(text, by="meaning", limit=12)
     texts = sorted({episode.instruction for episode in ws.stores.tables.episodes.read()})
-    model = load_encoder(choose_space(ws.stores))
+    model = load_encoder(find_embedding_space(ws.stores))
     scores = dict(zip(texts, model.encode_texts(texts) @ model.encode_texts([text])[0], strict=True))
     assert len(hits) == 12
     assert [hit.score for hit in hits] == pytest.approx([scores[hit.instruction] for hit in hits], abs=1e-4)

@@ -7,7 +7,7 @@ from threading import Barrier
 
 from hypothesis import given, strategies as st
 
-from ares.search.engine import Ranking, best_per_episode, fuse, run_concurrently
+from ares.search.engine import Ranking, fuse_rankings, keep_best_moment_per_episode, run_concurrently
 from ares.store import Moment
 
 moments = st.lists(
@@ -25,7 +25,7 @@ moments = st.lists(
 def test_the_best_moment_of_each_episode_whatever_the_order(
     candidates: list[Moment], random: st.DataObject
 ) -> None:
-    best = best_per_episode(candidates)
+    best = keep_best_moment_per_episode(candidates)
     assert {moment.episode_id for moment in best} == {moment.episode_id for moment in candidates}
     for moment in best:
         assert moment.score == max(
@@ -33,14 +33,14 @@ def test_the_best_moment_of_each_episode_whatever_the_order(
         )
     shuffled = list(candidates)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert best_per_episode(shuffled) == best
+    assert keep_best_moment_per_episode(shuffled) == best
     assert [moment.score for moment in best] == sorted((moment.score for moment in best), reverse=True)
 
 
 def test_an_episode_in_both_rankings_comes_first_and_shows_the_moment_with_a_camera() -> None:
     by_frames = [_moment("a", "front", 1.0, 0.9), _moment("b", "wrist", 2.0, 0.8)]
     by_captions = [_moment("b", "", 0.0, 7.0), _moment("c", "", 0.0, 6.0)]
-    fused = fuse([Ranking(by_captions), Ranking(by_frames)])
+    fused = fuse_rankings([Ranking(by_captions), Ranking(by_frames)])
     assert fused[0] == _moment("b", "wrist", 2.0, 1 / 61 + 1 / 62)
     assert [moment.episode_id for moment in fused] == ["b", "a", "c"]
 
@@ -55,17 +55,21 @@ def test_equals_stay_equal_whatever_the_order_of_the_rankings(order: list[tuple[
 
     rankings = [Ranking(ranking_with(rank, "b"), weight) for rank, weight in order]
     rankings += [Ranking(ranking_with(rank, "a"), weight) for rank, weight in reversed(order)]
-    fused = [moment for moment in fuse(rankings) if moment.episode_id in "ab"]
+    fused = [moment for moment in fuse_rankings(rankings) if moment.episode_id in "ab"]
     assert [moment.episode_id for moment in fused] == ["a", "b"] and fused[0].score == fused[1].score
 
 
 def test_a_weight_decides_between_rankings_that_disagree() -> None:
     by_frames, by_captions = [_moment("a", "front", 1.0, 0.9)], [_moment("b", "", 0.0, 7.0)]
-    assert [moment.episode_id for moment in fuse([Ranking(by_frames), Ranking(by_captions, 2.0)])] == [
+    assert [
+        moment.episode_id for moment in fuse_rankings([Ranking(by_frames), Ranking(by_captions, 2.0)])
+    ] == [
         "b",
         "a",
     ]
-    assert [moment.episode_id for moment in fuse([Ranking(by_frames, 2.0), Ranking(by_captions)])] == [
+    assert [
+        moment.episode_id for moment in fuse_rankings([Ranking(by_frames, 2.0), Ranking(by_captions)])
+    ] == [
         "a",
         "b",
     ]

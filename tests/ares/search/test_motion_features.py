@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ares.episode import Signal
-from ares.search import compute_features, find_layout, fit_scale, motion_vector
+from ares.search import compute_motion_features, compute_motion_vector, find_signal_layout, fit_feature_scale
 
 _ANGLES = st.floats(-3.14, 3.14)
 
@@ -17,9 +17,9 @@ def _signal(values: np.ndarray, names: tuple[str, ...]) -> Signal:
 
 
 def _features(values: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    layout = find_layout(names)
+    layout = find_signal_layout(names)
     assert layout is not None
-    return compute_features(_signal(values, names), layout)
+    return compute_motion_features(_signal(values, names), layout)
 
 
 @settings(deadline=None)
@@ -52,27 +52,32 @@ def test_an_angle_that_wraps_round_does_not_jump() -> None:
     ],
 )
 def test_a_hand_is_one_layout_whatever_else_is_recorded(names: tuple[str, ...], layout: str) -> None:
-    signal_layout = find_layout(names)
+    signal_layout = find_signal_layout(names)
     assert signal_layout is not None and signal_layout.name == layout
 
 
 def test_without_a_hand_every_name_counts_but_not_their_order() -> None:
-    layout, swapped_layout = find_layout(("joint_0", "joint_1")), find_layout(("joint_1", "joint_0"))
+    layout, swapped_layout = (
+        find_signal_layout(("joint_0", "joint_1")),
+        find_signal_layout(("joint_1", "joint_0")),
+    )
     assert layout is not None and swapped_layout is not None
-    assert layout.name == swapped_layout.name != getattr(find_layout(("joint_0", "joint_2")), "name", "")
+    assert (
+        layout.name == swapped_layout.name != getattr(find_signal_layout(("joint_0", "joint_2")), "name", "")
+    )
     values = np.array([[1.0, 2.0]])
     assert np.array_equal(
-        compute_features(_signal(values, ("joint_0", "joint_1")), layout),
-        compute_features(_signal(values[:, ::-1], ("joint_1", "joint_0")), swapped_layout),
+        compute_motion_features(_signal(values, ("joint_0", "joint_1")), layout),
+        compute_motion_features(_signal(values[:, ::-1], ("joint_1", "joint_0")), swapped_layout),
     )
-    assert find_layout(()) is None
+    assert find_signal_layout(()) is None
 
 
 def test_two_hands_are_told_apart() -> None:
     names = tuple(
         f"{side}_{name}" for side in ("left", "right") for name in ("x", "y", "z", "rx", "ry", "rz")
     )
-    layout = find_layout(names)
+    layout = find_signal_layout(names)
     assert layout is not None and layout.width == 6 + 2 * 6
 
 
@@ -83,7 +88,7 @@ def _path(steps: int, sideways: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _vector(values: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    vector = motion_vector(values, seconds, fit_scale(_path(500, 1.0)[0]))
+    vector = compute_motion_vector(values, seconds, fit_feature_scale(_path(500, 1.0)[0]))
     assert vector is not None
     return vector
 
@@ -104,8 +109,8 @@ def test_the_cosine_falls_with_the_distance(sideways: list[float]) -> None:
 def test_the_unit_of_a_dataset_makes_no_difference() -> None:
     metres, seconds = _path(100, 0.7)
     millimetres = metres * 1000
-    metre_vector = motion_vector(metres, seconds, fit_scale(metres))
-    millimetre_vector = motion_vector(millimetres, seconds, fit_scale(millimetres))
+    metre_vector = compute_motion_vector(metres, seconds, fit_feature_scale(metres))
+    millimetre_vector = compute_motion_vector(millimetres, seconds, fit_feature_scale(millimetres))
     assert metre_vector is not None and millimetre_vector is not None
     assert np.allclose(metre_vector, millimetre_vector, atol=1e-6)
 
@@ -114,16 +119,16 @@ def test_what_never_changes_says_nothing_and_a_rare_gripper_counts() -> None:
     gripper = np.zeros(100)
     gripper[90:] = 1.0
     rows = np.stack([np.full(100, 5.0), gripper], axis=1)
-    scale = fit_scale(rows)
+    scale = fit_feature_scale(rows)
     assert scale.spread[0] == 0.0 and scale.spread[1] > 0.0
     seconds = np.arange(100.0)
-    shifted = motion_vector(rows + np.array([100.0, 0.0]), seconds, scale)
-    assert shifted is not None and np.allclose(shifted, motion_vector(rows, seconds, scale))  # type: ignore[arg-type]
+    shifted = compute_motion_vector(rows + np.array([100.0, 0.0]), seconds, scale)
+    assert shifted is not None and np.allclose(shifted, compute_motion_vector(rows, seconds, scale))  # type: ignore[arg-type]
 
 
 def test_a_course_that_is_not_finite_has_no_vector() -> None:
     values, seconds = _path(10)
     values[3, 1] = np.nan
-    assert motion_vector(values, seconds, fit_scale(values)) is None
-    single_step = motion_vector(values[:1], seconds[:1], fit_scale(values))
+    assert compute_motion_vector(values, seconds, fit_feature_scale(values)) is None
+    single_step = compute_motion_vector(values[:1], seconds[:1], fit_feature_scale(values))
     assert single_step is not None and np.linalg.norm(single_step) == pytest.approx(1.0)

@@ -12,7 +12,7 @@ import pytest
 import ares
 from ares.search import EpisodeScores
 from ares.search.relevance import NOT_SEARCHED, SCORE_STEPS
-from ares.store import EpisodeRuns, RowIndex
+from ares.store import EpisodeRowRuns, RowIndex
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 
@@ -61,6 +61,6 @@ def test_runs_of_another_table_are_found_by_their_ids(stored: Workspace, tmp_pat
 
     rows = lance.write_dataset(pa.table({"episode_id": others}), tmp_path / "rows.lance")
     table = RowIndex(rows)
-    runs = EpisodeRuns([(table, np.array([3, 0])), (episodes, np.array([5]))])
+    runs = EpisodeRowRuns([(table, np.array([3, 0])), (episodes, np.array([5]))])
     assert table.episode_ids.to_pylist() == [ids[7], "0" * 16, ids[2], ids[7]]
     assert runs.runs_in(episodes).tolist() == [7, 7, 5]

@@ -13,7 +13,7 @@ import ares
 from ares.errors import RequestError
 from ares.search import EpisodeScores, Query, compute_facets, score_episodes, search
 from ares.search.facets import count_frequent_values
-from ares.store import in_list, segment_schema
+from ares.store import in_condition, segment_schema
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes
 
@@ -101,7 +101,7 @@ def test_facets_count_what_passes_the_cut(
     columns = ["dataset", "success", "num_steps", "instruction", "instructions"]
     counted = compute_facets(drawers.stores, "num_steps > 50", columns, scores.rows(scores.cut))
     expected = compute_facets(
-        drawers.stores, f"num_steps > 50 AND {in_list('episode_id', relevant)}", columns
+        drawers.stores, f"num_steps > 50 AND {in_condition('episode_id', relevant)}", columns
     )
     assert [facet.to_json() for facet in counted] == [facet.to_json() for facet in expected]
 
@@ -112,7 +112,7 @@ def test_columns_with_too_many_values_for_codes_are_counted_alike(
     rows = scores.rows(scores.cut)
     for column, kind in (("instruction", "string"), ("instructions", "list<string>"), ("robot", "string")):
         counted = count_frequent_values(rows.episodes, "success", column, kind, rows.row_mask)
-        where = f"success AND {in_list('episode_id', relevant)}"
+        where = f"success AND {in_condition('episode_id', relevant)}"
         assert counted == count_frequent_values(rows.episodes, where, column, kind)
         assert 0 < sum(count for _, count in counted.values) < len(relevant)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from annotators.base import Options
 from ares.doctor import run_checks
-from ares.search import TEXT_ENCODER_FOLDER, Query, choose_space, encoding as embedding_spaces, search
+from ares.search import TEXT_ENCODER_FOLDER, Query, encoding as embedding_spaces, find_embedding_space, search
 from ares.search.encoding import EmbeddingSpace, Encoder, encode_text, load_encoder
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -26,13 +26,13 @@ from tests.ingesting import ingest_paths
 # Searches in a new process and prints the vector of the text, and which libraries were imported.
 _SEARCH = """
 import json, sys
-from ares.search import choose_space, search, Query
+from ares.search import find_embedding_space, search, Query
 from ares.search.encoding import encode_text
 from ares.settings import Settings
 from ares.workspace import open_workspace
 ws = open_workspace(sys.argv[1], Settings())
 hits = search(ws.stores, Query(text=sys.argv[2]))
-vector = encode_text(ws.stores, choose_space(ws.stores), sys.argv[2])
+vector = encode_text(ws.stores, find_embedding_space(ws.stores), sys.argv[2])
 libraries = sorted({"torch", "open_clip", "transformers", "torchvision", "tokenizers"} & {*sys.modules})
 print(json.dumps({"hits": [hit.to_json() for hit in hits], "vector": vector.tolist(), "libraries": libraries}))
 """
@@ -83,7 +83,7 @@ def ws(folder: Path) -> Iterator[Workspace]:
 
 def _forget() -> None:
     """Make the next search of this process like the first of a new one."""
-    for remembered in (embedding_spaces.load_model, embedding_spaces._open_encoder):
+    for remembered in (embedding_spaces.load_encoder_model, embedding_spaces._open_encoder):
         remembered.cache_clear()
     embedding_spaces._query_vectors.cache_clear()
 
@@ -113,7 +113,7 @@ def test_embedding_stores_the_text_encoder_and_searches_load_no_model(folder: Pa
     assert first.libraries == other.libraries == ["tokenizers"]
     assert second.libraries == [], "the vector of a text that was searched before is remembered"
     assert second.hits == first.hits and np.array_equal(second.vector, first.vector)
-    expected = load_encoder(choose_space(ws.stores)).encode_texts([_TEXT])[0]
+    expected = load_encoder(find_embedding_space(ws.stores)).encode_texts([_TEXT])[0]
     np.testing.assert_allclose(first.vector, expected, atol=1e-4)
 
 
@@ -178,11 +178,11 @@ def test_a_workspace_that_cannot_be_written_to(
 ) -> None:
     shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
     (folder / TEXT_ENCODER_FOLDER).write_text("no folder, and so no file can be written below it")
-    space = choose_space(ws.stores)
+    space = find_embedding_space(ws.stores)
     vector = encode_text(ws.stores, space, _TEXT)
     np.testing.assert_allclose(vector, load_encoder(space).encode_texts([_TEXT])[0], atol=1e-4)
     with monkeypatch.context() as patch:
-        patch.setattr(embedding_spaces, "load_model", None)
+        patch.setattr(embedding_spaces, "load_encoder_model", None)
         assert np.array_equal(encode_text(ws.stores, space, _TEXT), vector), "this process remembers it"
 
 

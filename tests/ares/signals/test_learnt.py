@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.signals import DimensionKind, arm_of, kinds_by_name
-from ares.signals.kinds import kinds_by_values, learn_kinds, value_evidence
+from ares.signals import DimensionKind, classify_by_name, parse_arm_name
+from ares.signals.dimension_kinds import classify_by_values, learn_kinds, value_evidence
 from ares.signals.statistics import switch_like
 from tests.generators.robots import random_dimensions
 
@@ -33,7 +33,7 @@ from tests.generators.robots import random_dimensions
     ],
 )
 def test_a_name_says_kind_and_arm(name: str, kind: DimensionKind, arm: str) -> None:
-    assert (kinds_by_name((name,))[0], arm_of(name)) == (kind, arm)
+    assert (classify_by_name((name,))[0], parse_arm_name(name)) == (kind, arm)
 
 
 def _claims(values: list[np.ndarray], rate_hz: float, names: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ def _claims(values: list[np.ndarray], rate_hz: float, names: tuple[str, ...] = (
     evidence = [value_evidence(part, rate_hz) for part in values]
     if names:
         return learn_kinds(names, evidence, ranges, largest, switches)
-    return kinds_by_values(evidence, ranges, largest, switches)
+    return classify_by_values(evidence, ranges, largest, switches)
 
 
 def test_values_claim_nothing_wrong_in_any_order() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ares.statistics import difference_bounds, lower_bound, upper_bound, wilson_interval
+from ares.statistics import difference_bounds, share_lower_bound, share_upper_bound, wilson_interval
 
 # Not inside a test: the first import takes longer than a test may.
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -26,29 +26,32 @@ def test_exact_bounds_are_those_of_scipy(share: tuple[int, int], confidence: flo
     hits, total = share
     above = 1.0 if hits == total else scipy_stats.beta.ppf(confidence, hits + 1, total - hits)
     below = 0.0 if hits == 0 else scipy_stats.beta.ppf(1 - confidence, hits, total - hits + 1)
-    assert upper_bound(hits, total, confidence) == pytest.approx(above, abs=1e-6)
-    assert lower_bound(hits, total, confidence) == pytest.approx(below, abs=1e-6)
+    assert share_upper_bound(hits, total, confidence) == pytest.approx(above, abs=1e-6)
+    assert share_lower_bound(hits, total, confidence) == pytest.approx(below, abs=1e-6)
 
 
 def test_bounds_of_an_effective_number_lie_between_those_of_whole_numbers() -> None:
-    assert upper_bound(2, 41) < upper_bound(2, 40.5) < upper_bound(2, 40)
-    assert lower_bound(2, 41) < lower_bound(2, 40.5) < lower_bound(2, 40)
+    assert share_upper_bound(2, 41) < share_upper_bound(2, 40.5) < share_upper_bound(2, 40)
+    assert share_lower_bound(2, 41) < share_lower_bound(2, 40.5) < share_lower_bound(2, 40)
 
 
 def test_bounds_without_trials_say_nothing() -> None:
-    assert (lower_bound(0, 0), upper_bound(0, 0)) == (0.0, 1.0)
+    assert (share_lower_bound(0, 0), share_upper_bound(0, 0)) == (0.0, 1.0)
     assert wilson_interval(0, 0) == (0.0, 1.0)
     assert difference_bounds(3, 4, 0, 0) == (-1.0, 1.0)
 
 
 def test_59_false_captions_without_an_accepted_one_bound_the_share_by_5_percent() -> None:
-    assert upper_bound(0, 59) < 0.05 < upper_bound(0, 58)
+    assert share_upper_bound(0, 59) < 0.05 < share_upper_bound(0, 58)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.95])
 def test_exact_bounds_hold_in_95_of_100_samples(share: float) -> None:
     hits = np.random.default_rng(7).binomial(80, share, SAMPLES)
-    bounds = {number: (lower_bound(number, 80), upper_bound(number, 80)) for number in set(hits.tolist())}
+    bounds = {
+        number: (share_lower_bound(number, 80), share_upper_bound(number, 80))
+        for number in set(hits.tolist())
+    }
     assert np.mean([bounds[number][1] >= share for number in hits.tolist()]) >= 0.94
     assert np.mean([bounds[number][0] <= share for number in hits.tolist()]) >= 0.94
 

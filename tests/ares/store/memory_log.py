@@ -22,10 +22,10 @@ from ares.store.log.protocol import (
     annotation_from_text,
     annotations_to_rows,
     decode_json,
-    documents_to_texts,
     encode_json,
     maker_from_text,
     maker_to_text,
+    serialize_documents,
 )
 
 
@@ -157,7 +157,7 @@ class MemoryAnnotationStore:
 
     def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
         """Write keyed documents; the last write of a key wins."""
-        texts, errors = documents_to_texts(documents)
+        texts, errors = serialize_documents(documents)
         with self._lock:
             self._documents.setdefault(collection, {}).update(texts)
         if errors:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ares.episode import Record
-from ares.store import database as compaction
-from ares.store.database import Tables
+from ares.store import lance_tables as compaction
+from ares.store.lance_tables import Tables
 
 Make = Callable[..., Record]
 _NUM_EPISODES = 24

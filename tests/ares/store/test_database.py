@@ -15,14 +15,14 @@ from filelock import FileLock
 
 from ares.episode import Record
 from ares.errors import StoreError
-from ares.store.database import Tables, open_tables
 from ares.store.lance.schema import trajectory_schema
+from ares.store.lance_tables import Tables, open_tables
 from ares.store.sync.apply import AppliedState, applied_action, save_applied_state
 
 _CREATE_TABLES = """
 import sys
 import pyarrow as pa
-from ares.store.database import open_tables
+from ares.store.lance_tables import open_tables
 
 tables = open_tables(sys.argv[1])
 assert tables.episodes.count() == 0
@@ -117,7 +117,7 @@ def test_a_page_never_sees_an_episode_without_its_signals(
 def test_a_text_of_an_annotator_with_few_values_gets_an_index(
     filled: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.store.database._MIN_INDEXED_ROWS", 1)
+    monkeypatch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 1)
     ids = sorted(filled.episodes.ids())
     verdicts = ["good" if number % 2 else None for number in range(len(ids))]
     filled.episodes.set_values(

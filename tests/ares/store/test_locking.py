@@ -83,7 +83,7 @@ def test_the_second_waits_and_says_for_whom(
         ):
             raise AssertionError
         said = threading.Event()
-        monkeypatch.setattr("ares.messages.write_stderr", _and_set(said))
+        monkeypatch.setattr("ares.console.write_stderr", _and_set(said))
         ender = threading.Thread(target=lambda: said.wait(300) and other.communicate("\n"))
         ender.start()
         with lock("ares annotate"):

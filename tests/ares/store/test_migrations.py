@@ -66,8 +66,8 @@ open_stores(sys.argv[1], settings_from_environment({})).close()
 MIGRATIONS, EPISODES = "ares.store.opening", "ares.store.lance.episodes"
 KILL_POINTS = [
     ("ares.store.log.sqlite", "SqliteAnnotationStore.add_maker", "after", 2),
-    ("ares.store.database", "LanceConnection.drop_table", "before", 1),
-    ("ares.store.database", "LanceConnection.drop_table", "after", 1),
+    ("ares.store.lance_tables", "LanceConnection.drop_table", "before", 1),
+    ("ares.store.lance_tables", "LanceConnection.drop_table", "after", 1),
     (MIGRATIONS, "reset_applied_sequence", "after", 1),
     ("ares.store.sync.apply", "write_changes", "after", 1),
     ("ares.store.sync.apply", "save_applied_state", "before", 2),

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ares.episode import Record
 from ares.errors import FilterError
 from ares.store import EpisodeTable
-from ares.store.database import Tables, open_tables
 from ares.store.filters import check_filter, parse_condition
+from ares.store.lance_tables import Tables, open_tables
 
 Make = Callable[..., Record]
 

@@ -14,9 +14,9 @@ from ares.store import (
     new_members_key,
     record_action,
     reset_applied_sequence,
-    write_members,
+    write_action_members,
 )
-from ares.store.database import open_tables
+from ares.store.lance_tables import open_tables
 from ares.store.sync.apply import apply_log
 from tests.ares.store.memory_log import MemoryAnnotationStore
 
@@ -85,5 +85,5 @@ def _record(log: MemoryAnnotationStore, kind: str, members: list[str], target: i
         record_action(log, "undo", "Ann", count=1, details={"undoes": target})
         return
     key = new_members_key()
-    count = write_members(log, key, list(members))
+    count = write_action_members(log, key, list(members))
     record_action(log, kinds[kind], "Ann", count=count, members=key, details={"tag": "a"})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ares.errors import FilterError
-from ares.store import TrustedFilter, batched, conjunction, ids_filter, in_list, parenthesize
+from ares.store import TrustedFilter, batched, conjunction, ids_filter, in_condition, parenthesize
 from ares.store.filters import check_filter
 from ares.store.sql import split_conjunction
 
@@ -41,7 +41,7 @@ def test_a_conjunction_is_split_only_where_each_condition_has_parentheses(
 @given(ids=st.lists(st.text(max_size=8), max_size=5))
 def test_a_list_of_ids_is_one_condition_whatever_the_ids(ids: list[str]) -> None:
     where = ids_filter(ids)
-    assert where == in_list("episode_id", ids)
+    assert where == in_condition("episode_id", ids)
     assert check_filter(str(where), _TYPES) == where
 
 

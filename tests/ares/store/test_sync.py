@@ -11,7 +11,7 @@ from ares.annotation import Annotation, Column, Maker
 from ares.episode import Record
 from ares.errors import StoreError
 from ares.store import AnnotationStore, reset_applied_sequence
-from ares.store.database import Tables
+from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync import apply, apply as progress
 from ares.store.sync.apply import apply_log

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ares.jobs import UnreadFile
-from ingest.discovery import discover, make_plan, unread_file_lines
-from ingest.discovery.tree import SortedPaths, kind_of_file
+from ingest.discovery import discover, make_ingest_plan, unread_file_lines
+from ingest.discovery.tree import SortedPaths, classify_unclaimed_file
 from tests.ingesting import request_for
 
 MIB = 2**20
@@ -35,9 +35,9 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64
     ],
 )
 def test_a_file_is_told_by_its_name_and_size(name: str, size: int, use: str, detail: str) -> None:
-    kind = kind_of_file(f"/nowhere/{name}", name, size)
+    kind = classify_unclaimed_file(f"/nowhere/{name}", name, size)
     assert kind.use == use and detail in kind.detail
-    missing = kind_of_file(f"/nowhere/{name}", name, size, is_missing=True)
+    missing = classify_unclaimed_file(f"/nowhere/{name}", name, size, is_missing=True)
     assert missing.use == ("not_data" if name in ("._a.mp4", "Thumbs.db") else "pointer")
 
 
@@ -78,7 +78,7 @@ def test_a_pointer_in_the_place_of_data_counts_as_a_pointer(tmp_path: Path) -> N
     folder = _write_episode(tmp_path / "set")
     (folder / "episode_1.npz").write_bytes(POINTER)
     discovery = discover(request_for([str(folder)]))
-    plan = make_plan(discovery.trees, discovery.datasets)
+    plan = make_ingest_plan(discovery.trees, discovery.datasets)
     assert plan.file_counts == {"data": 1, "pointer": 1}
     assert [Path(file.path).name for file in plan.left_files] == ["episode_1.npz"]
 
@@ -109,6 +109,6 @@ def test_the_files_of_a_dataset_that_cannot_be_opened_have_its_error(tmp_path: P
     (broken / "states.xyz").write_bytes(b"0" * 100)
     discovery = discover(request_for([str(tmp_path)]))
     (error,) = (str(dataset.error) for dataset in discovery.datasets if dataset.error is not None)
-    plan = make_plan(discovery.trees, discovery.datasets)
+    plan = make_ingest_plan(discovery.trees, discovery.datasets)
     details = {Path(file.path).name: file.detail for file in plan.left_files}
     assert details["states.xyz"] == error

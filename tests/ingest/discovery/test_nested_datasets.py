@@ -12,9 +12,9 @@ import pytest
 import ares
 from ares.workspace import Workspace
 from ingest.base import SourceFile, SourceOptions
-from ingest.discovery.accounting import make_plan
+from ingest.discovery.accounting import make_ingest_plan
 from ingest.discovery.datasets import OpenedDataset, _dataset_folder
-from ingest.discovery.tree import read_tree
+from ingest.discovery.tree import walk_folder_tree
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_a_file_that_several_datasets_use_is_data_where_one_of_them_reads_it_as_
         )
         for number, use in enumerate(uses)
     ]
-    tree = read_tree(tmp_path, [], follow_links=False)
-    assert make_plan([tree], opened).file_counts == {"data": 1}
+    tree = walk_folder_tree(tmp_path, [], follow_links=False)
+    assert make_ingest_plan([tree], opened).file_counts == {"data": 1}
 
 
 @pytest.mark.parametrize(

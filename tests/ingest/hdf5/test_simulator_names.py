@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ares.signals import kinds_by_name
-from ingest.hdf5.demos import simulator_names
+from ares.signals import classify_by_name
+from ingest.hdf5.demos import name_mujoco_state
 
 MODEL = """<mujoco><worldbody>
   <body name="cube"><joint name="cube_joint0" type="free"/></body>
@@ -22,19 +22,19 @@ WIDTH = 1 + 7 + 3 + 6 + 3
 
 
 def test_joints_in_the_order_of_the_state() -> None:
-    names = simulator_names(MODEL, "demo.hdf5", WIDTH)
+    names = name_mujoco_state(MODEL, "demo.hdf5", WIDTH)
     assert names[:8] == ("time", *(f"object_cube_joint0_{axis}" for axis in CUBE))
     assert names[8:11] == ("robot0_joint1", "gripper0_finger_joint1", "robot0_joint2")
     assert names[-3:] == ("robot0_joint1_vel", "gripper0_finger_joint1_vel", "robot0_joint2_vel")
-    kinds = dict(zip(names, kinds_by_name(names), strict=True))
+    kinds = dict(zip(names, classify_by_name(names), strict=True))
     assert (kinds["robot0_joint1"], kinds["gripper0_finger_joint1"]) == ("arm", "gripper")
-    assert set(kinds_by_name(names[:8] + names[11:])) == {"other"}
+    assert set(classify_by_name(names[:8] + names[11:])) == {"other"}
 
 
 def test_a_robot_that_floats_is_no_object() -> None:
     model = """<mujoco><worldbody><body><freejoint name="root"/><body><joint name="left_hip"/></body></body>
       </worldbody><actuator><motor joint="left_hip"/></actuator></mujoco>"""
-    assert simulator_names(model, "demo.hdf5", 16)[1:9] == (*(f"base_root_{a}" for a in CUBE), "left_hip")
+    assert name_mujoco_state(model, "demo.hdf5", 16)[1:9] == (*(f"base_root_{a}" for a in CUBE), "left_hip")
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_a_robot_that_floats_is_no_object() -> None:
     ],
 )
 def test_a_model_that_is_none_names_nothing(model: str | None) -> None:
-    assert simulator_names(model, "demo.hdf5", WIDTH) == ()
+    assert name_mujoco_state(model, "demo.hdf5", WIDTH) == ()
 
 
 def test_a_model_of_another_width_names_nothing() -> None:
-    assert simulator_names(MODEL, "demo.hdf5", WIDTH + 1) == ()
+    assert name_mujoco_state(MODEL, "demo.hdf5", WIDTH + 1) == ()
 
 
 def test_the_model_beside_a_demonstration_names_its_state(h5: Any, tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from ares.errors import MediaError, SourceError
-from ares.media import compute_stamp, frames_at, group_images
+from ares.media import compute_file_stamp, frames_at, group_images
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import SourceOptions
 from ingest.image_folders import csv_episodes
-from ingest.image_folders.tables import column_roles
+from ingest.image_folders.tables import assign_column_roles
 from tests.ingest.image_folders.conftest import (
     START,
     STEPS,
@@ -138,7 +138,7 @@ def test_images_that_go_or_change_are_noticed(tmp_path: Path) -> None:
     (row,) = episodes.get(sorted(episodes.ids("key = 'episode_1'")))
     workspace.close()
     media = row.cameras[0].media
-    assert media.stamp and media.stamp == compute_stamp(media.uri)
+    assert media.stamp and media.stamp == compute_file_stamp(media.uri)
     assert frames_at(media, [0.0]).shape == (1, 24, 32, 3)
     (root / "episode_1" / "images" / "front" / "000000.png").write_bytes(b"other")
     with pytest.raises(MediaError, match="changed"):
@@ -215,7 +215,7 @@ def test_a_hundred_thousand_names_are_ordered_in_a_second() -> None:
 
 
 def test_roles_of_columns() -> None:
-    roles = column_roles(
+    roles = assign_column_roles(
         [
             "Time (s)",
             "frame_index",
@@ -235,8 +235,8 @@ def test_roles_of_columns() -> None:
         "imu": ("imu_x",),
         "actual": ("actual",),
     }
-    assert column_roles(["t", "clock", "q"], "clock").time == "clock"
-    assert column_roles(["t", "clock", "q"], "clock").extra == {"t": ("t",)}
+    assert assign_column_roles(["t", "clock", "q"], "clock").time == "clock"
+    assert assign_column_roles(["t", "clock", "q"], "clock").extra == {"t": ("t",)}
 
 
 def test_images_without_numbers_are_no_camera_and_that_is_said(tmp_path: Path) -> None:

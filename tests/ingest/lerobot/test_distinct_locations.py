@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.lerobot.episode_list import distinct_locations, read_episode_list
+from ingest.lerobot.episode_list import drop_repeated_locations, read_episode_list
 from ingest.lerobot.metadata import read_info
 
 CAMERA = "observation.images.top"
@@ -37,7 +37,7 @@ def _entry(index: float | None, file: int, video: int) -> dict[str, Any]:
 
 def test_entries_of_the_same_files_are_one(tmp_path: Path) -> None:
     info = read_info(_dataset(tmp_path / "d", [_entry(index, index // 4, index // 3) for index in range(12)]))
-    rows = distinct_locations(info, [CAMERA])
+    rows = drop_repeated_locations(info, [CAMERA])
     assert rows is not None
     names = list(rows[0])
     listed = [row for _, row in read_episode_list(info) if isinstance(row, dict)]
@@ -50,18 +50,18 @@ def test_entries_of_the_same_files_are_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("index", [3.0, None, -1.0, 2.5, float("nan")])
 def test_a_repeated_or_unnumbered_entry_is_read_one_by_one(tmp_path: Path, index: float | None) -> None:
     entries = [*(_entry(float(number), 0, 0) for number in range(5)), _entry(index, 1, 1)]
-    assert distinct_locations(read_info(_dataset(tmp_path / "d", entries)), [CAMERA]) is None
+    assert drop_repeated_locations(read_info(_dataset(tmp_path / "d", entries)), [CAMERA]) is None
 
 
 def test_a_damaged_list_is_read_one_by_one(tmp_path: Path) -> None:
     folder = _dataset(tmp_path / "d", [_entry(0.0, 0, 0)])
     (folder / "meta" / "episodes" / "chunk-000" / "file-001.parquet").write_bytes(b"PAR1 cut")
-    assert distinct_locations(read_info(folder), [CAMERA]) is None
+    assert drop_repeated_locations(read_info(folder), [CAMERA]) is None
 
 
 @pytest.mark.parametrize("files", [[0, 1, 0, 1, 2, 0], list(range(1_200))])
 def test_files_that_alternate_or_are_many_are_each_listed_once(tmp_path: Path, files: list[int]) -> None:
     entries = [_entry(float(number), file, 0) for number, file in enumerate(files)]
-    rows = distinct_locations(read_info(_dataset(tmp_path / "d", entries)), [CAMERA])
+    rows = drop_repeated_locations(read_info(_dataset(tmp_path / "d", entries)), [CAMERA])
     assert rows is not None
     assert sorted(row["data/file_index"] for row in rows) == sorted(set(files))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ares.episode import MediaRef
 from ares.errors import MediaError
-from ares.media import all_frames, browser_video, encoded_frames, frames_at, read_column_images, thumbnail
+from ares.media import all_frames, browser_video, encoded_frames, frames_at, read_parquet_images, thumbnail
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
@@ -210,15 +210,15 @@ def test_a_file_that_is_gone_cut_or_another(tmp_path: Path) -> None:
         rate_hz=10.0,
         key=KEY,
     )
-    assert len(list(read_column_images(ref, [0, 5, 11]))) == 3
+    assert len(list(read_parquet_images(ref, [0, 5, 11]))) == 3
     with pytest.raises(MediaError, match="fewer rows"):
-        list(read_column_images(ref, [12]))
+        list(read_parquet_images(ref, [12]))
     pq.write_table(pa.table({"action": [1.0] * 30}), path)
     with pytest.raises(MediaError, match="no such images"):
-        list(read_column_images(ref, [0]))
+        list(read_parquet_images(ref, [0]))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(MediaError, match="cannot be read"):
-        list(read_column_images(ref, [0]))
+        list(read_parquet_images(ref, [0]))
     path.unlink()
     with pytest.raises(MediaError, match="missing"):
-        list(read_column_images(ref, [0]))
+        list(read_parquet_images(ref, [0]))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.lerobot import lerobot
-from ingest.lerobot.rows import row_width
+from ingest.lerobot.rows import count_numbers_per_row
 
 
 def test_a_folder_without_metadata_is_read_by_its_tables_and_videos(tmp_path: Path, folders: Any) -> None:
@@ -49,6 +49,6 @@ def test_tables_that_number_no_episodes_are_no_dataset(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [[10**12], [-914, -(10**18)], [0], [10**30, 2]])
 def test_a_shape_that_info_claims_takes_no_memory(shape: list[int]) -> None:
-    width = row_width(pa.list_(pa.float32()), {"shape": shape})
+    width = count_numbers_per_row(pa.list_(pa.float32()), {"shape": shape})
     assert 1 <= width <= 65_536
-    assert row_width(pa.list_(pa.float32(), 7), {"shape": shape}) == 7
+    assert count_numbers_per_row(pa.list_(pa.float32(), 7), {"shape": shape}) == 7

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 import ares
-from ingest.pipeline.read import NOT_FINITE, finite_metadata
+from ingest.pipeline.read import NOT_FINITE, replace_non_finite_metadata
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -34,9 +34,9 @@ def test_they_are_stored_as_null_and_told(tmp_path: Path) -> None:
 
 @given(st.dictionaries(st.text(), _VALUES))
 def test_only_they_are_changed(metadata: dict[str, Any]) -> None:
-    assert repr(finite_metadata(metadata)) == repr(_expected(metadata))
+    assert repr(replace_non_finite_metadata(metadata)) == repr(_expected(metadata))
     if repr(metadata) == repr(_expected(metadata)):
-        assert finite_metadata(metadata) is metadata
+        assert replace_non_finite_metadata(metadata) is metadata
 
 
 def _expected(value: Any) -> Any:

@@ -154,7 +154,7 @@ def test_facts_of_another_job_between_ours_are_applied_too(
 ) -> None:
     """Synchronisation skips the annotations of the checks only when no other job appended some meanwhile."""
     from ares.annotation import Annotation, Column, Maker
-    from ingest.pipeline.write import CheckLog
+    from ingest.pipeline.write import CheckAnnotationLog
 
     maker = Maker(annotator="other", version="1", columns=(Column(name="other", type="bool", meaning="x"),))
     annotation = Annotation(
@@ -167,14 +167,14 @@ def test_facts_of_another_job_between_ours_are_applied_too(
         stop_seconds=1.0,
         created="2026-11-21T00:00:00+00:00",
     )
-    append = CheckLog.append
+    append = CheckAnnotationLog.append
 
-    def append_and_disturb(check_log: CheckLog, rows: Sequence[tuple[str, ...]]) -> None:
+    def append_and_disturb(check_log: CheckAnnotationLog, rows: Sequence[tuple[str, ...]]) -> None:
         append(check_log, rows)
         ws.stores.annotations.add_maker(maker)
         ws.stores.annotations.append([annotation])
 
-    monkeypatch.setattr(CheckLog, "append", append_and_disturb)
+    monkeypatch.setattr(CheckAnnotationLog, "append", append_and_disturb)
     ingest_paths(ws.stores, [str(make_folder(tmp_path, "old"))], format="numbered", quiet=True)
     assert ws.stores.tables.episodes.count("other") == 1
     assert ws.stores.tables.episodes.count("quality_findings = 0") == RECORDS

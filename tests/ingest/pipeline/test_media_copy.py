@@ -142,15 +142,15 @@ def test_a_camera_that_fails_costs_its_own_record(images: Path, make_rlds: Any, 
 
 def damage(shard: Path, magic: bytes) -> None:
     """Spoil the last picture of a record, whose checksums stay right."""
-    from ares.formats import RecordSpan, find_records, read_record
-    from ares.formats.tfrecord import example_class, write_records
+    from ares.formats import RecordLocation, read_record, scan_record_file
+    from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
 
-    (span,) = find_records(str(shard))
-    assert isinstance(span, RecordSpan)
-    example = example_class().FromString(read_record(str(shard), span)[0])
+    (span,) = scan_record_file(str(shard))
+    assert isinstance(span, RecordLocation)
+    example = make_tf_example_class().FromString(read_record(str(shard), span)[0])
     stored = example.features.feature["steps/observation/front"].bytes_list.value
     stored[-1] = magic + b"\0" * 40
-    write_records(shard, [example.SerializeToString()])
+    write_tfrecords(shard, [example.SerializeToString()])
 
 
 def test_what_is_there_by_reference_stays_so(images: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ares.episode import Record
 from ares.errors import AresError, SourceError
 from ingest.base import Item
-from ingest.pipeline.plan import IdentityConflict, ItemAction, ItemOutcome, plan_item, rejected_duplicate
+from ingest.pipeline.plan import IdentityConflict, ItemAction, ItemOutcome, plan_item, reject_duplicate_item
 from ingest.pipeline.read import RecordIdentity, read_records
 
 
@@ -52,7 +52,7 @@ def test_items_to_read_or_compare_go_to_a_reader(action: ItemAction, is_unread: 
 
 
 def test_a_duplicate_fails_without_being_read() -> None:
-    outcome = rejected_duplicate(ITEM)
+    outcome = reject_duplicate_item(ITEM)
     assert not outcome.is_unread and isinstance(outcome.result, IdentityConflict)
     assert str(outcome.result) == "this identity stands twice in the source: file, record 0"
 

@@ -14,7 +14,7 @@ import pytest
 from app.cli.main import main
 from ares.episode import Record
 from ares.errors import SourceError
-from ares.formats import RecordSpan, read_record
+from ares.formats import RecordLocation, read_record
 from ares.media import frames_at
 from ingest.base import Source, SourceOptions
 from ingest.rlds import rlds
@@ -147,7 +147,7 @@ def test_sequences_of_one_length_are_signals_as_tensorflow_datasets_reads_them(m
         tfds = pytest.importorskip("tensorflow_datasets")
     features = tfds.features.FeaturesDict.from_config(str(dataset.path))
     media = record.episode.cameras[0].media
-    raw, _ = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
+    raw, _ = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
     steps = [step["observation"]["forces"] for step in features.deserialize_example_np(raw)["steps"]]
     expected = np.stack([np.asarray(step).reshape(-1) for step in steps])
     np.testing.assert_array_equal(record.trajectory.extra["forces"].values, expected)
@@ -190,7 +190,7 @@ def test_ragged_texts_stand_where_tensorflow_datasets_puts_them(make_rlds: MakeR
 
     features = tfds.features.FeaturesDict.from_config(str(dataset.path))
     media = load_first_record(dataset.path).episode.cameras[0].media
-    raw, _ = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
+    raw, _ = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
     step = next(iter(features.deserialize_example_np(raw)["steps"]))
     assert list(step["observation"]["instructions"]) == [b"open it", b"open the drawer"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ares.formats import RecordSpan, read_record
+from ares.formats import RecordLocation, read_record
 from ares.media import frames_at
 from ingest.base import Source, SourceOptions
 from ingest.rlds import rlds
@@ -55,7 +55,7 @@ def test_values_are_exactly_those_of_tensorflow_datasets(shared_data: Path, path
     for item in open_source(shared_data / path).items:
         record = item.load()
         media = record.episode.cameras[0].media
-        raw, _ = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
+        raw, _ = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
         truth = list(features.deserialize_example_np(raw)["steps"])
         trajectory = record.trajectory
         assert (
@@ -86,7 +86,9 @@ def test_pictures_are_those_of_tensorflow_datasets(shared_data: Path) -> None:
     features = tfds.features.FeaturesDict.from_config(str(path))
     record = next(open_source(path).items).load()
     for camera in record.episode.cameras:
-        raw, _ = read_record(camera.media.uri, RecordSpan(camera.media.byte_offset, camera.media.byte_size))
+        raw, _ = read_record(
+            camera.media.uri, RecordLocation(camera.media.byte_offset, camera.media.byte_size)
+        )
         truth = [step["observation"][camera.name] for step in features.deserialize_example_np(raw)["steps"]]
         frames = frames_at(camera.media, [n / 5.0 for n in range(10)])
         assert np.abs(frames.astype(int) - np.stack(truth)).max() <= 1

@@ -15,8 +15,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import SourceError
-from ares.formats import RecordSpan, find_records
-from ares.formats.tfrecord import example_class, write_records
+from ares.formats import RecordLocation, scan_record_file
+from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
 from ingest.base import Item, Source, SourceOptions
 from ingest.rlds import rlds
 
@@ -60,7 +60,7 @@ def tree(leaves: dict[str, Any]) -> dict[str, Any]:
 
 
 def payload(values: dict[str, Values]) -> bytes:
-    example = example_class()()
+    example = make_tf_example_class()()
     for key, stored in values.items():
         feature = example.features.feature[key]
         if stored and isinstance(stored[0], bytes):
@@ -112,7 +112,7 @@ def write_dataset(
     info = {"name": name, "version": "1.0.0", "fileFormat": "tfrecord"}
     splits = [{"name": "train", "shardLengths": [str(len(records))]}]
     (path / "dataset_info.json").write_text(json.dumps(info | {"splits": splits}))
-    write_records(path / f"{name}-train.tfrecord-00000-of-00001", [payload(values) for values in records])
+    write_tfrecords(path / f"{name}-train.tfrecord-00000-of-00001", [payload(values) for values in records])
     return path
 
 
@@ -244,10 +244,10 @@ def test_frozen_and_black_cameras(tmp_path: Path) -> None:
     )
 
 
-def damaged_source(tmp_path: Path, change: Callable[[bytearray, list[RecordSpan]], None]) -> Source:
+def damaged_source(tmp_path: Path, change: Callable[[bytearray, list[RecordLocation]], None]) -> Source:
     folder = write_dataset(tmp_path, [steps(n + 1) for n in range(4)])
     shard = folder / "toy-train.tfrecord-00000-of-00001"
-    spans = [span for span in find_records(str(shard)) if isinstance(span, RecordSpan)]
+    spans = [span for span in scan_record_file(str(shard)) if isinstance(span, RecordLocation)]
     raw = bytearray(shard.read_bytes())
     change(raw, spans)
     shard.write_bytes(raw)
@@ -255,7 +255,7 @@ def damaged_source(tmp_path: Path, change: Callable[[bytearray, list[RecordSpan]
 
 
 def test_a_wrong_checksum_costs_that_record_only(tmp_path: Path) -> None:
-    def change(raw: bytearray, spans: list[RecordSpan]) -> None:
+    def change(raw: bytearray, spans: list[RecordLocation]) -> None:
         raw[spans[1].offset + 50] ^= 1
         raw[spans[2].offset - 3] ^= 1
 

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from ares.episode import Record
-from ares.formats import RecordSpan, read_record
+from ares.formats import RecordLocation, read_record
 from ares.media import frames_at
 from ingest.base import Source, SourceOptions
 from ingest.rlds import rlds
-from ingest.spec import DatasetSpec, SliceSpec, builtin_spec
+from ingest.spec import DatasetSpec, SliceSpec, find_builtin_spec
 
 OBS, ACT, PNG = "steps/observation/", "steps/action", "png 24 32 3"
 _RLDS_STANDARD = {
@@ -153,7 +153,7 @@ MakeRlds = Callable[..., Any]
 
 
 def require_spec(name: str) -> DatasetSpec:
-    spec = builtin_spec(name)
+    spec = find_builtin_spec(name)
     assert spec is not None
     return spec
 
@@ -248,7 +248,7 @@ def test_values_are_those_of_tensorflow_datasets(make_rlds: MakeRlds, name: str)
 
     features = tfds.features.FeaturesDict.from_config(str(dataset.path))
     media = record.episode.cameras[0].media
-    raw, _ = read_record(media.uri, RecordSpan(media.byte_offset, media.byte_size))
+    raw, _ = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
     steps = list(features.deserialize_example_np(raw)["steps"])
     spec = require_spec(name)
     truth = {

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ares.errors import SourceError
-from ares.formats import RecordSpan, find_records, read_record
-from ares.formats.tfrecord import example_class, write_records
+from ares.formats import RecordLocation, read_record, scan_record_file
+from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
 from ares.media import frames_at
 from ingest.base import SourceOptions
 from ingest.rlds import rlds
@@ -44,8 +44,8 @@ def _write_as_array_record(folder: Path) -> list[Path]:
     for path in sorted(folder.glob("*.tfrecord-*")):
         target = path.with_name(path.name.replace(".tfrecord-", ".array_record-"))
         writer = ArrayRecordWriter(str(target), "group_size:1")
-        for span in find_records(str(path)):
-            assert isinstance(span, RecordSpan)
+        for span in scan_record_file(str(path)):
+            assert isinstance(span, RecordLocation)
             writer.write(read_record(str(path), span)[0])
         writer.close()
         path.unlink()
@@ -94,7 +94,7 @@ def test_damaged_array_records_are_errors_that_name_the_file(make_rlds: MakeRlds
 def _labelled_example() -> bytes:
     """Two steps with a box each, a label and a text in two languages."""
     boxes = np.arange(8, dtype=np.float32).reshape(2, 4) / 10
-    example = example_class()()
+    example = make_tf_example_class()()
     values = example.features.feature
     values["steps/action"].float_list.value.extend(range(14))
     values["steps/observation/box"].float_list.value.extend(boxes.ravel().tolist())
@@ -126,7 +126,7 @@ def test_labels_boxes_and_translations_are_those_of_tensorflow_datasets(make_rld
     tree.save_metadata(str(folder))
     payload = _labelled_example()
     (path,) = folder.glob("*.tfrecord-*")
-    write_records(path, [payload])
+    write_tfrecords(path, [payload])
     (item,) = _items(folder)
     record = item.load()
     theirs = tree.deserialize_example_np(payload)

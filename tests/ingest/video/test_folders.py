@@ -19,7 +19,7 @@ from ares.media import VideoInfo, all_frames, cut_packets, encode_mp4, frames_at
 from ares.settings import settings_from_environment
 from ares.workspace import open_workspace
 from ingest.base import Source, SourceOptions
-from ingest.names import UNKNOWN_OUTCOME, WrongRowError, parse_row
+from ingest.source_words import UNKNOWN_OUTCOME, InvalidRowError, parse_video_row
 from ingest.video import video
 from ingest.video.plan import group_by_names, group_by_pattern
 from tests.ingesting import ingest_paths
@@ -354,8 +354,8 @@ def test_a_name_that_is_no_utf8_fails_alone(folder: Any) -> None:
 )
 def test_any_row_is_understood_or_refused_and_nothing_of_it_is_lost(row: dict[str, Json]) -> None:
     try:
-        parsed = parse_row(row)
-    except WrongRowError:
+        parsed = parse_video_row(row)
+    except InvalidRowError:
         return
     filled_columns = {name for name, value in row.items() if value not in (None, "")}
     used_columns = {
@@ -387,5 +387,5 @@ def test_any_row_is_understood_or_refused_and_nothing_of_it_is_lost(row: dict[st
     ],
 )
 def test_only_what_is_clearly_an_outcome_is_one(row: dict[str, Json], success: bool | None) -> None:
-    parsed = parse_row({"video": "a.mp4", **row})
+    parsed = parse_video_row({"video": "a.mp4", **row})
     assert parsed.success is success and (success is not None or parsed.metadata == row)

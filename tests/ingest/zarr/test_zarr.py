@@ -14,7 +14,7 @@ import zarr as zarr_library
 
 from ares.errors import AresError, MediaError, RequestError, SourceError
 from ares.input import open_zip
-from ares.media import compute_stamp, frames_at, open_zarr
+from ares.media import compute_file_stamp, frames_at, open_zarr
 from ingest.zarr import zarr
 from tests.ingest.zarr.conftest import images, opened, read, write_store, write_zip
 
@@ -164,11 +164,11 @@ def test_episode_ends_that_fall_or_pass_the_data_fail(tmp_path: Path) -> None:
 
 def test_a_store_that_grew_is_noticed_and_a_missing_one_is_named(tmp_path: Path) -> None:
     path = write_store(tmp_path / "robot.zarr")
-    stamp = compute_stamp(str(path))
+    stamp = compute_file_stamp(str(path))
     assert stamp
     camera = read(path, rate_hz=10.0)[0].episode.cameras[0]
     zarr_library.open_array(str(path / "data" / "img"), mode="a").resize((11, 24, 32, 3))
-    assert compute_stamp(str(path)) != stamp
+    assert compute_file_stamp(str(path)) != stamp
     shutil.rmtree(path)
     with pytest.raises(MediaError, match="file is missing"):
         frames_at(camera.media, [0.0])

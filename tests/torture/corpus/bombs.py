@@ -95,20 +95,20 @@ def _change_examples(site: Site, values: dict[str, list[bytes]]) -> None:
 def rewrite_example(folder: Path, values: dict[str, list[bytes]]) -> None:
     """Set values of the first record; the checksums are right."""
     from ares.errors import SourceError
-    from ares.formats import find_records, read_record
-    from ares.formats.tfrecord import example_class, write_records
+    from ares.formats import read_record, scan_record_file
+    from ares.formats.tfrecord import make_tf_example_class, write_tfrecords
 
     (path,) = folder.glob("*.tfrecord-*")
-    spans = [span for span in find_records(str(path)) if not isinstance(span, SourceError)]
+    spans = [span for span in scan_record_file(str(path)) if not isinstance(span, SourceError)]
     payloads = [read_record(str(path), span)[0] for span in spans]
-    example = example_class()()
+    example = make_tf_example_class()()
     example.ParseFromString(payloads[0])
     for key, new in values.items():
         feature = example.features.feature[key]
         feature.Clear()
         feature.bytes_list.value.extend(new)
     path.unlink()
-    write_records(path, [example.SerializeToString(), *payloads[1:]])
+    write_tfrecords(path, [example.SerializeToString(), *payloads[1:]])
 
 
 def _lerobot_picture(site: Site) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.checks import VideoSummary, check_code, check_videos, learn_videos
-from ares.checks.video.features import FeatureBuilder
-from ares.checks.video.motion_checks import frame_changes
+from ares.checks import VideoSummary, check_videos, find_check_code, learn_typical_video
+from ares.checks.video.features import CameraFeatureBuilder
+from ares.checks.video.frame_changes import frame_changes
 from tests.generators.scenes import (
     VIDEO_PLANTERS,
     FilmedEpisode,
@@ -51,10 +51,10 @@ def test_a_planted_fault_is_found_in_its_camera(
 ) -> None:
     seed = _SEED_OF_JUMPS if code == "A036" else _SEED
     of_seed, rng = clean(seed), np.random.default_rng(seed)
-    fault = plant_video_fault(code, _films(seed)[-1], "camera_0", check_code(code).strength, rng)
+    fault = plant_video_fault(code, _films(seed)[-1], "camera_0", find_check_code(code).strength, rng)
     assert fault is not None
     faulty = faulty_summary(_films(seed)[-1], of_seed[-1], fault, tmp_path)
-    findings = check_videos(faulty, learn_videos([*of_seed[:-1], faulty])).findings
+    findings = check_videos(faulty, learn_typical_video([*of_seed[:-1], faulty])).findings
     matching = {finding.dimension: finding for finding in findings if finding.code == code}
     assert set(matching) == ({"camera_0", "camera_1"} if code == "A038" else {fault.camera})
     if code in ("A030", "A031", "A032", "A033", "A034", "A035", "A036", "A039", "A040"):
@@ -63,7 +63,7 @@ def test_a_planted_fault_is_found_in_its_camera(
 
 @pytest.mark.parametrize("seed", [_SEED, _SEED_OF_JUMPS])
 def test_clean_films_have_no_findings(seed: int, clean: Callable[[int], list[VideoSummary]]) -> None:
-    typical = learn_videos(clean(seed))
+    typical = learn_typical_video(clean(seed))
     assert [finding for summary in clean(seed) for finding in check_videos(summary, typical).findings] == []
 
 
@@ -76,14 +76,14 @@ def test_a_line_of_the_scene_is_no_border_of_blocks() -> None:
 
 def features_of(luma: np.ndarray) -> float:
     """How much borders of blocks are seen in a frame."""
-    builder = FeatureBuilder(camera="front", rate_hz=10.0, expected_frames=1)
+    builder = CameraFeatureBuilder(camera="front", rate_hz=10.0, expected_frames=1)
     builder.add(0.0, luma, np.zeros((48, 64, 3), np.uint8))
     return float(builder.build().blocks[0])
 
 
 def test_a_long_recording_is_compared_in_parts() -> None:
     rng = np.random.default_rng(4)
-    builder = FeatureBuilder(camera="front", rate_hz=30.0, expected_frames=9000)
+    builder = CameraFeatureBuilder(camera="front", rate_hz=30.0, expected_frames=9000)
     base = rng.integers(0, 255, (48, 64, 3)).astype(np.uint8)
     for number in range(9000):
         small = base if 4090 <= number < 4130 else np.roll(base, number, axis=1)
@@ -96,7 +96,7 @@ def test_a_long_recording_is_compared_in_parts() -> None:
 def test_every_video_code_has_a_fault_that_can_be_planted(films: list[FilmedEpisode]) -> None:
     rng = np.random.default_rng(_SEED)
     for code in VIDEO_PLANTERS:
-        fault = plant_video_fault(code, films[-1], "camera_0", check_code(code).strength, rng)
+        fault = plant_video_fault(code, films[-1], "camera_0", find_check_code(code).strength, rng)
         if fault is not None and not fault.damaged_bytes:
             frames = fault.episode.cameras[fault.camera]
             assert not np.array_equal(frames, films[-1].cameras[fault.camera]), code

@@ -8,7 +8,7 @@ from typing import Any
 import av
 import numpy as np
 
-from ares.export.base import ExportClock
+from ares.export.base import ExportRate
 from ares.export.lerobot.writer import prepare_video
 from ares.export.retime import retime_episode
 from ingest.base import SourceOptions
@@ -29,7 +29,7 @@ def test_a_phone_video_is_encoded_upright_and_not_copied(tmp_path: Path) -> None
     (item,) = source.items
     record = item.load()
     camera = record.episode.cameras[0]
-    retimed = retime_episode(record.episode, record.trajectory, ExportClock())
+    retimed = retime_episode(record.episode, record.trajectory, ExportRate())
     prepared = prepare_video(camera, retimed, 20, tmp_path / "scratch.mp4")
     assert prepared.is_encoded and prepared.encoding_reason == "frames are stored rotated"
     assert (

@@ -16,7 +16,7 @@ from ares import open as open_workspace
 from ares.curation import CurationSet
 from ares.episode import Record
 from ares.export.rlds import exporter as writer
-from ares.formats import RecordSpan, find_records, parse_example, read_record
+from ares.formats import RecordLocation, parse_tf_example, read_record, scan_record_file
 from ares.media import encoded_frames, frames_at
 from ares.workspace import Workspace
 from tests.ingesting import ingest_paths
@@ -34,12 +34,12 @@ def records(folder: Path) -> list[bytes]:
     return [read_record(str(shard), span)[0] for shard in shards for span in spans_of(shard)]
 
 
-def spans_of(shard: Path) -> list[RecordSpan]:
-    return [span for span in find_records(str(shard)) if isinstance(span, RecordSpan)]
+def spans_of(shard: Path) -> list[RecordLocation]:
+    return [span for span in scan_record_file(str(shard)) if isinstance(span, RecordLocation)]
 
 
 def values(payload: bytes, key: str) -> list[Any]:
-    feature = parse_example(payload, "test")[key]
+    feature = parse_tf_example(payload, "test")[key]
     return list(getattr(feature, feature.WhichOneof("kind")).value)
 
 

@@ -21,7 +21,7 @@ import faulthandler, sys, threading
 import numpy as np, pyarrow as pa
 from ares.search.engine import run_concurrently
 from ares.store.vectors import index as recall
-from ares.store.database import open_tables
+from ares.store.lance_tables import open_tables
 
 ROUNDS, SEARCHES, FLAT_ROWS, FRAMES, DIM = 7, 8, 1_000, 20, 32
 faulthandler.dump_traceback_later(240, exit=True)

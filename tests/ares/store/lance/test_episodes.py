@@ -13,9 +13,9 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import RequestError, StoreError
-from ares.store import encode_records
-from ares.store.database import Tables, open_tables
+from ares.store import records_to_table_rows
 from ares.store.lance.trajectories import TrajectoryTable
+from ares.store.lance_tables import Tables, open_tables
 
 Make = Callable[..., Record]
 
@@ -92,7 +92,7 @@ def test_a_crash_between_signals_and_rows(
 ) -> None:
     orphans = [make_record(number) for number in (100, 101)]
     with monkeypatch.context() as patch:
-        patch.setattr("ares.store.lance.episodes.fit_cameras", _crash)
+        patch.setattr("ares.store.lance.episodes.drop_unsupported_camera_fields", _crash)
         with pytest.raises(KeyboardInterrupt):
             filled.episodes.add(orphans)
     assert (filled.episodes.count(), filled.trajectories.count()) == (30, 32)
@@ -249,7 +249,7 @@ def test_what_was_stored_first_is_the_original(
             stored[episode.episode_id] = (episode.content_hash, order)
         time = tables.episodes.next_time()
         for record in rng.sample(records, len(records)):
-            tables.episodes.write([encode_records([record])], time)
+            tables.episodes.write([records_to_table_rows([record])], time)
         tables.episodes.mark_duplicates()
         expected = {id: _original(stored, id) for id in stored}
         rows = _rows(tables, ["episode_id", "duplicate_of"])
@@ -289,7 +289,7 @@ def test_instructions_are_found_by_their_words(
 def test_optimizing_keeps_everything(
     filled: Tables, records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.store.database._MIN_INDEXED_ROWS", 1)
+    monkeypatch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 1)
     for number, episode_id in enumerate(_ids(records)):
         filled.episodes.set_values(pa.table({"episode_id": [episode_id], "score": [float(number)]}))
     filled.optimize()
@@ -314,7 +314,7 @@ def test_a_damaged_table(filled: Tables) -> None:
 
 def test_only_whole_rows_of_signals_are_kept(tables: Tables, records: list[Record]) -> None:
     assert isinstance(tables.trajectories, TrajectoryTable)
-    tables.trajectories.write([encode_records(records[:3]).trajectories])
+    tables.trajectories.write([records_to_table_rows(records[:3]).trajectories])
     assert tables.episodes.drop_orphans() == 3
     assert tables.trajectories.count() == 0
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ares.store.database import Tables, open_tables
 from ares.store.lance import text as fulltext
+from ares.store.lance_tables import Tables, open_tables
 
 _WORDS = [f"w{letter}x" for letter in "abcdefghij"]
 _EPISODES = [f"episode{number:02}" for number in range(30)]

@@ -9,7 +9,6 @@ import pytest
 
 from ares.errors import FilterError, StoreError
 from ares.store import conjunction, ids_filter, lance_errors
-from ares.store.database import Tables
 from ares.store.lance.lance_api import (
     TESTED_VERSIONS,
     allowlist_options,
@@ -20,6 +19,7 @@ from ares.store.lance.lance_api import (
     plan_filter,
     row_allowlist,
 )
+from ares.store.lance_tables import Tables
 
 
 @pytest.mark.parametrize("name", TESTED_VERSIONS)

@@ -10,8 +10,8 @@ import pytest
 
 from ares.episode import Record
 from ares.errors import StoreError
-from ares.store.database import Tables, open_tables
 from ares.store.lance import schema as arrow
+from ares.store.lance_tables import Tables, open_tables
 
 MakeRecord = Callable[..., Record]
 
@@ -42,7 +42,7 @@ def old_tables(folder: Path, record: Record) -> Tables:
     fields[index] = pa.field("cameras", pa.list_(old_type))
     schema = pa.schema(fields)
     table = lancedb.connect(str(folder)).create_table("episodes", schema=schema)
-    table.add(arrow.fit_cameras(rows, schema))
+    table.add(arrow.drop_unsupported_camera_fields(rows, schema))
     return open_tables(str(folder))
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.errors import RequestError
-from ares.store.database import Tables
 from ares.store.lance.segments import SegmentTable
+from ares.store.lance_tables import Tables
 
 _CAPTIONS = [
     "open the top drawer",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ares.episode import Record, Trajectory
-from ares.store.database import Tables
 from ares.store.lance import trajectories
+from ares.store.lance_tables import Tables
 from benchmarks.synthetic_episodes import synthetic_episode
 
 

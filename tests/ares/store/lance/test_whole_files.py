@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ares.store.database import compact
 from ares.store.lance.table import TableWriter
+from ares.store.lance_tables import compact
 
 _VALUES = np.random.default_rng(0).normal(size=(60, 300)).tolist()
 _ROWS = pa.table({"id": [f"e{n:02d}" for n in range(60)], "v": pa.array(_VALUES, pa.list_(pa.float32()))})
@@ -31,7 +31,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableWriter:
     path = str(tmp_path / "episodes.lance")
     for start in range(0, 50, 10):
         lance.write_dataset(_ROWS.slice(start, 10), path, mode="append" if start else "create")
-    monkeypatch.setattr("ares.store.database._MAX_SMALL_FRAGMENTS", 2)
+    monkeypatch.setattr("ares.store.lance_tables._MAX_SMALL_FRAGMENTS", 2)
     return TableWriter("episodes", lambda: lance.dataset(path))
 
 

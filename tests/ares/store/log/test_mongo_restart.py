@@ -12,7 +12,7 @@ import pytest
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
-from ares.store.log import mongo_server as mongo_client
+from ares.store.log import mongo_connection as mongo_client
 from ares.store.log.mongo import MongoAnnotationStore
 
 Make = Callable[..., Annotation]

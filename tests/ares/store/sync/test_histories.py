@@ -14,9 +14,9 @@ from ares.doctor import run_checks
 from ares.episode import Record
 from ares.settings import settings_from_environment
 from ares.store import Stores, open_stores, pin_makers, reset_applied_sequence
-from ares.store.database import Tables
 from ares.store.lance.schema import episode_schema
-from ares.store.sync import apply, apply as progress, changes
+from ares.store.lance_tables import Tables
+from ares.store.sync import apply, apply as progress, shown_values
 from ares.store.sync.apply import apply_log
 from tests.ares.store.memory_log import MemoryAnnotationStore
 from tests.ares.store.sync.histories import Step, Writer, histories, play, without_empty
@@ -48,7 +48,7 @@ def set_sizes(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[int, int, int]
     def set_all(sizes: tuple[int, int, int]) -> None:
         monkeypatch.setattr(apply, "_READ_BATCH", sizes[0])
         monkeypatch.setattr(apply, "_WRITE_BATCH", sizes[1])
-        monkeypatch.setattr(changes, "_EPISODES_PER_READ", sizes[2])
+        monkeypatch.setattr(shown_values, "_EPISODES_PER_READ", sizes[2])
         monkeypatch.setattr(apply, "_RESOLVE_BATCH", sizes[2])
         monkeypatch.setattr(apply, "_LOOKUP_BATCH", sizes[2])
 

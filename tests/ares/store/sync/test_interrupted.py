@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ares.store import pin_makers
-from ares.store.database import Tables
+from ares.store.lance_tables import Tables
 from ares.store.sync import apply, apply as progress
 from ares.store.sync.apply import apply_log
 from tests.ares.store.memory_log import MemoryAnnotationStore

@@ -11,7 +11,7 @@ from ares.episode import Json, Record
 from ares.errors import PluginError
 from ares.registry import projections
 from ares.store import AnnotationStore, InstalledProjections, MakerCatalog
-from ares.store.database import Tables
+from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import apply_log
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ares.errors import RequestError, StoreError
 from ares.store import Moment
-from ares.store.database import Tables, open_tables
+from ares.store.lance_tables import Tables, open_tables
 from ares.store.vectors.tables import VectorTable
 
 
@@ -202,7 +202,7 @@ def test_ids_with_quotes(tables: Tables) -> None:
 def test_optimizing_keeps_the_search_exact(
     tables: Tables, vectors: VectorTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ares.store.database._MIN_INDEXED_ROWS", 1)
+    monkeypatch.setattr("ares.store.lance_tables._MIN_INDEXED_ROWS", 1)
     query = np.arange(8, dtype=np.float32)
     candidates = [f"episode{number}" for number in range(0, 10, 2)]
     before = vectors.search(query, 30, candidates)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.search.encoding import QueryVectors
+from ares.search.encoding import QueryVectorCache
 
 _DIM = 4
 
@@ -21,27 +21,27 @@ def _vector(number: int) -> NDArray[np.float32]:
 
 def _get(path: Path, text: str) -> float | None:
     """The first number of a vector, as a new process reads it."""
-    vector = QueryVectors(path, _DIM, max_texts=10).get(text)
+    vector = QueryVectorCache(path, _DIM, max_texts=10).get(text)
     return None if vector is None else float(vector[0])
 
 
 def test_the_newest_texts_stay(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "space.npy"
     for number in range(25):
-        QueryVectors(path, _DIM, max_texts=10).add(f"text {number}", _vector(number))
+        QueryVectorCache(path, _DIM, max_texts=10).add(f"text {number}", _vector(number))
     assert [_get(path, f"text {number}") for number in range(25)] == [None] * 15 + [*range(15, 25)]
 
 
 def test_a_text_that_is_searched_again_stays(tmp_path: Path) -> None:
     path = tmp_path / "space.npy"
     for number in range(30):
-        QueryVectors(path, _DIM, max_texts=10).add(f"text {number}", _vector(number))
+        QueryVectorCache(path, _DIM, max_texts=10).add(f"text {number}", _vector(number))
         assert _get(path, "text 0") == 0.0
     assert path.stat().st_size < 1_000
 
 
 def test_the_text_is_not_in_the_file(tmp_path: Path) -> None:
-    QueryVectors(tmp_path / "space.npy", _DIM).add("the red mug of Anna", _vector(1))
+    QueryVectorCache(tmp_path / "space.npy", _DIM).add("the red mug of Anna", _vector(1))
     assert b"Anna" not in (tmp_path / "space.npy").read_bytes()
 
 
@@ -53,17 +53,17 @@ def test_a_file_of_another_kind_counts_as_empty(tmp_path: Path, content: bytes |
     else:
         path.write_bytes(content)
     assert _get(path, "text") is None
-    QueryVectors(path, _DIM).add("text", _vector(1))
+    QueryVectorCache(path, _DIM).add("text", _vector(1))
     assert _get(path, "text") == 1.0
-    assert QueryVectors(path, _DIM + 1).get("text") is None
+    assert QueryVectorCache(path, _DIM + 1).get("text") is None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes to read-only folders")
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
-    QueryVectors(tmp_path / "space.npy", _DIM).add("text", _vector(1))
+    QueryVectorCache(tmp_path / "space.npy", _DIM).add("text", _vector(1))
     tmp_path.chmod(0o500)
     try:
-        vectors = QueryVectors(tmp_path / "space.npy", _DIM)
+        vectors = QueryVectorCache(tmp_path / "space.npy", _DIM)
         vectors.add("other", _vector(2))
         assert vectors.get("other") is not None, "this process remembers it"
         assert (_get(tmp_path / "space.npy", "text"), _get(tmp_path / "space.npy", "other")) == (1.0, None)
@@ -75,10 +75,10 @@ def _write_and_read(path: Path, writer: int) -> int:
     """Texts whose vector was wrong."""
     wrong = 0
     for number in range(50):
-        vectors = QueryVectors(path, _DIM)
+        vectors = QueryVectorCache(path, _DIM)
         vectors.add(f"{writer}-{number}", _vector(number))
         for other in range(4):
-            vector = QueryVectors(path, _DIM).get(f"{other}-{number}")
+            vector = QueryVectorCache(path, _DIM).get(f"{other}-{number}")
             wrong += vector is not None and vector[0] != number
     return wrong
 

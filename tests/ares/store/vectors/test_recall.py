@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import ares
 from ares.store import Moment
-from ares.store.database import open_tables
+from ares.store.lance_tables import open_tables
 from ares.store.vectors import index as recall
 from ares.store.vectors.tables import VectorTable
 from ares.workspace import Workspace
@@ -300,7 +300,7 @@ def test_an_index_that_was_not_measured_is_not_used(tmp_path: Path) -> None:
 _KILLED = """
 import sys
 from ares.store.vectors import index as recall
-from ares.store.database import open_tables
+from ares.store.lance_tables import open_tables
 def stop(*_, **__):
     print("built", flush=True)
     sys.stdin.read()

@@ -13,7 +13,7 @@ from mcap.reader import make_reader
 from mcap.writer import CompressionType
 from mcap_ros2.decoder import DecoderFactory
 
-from ares.clock import settle_clock
+from ares.clock import settle_measured_clock
 from ares.errors import SourceError
 from ares.media import frames_at
 
@@ -344,7 +344,7 @@ def test_stamps_that_keep_to_a_whole_rate(
     entries = [("/joint_states", "sensor_msgs/msg/JointState", t, kit.joints(t, [1, 2])) for t in at]
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert round(record.episode.rate_hz, 4) == pytest.approx(rate_hz, abs=0.01)
-    settled = settle_clock(record).episode
+    settled = settle_measured_clock(record).episode
     assert settled.measured_rate_hz == pytest.approx(1e9 / period, rel=1e-3)
     assert settled.rate_hz == record.episode.rate_hz
     assert np.array_equal(record.trajectory.timestamps, (np.array(at) - at[0]) / 1e9)  # as they are

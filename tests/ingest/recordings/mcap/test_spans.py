@@ -15,7 +15,7 @@ from ares.errors import SourceError
 from ares.media import frames_at
 from ingest.base import Item, SourceOptions
 from ingest.recordings import mcap
-from ingest.recordings.topics import EpisodeSpan, read_spans
+from ingest.recordings.topics import RecordedSpan, read_episode_spans
 
 START, STEP = 1_760_000_000 * 10**9, 100_000_000
 
@@ -136,9 +136,9 @@ def test_declarations_of_any_kind_are_read_or_refused(
         for document in documents:
             writer.add_metadata("episode", document)
         writer.finish()  # type: ignore[no-untyped-call]
-    results = read_spans([str(path)])
+    results = read_episode_spans([str(path)])
     assert len(results) == len(documents)
-    spans = [span for span in results if isinstance(span, EpisodeSpan)]
+    spans = [span for span in results if isinstance(span, RecordedSpan)]
     assert all(0 <= span.start < span.stop for span in spans)
     assert len({span.key for span in spans}) == len(spans)
     assert all(error.reason for error in results if isinstance(error, SourceError))

@@ -1,0 +1,478 @@
+"""One annotator in a run: its open subjects and their signals, its batches, counts and busy time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from annotators.base import (
+    MAX_REPEATED_FAILURES,
+    Budget,
+    CameraSeconds,
+    Frames,
+    Outcome,
+    PaidFailure,
+    Result,
+    Subject,
+    Work,
+    find_outcome_cost,
+    make_annotation_subject,
+    make_budget_spent_error,
+    make_episode_subject,
+)
+from annotators.runner.fault_isolation import GuardedAnnotator
+from ares.annotation import Annotation, Cost, Maker
+from ares.clock import needs_timestamps
+from ares.episode import Episode, Trajectory
+from ares.errors import (
+    AresError,
+    ModelError,
+    NotTried,
+    PluginError,
+    RequestError,
+    ServerError,
+    StoreError,
+)
+from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
+from ares.store import MakerCatalog, keep_newest_annotations, read_pins, segment_id, select_shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store import Stores
+
+
+@dataclass(slots=True)
+class EpisodeBundle:
+    """An episode on its way through the annotators of a run, with what was read and made for it.
+
+    Attributes:
+        episode: The episode.
+        frames: Its decoded frames.
+        annotations: Its annotations before the run that others of the run describe, in the order of the log.
+        trajectory: Its signals, or None when no annotator needs them.
+        stamps: (T,) stamps of its steps, where only they tell which frame belongs to a second; else None.
+        results: Results so far, by annotator name.
+        done_subjects: Subjects of it that were done before the run, by annotator name.
+        selection_errors: Why frames could not be selected, by annotator name and id of the subject.
+    """
+
+    episode: Episode
+    frames: Frames
+    annotations: Sequence[Annotation] = ()
+    trajectory: Trajectory | None = None
+    stamps: NDArray[np.float64] | None = None
+    results: dict[str, list[Result]] = field(default_factory=dict)
+    done_subjects: dict[str, set[str]] = field(default_factory=dict)
+    selection_errors: dict[tuple[str, str], AresError] = field(default_factory=dict)
+
+
+class SubjectFinder:
+    """Finds the subjects of one annotator.
+
+    Args:
+        stores: Stores of the workspace.
+        maker: Maker of the annotator.
+
+    Raises:
+        RequestError: The annotator describes something that no run can give it.
+    """
+
+    def __init__(self, stores: Stores, maker: Maker) -> None:
+        if maker.subject_kind == "set" or (maker.subject_kind != "episode" and not maker.after):
+            raise RequestError(
+                f"{maker.annotator!r} cannot be run over episodes",
+                f"it describes {maker.subject_kind}s after {list(maker.after)}; segments and annotations need `after`",
+            )
+        self._stores, self._maker = stores, maker
+
+    @property
+    def after(self) -> Sequence[str]:
+        """Names of the annotators whose annotations it needs."""
+        return self._maker.after if self._maker.subject_kind != "episode" else ()
+
+    def of_bundle(self, bundle: EpisodeBundle) -> list[Subject]:
+        """The subjects in an episode, those that the run has made so far included."""
+        if not self.after:
+            return [make_episode_subject(bundle.episode)]
+        new = [
+            annotation
+            for name in self.after
+            for result in bundle.results.get(name, ())
+            for annotation in result.annotations
+        ]
+        return self.in_episode(bundle.episode, [*bundle.annotations, *new])
+
+    def in_episode(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
+        """The subjects among the annotations of an episode, in the order of the log."""
+        if not self.after:
+            return [make_episode_subject(episode)]
+        if self._maker.subject_kind == "segment":
+            segments = {segment_id(annotation): annotation for annotation in self._shown(annotations)}
+            return [
+                replace(make_annotation_subject(episode, segment), kind="segment", id=key)
+                for key, segment in segments.items()
+            ]
+        return [
+            make_annotation_subject(episode, annotation)
+            for annotation in keep_newest_annotations(annotations)
+            if annotation.name in self.after
+        ]
+
+    def _shown(self, annotations: Sequence[Annotation]) -> list[Annotation]:
+        """The segments that are shown: those of an older segmenter are no subjects any more."""
+        shown = select_shown(annotations, self._catalog, self.after)
+        return [annotation for name in self.after for annotation in shown[name]]
+
+    @cached_property
+    def _catalog(self) -> MakerCatalog:
+        # Read at the first episode: by then every annotator of the run has stored its maker.
+        return MakerCatalog(self._stores.annotations.makers(), read_pins(self._stores.annotations))
+
+
+def read_signals(stores: Stores, episode_ids: Collection[str]) -> dict[str, Trajectory]:
+    """The signals of episodes that have any, by episode id; they cannot be changed. Raises StoreError."""
+    trajectories = dict(stores.tables.trajectories.read(episode_ids))
+    for trajectory in trajectories.values():
+        _make_read_only(trajectory)
+    return trajectories
+
+
+def read_stamps(stores: Stores, episodes: Sequence[Episode]) -> dict[str, NDArray[np.float64]]:
+    """The stamps of the episodes whose frames can only be selected by them."""
+    ids = [episode.episode_id for episode in episodes if needs_timestamps(episode)]
+    read = stores.tables.trajectories.read(ids) if ids else ()
+    return {id: trajectory.timestamps for id, trajectory in read}
+
+
+def _make_read_only(trajectory: Trajectory) -> None:
+    """The annotators of a run share the signals: one that writes into them fails, and the others are right."""
+    signals = (trajectory.state, trajectory.action, *trajectory.extra.values())
+    arrays = (trajectory.timestamps, trajectory.reward, *(signal.values for signal in signals if signal))
+    for array in arrays:
+        if array is not None:
+            array.setflags(write=False)
+
+
+class BusyTimeClock:
+    """Wall-clock seconds during which at least one call runs; calls at the same time count once.
+
+    Safe to use from threads.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._running = 0
+        self._started_at = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far, of calls that have ended."""
+        with self._lock:
+            return self._seconds
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure one call."""
+        self._start()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    def _start(self) -> None:
+        with self._lock:
+            if not self._running:
+                self._started_at = time.monotonic()
+            self._running += 1
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._running -= 1
+            if not self._running:
+                self._seconds += time.monotonic() - self._started_at
+
+
+# Of a model, in a row and for one reason; whatever a server fails with (500, 502, no answer) is one reason.
+_MAX_REPEATED_FAILURES = MAX_REPEATED_FAILURES
+_UNKNOWN_USAGE = "the usage of a call is not known: it may have cost more than is counted"
+
+
+def make_failure_scope(maker: Maker) -> str:
+    """What the failures of a maker belong to in the log of failures."""
+    return f"{maker.annotator}/{maker.maker_id}"
+
+
+class AnnotatorRun:
+    """The part of a run that one annotator does.
+
+    Args:
+        stores: Stores of the workspace.
+        annotator: The annotator.
+        budget: Money of the whole run.
+        strict: Raise the first failure instead of counting it.
+        clock: Measures its calls; it has measured the loading.
+
+    Attributes:
+        plugin: Name under which the annotator is registered; its maker may have another.
+        is_last_reader: Whether no later annotator of the run reads frames; set by the run.
+    """
+
+    def __init__(
+        self, stores: Stores, annotator: GuardedAnnotator, budget: Budget, strict: bool, clock: BusyTimeClock
+    ) -> None:
+        self.annotator = annotator
+        self.name = self.plugin = annotator.maker.annotator
+        self.report = Report()
+        self.failures: dict[str, AresError] = {}
+        self._annotations = stores.annotations
+        self._budget = budget
+        self._clock = clock
+        self._strict = strict
+        self._repeated_failure: tuple[str, int] = ("", 0)
+        self._ended_by = self._end_reason = ""
+        self._subjects = SubjectFinder(stores, annotator.maker)
+        # The only subjects to work on, or None for all.
+        self._retried: frozenset[str] | None = None
+        self.is_last_reader = False
+
+    def retry_failed(self, reason: str) -> None:
+        """Work only on subjects in the log of failures whose reason contains a text, whatever its case."""
+        failures = self._failure_log.read()
+        self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
+
+    @cached_property
+    def _failure_log(self) -> FailureLog:
+        return FailureLog(self._annotations, make_failure_scope(self.annotator.maker))
+
+    def requested(self, subjects: Iterable[str]) -> list[str]:
+        """Those of some subjects, by their ids, that this run is to work on."""
+        return [subject for subject in subjects if self._retried is None or subject in self._retried]
+
+    def load_done_subjects(self, bundles: Sequence[EpisodeBundle]) -> None:
+        """Note in each bundle which of its subjects this maker had done before the run; one query for all bundles."""
+        subjects = {id(bundle): [subject.id for subject in self.subjects(bundle)] for bundle in bundles}
+        all_subjects = [subject for bundle_subjects in subjects.values() for subject in bundle_subjects]
+        done = self._annotations.find_done_subjects(self.annotator.maker.maker_id, all_subjects)
+        for bundle in bundles:
+            bundle.done_subjects[self.name] = done.intersection(subjects[id(bundle)])
+
+    def has_missing_subjects(self, bundle: EpisodeBundle) -> bool:
+        """Whether an episode has a subject that this annotator has not done."""
+        return bool(self.missing_subjects(bundle))
+
+    def subjects(self, bundle: EpisodeBundle) -> list[Subject]:
+        """The subjects of an episode, those that this run has made so far included."""
+        return self._only_requested(self._subjects.of_bundle(bundle))
+
+    def missing_subjects(self, bundle: EpisodeBundle) -> list[Subject]:
+        """Those of them that this annotator has not done."""
+        done = bundle.done_subjects[self.name]
+        return [subject for subject in self.subjects(bundle) if subject.id not in done]
+
+    def add_existing(self, bundle: EpisodeBundle) -> None:
+        """Count an episode for which no annotator has work."""
+        subjects = len(self.subjects(bundle))
+        self.report.add_planned(subjects, already=subjects)
+
+    @property
+    def after(self) -> Sequence[str]:
+        """Names of the annotators whose annotations or segments it describes."""
+        return self._subjects.after
+
+    def subjects_in(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
+        """The subjects of an episode with these annotations."""
+        return self._only_requested(self._subjects.in_episode(episode, annotations))
+
+    def _only_requested(self, subjects: Sequence[Subject]) -> list[Subject]:
+        requested = set(self.requested(subject.id for subject in subjects))
+        return [subject for subject in subjects if subject.id in requested]
+
+    def select_frames(self, bundle: EpisodeBundle, subject: Subject) -> CameraSeconds:
+        """The frames that a subject needs; none where the annotator fails to say, which then fails the subject."""
+        try:
+            return self.annotator.select_frames(subject)
+        except StoreError:
+            raise
+        except AresError as error:
+            bundle.selection_errors[self.name, subject.id] = error
+            return {}
+
+    def pipeline_stage(self) -> PipelineStage[EpisodeBundle]:
+        """This annotator as a stage of the pipeline."""
+        return PipelineStage(
+            self.name,
+            self.run,
+            batch_size=self.annotator.batch_size,
+            workers=self.annotator.workers,
+            active_limit=self.annotator.call_limit,
+        )
+
+    def run(self, bundles: list[EpisodeBundle]) -> None:
+        """Annotate the missing subjects in calls of `batch_size` works. Raises the first failure when strict."""
+        pairs = [(bundle, work) for bundle in bundles for work in self._works(bundle)]
+        pairs = [(bundle, work) for bundle, work in pairs if not self._has_failed_selection(bundle, work)]
+        for start in range(0, len(pairs), self.annotator.batch_size):
+            chunk = pairs[start : start + self.annotator.batch_size]
+            for (bundle, work), result in zip(chunk, self._process([work for _, work in chunk]), strict=True):
+                self._record_outcome(bundle, work, result)
+        if self.is_last_reader:
+            for bundle in bundles:
+                bundle.frames.release()
+
+    def add_failure(self, error: AresError, result: Result) -> None:
+        """Count a result that could not be stored, though it was paid. Raises the error when strict."""
+        self.report.add_cost(result.cost)
+        annotation = result.annotations[0]
+        self._add_failure(error, annotation.subject, annotation.episode_id)
+
+    def add_kept(self, result: Result) -> None:
+        """Count a result that was stored, and why it leaves columns empty."""
+        self.report.add_kept(result.cost)
+        for annotation in result.annotations[:1]:
+            self._warn_of_unknown_usage(result.cost, f"episode {annotation.episode_id}")
+        for annotation in result.annotations:
+            for reason in _gap_reasons(self.annotator.maker, annotation):
+                self.report.add_warning(f"left empty: {reason}", f"episode {annotation.episode_id}")
+
+    def _warn_of_unknown_usage(self, cost: Cost, where: str) -> None:
+        if cost.unknown_calls:
+            self.report.add_warning(_UNKNOWN_USAGE, where, cost.unknown_calls)
+
+    def _add_warnings(self, warnings: Sequence[str], report: Callable[[str], None]) -> None:
+        """Count what a person should know, and report each."""
+        for warning in dict.fromkeys(warnings):
+            self.report.add_warning(warning, self.annotator.maker.model)
+            report(f"annotate {self.name}: {warning}")
+
+    def to_report(self, run_seconds: float) -> AnnotateReport:
+        """What this annotator did, in a run of so many seconds."""
+        self.report.seconds = self._clock.seconds
+        ended_by, end_reason = self._ended_by, self._end_reason
+        if self.report.open and not ended_by:
+            ended_by, end_reason = "budget", "the budget is spent; a larger --budget goes on"
+        return AnnotateReport(
+            open=self.report.open,
+            ended_by=ended_by,
+            end_reason=end_reason,
+            annotator=self.name,
+            maker=self.annotator.maker.maker_id,
+            model=self.annotator.maker.model,
+            **self.report.fields(),
+            run_seconds=run_seconds,
+            cost=self.report.cost,
+        )
+
+    def _works(self, bundle: EpisodeBundle) -> list[Work]:
+        missing, count = self.missing_subjects(bundle), len(self.subjects(bundle))
+        self.report.add_planned(count, already=count - len(missing))
+        return [
+            Work(
+                subject=_private_copy(subject),
+                frames=bundle.frames,
+                trajectory=bundle.trajectory,
+                # Another subject of the episode reads the frames after this one.
+                is_last_reader=self.is_last_reader and len(missing) == 1,
+            )
+            for subject in missing
+        ]
+
+    def _has_failed_selection(self, bundle: EpisodeBundle, work: Work) -> bool:
+        """Whether the annotator could not say which frames it needs; then the work has failed."""
+        error = bundle.selection_errors.get((self.name, work.subject.id))
+        if error is not None:
+            self._record_outcome(bundle, work, error)
+        return error is not None
+
+    def preflight(self, makers: Sequence[Maker], report: Callable[[str], None]) -> None:
+        """Check before the first call that the run can go well. Raises the AresError that says why it cannot."""
+        with self._clock.measured():
+            learnt = self.annotator.preflight(makers)
+        self.report.add_cost(learnt.cost)
+        self._warn_of_unknown_usage(learnt.cost, "test call")
+        self._add_warnings([*self.annotator.warnings, *learnt.warnings], report)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it may still call its model: the server is not down, and the budget not spent."""
+        return not (self._ended_by or self._budget.is_spent or self._budget.is_stopped)
+
+    def stop(self) -> None:
+        """The run is ending: make no call any more, and count no work that was not done as failed."""
+        self._budget.stop()
+
+    def _process(self, works: Sequence[Work]) -> Sequence[Outcome]:
+        if self._ended_by:
+            return [NotTried("not tried after many failures in a row", self._end_reason)] * len(works)
+        if self._budget.is_spent:
+            return [make_budget_spent_error()] * len(works)
+        if self.annotator.charges_budget:
+            return self._call(works)
+        try:
+            expected = sum((self.annotator.estimate(work.subject) for work in works), Cost())
+        except PluginError as error:
+            return [error] * len(works) if len(works) == 1 else [self._process([work])[0] for work in works]
+        if not self._budget.reserve(expected.usd or 0.0):
+            return [make_budget_spent_error()] * len(works)
+        results = self._call(works)
+        self._budget.settle(expected.usd or 0.0, sum(map(find_outcome_cost, results), Cost()).usd)
+        return results
+
+    def _call(self, works: Sequence[Work]) -> Sequence[Outcome]:
+        with self._clock.measured():
+            return self.annotator.process(works)
+
+    def _record_outcome(self, bundle: EpisodeBundle, work: Work, result: Outcome) -> None:
+        if isinstance(result, Result):
+            self._repeated_failure = ("", 0)
+            bundle.results.setdefault(self.name, []).append(result)
+            return
+        if isinstance(result, PaidFailure):
+            self.report.add_cost(result.cost)
+            self._warn_of_unknown_usage(result.cost, f"episode {work.episode.episode_id}")
+            result = result.error
+        if isinstance(result, NotTried):
+            self.report.add_open()
+            return
+        if self._budget.is_stopped:
+            return
+        self._give_up_after_many(result)
+        self._add_failure(result, work.subject.id, work.episode.episode_id)
+
+    def _give_up_after_many(self, error: AresError) -> None:
+        """Try no further work once a model has failed so often in a row for one reason."""
+        kind = "server" if isinstance(error, ServerError) else "failures"
+        reason, count = self._repeated_failure
+        current = kind if kind == "server" else error.reason
+        self._repeated_failure = (current, count + 1 if reason == current else 1)
+        is_too_often = self._repeated_failure[1] >= _MAX_REPEATED_FAILURES
+        if isinstance(error, ModelError) and is_too_often and not self._ended_by:
+            self._ended_by = kind
+            self._end_reason = f"given up after {_MAX_REPEATED_FAILURES} failures in a row, the last: {error}"
+
+    def _add_failure(self, error: AresError, subject: str, episode_id: str) -> None:
+        is_accepted = self._failure_log.is_accepted(subject, error)
+        self.report.add_failure(error, f"episode {episode_id}", is_accepted)
+        self.failures[subject] = error
+        if self._strict:
+            raise error
+
+
+def _private_copy(subject: Subject) -> Subject:
+    """The subject with a copy of its annotation, which may not be stored yet: no annotator can change another's."""
+    return replace(subject, annotation=deepcopy(subject.annotation)) if subject.annotation else subject
+
+
+def _gap_reasons(maker: Maker, annotation: Annotation) -> list[str]:
+    """Why an annotation leaves columns of its maker empty."""
+    columns = [column.name for column in maker.columns if column.is_gap_reason]
+    lists = [annotation.value.get(name) for name in columns]
+    return [str(reason) for reasons in lists if isinstance(reasons, list) for reason in reasons]

@@ -1,0 +1,355 @@
+"""Failed work on the pages: what failed, what another try costs, and the job that tries again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from app.dashboard import cached_reads, navigation
+from app.dashboard.jobs import Job, draw_jobs, start_job
+from app.dashboard.navigation import escape_markdown
+from ares.curation import Failure, episodes_of_failures, failures_of, list_failures
+from ares.episode import Json
+from ares.errors import AresError, RequestError
+from ares.jobs import AnnotateRequest, EpisodeSelection
+from ares.store import Stores
+from ares.workspace import annotate_operation, estimate_operation
+
+if TYPE_CHECKING:
+    from ares.jobs import AnnotateEstimate
+    from ares.workspace import Workspace
+
+
+_OTHER_OPTIONS = RequestError(
+    "the run that failed had another model or other options than the settings of this server",
+    "give them to the command below",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Failed work to try again.
+
+    Attributes:
+        work: Name of the annotator.
+        maker_id: The maker whose work failed.
+        episode_id: The only episode, or "" for all.
+        reason: Text in the reason of the failures; "" for all.
+    """
+
+    work: str
+    maker_id: str
+    episode_id: str = ""
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """What only one job can do at a time."""
+        return "/".join(asdict(self).values())
+
+    @property
+    def where(self) -> str:
+        """SQL filter over the episodes."""
+        return f"episode_id = '{self.episode_id}'" if self.episode_id else ""
+
+    def request(self, options: Mapping[str, Json]) -> AnnotateRequest:
+        """The run that tries it again, with these options of the annotator."""
+        return AnnotateRequest(
+            names=(self.work,),
+            selection=EpisodeSelection(where=self.where),
+            options=options,
+            retry_failed=True,
+            reason=self.reason,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryQuote:
+    """What another try would do.
+
+    Attributes:
+        retry: What is tried again.
+        request: The run that tries it, with options that give the same maker.
+        estimate: Subjects, calls and money.
+    """
+
+    retry: Retry
+    request: AnnotateRequest
+    estimate: AnnotateEstimate
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no call is paid for."""
+        return self.estimate.cost.usd == 0.0
+
+
+def quote_retry(workspace: Workspace, retry: Retry) -> RetryQuote:
+    """What another try would do and cost, without a model being loaded.
+
+    Raises:
+        RequestError: The settings of this server name another model than the run that failed.
+    """
+    refused: AresError = _OTHER_OPTIONS
+    for options in _possible_options(workspace.stores, retry):
+        try:
+            request = retry.request(options)
+            (estimate,) = estimate_operation()(workspace.stores, request)
+        except RequestError as error:
+            refused = error
+            continue
+        # Whether a model that was never loaded here is the same is known once it is.
+        if estimate.planned or estimate.already is None:
+            return RetryQuote(retry=retry, request=request, estimate=estimate)
+        refused = _OTHER_OPTIONS
+    raise refused
+
+
+def start_retry(stores: Stores, quote: RetryQuote) -> Job:
+    """Start another try.
+
+    Raises:
+        RequestError: It runs already.
+        ReadOnlyWorkspace: The workspace cannot be written.
+    """
+    retry = quote.retry
+    return start_job(
+        stores, "retry", subject=retry.episode_id, name=retry.name, total=quote.estimate.planned,
+        arguments={"retry": asdict(retry), "request": asdict(quote.request)},
+    )  # fmt: skip
+
+
+def run_retry(workspace: Workspace, job: Job) -> dict[str, Any]:
+    """Try the work of a job again, in its process; returns the report.
+
+    Raises:
+        RequestError: The model that was loaded is another one than that of the run that failed.
+    """
+    retry = Retry(**job.arguments["retry"])
+    (report,) = annotate_operation()(workspace.stores, _stored_request(job.arguments["request"]))
+    if report.maker != retry.maker_id:
+        raise _OTHER_OPTIONS
+    return report.to_json()
+
+
+def _stored_request(document: Mapping[str, Any]) -> AnnotateRequest:
+    """The request of a job, from its fields in JSON."""
+    selection = EpisodeSelection(**document["selection"])
+    return AnnotateRequest(**{**document, "names": tuple(document["names"]), "selection": selection})
+
+
+def _possible_options(stores: Stores, retry: Retry) -> Iterator[Mapping[str, Json]]:
+    """Those that the maker holds; then the default ones, as a maker may hold a hash in place of a path."""
+    from annotators.options import options_model
+    from ares.registry import annotators
+
+    maker = stores.annotations.makers().get(retry.maker_id)
+    fields = options_model(annotators.get(retry.work)).model_fields
+    kept = maker.settings if maker else {}
+    options = {field: kept[field] for field in fields if field in kept}
+    settings = stores.settings
+    # Whoever made the workspace must not choose the server that gets the key and the frames.
+    if _model_servers(options) <= _model_servers([settings.caption_model, settings.judge_model]):
+        yield {retry.work: options}
+    yield {}
+
+
+def _model_servers(value: Json) -> set[str]:
+    """The servers, as "SCHEME://HOST:PORT", of all model specs within a value."""
+    if isinstance(value, str):
+        url = urlsplit(value.rpartition("@")[2]) if value.startswith("openai:") else None
+        return {f"{url.scheme}://{url.netloc}"} if url else set()
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return set().union(*map(_model_servers, items))
+
+
+_READ_ONLY = "The workspace is read-only for the user of this server."
+
+
+def draw_retry_button(retry: Retry, label: str) -> None:
+    """Draw the button that tries failed work again; where it is paid for, what it costs is said before it starts.
+
+    Args:
+        retry: The failed work.
+        label: Text of the button.
+    """
+    key = f"retry.{retry.name}"
+    is_writable = cached_reads.workspace().stores.is_writable
+    answer: RetryQuote | AresError | None = st.session_state.get(key)
+    st.button(
+        label, key=f"{key}.ask", icon=":material/replay:", on_click=_quote_or_start, args=(key, retry),
+        disabled=not is_writable, help=None if is_writable else _READ_ONLY,
+    )  # fmt: skip
+    if isinstance(answer, AresError):
+        navigation.show_error(answer)
+    elif answer is not None:
+        _draw_quote(key, answer)
+
+
+def draw_retry_jobs(episode_id: str) -> None:
+    """Draw the jobs that try again what failed: of one episode, or of all for an empty id."""
+    stores = cached_reads.workspace().stores
+    draw_jobs(
+        stores, "retry", episode_id, _progress_text, _draw_end, on_end=cached_reads.clear_caches, most=3
+    )
+
+
+def _quote_or_start(key: str, retry: Retry) -> None:
+    """Start what is free; keep the price of the rest for the page."""
+    workspace = cached_reads.workspace()
+    try:
+        quote = cached_reads.limited(lambda: quote_retry(workspace, retry))
+        st.session_state[key] = quote
+        if quote.is_free:
+            _start_quoted_retry(key, quote)
+    except AresError as error:
+        st.session_state[key] = error
+
+
+def _start_quoted_retry(key: str, quote: RetryQuote) -> None:
+    try:
+        start_retry(cached_reads.workspace().stores, quote)
+    except AresError as error:
+        st.session_state[key] = error
+    else:
+        st.session_state[key] = None
+
+
+def _cancel_quote(key: str) -> None:
+    st.session_state[key] = None
+
+
+def _draw_quote(key: str, quote: RetryQuote) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"{_price_text(quote)} {_calls_text(quote)}", width="content")
+        st.button(
+            "Start", key=f"{key}.start", type="primary", on_click=_start_quoted_retry, args=(key, quote)
+        )
+        st.button("Cancel", key=f"{key}.cancel", type="tertiary", on_click=_cancel_quote, args=(key,))
+
+
+def _price_text(quote: RetryQuote) -> str:
+    usd = quote.estimate.cost.usd
+    if usd is None:
+        return "**The price is not known** (`ARES_PRICE` sets it)."
+    return f"**About {usd:.2g} US dollars.**" if usd < 0.1 else f"**About {usd:,.2f} US dollars.**"
+
+
+def _calls_text(quote: RetryQuote) -> str:
+    cost = quote.estimate.cost
+    return f"{cost.calls:,} calls, {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out."
+
+
+def _progress_text(job: Job) -> str:
+    return f"{_retry_label(job)}: {job.total:,} to do, since {escape_markdown(job.started)}"
+
+
+def _retry_label(job: Job) -> str:
+    retry = Retry(**job.arguments["retry"])
+    reason = f" ({escape_markdown(retry.reason)})" if retry.reason else ""
+    return f"{escape_markdown(retry.work)} again{reason}"
+
+
+def _draw_end(job: Job) -> None:
+    label = _retry_label(job)
+    if job.report is not None:
+        _draw_report(label, job)
+    elif job.state == "failed":
+        navigation.show_error(AresError(job.reason, job.detail))
+    elif job.state == "stopped":
+        st.info(f"{label}: stopped; what was done stays", icon=":material/stop_circle:")
+    else:
+        st.warning(f"{label}: its process was killed; try it again", icon=":material/error:")
+
+
+def _draw_report(label: str, job: Job) -> None:
+    report = job.report or {}
+    if report["failed"]:
+        reasons = ", ".join(f"{failure['reason']} ({failure['count']:,})" for failure in report["failures"])
+        text = f"{label}: {report['kept']:,} done, {report['failed']:,} failed: {escape_markdown(reasons)}"
+        st.warning(text, icon=":material/error:")
+    else:
+        st.success(f"{label}: {report['kept']:,} done, none failed", icon=":material/check_circle:")
+
+
+_MAX_LISTED = 200
+
+
+def draw_episode_failures(episode_id: str, subjects: Sequence[str]) -> None:
+    """Draw what failed about an episode and was not done since, each with a button that tries it again.
+
+    Args:
+        episode_id: The episode.
+        subjects: Its id, and those of its segments and annotations.
+    """
+    stores = cached_reads.workspace().stores
+    failures = cached_reads.limited(lambda: failures_of(stores, subjects))
+    for failure in failures:
+        text = f"**{escape_markdown(failure.work)} failed: {escape_markdown(failure.reason)}**"
+        detail = f"\n\n{escape_markdown(failure.detail)}" if failure.detail else ""
+        st.warning(f"{text} ({escape_markdown(failure.created)}){detail}", icon=":material/error:")
+    for work, maker_id in _failed_makers(failures):
+        retry = Retry(work=work, maker_id=maker_id, episode_id=episode_id)
+        draw_retry_button(retry, f"Try {escape_markdown(work)} again")
+        _draw_command(retry)
+    draw_retry_jobs(episode_id)
+
+
+def _failed_makers(failures: Sequence[Failure]) -> list[tuple[str, str]]:
+    """The annotators that failed and their makers, each once."""
+    return list(dict.fromkeys((failure.work, failure.maker_id) for failure in failures))
+
+
+def _draw_command(retry: Retry) -> None:
+    with st.expander("The same on the command line, with the options of the run that failed"):
+        st.code(make_retry_command(retry), language=None, wrap_lines=True)
+
+
+def make_retry_command(retry: Retry) -> str:
+    """The command line that tries failed work again."""
+    selection = ["--reason", retry.reason] if retry.reason else []
+    selection += ["--where", retry.where] if retry.where else []
+    path = cached_reads.workspace().path
+    return shlex.join(["ares", "annotate", retry.work, "--retry-failed", *selection, "--workspace", path])
+
+
+def draw_failed_work(work: str, reason: str) -> None:
+    """Draw the failures of one job with one reason: a click on a row opens its episode, a button tries all again."""
+    stores = cached_reads.workspace().stores
+    failures = cached_reads.limited(
+        lambda: list(islice(list_failures(stores, work=work, reason=reason), _MAX_LISTED))
+    )
+    rows = cached_reads.limited(lambda: make_failure_rows(stores, failures))
+    st.caption(f"{escape_markdown(work)}: {escape_markdown(reason)}. Select a row to open its episode.")
+    key = f"status.failed.{work}.{reason}"
+    st.dataframe(
+        rows,
+        hide_index=True,
+        key=key,
+        selection_mode="single-row",
+        on_select=lambda: _open_selected(key, rows),
+    )
+    for work, maker_id in _failed_makers(failures):
+        if maker_id:
+            retry = Retry(work=work, maker_id=maker_id, reason=reason)
+            draw_retry_button(retry, f"Try all of them again with {escape_markdown(work)}")
+            _draw_command(retry)
+
+
+def make_failure_rows(stores: Stores, failures: Sequence[Failure]) -> list[dict[str, str]]:
+    """Some failures as rows: episode, detail and time of each."""
+    owners = episodes_of_failures(stores, failures)
+    return [
+        {"episode": owners[failure.subject], "detail": failure.detail, "when": failure.created}
+        for failure in failures
+    ]
+
+
+def _open_selected(key: str, rows: Sequence[Mapping[str, str]]) -> None:
+    for row in navigation.selected_rows(key)[:1]:
+        navigation.open_page("episode", {"episode": [rows[row]["episode"]]})

@@ -1,0 +1,288 @@
+"""What people add to episodes without changing their data: tags, notes, saved views and chosen makers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from ares.curation.removal import record_and_apply_action
+from ares.episode import Json
+from ares.errors import RequestError
+from ares.settings import user_name
+from ares.store import (
+    NOTE_KINDS,
+    TAG_KINDS,
+    TAGS,
+    VIEW_KINDS,
+    Action,
+    ActionKind,
+    MakerCatalog,
+    load_applied_state,
+    pin_makers,
+    read_action_members,
+    read_history,
+    read_pins,
+    record_action,
+)
+
+if TYPE_CHECKING:
+    from ares.curation.selection import SelectedEpisodes
+    from ares.store import Stores
+
+
+_TAG = re.compile(r"[\w.:/+-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagUse:
+    """One tag of a workspace.
+
+    Attributes:
+        tag: The tag.
+        episodes: Number of episodes that have it.
+        person: Who added or removed it last.
+        changed: When, ISO 8601 time in UTC.
+    """
+
+    tag: str
+    episodes: int
+    person: str
+    changed: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return {"tag": self.tag, "episodes": self.episodes, "person": self.person, "changed": self.changed}
+
+
+def add_tag(stores: Stores, tag: str, selected: SelectedEpisodes, *, person: str = "") -> Action:
+    """Add a tag to episodes; those that have it already keep it.
+
+    Args:
+        stores: Stores of the workspace.
+        tag: 1 to 80 letters, digits and "_", "-", ".", ":", "/" or "+".
+        selected: The episodes, with how they were selected, for the log.
+        person: Who adds it; the user by default.
+
+    Raises:
+        RequestError: The tag has another form, or no episode is selected.
+        StoreError: The log cannot be written.
+    """
+    return _record_tag_action(stores, "tag", tag, selected, person)
+
+
+def remove_tag(stores: Stores, tag: str, selected: SelectedEpisodes, *, person: str = "") -> Action:
+    """Remove a tag from episodes; those without it stay as they are. Arguments and errors are those of `add_tag`."""
+    return _record_tag_action(stores, "untag", tag, selected, person)
+
+
+def _record_tag_action(
+    stores: Stores, kind: ActionKind, tag: str, selected: SelectedEpisodes, person: str
+) -> Action:
+    check_tag(tag)
+    if not selected.count:
+        raise RequestError("no episode is selected", f"the tag {tag!r} was not changed")
+    return record_and_apply_action(stores, kind, selected, {"tag": tag, "recipe": selected.recipe}, person)
+
+
+def check_tag(tag: str) -> None:
+    """Raise RequestError for a text that cannot be a tag."""
+    if not _TAG.fullmatch(tag):
+        raise RequestError(
+            "that cannot be a tag",
+            f"{tag!r}; use up to 80 letters, digits and '_', '-', '.', ':', '/' or '+'",
+        )
+
+
+def tag_filter(tag: str) -> str:
+    """The SQL filter of the episodes that have a tag. Raises RequestError for a text that cannot be a tag."""
+    check_tag(tag)
+    return f"array_has({TAGS}, '{tag}')"
+
+
+def list_tags(stores: Stores) -> list[TagUse]:
+    """Every tag that some episode has, by name. Raises StoreError."""
+    import pyarrow.compute as pc
+
+    counts: Counter[str] = Counter()
+    for batch in stores.tables.episodes.scan([TAGS]) if TAGS in stores.tables.episodes.columns() else ():
+        pairs = pc.value_counts(batch[TAGS].flatten()).to_pylist()
+        counts.update({pair["values"]: pair["counts"] for pair in pairs})
+    last = {action.tag: action for action in read_history(stores.annotations).effective(TAG_KINDS)}
+    return [
+        TagUse(
+            tag=tag,
+            episodes=counts[tag],
+            person=last[tag].person if tag in last else "",
+            changed=last[tag].created if tag in last else "",
+        )
+        for tag in sorted(counts)
+    ]
+
+
+def tags_of(stores: Stores, episode_id: str) -> list[dict[str, Json]]:
+    """The tags of one episode, each with who added it last and when. Raises StoreError."""
+    last: dict[str, Action] = {}
+    for action in read_history(stores.annotations).effective(TAG_KINDS):
+        if any(episode_id in block for block in read_action_members(stores.annotations, action)):
+            last[action.tag] = action
+    return [
+        {"tag": tag, "person": action.person, "created": action.created}
+        for tag, action in sorted(last.items())
+        if action.kind == "tag"
+    ]
+
+
+_MAX_NOTE_CHARACTERS = 2_000
+
+
+def add_note(stores: Stores, text: str, selected: SelectedEpisodes, *, person: str = "") -> Action:
+    """Write a note to episodes, beside those that they have; `undo` takes it back.
+
+    Args:
+        stores: Stores of the workspace.
+        text: 1 to 2,000 characters.
+        selected: The episodes, with how they were selected, for the log.
+        person: Who writes it; the user by default.
+
+    Raises:
+        RequestError: The text is empty or too long, or no episode is selected.
+        StoreError: The log cannot be written.
+    """
+    note = text.strip()
+    if not 0 < len(note) <= _MAX_NOTE_CHARACTERS:
+        raise RequestError(
+            f"a note has 1 to {_MAX_NOTE_CHARACTERS:,} characters", f"got {len(note):,}; write it shorter"
+        )
+    if not selected.count:
+        raise RequestError("no episode is selected", "the note was not written")
+    return record_and_apply_action(
+        stores, "note", selected, {"note": note, "recipe": selected.recipe}, person
+    )
+
+
+def notes_of(stores: Stores, episode_id: str) -> list[dict[str, Json]]:
+    """The notes of one episode, oldest first, each with its person, time and action. Raises StoreError."""
+    return [
+        {
+            "note": str(action.details["note"]),
+            "person": action.person,
+            "created": action.created,
+            "action": action.number,
+        }
+        for action in read_history(stores.annotations).effective(NOTE_KINDS)
+        if any(episode_id in block for block in read_action_members(stores.annotations, action))
+    ]
+
+
+_VIEW_NAME = re.compile(r"[^\s/][^/]{0,79}")
+_MAX_VIEW_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedView:
+    """A view under a name.
+
+    Attributes:
+        name: Its name.
+        query: Parameters of its address, such as {"q": ["drawer"], "cut": ["0.6"]}.
+        person: Who saved it.
+        created: When, ISO 8601 time in UTC.
+    """
+
+    name: str
+    query: Mapping[str, Sequence[str]]
+    person: str
+    created: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        query: dict[str, Json] = {name: list[Json](texts) for name, texts in self.query.items()}
+        return {"name": self.name, "query": query, "person": self.person, "created": self.created}
+
+
+def save_view(stores: Stores, name: str, query: Mapping[str, Sequence[str]], *, person: str = "") -> Action:
+    """Save a view; it replaces one of the same name, which an undo brings back.
+
+    Args:
+        stores: Stores of the workspace.
+        name: 1 to 80 characters without "/".
+        query: Parameters of the address of the view.
+        person: Who saves it; the user by default.
+
+    Raises:
+        RequestError: The name has another form, or the view is empty or too long.
+        StoreError: The log cannot be written.
+    """
+    name = name.strip()
+    if not _VIEW_NAME.fullmatch(name):
+        raise RequestError(
+            "that cannot be the name of a view", f"{name!r}; use 1 to 80 characters without '/'"
+        )
+    size = sum(len(text) for texts in query.values() for text in texts)
+    if not 0 < size <= _MAX_VIEW_CHARACTERS:
+        raise RequestError(
+            "a view has a search or a filter", f"got {size:,} characters of at most {_MAX_VIEW_CHARACTERS:,}"
+        )
+    details: dict[str, Json] = {
+        "name": name,
+        "query": {key: list[Json](texts) for key, texts in query.items()},
+    }
+    return record_action(
+        stores.annotations, "view_save", person.strip() or user_name(), count=1, details=details
+    )
+
+
+def delete_view(stores: Stores, name: str, *, person: str = "") -> Action:
+    """Delete a view. Raises RequestError when there is none of that name, and StoreError."""
+    _require_view(stores, name)
+    return record_action(
+        stores.annotations, "view_delete", person.strip() or user_name(), count=1, details={"name": name}
+    )
+
+
+def list_views(stores: Stores) -> list[SavedView]:
+    """The views of a workspace, by name. Raises StoreError."""
+    views: dict[str, SavedView] = {}
+    for action in read_history(stores.annotations).effective(VIEW_KINDS):
+        name = str(action.details["name"])
+        if action.kind == "view_delete":
+            views.pop(name, None)
+            continue
+        query = cast("Mapping[str, Sequence[str]]", action.details["query"])
+        views[name] = SavedView(name=name, query=query, person=action.person, created=action.created)
+    return [views[name] for name in sorted(views)]
+
+
+def _require_view(stores: Stores, name: str) -> None:
+    names = [view.name for view in list_views(stores)]
+    if name not in names:
+        raise RequestError(f"no view {name!r}", f"there are: {', '.join(names) or 'none yet'}")
+
+
+def maker_catalog(stores: Stores) -> MakerCatalog:
+    """The makers of a workspace, with the rules by which the tables show them now."""
+    annotations = stores.annotations
+    sequences = load_applied_state(stores.tables).maker_sequences
+    return MakerCatalog(annotations.makers(), read_pins(annotations), sequences)
+
+
+def choose_shown_makers(stores: Stores, makers: Mapping[str, str]) -> dict[str, str]:
+    """Pin makers, so that their annotations alone fill the columns of their annotators.
+
+    Args:
+        stores: Stores of the workspace.
+        makers: By annotator a maker_id, the unique start of one, or "newest" to unpin.
+
+    Returns:
+        The maker_id, or "newest", by annotator.
+
+    Raises:
+        RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
+    """
+    with stores.write_lock("the choice of makers"):
+        pinned = pin_makers(stores.annotations, makers)
+        stores.sync()
+    return pinned

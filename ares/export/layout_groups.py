@@ -1,0 +1,463 @@
+"""Groups the episodes of a set by equal layout, and exports each group as a dataset of its own."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from ares.episode import Episode, Json, Trajectory
+from ares.errors import AresError, SourceError
+from ares.export.base import (
+    EpisodeTaskText,
+    ExportFailures,
+    ExportManifest,
+    ExportRate,
+    ExportReport,
+    ExportRequest,
+    annotator_values,
+    episode_tasks,
+    staging_folder,
+    task_counter,
+)
+from ares.export.retime import ClockChanges, RetimedEpisode, retime_episode
+from ares.export.run import ExportReader
+from ares.media import verify_source
+
+# Fields of the sources' metadata that are counted and listed at most.
+_MOST_FIELDS, _LISTED_FIELDS = 1000, 24
+# Group number of an episode that is not exported.
+NO_GROUP = -1
+
+
+class ExportLayout(NamedTuple):
+    """Rate, signals and cameras (name, width, height), which are equal for all episodes of a dataset."""
+
+    rate_hz: float
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    cameras: tuple[tuple[str, int, int], ...]
+
+    def __str__(self) -> str:
+        cameras = ", ".join(f"{name} {width}x{height}" for name, width, height in self.cameras)
+        return (
+            f"{self.rate_hz:g} Hz, state {len(self.state_names)}, action {len(self.action_names)}, "
+            f"cameras {cameras or 'none'}"
+        )
+
+
+@dataclass(slots=True)
+class DatasetGroup:
+    """Counts over the episodes that become one dataset.
+
+    Attributes:
+        layout: Their common layout; where records are copied, that of the first.
+        origin: Folder of the source dataset whose records are copied, "" where they are written anew.
+        datasets: Episodes per source dataset.
+        episodes: Number of episodes.
+        frames: Steps over all of them.
+        episodes_with_reward: Episodes that have a reward.
+        robots: Names of their robots.
+        extra_signals: Signals besides state, action and reward, with the names of their dimensions, and the number
+            of episodes that have them.
+        metadata_fields: Fields of the sources' metadata, which the export has no place for.
+        episodes_with_texts: Episodes with more than one instruction.
+        camera_flags: Per camera and flag, the number of episodes.
+        camera_roles: Role of each camera in the first episode that has it.
+        has_assumed_rate: Whether the rate of any episode is assumed.
+    """
+
+    layout: ExportLayout
+    origin: str = ""
+    datasets: Counter[str] = field(default_factory=Counter)
+    episodes: int = 0
+    frames: int = 0
+    episodes_with_reward: int = 0
+    robots: set[str] = field(default_factory=set)
+    extra_signals: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    metadata_fields: set[str] = field(default_factory=set)
+    episodes_with_texts: int = 0
+    camera_flags: dict[str, Counter[str]] = field(default_factory=dict)
+    camera_roles: dict[str, str] = field(default_factory=dict)
+    has_assumed_rate: bool = False
+
+    @property
+    def rate_hz(self) -> float:
+        """Frames per second; an int where they are a whole number."""
+        rate_hz = self.layout.rate_hz
+        return int(rate_hz) if rate_hz.is_integer() else rate_hz
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether every episode has a reward, which a column needs."""
+        return self.episodes_with_reward == self.episodes
+
+    @property
+    def name(self) -> str:
+        """The source dataset that most of its episodes come from."""
+        return self.datasets.most_common(1)[0][0]
+
+    def is_black(self, camera: str) -> bool:
+        """Whether a camera is black in every episode."""
+        return self.camera_flags[camera]["black"] == self.episodes
+
+    @property
+    def cameras(self) -> list[str]:
+        """Cameras to export."""
+        return [name for name, _, _ in self.layout.cameras if not self.is_black(name)]
+
+    @property
+    def common_signals(self) -> dict[str, tuple[str, ...]]:
+        """Names of the dimensions of each extra signal that every episode has."""
+        return {
+            name: names
+            for (name, names), count in sorted(self.extra_signals.items())
+            if count == self.episodes
+        }
+
+    def left_out(self, signals: Collection[str] = (), has_robots: bool = False) -> list[str]:
+        """Descriptions of the data that is in the source and not in the export; none where records are copied.
+
+        Args:
+            signals: Extra signals that the export has.
+            has_robots: Whether it has the robot of each episode.
+        """
+        if self.origin:
+            return []
+        name = self.name
+        black_cameras = [camera for camera, _, _ in self.layout.cameras if self.is_black(camera)]
+        lines = [f"camera {camera} of {name}: black in every episode" for camera in black_cameras]
+        if 0 < self.episodes_with_reward < self.episodes:
+            lines.append(
+                f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
+            )
+        extra = {signal for signal, _ in self.extra_signals} - set(signals)
+        lines += [f"signal {signal} of {name}" for signal in sorted(extra)]
+        return lines + list(self._left_out_texts(has_robots))
+
+    def _left_out_texts(self, has_robots: bool) -> Iterator[str]:
+        """What the source says of the episodes in words, and the export does not."""
+        if len(self.robots) > 1 and not has_robots:
+            robots = ", ".join(sorted(self.robots - {""}))
+            yield f"robot of {self.name}: the episodes have several, or none ({robots})"
+        if self.episodes_with_texts:
+            yield f"further instructions of {self.name}: {self.episodes_with_texts} episodes have some"
+        if fields := sorted(self.metadata_fields):
+            more = f" and {len(fields) - _LISTED_FIELDS} more" if len(fields) > _LISTED_FIELDS else ""
+            yield f"metadata of {self.name}: {', '.join(fields[:_LISTED_FIELDS])}{more}"
+
+    def add(self, episode: Episode, trajectory: Trajectory) -> None:
+        """Count an episode."""
+        self.datasets[episode.dataset] += 1
+        self.episodes += 1
+        self.frames += episode.num_steps
+        self.episodes_with_reward += trajectory.reward is not None
+        self.robots.add(episode.robot)
+        self.has_assumed_rate |= episode.rate_source == "assumed"
+        self.extra_signals.update((name, signal.names) for name, signal in trajectory.extra.items())
+        self.episodes_with_texts += len(episode.instructions) > 1
+        if len(self.metadata_fields) < _MOST_FIELDS:
+            self.metadata_fields.update(episode.metadata)
+        for camera in episode.cameras:
+            self.camera_flags.setdefault(camera.name, Counter()).update(camera.flags)
+            self.camera_roles.setdefault(camera.name, camera.role)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """The datasets to write.
+
+    Attributes:
+        groups: One per dataset.
+        folders: Folder of each group inside the export; "." when there is only one.
+        group_numbers: For each episode of the set, in its order, the number of its group, or NO_GROUP.
+    """
+
+    groups: list[DatasetGroup]
+    folders: list[str]
+    group_numbers: list[int]
+
+
+# The folder of the dataset that the record of an episode is copied from, "" to write it anew; of an episode as it is
+# written, and what was converted in its signals.
+FindOrigin = Callable[[RetimedEpisode, Sequence[str]], str]
+
+
+def rewrite_every_episode(retimed: RetimedEpisode, reasons: Sequence[str]) -> str:
+    """Every episode is written anew."""
+    return ""
+
+
+def plan_datasets(
+    reader: ExportReader,
+    failures: ExportFailures,
+    clock: ExportRate,
+    find_origin: FindOrigin = rewrite_every_episode,
+) -> ExportPlan:
+    """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
+
+    Args:
+        reader: Reads the set.
+        failures: Where episodes are added that cannot be exported.
+        clock: The rate to write.
+        find_origin: Says of which dataset an episode's record is copied; such episodes are grouped by the dataset.
+
+    Raises:
+        MediaError: No episode can be exported, or with `strict` one cannot.
+    """
+    groups: dict[tuple[ExportLayout | float, str], DatasetGroup] = {}
+    numbers: dict[tuple[ExportLayout | float, str], int] = {}
+    group_numbers: list[int] = []
+    for batch in reader.batches(failures):
+        number_by_id: dict[str, int] = {}
+        for episode in batch.episodes:
+            trajectory = batch.trajectories[episode.episode_id]
+            try:
+                check_exportable(episode, trajectory)
+                retimed = retime_episode(episode, trajectory, clock)
+            except AresError as error:
+                failures.add(episode.episode_id, error)
+                continue
+            layout = episode_layout(retimed.episode)
+            origin = find_origin(retimed, batch.reasons.get(episode.episode_id, ()))
+            key = (layout.rate_hz if origin else layout, origin)
+            groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed.episode, trajectory)
+            number_by_id[episode.episode_id] = numbers.setdefault(key, len(numbers))
+        group_numbers += [number_by_id.get(episode_id, NO_GROUP) for episode_id in batch.requested_ids]
+    failures.check(reader.set.episodes)
+    return ExportPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
+
+
+def episode_layout(episode: Episode) -> ExportLayout:
+    """The layout of one episode."""
+    return ExportLayout(
+        rate_hz=episode.rate_hz,
+        state_names=episode.state_names,
+        action_names=episode.action_names,
+        cameras=tuple(sorted((camera.name, camera.width, camera.height) for camera in episode.cameras)),
+    )
+
+
+def check_exportable(episode: Episode, trajectory: Trajectory) -> None:
+    """Check that an episode can be exported: finite signals of the right shape, and its source files unchanged.
+
+    Raises SourceError or MediaError.
+    """
+    import numpy as np
+
+    if episode.num_steps < 1:
+        raise SourceError("the episode has no steps")
+    signals = (
+        ("state", trajectory.state, episode.state_names),
+        ("action", trajectory.action, episode.action_names),
+    )
+    for name, signal, names in signals:
+        shape = signal.values.shape if signal else (episode.num_steps, 0)
+        if shape != (episode.num_steps, len(names)):
+            raise SourceError(
+                f"the {name} has a wrong shape", f"{shape}, not {(episode.num_steps, len(names))}"
+            )
+        if signal and not np.isfinite(signal.values).all():
+            raise SourceError(
+                f"the {name} holds values that are not finite", "training on it would yield NaN"
+            )
+    for camera in episode.cameras:
+        verify_source(camera.media)
+
+
+def _folder_names(groups: list[DatasetGroup]) -> list[str]:
+    """A folder name per group; further groups of the same dataset get a number."""
+    if len(groups) == 1:
+        return ["."]
+    uses: Counter[str] = Counter()
+    folders = []
+    for group in groups:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "_", group.name).strip(".") or "dataset"
+        uses[name] += 1
+        folders.append(name if uses[name] == 1 else f"{name}-{uses[name]}")
+    return folders
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportItem:
+    """An episode to write.
+
+    Attributes:
+        retimed: The episode at the rate of the export.
+        task: Its task.
+        values: By column, what annotators say of it.
+        reasons: What was converted in its signals.
+    """
+
+    retimed: RetimedEpisode
+    task: EpisodeTaskText
+    values: dict[str, Json]
+    reasons: Sequence[str]
+
+    @property
+    def episode_id(self) -> str:
+        """Id of the episode."""
+        return self.retimed.episode.episode_id
+
+
+@dataclass(slots=True)
+class DatasetCounts:
+    """What has been written of one dataset; the attributes are those of `ExportReport`.
+
+    Attributes:
+        tasks: Number of each task text, in order of appearance.
+    """
+
+    episodes: int = 0
+    frames: int = 0
+    tasks: dict[str, int] = field(default_factory=dict)
+    task_sources: Counter[str] = field(default_factory=task_counter)
+    copied_packets: int = 0
+    encoded_frames: int = 0
+    copied_records: int = 0
+    reencoded: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, item: ExportItem) -> int:
+        """Count an episode; returns the number of its task."""
+        number = self.tasks.setdefault(item.task.text, len(self.tasks))
+        self.task_sources[item.task.source] += 1
+        self.episodes += 1
+        self.frames += item.retimed.episode.num_steps
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedExport:
+    """An export that is being written."""
+
+    request: ExportRequest
+    reader: ExportReader
+    root: Path
+    manifest: ExportManifest
+    failures: ExportFailures
+    changes: ClockChanges
+    progress: Callable[[int], None]
+
+    def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
+        """The episodes of one group, in the order of the set; one batch at a time is in memory."""
+        stores, clock = self.reader.stores, self.request.clock
+        ids = compress(self.reader.ids(), (group == number for group in plan.group_numbers))
+        for batch in self.reader.batches(self.failures, ids):
+            self.manifest.add_makers(stores.annotations.find_annotations(batch.ids))
+            rows = annotator_values(stores, batch.ids)
+            tasks = episode_tasks(batch.episodes, rows, self.request.task)
+            for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
+                retimed = retime_episode(episode, batch.trajectories[episode.episode_id], clock)
+                yield ExportItem(retimed, task, values, batch.reasons.get(episode.episode_id, ()))
+
+    def note_written(self, item: ExportItem, folder: str, number: int) -> None:
+        """Note that an episode is written as the one of a number in a dataset folder."""
+        self.manifest.add(item.retimed.episode, folder, number)
+        self.changes.add(item.retimed)
+        self.reader.conversion.count(item.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedFormat:
+    """A format that is written group by group.
+
+    Attributes:
+        name: Name and version, as the manifest has them.
+        write_dataset: Writes one group into its folder, by a partial in the exporter; an episode that fails is added
+            to the failures.
+        folders: Folder of each group inside the export; None for those of `plan_datasets`.
+        find_origin: Says which episodes are copied, see `plan_datasets`.
+        left_out: Describes the data of a group that the format leaves out.
+    """
+
+    name: str
+    write_dataset: Callable[[GroupedExport, ExportPlan, int], DatasetCounts]
+    folders: Callable[[ExportPlan], list[str]] | None = None
+    find_origin: FindOrigin = rewrite_every_episode
+    left_out: Callable[[DatasetGroup], list[str]] = DatasetGroup.left_out
+
+
+def export_groups(
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None], format: GroupedFormat
+) -> ExportReport:
+    """Write a set in a format, one dataset after the other; see `Exporter` for what is raised."""
+    start = time.monotonic()
+    with staging_folder(request.destination) as root:
+        failures = ExportFailures(root, request.strict)
+        plan = plan_datasets(reader, failures, request.clock, format.find_origin)
+        if format.folders is not None:
+            plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
+        progress(plan.group_numbers.count(NO_GROUP))
+        with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
+            changes = ClockChanges(request.clock)
+            export = GroupedExport(request, reader, root, manifest, failures, changes, progress)
+            written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
+            failures.check(request.set.episodes)
+            groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
+            report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
+            manifest.write(report.counts())
+    return report
+
+
+def _make_export_report(
+    export: GroupedExport,
+    plan: ExportPlan,
+    written: Sequence[DatasetCounts],
+    groups_left_out: Sequence[str],
+    seconds: float,
+) -> ExportReport:
+    texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
+    return ExportReport(
+        set=export.request.set.label,
+        tasks=len({task for counts in written for task in counts.tasks}),
+        task_source=export.request.task,
+        path=export.request.destination,
+        seconds=seconds,
+        left_out=(*groups_left_out, *texts),
+        datasets=tuple(
+            {
+                "path": folder,
+                "episodes": counts.episodes,
+                "frames": counts.frames,
+                "tasks": len(counts.tasks),
+            }
+            for folder, counts in zip(plan.folders, written, strict=True)
+            if counts.episodes
+        ),
+        failed=len(export.failures),
+        failures=tuple(export.failures.tallies()),
+        changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
+        unknown=export.reader.conversion.unknown,
+        **_sum_dataset_counts(written),
+    )
+
+
+def _sum_dataset_counts(written: Sequence[DatasetCounts]) -> dict[str, Any]:
+    """The counts of `ExportReport` that are sums over the datasets."""
+    names = ("episodes", "frames", "copied_packets", "encoded_frames", "copied_records")
+    sources = {name: sum(counts.task_sources[name] for counts in written) for name in task_counter()}
+    reencoded = sum((counts.reencoded for counts in written), Counter[str]())
+    return {
+        **{name: sum(getattr(counts, name) for counts in written) for name in names},
+        "task_sources": sources,
+        "reencoded": dict(reencoded),
+    }
+
+
+def prefetched(items: Iterator[T], count: int) -> Iterator[T]:
+    """Yield the same items, each taken from the iterator `count` items ahead of its use."""
+    waiting: deque[T] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > count:
+            yield waiting.popleft()
+    yield from waiting

@@ -1,0 +1,351 @@
+"""Counts the findings of a check, of signals and videos, by dataset and code, with the worst of each."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ares.checks import CODES, QualityFinding, Severity
+from ares.contract import MeaningContract
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.reports.detection_rates import DetectionRates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoTotals:
+    """Counts over the videos of a dataset.
+
+    Attributes:
+        num_episodes: Episodes with cameras.
+        num_frames: Frames that were decoded.
+        num_moving: Episodes in which the robot moves for five seconds, and that have others like them.
+        num_moving_known: Those of them in which the data say the lag of a camera behind the state.
+        num_failed: Episodes whose record or videos could not be checked.
+        first_failure: Why the first of them could not be, or "".
+        lag_seconds: Median lag of each camera behind the state, for those with any.
+    """
+
+    num_episodes: int
+    num_frames: int
+    num_moving: int
+    num_moving_known: int
+    num_failed: int = 0
+    first_failure: str = ""
+    lag_seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """The totals as JSON."""
+        return {
+            "episodes": self.num_episodes,
+            "frames": self.num_frames,
+            "moving": self.num_moving,
+            "moving_lag_known": self.num_moving_known,
+            "failed": self.num_failed,
+            "first_failure": self.first_failure,
+            "lag_seconds": dict(self.lag_seconds),
+        }
+
+
+# Findings of one code that are listed with episode and second; all are counted.
+LISTED_FINDINGS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFinding:
+    """A finding and its episode.
+
+    Attributes:
+        episode_id: Id of the episode, as in a workspace.
+        location: File, and which record of it.
+        finding: The finding.
+        key: Split and key of the episode in its source, joined by "/".
+        source: File or URL of the episode.
+    """
+
+    episode_id: str
+    location: str
+    finding: QualityFinding
+    key: str = ""
+    source: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """The finding as JSON."""
+        return {
+            "episode_id": self.episode_id,
+            "episode": self.key,
+            "location": self.location,
+            **self.finding.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingCodeCount:
+    """How often one code was found in a dataset.
+
+    Attributes:
+        code: The code.
+        name: Its name.
+        severity: "fault", or "information" where the check has not passed its bar.
+        num_episodes: Episodes with a finding.
+        dimensions: Dimensions with a finding, with the number of episodes; "" for all dimensions together.
+        worst: The most confident findings, worst first; `LISTED_FINDINGS` unless more were asked for.
+        remedy: What the user can do.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    num_episodes: int
+    dimensions: Mapping[str, int]
+    worst: tuple[ListedFinding, ...]
+    remedy: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The count as JSON."""
+        return {
+            "code": self.code,
+            "name": self.name,
+            "severity": self.severity,
+            "episodes": self.num_episodes,
+            "dimensions": dict(self.dimensions),
+            "worst": [listed.to_json() for listed in self.worst],
+            "remedy": self.remedy,
+            "page": CODES[self.code].page,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetCheck:
+    """What the checks say of one dataset.
+
+    Attributes:
+        dataset: Its name.
+        format: Its format.
+        path: Its folder or file.
+        num_episodes: Episodes that were read.
+        num_without_signals: Those of them without state and action: only their clock was checked.
+        num_failed: Records that could not be read.
+        first_failure: Why the first of them could not be read, or "".
+        lag_seconds: Median lag of the state behind the action; None where no episode has one.
+        num_lags: Episodes with a lag.
+        num_unknown_lags: Episodes with state and action of the same names, whose lag the data do not say.
+        counts: Findings by code, in the order of the codes.
+        num_accepted: Findings that a baseline accepts; the counts are without them.
+        audit: How many planted faults the checks find in some of its episodes; None without an audit.
+        contracts: What its signals mean, for each combination of dimensions.
+        video: What was counted of the videos; None where they were not decoded.
+    """
+
+    dataset: str
+    format: str
+    path: str
+    num_episodes: int
+    num_without_signals: int
+    num_failed: int
+    first_failure: str
+    lag_seconds: float | None
+    num_lags: int
+    num_unknown_lags: int
+    counts: tuple[FindingCodeCount, ...]
+    num_accepted: int = 0
+    audit: DetectionRates | None = None
+    contracts: tuple[MeaningContract, ...] = ()
+    video: VideoTotals | None = None
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether there is a finding that is no mere information."""
+        return any(count.severity == "fault" for count in self.counts)
+
+    def to_json(self) -> dict[str, Json]:
+        """The dataset as JSON."""
+        return {
+            "dataset": self.dataset,
+            "format": self.format,
+            "path": self.path,
+            "episodes": self.num_episodes,
+            "without_signals": self.num_without_signals,
+            "failed": self.num_failed,
+            "first_failure": self.first_failure,
+            "lag_seconds": self.lag_seconds,
+            "lag_known": self.num_lags,
+            "lag_unknown": self.num_unknown_lags,
+            "accepted": self.num_accepted,
+            "audit": self.audit.to_json() if self.audit is not None else None,
+            "video": None if self.video is None else self.video.to_json(),
+            "findings": [count.to_json() for count in self.counts],
+            "contracts": [contract.to_json() for contract in self.contracts],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What `ares check` says.
+
+    Attributes:
+        datasets: One per dataset.
+        failed: Why each dataset that could not be opened could not be, by path.
+        evidence_problems: Why parts of the evidence could not be drawn, one line each.
+    """
+
+    datasets: tuple[DatasetCheck, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    evidence_problems: tuple[str, ...] = ()
+
+    @property
+    def num_accepted(self) -> int:
+        """Findings that a baseline accepts."""
+        return sum(dataset.num_accepted for dataset in self.datasets)
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes that were read."""
+        return sum(dataset.num_episodes for dataset in self.datasets)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything could be read and no fault was found; information does not count."""
+        unread = any(dataset.num_failed for dataset in self.datasets)
+        return not (self.failed or unread or any(dataset.has_faults for dataset in self.datasets))
+
+    def to_json(self) -> dict[str, Json]:
+        """The report as JSON: what `ares check --json` prints."""
+        return {
+            "episodes": self.num_episodes,
+            "clean": self.is_clean,
+            "datasets": [dataset.to_json() for dataset in self.datasets],
+            "failed": dict(self.failed),
+            "evidence_problems": list(self.evidence_problems),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class FindingCounter:
+    """Counts the findings of the episodes of one dataset while they are checked.
+
+    Attributes:
+        episodes: Episodes with a finding, by code.
+        dimensions: Episodes with a finding, by code and dimension.
+        worst: By code a heap of the most confident findings.
+        num_added: Findings so far; decides between equal ones, so that the first is kept.
+        num_listed: Findings of a code that are kept.
+    """
+
+    episodes: Counter[str] = field(default_factory=Counter)
+    dimensions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    worst: dict[str, list[tuple[float, int, ListedFinding]]] = field(default_factory=dict)
+    num_added: int = 0
+    num_listed: int = LISTED_FINDINGS
+
+    def add(
+        self,
+        episode_id: str,
+        location: str,
+        findings: Sequence[QualityFinding],
+        *,
+        key: str = "",
+        source: str = "",
+    ) -> None:
+        """Count the findings of one episode."""
+        self.episodes.update({finding.code for finding in findings})
+        self.dimensions.update(sorted({(finding.code, finding.dimension) for finding in findings}))
+        for finding in findings:
+            listed = ListedFinding(
+                episode_id=episode_id, location=location, finding=finding, key=key, source=source
+            )
+            heap = self.worst.setdefault(finding.code, [])
+            self.num_added += 1
+            heapq.heappush(heap, (finding.confidence, -self.num_added, listed))
+            if len(heap) > self.num_listed:
+                heapq.heappop(heap)
+
+    def counts(self) -> tuple[FindingCodeCount, ...]:
+        """The counts of all codes that were found."""
+        return tuple(self._count(code) for code in sorted(self.episodes))
+
+    def _count(self, code: str) -> FindingCodeCount:
+        check = CODES[code]
+        by_dimension = {
+            dimension: count for (of, dimension), count in self.dimensions.most_common() if of == code
+        }
+        return FindingCodeCount(
+            code=code,
+            name=check.name,
+            severity=check.severity,
+            num_episodes=self.episodes[code],
+            dimensions=by_dimension,
+            worst=tuple(listed for _, _, listed in sorted(self.worst[code], reverse=True)),
+            remedy=check.remedy,
+        )
+
+
+# Findings of each code that are drawn, the worst first.
+_DRAWN = 20
+_PAGE = (
+    "<!doctype html><html lang=en><meta charset=utf-8><title>Evidence of ares check</title>"
+    "<style>:root{color-scheme:light dark}body{font:14px sans-serif;margin:2em}"
+    "img{display:block;max-width:100%}</style>"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceFile:
+    """Where the evidence of a finding is written.
+
+    Attributes:
+        dataset: Name of the dataset.
+        listed: The finding.
+        stem: Path below the folder without suffix: ".svg" is the plot, ".jpg" the frames.
+    """
+
+    dataset: str
+    listed: ListedFinding
+    stem: str
+
+
+def evidence_files(report: CheckReport) -> Iterator[EvidenceFile]:
+    """The files of the findings that a report lists, at most 20 of a code."""
+    for number, dataset in enumerate(report.datasets):
+        folder = f"{number:03d}_{_safe_file_name(dataset.dataset)}"
+        for count in dataset.counts:
+            for rank, listed in enumerate(count.worst[:_DRAWN]):
+                name = f"{rank:03d}_{listed.episode_id}_{_safe_file_name(listed.finding.dimension)}".rstrip(
+                    "_"
+                )
+                stem = f"{folder}/{count.code}_{count.name}/{name}"
+                yield EvidenceFile(dataset=dataset.dataset, listed=listed, stem=stem)
+
+
+def _safe_file_name(name: str) -> str:
+    """A name without what file systems refuse; two names may become one, so a number always stands before it."""
+    return re.sub(r"[^A-Za-z0-9-]+", "-", name).strip("-")[:60]
+
+
+def _capitalise_first_letter(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def write_evidence_page(folder: str, files: Sequence[EvidenceFile]) -> None:
+    """Write `index.html` with the evidence that lies in the folder. Raises OSError when it cannot be written."""
+    lines = [_PAGE, "<h1>Evidence of <code>ares check</code></h1>"]
+    for file in files:
+        finding, check = file.listed.finding, CODES[file.listed.finding.code]
+        lines.append(
+            f"<h2>{check.code} {check.name}: {escape(finding.dimension or finding.signal or 'all signals')}</h2>"
+            f"<p>{escape(file.dataset)}, {escape(file.listed.key)}, {finding.seconds:g} s: {escape(check.meaning)}. "
+            f"{escape(_capitalise_first_letter(check.remedy))}. Severity: {check.severity}.</p>"
+        )
+        lines += [
+            f'<img loading=lazy alt="{kind} of the finding" src="{file.stem}{suffix}">'
+            for suffix, kind in ((".svg", "plot"), (".jpg", "frames"))
+            if (Path(folder) / f"{file.stem}{suffix}").exists()
+        ]
+    (Path(folder) / "index.html").write_text("\n".join(lines), encoding="utf-8")

@@ -1,0 +1,253 @@
+"""What the controls of judges say of them: counted by dataset, kept as documents, shown as a column of grades."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from ares.episode import Json
+from ares.rubric.trust import CONTROL, TRUST_COLUMN, VERDICTS_COLUMN, Gates, measure_judge_trust
+from ares.rubric.verdict import correct_grade
+from ares.store import batched, ids_filter, in_condition, maker_column, stale_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.annotation import Annotation
+    from ares.store import AnnotationStore, MakerCatalog, Tables
+
+
+# Documents by "maker_id/dataset": `JudgeTrust` as JSON.
+JUDGE_TRUST = "judge_trust"
+# Episodes whose controls are read together, and rows written at once.
+_EPISODES_PER_READ, _WRITE_ROWS = 5_000, 100_000
+_ACCEPTABLE, _GRADE, _DATASET = "acceptable", "grade", "dataset"
+
+
+def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[str, Json]]]:
+    """What the controls of each judge say, as documents by dataset by maker_id."""
+    trust: dict[str, dict[str, Mapping[str, Json]]] = {}
+    for key, document in annotations.find_documents(JUDGE_TRUST):
+        maker_id, _, dataset = key.partition("/")
+        if isinstance(document, dict):
+            trust.setdefault(maker_id, {})[dataset] = document
+    return trust
+
+
+class GradeProjection:
+    """Grades that carry the word of their judge's controls; the plug-in `grades` of the group `ares.projections`."""
+
+    counted = CONTROL
+
+    def count(self, tables: Tables, annotations: AnnotationStore) -> None:
+        """Count the controls of all judges anew, and keep what they say."""
+        documents = trust_documents(tables, annotations)
+        old = {key for key, _ in annotations.find_documents(JUDGE_TRUST)}
+        annotations.drop_documents(JUDGE_TRUST, old - documents.keys())
+        annotations.put_documents(JUDGE_TRUST, documents)
+
+    def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
+        """Let each grade carry the word of its judge's controls, and follow from the gates that have their veto.
+
+        What an untrusted judge says is no decision.
+        """
+        write = {"episode_id": tables.episodes.set_values, "annotation_id": tables.segments.set_values}
+        for key, rows in find_outdated_grades(tables, annotations, catalog):
+            for start in range(0, len(rows), _WRITE_ROWS):
+                write[key](rows.slice(start, _WRITE_ROWS))
+
+    def correct(self, value: Mapping[str, Json], rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+        """The grade of a caption with the rulings of people. Raises ValueError; see `correct_grade`."""
+        return correct_grade(value, rulings)
+
+    def followed_columns(self, catalog: MakerCatalog, existing: Collection[str]) -> dict[str, str]:
+        """Filter of the rows in which a column follows from the controls of a judge, by column.
+
+        Args:
+            catalog: All makers.
+            existing: Columns of the table.
+        """
+        conditions = [
+            in_condition(maker_column(name), makers)
+            for name, makers in judges(catalog).items()
+            if maker_column(name) in existing
+        ]
+        if not conditions:
+            return {}
+        is_judged = f"({' OR '.join(conditions)})"
+        followed = {TRUST_COLUMN: is_judged, _ACCEPTABLE: is_judged}
+        if VERDICTS_COLUMN in existing:
+            followed[_GRADE] = f"{is_judged} AND {VERDICTS_COLUMN} IS NOT NULL"
+        return followed
+
+
+def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, Json]:
+    """What the controls of each judge say in each dataset, counted anew, by "maker_id/dataset"."""
+    controls: dict[str, list[Annotation]] = {}
+    for dataset, annotation in _shown_controls(tables, annotations):
+        controls.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation)
+    return {
+        key: measure_judge_trust(
+            [annotation.value for annotation in members], [annotation.episode_id for annotation in members]
+        ).to_json()
+        for key, members in controls.items()
+    }
+
+
+def _shown_controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[str, Annotation]]:
+    """The control annotations of the episodes that are shown, each with its dataset."""
+    for ids in batched(annotations.find_episodes(CONTROL), _EPISODES_PER_READ):
+        rows = tables.episodes.read_columns(["episode_id", _DATASET], ids_filter(ids)).to_pylist()
+        datasets = {row["episode_id"]: row[_DATASET] for row in rows}
+        for annotation in annotations.find_annotations(list(datasets), [CONTROL]):
+            yield datasets[annotation.episode_id], annotation
+
+
+def find_outdated_grades(
+    tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog
+) -> Iterator[tuple[str, pa.Table]]:
+    """Grades that do not show what the controls of their judge say, as they should be.
+
+    Yields:
+        The column of ids, "episode_id" of episodes or "annotation_id" of segments, and rows, see
+        `find_outdated_grade_rows`.
+    """
+    trust = read_judge_trust(annotations)
+    for name, makers in judges(catalog).items():
+        documents = {
+            f"{maker_id}/{dataset}": document
+            for maker_id in makers
+            for dataset, document in trust.get(maker_id, {}).items()
+        }
+        columns = [_GRADE, _ACCEPTABLE, TRUST_COLUMN, maker_column(name), stale_column(name)]
+        for batch in _episode_rows(tables, columns):
+            yield "episode_id", find_outdated_grade_rows(batch, "episode_id", name, makers, documents)
+        for batch in _segment_rows(tables, columns):
+            yield "annotation_id", find_outdated_grade_rows(batch, "annotation_id", name, makers, documents)
+
+
+def judges(catalog: MakerCatalog) -> dict[str, list[str]]:
+    """Ids of the makers that are judges with controls, by annotator."""
+    names = {
+        maker.annotator
+        for maker in catalog.makers.values()
+        if maker.kind == "model" and any(column.name == TRUST_COLUMN for column in maker.columns)
+    }
+    return {
+        name: [maker.maker_id for maker in catalog.makers_of([name]) if maker.kind == "model"]
+        for name in sorted(names)
+    }
+
+
+def _episode_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    existing = tables.episodes.columns().keys()
+    if set(columns) <= existing:
+        verdicts = [VERDICTS_COLUMN] if VERDICTS_COLUMN in existing else []
+        yield from tables.episodes.scan(["episode_id", _DATASET, *columns, *verdicts])
+
+
+def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Graded segments, with the datasets of their episodes; their table gets the column with its first value."""
+    import pyarrow as pa
+
+    existing = [name for name in (*columns, VERDICTS_COLUMN) if name in tables.segments.columns()]
+    if {*existing, TRUST_COLUMN} < set(columns):
+        return
+    rows = tables.segments.scan(["annotation_id", "episode_id", *existing], f"{_GRADE} IS NOT NULL")
+    if TRUST_COLUMN not in existing:
+        rows = rows.append_column(TRUST_COLUMN, pa.nulls(len(rows), pa.string()))
+    for batch in rows.to_batches(_EPISODES_PER_READ):
+        ids = batch["episode_id"].to_pylist()
+        known = tables.episodes.read_columns(["episode_id", _DATASET], ids_filter(set(ids))).to_pylist()
+        datasets = {row["episode_id"]: row[_DATASET] for row in known}
+        column = pa.array([datasets.get(episode_id) for episode_id in ids], pa.string())
+        yield batch.append_column(_DATASET, column)
+
+
+def find_outdated_grade_rows(
+    batch: pa.RecordBatch,
+    key: str,
+    name: str,
+    makers: Sequence[str],
+    documents: Mapping[str, Mapping[str, Json]],
+) -> pa.Table:
+    """The rows of graded subjects that do not show what the controls of their judge say, as they should be.
+
+    Args:
+        batch: Graded subjects with their dataset, and the verdicts of their gates where they are stored.
+        key: Column of their ids.
+        name: The annotator that grades.
+        makers: Its makers that are models.
+        documents: `JudgeTrust` by "maker_id/dataset"; unproven where there is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    maker, nothing = batch[maker_column(name)], pa.scalar(None, pa.string())
+    is_model = pc.is_in(maker, value_set=pa.array(makers, pa.string()))
+    joined = pc.binary_join_element_wise(maker, batch[_DATASET], "/")
+    positions = pc.index_in(joined, value_set=pa.array(list(documents), pa.string()))
+    known = pa.array([str(document["state"]) for document in documents.values()], pa.string()).take(positions)
+    trust = pc.if_else(is_model, pc.fill_null(known, "unproven"), nothing)
+    grades = _grades_by_gates(batch, joined, documents)
+    ignored = pc.or_(batch[stale_column(name)].fill_null(False), pc.equal(trust, "untrusted"))
+    acceptable = pc.if_else(ignored, pa.scalar(None, pa.bool_()), _acceptance_of_grades(grades))
+    differences = [
+        pc.not_equal(pc.fill_null(batch[TRUST_COLUMN], ""), pc.fill_null(trust, "")),
+        pc.not_equal(pc.fill_null(batch[_GRADE], ""), pc.fill_null(grades, "")),
+        pc.not_equal(_decision_numbers(batch[_ACCEPTABLE]), _decision_numbers(acceptable)),
+    ]
+    is_wrong = pc.and_(pc.fill_null(is_model, False), reduce(pc.or_, differences))
+    rows = pa.table({key: batch[key], TRUST_COLUMN: trust, _GRADE: grades, _ACCEPTABLE: acceptable})
+    return rows.filter(is_wrong)
+
+
+def _grades_by_gates(
+    batch: pa.RecordBatch, keys: pa.Array, documents: Mapping[str, Mapping[str, Json]]
+) -> pa.Array:
+    """The grades that follow from the gates as they stand; those of rows without verdicts as they are.
+
+    Args:
+        batch: Graded subjects.
+        keys: "maker_id/dataset" of each.
+        documents: `JudgeTrust` by such keys.
+    """
+    import pyarrow.compute as pc
+
+    grades = batch[_GRADE]
+    if VERDICTS_COLUMN not in batch.schema.names:
+        return grades
+    grades = pc.coalesce(_map_texts(batch[VERDICTS_COLUMN], Gates({}).grade), grades)
+    for key, document in documents.items():
+        gates = Gates.from_json(document)
+        if gates.informing:
+            own = _map_texts(batch[VERDICTS_COLUMN], gates.grade)
+            is_own = pc.and_(pc.fill_null(pc.equal(keys, key), False), pc.is_valid(own))
+            grades = pc.if_else(is_own, own, grades)
+    return grades
+
+
+def _map_texts(texts: pa.Array, function: Callable[[str], str]) -> pa.Array:
+    """A function of each text, called once for equal ones; null for null."""
+    import pyarrow as pa
+
+    encoded = texts.dictionary_encode()
+    values = pa.array([function(text) for text in encoded.dictionary.to_pylist()], pa.string())
+    return values.take(encoded.indices)
+
+
+def _acceptance_of_grades(grades: pa.Array) -> pa.Array:
+    """What grades decide: true, false, or null where they do not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    accepted, refused = pc.equal(grades, "acceptable"), pc.equal(grades, "not_acceptable")
+    return pc.if_else(pc.or_(accepted, refused), accepted, pa.scalar(None, pa.bool_()))
+
+
+def _decision_numbers(decisions: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.fill_null(decisions.cast(pa.int8()), 2)

@@ -1,0 +1,317 @@
+"""The signals of one episode as plain arrays, and the lag of its state behind its actions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from ares.signals.dimension_kinds import (
+    CHECKED_KINDS,
+    classify_by_name,
+    quaternion_starts,
+    remove_quaternion_sign_flips,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Episode, Signal, Trajectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EpisodeSignals:
+    """The signals of one episode.
+
+    Attributes:
+        episode_id: Id of the episode.
+        seconds: (T,) seconds from the start.
+        state: (T, S); S is 0 without state.
+        action: (T, A); A is 0 without action.
+        state_names: Names of the S dimensions.
+        action_names: Names of the A dimensions.
+        rate_hz: Steps per second.
+        claimed_rate_hz: Rate that the dataset claims, or None.
+        measured_rate_hz: Rate by the stamps, or None.
+    """
+
+    episode_id: str
+    seconds: NDArray[np.float64]
+    state: NDArray[np.float64]
+    action: NDArray[np.float64]
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    rate_hz: float
+    claimed_rate_hz: float | None = None
+    measured_rate_hz: float | None = None
+
+
+def episode_signals(episode: Episode, trajectory: Trajectory) -> EpisodeSignals:
+    """The signals of a record."""
+    steps = len(trajectory.timestamps)
+    return EpisodeSignals(
+        episode_id=episode.episode_id,
+        seconds=trajectory.timestamps,
+        state=_values_or_empty(trajectory.state, steps),
+        action=_values_or_empty(trajectory.action, steps),
+        state_names=trajectory.state.names if trajectory.state is not None else (),
+        action_names=trajectory.action.names if trajectory.action is not None else (),
+        rate_hz=episode.rate_hz,
+        claimed_rate_hz=episode.claimed_rate_hz,
+        measured_rate_hz=episode.measured_rate_hz,
+    )
+
+
+def with_continuous_rotations(signals: EpisodeSignals) -> EpisodeSignals:
+    """The episode without changes of sign of its quaternions; itself where there are none."""
+    state, action = remove_quaternion_sign_flips(signals.state), remove_quaternion_sign_flips(signals.action)
+    action = _turned_like(state, action, paired_dimensions(signals.state_names, signals.action_names))
+    if state is signals.state and action is signals.action:
+        return signals
+    return replace(signals, state=state, action=action)
+
+
+def _turned_like(
+    state: NDArray[np.float64], action: NDArray[np.float64], pairs: tuple[tuple[int, int], ...]
+) -> NDArray[np.float64]:
+    """The action (T, A) with its quaternions on the side of those of the state with the same names."""
+    of_state = dict(pairs)
+    for start in quaternion_starts(state):
+        dims = [of_state.get(int(start) + part, -1) for part in range(4)]
+        if min(dims) >= 0 and float((state[:, start : start + 4] * action[:, dims]).sum()) < 0:
+            action = action.copy()
+            action[:, dims] *= -1
+    return action
+
+
+def _values_or_empty(signal: Signal | None, steps: int) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.zeros((steps, 0)) if signal is None else signal.values.astype(np.float64)
+
+
+@functools.lru_cache(maxsize=256)
+def paired_dimensions(
+    state_names: tuple[str, ...], action_names: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Dimensions of state and action with one name, as pairs (state, action) of numbers.
+
+    Numbered names without any match are not paired: nothing says that they mean the same.
+    """
+    positions = {_name_without_role(name): number for number, name in enumerate(state_names)}
+    pairs = [
+        (positions[_name_without_role(name)], number)
+        for number, name in enumerate(action_names)
+        if _name_without_role(name) in positions
+    ]
+    return tuple(pairs)
+
+
+def _name_without_role(name: str) -> str:
+    """A name without what tells state and action apart; a bare number stays what it was."""
+    text = name.lower().removeprefix("observation.")
+    for prefix in ("state.", "action.", "states_", "actions_", "state_", "action_"):
+        text = text.removeprefix(prefix)
+    text = text.removesuffix(".pos").removesuffix("_pos")
+    return name if text.isdigit() else text
+
+
+# What an action means: where the state is to be, or how far or how fast it is to move.
+ActionMeaning = Literal["absolute", "relative"]
+MEANINGS: tuple[ActionMeaning, ...] = ("absolute", "relative")
+
+_LONGEST_LAG_SECONDS = 1.0
+_FEWEST_STEPS = 24
+_SMOOTHED_SECONDS = 0.1
+_BLOCKS = 10
+_RESAMPLES = 80
+# Speeds that are further from zero than so many standard deviations do not decide the lag.
+_CLIPPED_AT = 4.0
+# Lags whose correlation is below this share of the best take no part in the interval.
+_RIVAL_SHARE = 0.5
+# A lag is claimed from this correlation on, where the interval is at most so wide.
+_LOWEST_CORRELATION = 0.5
+_WIDEST_STEPS = 2.0
+_WIDEST_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ActionLagEstimate:
+    """How the state of an episode follows its action; P dimensions have the same name in both.
+
+    Attributes:
+        meaning: What the action was taken as.
+        lag_steps: Steps by which the state follows the action; None where the data cannot say.
+        low_steps: Lower end of the 90 % interval of the lag.
+        high_steps: Its upper end.
+        correlation: Correlation of the speeds at the lag, mean over the dimensions that move.
+        correlations: (P,) for each pair, with its sign; NaN where it does not move.
+        gains: (P,) speed of the state per speed of the action; NaN where it does not move.
+    """
+
+    meaning: ActionMeaning
+    lag_steps: float | None
+    low_steps: float
+    high_steps: float
+    correlation: float
+    correlations: NDArray[np.float64]
+    gains: NDArray[np.float64]
+
+
+def estimate_action_lag(
+    signals: EpisodeSignals, meaning: ActionMeaning, motion_bars: NDArray[np.float64]
+) -> ActionLagEstimate | None:
+    """The lag of an episode; None without paired dimensions, or where it is too short or nothing moves.
+
+    Args:
+        signals: The episode; all finite.
+        meaning: What the action is taken as.
+        motion_bars: (P,) range of the state from which a paired dimension counts as moving.
+    """
+    import numpy as np
+
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if not pairs or len(signals.state) < _FEWEST_STEPS:
+        return None
+    of_state, of_action = (signals.state[:, [i for i, _ in pairs]], signals.action[:, [j for _, j in pairs]])
+    moving = (np.ptp(of_state, axis=0) >= motion_bars) & (np.ptp(of_action, axis=0) > 0)
+    if not moving.any():
+        return None
+    decides = _deciding_pairs([signals.state_names[i] for i, _ in pairs], moving)
+    window = max(1, round(_SMOOTHED_SECONDS * signals.rate_hz))
+    followed = _moving_mean(np.diff(of_state[:, moving], axis=0), window)
+    command = np.diff(of_action[:, moving], axis=0) if meaning == "absolute" else of_action[:-1, moving]
+    return _align_speeds(followed, _moving_mean(command, window), signals.rate_hz, meaning, moving, decides)
+
+
+def _deciding_pairs(names: Sequence[str], moving: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(M,) 1 for each of the moving pairs that decides the lag: a gripper or a hand has a lag of its own."""
+    import numpy as np
+
+    kinds = classify_by_name(tuple(names))
+    follows = np.array([kind in CHECKED_KINDS or kind == "unknown" for kind in kinds])[moving]
+    return (follows if follows.any() else np.ones(len(follows), dtype=bool)).astype(float)
+
+
+def _moving_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
+    """Moving mean over so many steps; equal for both signals, so that it shifts neither against the other."""
+    import numpy as np
+
+    sums = np.cumsum(np.pad(values, ((1, 0), (0, 0))), axis=0)
+    return np.asarray((sums[window:] - sums[:-window]) / window)
+
+
+def _align_speeds(
+    followed: NDArray[np.float64],
+    command: NDArray[np.float64],
+    rate_hz: float,
+    meaning: ActionMeaning,
+    moving: NDArray[np.bool_],
+    decides: NDArray[np.float64],
+) -> ActionLagEstimate:
+    import numpy as np
+
+    longest = min(round(_LONGEST_LAG_SECONDS * rate_hz), len(followed) // 4)
+    unit_state, scale_state = _scale_speeds(followed)
+    unit_action, scale_action = _scale_speeds(command)
+    products = _block_products(unit_state, unit_action, longest)
+    powers = _block_powers(unit_state, unit_action, longest)
+    profile = _lag_correlations(products.sum(axis=1), *(power.sum(axis=1) for power in powers))
+    weights = decides * np.abs(profile).max(axis=0) ** 2
+    weights /= max(float(weights.sum()), 1e-12)
+    total = np.abs(profile) @ weights
+    peak = int(np.argmax(total))
+    low, high = _lag_interval((products, *powers), weights, total, longest)
+    widest = max(_WIDEST_STEPS, _WIDEST_SECONDS * rate_hz)
+    is_known = total[peak] >= _LOWEST_CORRELATION and high - low <= widest and 0 < peak < 2 * longest
+    correlations, gains = np.full((2, len(moving)), np.nan)
+    correlations[moving] = profile[peak]
+    slopes = products[peak].sum(axis=0) / np.maximum((unit_action**2).sum(axis=0), 1e-12)
+    gains[moving] = slopes * scale_state / scale_action
+    return ActionLagEstimate(
+        meaning=meaning,
+        lag_steps=_parabola_top(total, peak) - longest if is_known else None,
+        low_steps=low,
+        high_steps=high,
+        correlation=float(total[peak]),
+        correlations=correlations,
+        gains=gains,
+    )
+
+
+def _scale_speeds(speeds: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Speeds over their standard deviation, clipped, and that deviation."""
+    import numpy as np
+
+    scale = np.maximum(np.sqrt((speeds**2).mean(axis=0)), 1e-12)
+    return np.clip(speeds / scale, -_CLIPPED_AT, _CLIPPED_AT), scale
+
+
+def _block_products(
+    followed: NDArray[np.float64], command: NDArray[np.float64], longest: int
+) -> NDArray[np.float64]:
+    """(2 L + 1, B, P): sums over the steps of each of B blocks of state(t) x action(t - lag), lags from -L to L."""
+    import numpy as np
+
+    starts = np.linspace(0, len(followed), _BLOCKS + 1).astype(int)[:-1]
+    padded = np.pad(command, ((longest, longest), (0, 0)))
+    shifted = (
+        padded[2 * longest - number : 2 * longest - number + len(followed)]
+        for number in range(2 * longest + 1)
+    )
+    return np.stack([np.add.reduceat(followed * part, starts, axis=0) for part in shifted])
+
+
+def _block_powers(
+    followed: NDArray[np.float64], command: NDArray[np.float64], longest: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two (2 L + 1, B, P): sums of squares of state and action over the steps of each product of a block."""
+    import numpy as np
+
+    steps = len(followed)
+    edges = np.linspace(0, steps, _BLOCKS + 1).astype(int)
+    lags = np.arange(-longest, longest + 1)[:, None]
+    rows = np.clip(edges, np.maximum(lags, 0), steps + np.minimum(lags, 0))
+    sums = [np.cumsum(np.pad(part**2, ((1, 0), (0, 0))), axis=0) for part in (followed, command)]
+    return np.diff(sums[0][rows], axis=1), np.diff(sums[1][rows - lags], axis=1)
+
+
+def _lag_correlations(
+    products: NDArray[np.float64], of_state: NDArray[np.float64], of_action: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(2 L + 1, ...) correlations of the steps that overlap at each lag, so that no lag loses by its length.
+
+    At least half of the largest power counts: a few steps that agree by chance decide nothing.
+    """
+    import numpy as np
+
+    powers = [np.maximum(part, 0.5 * part.max(axis=0)) for part in (of_state, of_action)]
+    return np.asarray(products / np.maximum(np.sqrt(powers[0] * powers[1]), 1e-12))
+
+
+def _lag_interval(
+    blocks: tuple[NDArray[np.float64], ...],
+    weights: NDArray[np.float64],
+    total: NDArray[np.float64],
+    longest: int,
+) -> tuple[float, float]:
+    """The 90 % interval of the lag, by drawing the blocks of the episode again."""
+    import numpy as np
+
+    lags = np.flatnonzero(total >= _RIVAL_SHARE * total.max())  # no other lag can win a draw
+    rng = np.random.default_rng(0)
+    draws = rng.multinomial(_BLOCKS, np.full(_BLOCKS, 1 / _BLOCKS), _RESAMPLES).astype(float)
+    # One small product per lag: a large one would start the threads of the linear algebra library.
+    drawn = (draws @ part[lags][:, :, weights > 0] for part in blocks)
+    profiles = np.abs(_lag_correlations(*drawn)) @ weights[weights > 0]
+    peaks = lags[profiles.argmax(axis=0)] - longest
+    return float(np.quantile(peaks, 0.05)), float(np.quantile(peaks, 0.95))
+
+
+def _parabola_top(profile: NDArray[np.float64], peak: int) -> float:
+    """The top of the parabola through the peak and its neighbours."""
+    before, top, after = profile[peak - 1 : peak + 2]
+    bend = before - 2 * top + after
+    return peak + (0.5 * float((before - after) / bend) if bend < 0 else 0.0)

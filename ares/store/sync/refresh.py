@@ -1,0 +1,266 @@
+"""Brings tags, notes, removed rows and maker conflicts up to date once the log has been applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ares.store.actions import NOTE_KINDS, TAG_KINDS, write_desired_notes, write_desired_tags
+from ares.store.lance.schema import episode_schema
+from ares.store.sql import ids_filter
+from ares.store.sync.makers import CONFLICT, MakerCatalog, maker_column, needs_current, stale_column
+from ares.store.temp_db import TempDatabase
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import pyarrow as pa
+
+    from ares.store.actions import ActionHistory
+    from ares.store.lance_tables import Tables
+    from ares.store.log.protocol import AnnotationStore
+    from ares.store.sync.shown_values import TableChanges
+
+
+TAGS, NOTES = "tags", "notes"
+_FOLDS = {TAGS: write_desired_tags, NOTES: write_desired_notes}
+_KINDS = {TAGS: TAG_KINDS, NOTES: NOTE_KINDS}
+# Rows written at once: each write goes through the ids of the whole table.
+_WRITE_ROWS = 100_000
+_CHANGES = """
+SELECT e.episode_id, d.texts FROM current_texts e LEFT JOIN desired_texts d USING (episode_id)
+WHERE d.texts IS DISTINCT FROM e.texts
+"""
+
+
+def find_outdated_texts(
+    tables: Tables, annotations: AnnotationStore, history: ActionHistory, database: TempDatabase, column: str
+) -> int:
+    """Write the table "wrong_texts" of a temporary database: episode_id and right texts where a column differs.
+
+    Args:
+        tables: The tables.
+        annotations: The log.
+        history: Its actions.
+        database: The temporary database.
+        column: "tags" or "notes".
+
+    Returns:
+        Number of rows.
+    """
+    import pyarrow as pa
+
+    rows = tables.episodes.snapshot()
+    has_column = column in rows.arrow_schema.names
+    if not has_column and not history.effective(_KINDS[column]):
+        return 0
+    _FOLDS[column](annotations, history, database)
+    schema = pa.schema([("episode_id", pa.string()), ("texts", pa.list_(pa.string()))])
+    batches = rows.reader(["episode_id", *([column] if has_column else [])])
+    database.insert("current_texts", schema, (_with_texts(batch, schema) for batch in batches))
+    count = database.create_table_as("wrong_texts", _CHANGES)
+    database.drop_tables("current_texts", "desired_texts")
+    return count
+
+
+def refresh_texts(
+    tables: Tables, annotations: AnnotationStore, history: ActionHistory, kinds: Collection[str]
+) -> None:
+    """Write the tags and notes of the episodes where a column differs from the log.
+
+    Args:
+        tables: The tables.
+        annotations: The log.
+        history: Its actions.
+        kinds: Kinds of the actions that are new; a column that they do not change is left as it is.
+    """
+    import pyarrow as pa
+
+    for column, own_kinds in _KINDS.items():
+        if not own_kinds & set(kinds):
+            continue
+        schema = pa.schema([("episode_id", pa.string()), (column, pa.list_(pa.string()))])
+        with TempDatabase() as database:
+            if find_outdated_texts(tables, annotations, history, database, column):
+                wrong = f"SELECT episode_id, texts AS {column} FROM wrong_texts"
+                for batch in database.stream(wrong, _WRITE_ROWS):
+                    tables.episodes.set_values(pa.Table.from_batches([batch]).cast(schema))
+
+
+def _with_texts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    texts = batch.column(1) if batch.num_columns > 1 else pa.nulls(batch.num_rows, schema.field(1).type)
+    return pa.RecordBatch.from_arrays([batch["episode_id"], texts], schema=schema)
+
+
+# Rows moved at once: a row is some kilobytes.
+_ROWS = 10_000
+
+
+def list_removed_but_present(tables: Tables, removed: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Ids of the episodes that are still in the tables but removed.
+
+    Args:
+        tables: The tables.
+        removed: (N,) ids of the episodes that the log says are removed.
+    """
+    import pyarrow.compute as pc
+
+    ids = tables.episodes.arrow_ids().array
+    return ids.filter(pc.is_in(ids, value_set=removed)) if len(removed) else ids.slice(0, 0)
+
+
+def list_restored_but_absent(tables: Tables, removed: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Ids of episodes that were moved out of the tables but are no longer removed, see `list_removed_but_present`."""
+    import pyarrow.compute as pc
+
+    ids = tables.removed.ids()
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=removed)))
+
+
+def move_out_removed_episodes(tables: Tables, ids: pa.ChunkedArray) -> None:
+    """Move the rows of episodes out of the tables; repeating it after a crash at any point completes it."""
+    import pyarrow as pa
+
+    if not len(ids):
+        return
+    for chunk in _id_chunks(ids):
+        snapshot = tables.episodes.snapshot()
+        columns = snapshot.arrow_schema.names
+        rows = snapshot.scan(columns, ids_filter(chunk))
+        tables.removed.write(pa.Table.from_batches(rows, schema=snapshot.arrow_schema))
+        # The row goes last: as long as it exists, the next synchronisation finds the episode again.
+        tables.segments.delete_episodes(chunk)
+        tables.episodes.delete(chunk)
+
+
+def move_in_restored_episodes(tables: Tables, ids: pa.ChunkedArray) -> Iterator[list[str]]:
+    """Write the source columns of removed episodes into the episodes table again, and yield their ids in batches.
+
+    The caller fills the other columns, then calls `forget_restored_episodes`.
+    """
+    import pyarrow as pa
+
+    if not len(ids):
+        return
+    existing = tables.removed.column_names()
+    names = [name for name in episode_schema().names if name in existing]
+    for chunk in _id_chunks(ids):
+        tables.episodes.restore(pa.Table.from_batches(tables.removed.scan(names, ids_filter(chunk))))
+        yield chunk
+
+
+def forget_restored_episodes(tables: Tables, ids: pa.ChunkedArray) -> None:
+    """Delete the rows of episodes that were brought back from the table of removed episodes."""
+    if len(ids):
+        tables.removed.delete(ids.to_pylist())
+
+
+def drop_removed_segments(changes: TableChanges, removed: pa.ChunkedArray) -> None:
+    """Take the segments of removed episodes out of changes: values of theirs meet no row, segments would make some."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(removed) or not changes.segment_rows:
+        return
+    owners = pa.array([row["episode_id"] for row in changes.segment_rows.values()], pa.string())
+    hidden = pc.is_in(owners, value_set=removed).to_pylist()
+    for key in [key for key, is_hidden in zip(changes.segment_rows, hidden, strict=True) if is_hidden]:
+        del changes.segment_rows[key]
+
+
+def _id_chunks(ids: pa.ChunkedArray) -> Iterator[list[str]]:
+    for start in range(0, len(ids), _ROWS):
+        yield ids.slice(start, _ROWS).to_pylist()
+
+
+# Rows written at once: each write goes through the ids of the whole table.
+
+
+def annotators_with_stale_values(catalog: MakerCatalog) -> list[str]:
+    """Annotators of which several makers have annotations, and whose values are empty unless they are current."""
+    names = {maker.annotator for maker in catalog.makers.values() if needs_current(maker)}
+    return sorted(names & catalog.several_makers())
+
+
+def find_stale_episodes(tables: Tables, catalog: MakerCatalog, name: str) -> list[str]:
+    """Episodes with a value of one annotator whose `stale` column is not what the current maker makes it."""
+    columns = ["episode_id", maker_column(name), stale_column(name)]
+    wrong: dict[str, None] = {}
+    for batch in tables.episodes.scan(columns):
+        wrong |= _rows_to_refresh(batch, catalog, name)
+    if set(columns) <= tables.segments.columns().keys():
+        for batch in tables.segments.scan(columns).to_batches():
+            wrong |= _rows_to_refresh(batch, catalog, name)
+    return list(wrong)
+
+
+def _rows_to_refresh(batch: pa.RecordBatch, catalog: MakerCatalog, name: str) -> dict[str, None]:
+    import pyarrow.compute as pc
+
+    makers, stale = batch[maker_column(name)], batch[stale_column(name)].fill_null(False)
+    is_wrong = pc.equal(_is_current(makers, catalog, name), stale)
+    return dict.fromkeys(batch["episode_id"].filter(pc.and_(makers.is_valid(), is_wrong)).to_pylist())
+
+
+def _is_current(makers: pa.Array, catalog: MakerCatalog, name: str) -> pa.Array:
+    """Which values of (N,) maker ids are current."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    current = [maker.maker_id for maker in catalog.makers_of([name]) if not catalog.is_stale(maker)]
+    return pc.is_in(makers, value_set=pa.array(current, pa.string()))
+
+
+def refresh_conflicts(tables: Tables, catalog: MakerCatalog) -> None:
+    """Write `conflict`: what the source and the makers say of the outcome of an episode, where they differ."""
+    import pyarrow as pa
+
+    changed: list[dict[str, Any]] = list(conflict_changes(tables, catalog))
+    schema = pa.schema([("episode_id", pa.string()), (CONFLICT, pa.string())])
+    for start in range(0, len(changed), _WRITE_ROWS):
+        rows = changed[start : start + _WRITE_ROWS]
+        tables.episodes.set_values(pa.Table.from_pylist(rows, schema=schema))
+
+
+def conflict_changes(tables: Tables, catalog: MakerCatalog) -> Iterator[dict[str, Any]]:
+    """Rows of episode_id and `conflict`, of the episodes where the column is not what it should be."""
+    existing = tables.episodes.columns()
+    sources = {"source": "success", **_outcome_columns(catalog, existing)}
+    if len(sources) < 2 or CONFLICT not in existing:
+        return
+    columns = ["episode_id", CONFLICT, *dict.fromkeys(sources.values())]
+    for batch in tables.episodes.scan(columns):
+        for row in batch.filter(_may_differ(batch, sources)).to_pylist():
+            conflict = _outcome_conflict({name: row[column] for name, column in sources.items()})
+            if conflict != row[CONFLICT]:
+                yield {"episode_id": row["episode_id"], CONFLICT: conflict}
+
+
+def _outcome_columns(catalog: MakerCatalog, existing: dict[str, str]) -> dict[str, str]:
+    """The columns that say whether an episode succeeded, by annotator."""
+    return {
+        maker.annotator: column.name
+        for maker in catalog.makers.values()
+        for column in maker.columns
+        if column.is_outcome and existing.get(column.name) == "bool"
+    }
+
+
+def _may_differ(batch: pa.RecordBatch, sources: dict[str, str]) -> pa.Array:
+    """Rows in which one says success and another failure, or a conflict is written."""
+    import pyarrow.compute as pc
+
+    any_true, any_false = batch[CONFLICT].is_valid(), batch[CONFLICT].is_valid()
+    for column in sources.values():
+        any_true = pc.or_(any_true, batch[column].fill_null(False))
+        any_false = pc.or_(any_false, pc.invert(batch[column].fill_null(True)))
+    return pc.and_(any_true, any_false)
+
+
+def _outcome_conflict(outcomes: dict[str, bool | None]) -> str | None:
+    stated = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
+    if len(set(stated.values())) < 2:
+        return None
+    return ", ".join(f"{name}: {'success' if outcome else 'failure'}" for name, outcome in stated.items())

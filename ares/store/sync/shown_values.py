@@ -1,0 +1,566 @@
+"""Which annotations of an episode are shown, and what a batch of them changes in the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ares.annotation import Annotation, Column, Maker, make_segment_id
+from ares.episode import Json
+from ares.store.lance.schema import to_arrow_value, type_mismatch
+from ares.store.sql import batched
+from ares.store.sync.makers import (
+    DISAGREEMENT,
+    MakerCatalog,
+    fit_column_values,
+    list_segment_columns,
+    maker_column,
+    needs_current,
+    stale_column,
+)
+
+if TYPE_CHECKING:
+    from ares.store.log.protocol import AnnotationStore
+    from ares.store.sync.makers import ColumnTypes
+
+
+# Values by column name.
+Values = dict[str, Any]
+# The value of an annotation after rulings of people; raises ValueError for one that cannot be read.
+Correct = Callable[[Mapping[str, Json], Sequence[Mapping[str, Json]]], Mapping[str, Json]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeValues:
+    """What the shown annotations of an episode say.
+
+    Attributes:
+        columns: Values of episode columns as Arrow takes them; a column without a value is left out.
+        segments: The annotations that are segments.
+        segment_columns: The same of segment columns, by annotation_id of the segment.
+        errors: Messages about values that cannot be shown.
+    """
+
+    columns: Values = field(default_factory=dict)
+    segments: list[Annotation] = field(default_factory=list)
+    segment_columns: dict[str, Values] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+
+def keep_newest_annotations(annotations: Iterable[Annotation]) -> list[Annotation]:
+    """The newest annotation of each address, of annotations in the order of the log, in that order."""
+    newest: dict[str, Annotation] = {}
+    for annotation in annotations:
+        newest.pop(annotation.address, None)
+        newest[annotation.address] = annotation
+    return list(newest.values())
+
+
+def select_shown(
+    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+) -> dict[str, list[Annotation]]:
+    """The shown annotations of some annotators, in the order of the log.
+
+    Of each annotator and subject those of one maker are shown: the pinned one, else a person, else the one that
+    annotated last. An annotation of an annotation or a segment is shown when its subject is.
+
+    Args:
+        annotations: All annotations of one episode, in the order of the log.
+        catalog: The makers.
+        names: The annotators; with each all those that it comes after.
+    """
+    return _select_shown_annotations(annotations, catalog, names)[1]
+
+
+def _select_shown_annotations(
+    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+) -> tuple[dict[str, list[Annotation]], dict[str, list[Annotation]]]:
+    """The annotations of shown subjects by annotator, of all makers and of those that are shown."""
+    newest = [
+        annotation for annotation in keep_newest_annotations(annotations) if catalog.is_projected(annotation)
+    ]
+    candidates: dict[str, list[Annotation]] = {}
+    shown: dict[str, list[Annotation]] = {}
+    for name in catalog.in_order(names):
+        is_subject_shown = _shown_subjects(catalog, shown, name)
+        candidates[name] = [
+            annotation
+            for annotation in newest
+            if catalog.makers[annotation.maker_id].annotator == name and not annotation.ordinal
+            if is_subject_shown(annotation)
+        ]
+        shown[name] = _of_shown_maker(candidates[name], catalog, name)
+    return candidates, shown
+
+
+def _of_shown_maker(candidates: Sequence[Annotation], catalog: MakerCatalog, name: str) -> list[Annotation]:
+    by_subject: dict[str, list[Annotation]] = {}
+    for annotation in candidates:
+        if not catalog.is_ruling(annotation):
+            by_subject.setdefault(annotation.subject, []).append(annotation)
+    shown_makers = {subject: catalog.choose(name, members) for subject, members in by_subject.items()}
+    # A ruling of a person is about one criterion: it replaces neither the judge's grade nor another ruling.
+    return [
+        annotation
+        for annotation in candidates
+        if catalog.is_ruling(annotation) or annotation.maker_id == shown_makers[annotation.subject]
+    ]
+
+
+def _shown_subjects(
+    catalog: MakerCatalog, shown: Mapping[str, Sequence[Annotation]], name: str
+) -> Callable[[Annotation], bool]:
+    """Whether the subject of an annotation is shown."""
+    before = {upstream for maker in catalog.makers_of([name]) for upstream in maker.after}
+    upstream_annotations = [annotation for upstream in before for annotation in shown.get(upstream, ())]
+    ids = {annotation.annotation_id for annotation in upstream_annotations}
+    ids |= {segment_id(annotation) for annotation in upstream_annotations}
+
+    def is_shown(annotation: Annotation) -> bool:
+        return annotation.subject_kind == "episode" or annotation.subject in ids
+
+    return is_shown
+
+
+def segment_id(annotation: Annotation) -> str:
+    """The id of the segment that an annotation spans."""
+    return make_segment_id(annotation.episode_id, annotation.start_seconds, annotation.stop_seconds)
+
+
+def resolve_episode(
+    annotations: Sequence[Annotation],
+    catalog: MakerCatalog,
+    names: Collection[str],
+    episode_columns: ColumnTypes,
+    segment_columns: ColumnTypes,
+    correct: Correct,
+) -> EpisodeValues:
+    """What the shown annotations of some annotators say of one episode.
+
+    Args:
+        annotations: All annotations of the episode by these annotators, in the order of the log.
+        catalog: The makers.
+        names: A group of annotators.
+        episode_columns: Columns of the episodes table, which values must fit.
+        segment_columns: Columns of the segments table.
+        correct: What rulings of people make of a value.
+    """
+    shown = select_shown(annotations, catalog, names)
+    result = EpisodeValues(segments=_segment_annotations(shown, catalog))
+    lead = _leading_annotations(shown, catalog)
+    in_order = _in_log_order(shown, annotations)
+    for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
+        maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
+        segment_values = segment_columns.fit(value, label, result.errors, list_segment_columns(maker))
+        _add_segment_values(result, annotation, _current_values(maker, catalog, segment_values))
+        if annotation.subject_kind == "episode" or annotation.subject in lead:
+            columns = [column for column in maker.columns if not column.rollup]
+            fitting = episode_columns.fit(value, label, result.errors, columns)
+            result.columns.update(_current_values(maker, catalog, fitting))
+    for column, rolled_up in _rolled_up(shown, catalog):
+        label = partial("episode {}".format, annotations[0].episode_id)
+        result.columns.update(episode_columns.fit({column.name: rolled_up}, label, result.errors, [column]))
+    result.columns.update(_stale_rollups(shown, catalog))
+    return result
+
+
+def describe(annotation: Annotation) -> str:
+    """An annotation, for messages."""
+    return f"annotation {annotation.annotation_id} ({annotation.name} of episode {annotation.episode_id})"
+
+
+def _segment_annotations(
+    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog
+) -> list[Annotation]:
+    return [
+        annotation
+        for members in shown.values()
+        for annotation in members
+        if catalog.makers[annotation.maker_id].fills_segments
+    ]
+
+
+def _in_log_order(
+    shown: Mapping[str, Sequence[Annotation]], annotations: Sequence[Annotation]
+) -> list[Annotation]:
+    ids = {annotation.annotation_id for members in shown.values() for annotation in members}
+    return [annotation for annotation in annotations if annotation.annotation_id in ids]
+
+
+def _with_corrections(
+    annotations: Sequence[Annotation], catalog: MakerCatalog, errors: list[str], correct: Correct
+) -> Iterator[tuple[Annotation, Mapping[str, Json]]]:
+    """Annotations with their values, in which the rulings of people take the place of a judge's.
+
+    What people have ruled on and no judge comes last: they can refuse it, and it is else undecided.
+    """
+    corrections: dict[str, list[Annotation]] = {}
+    for annotation in annotations:
+        if catalog.is_ruling(annotation) and _read_rulings(annotation.value):
+            corrections.setdefault(annotation.subject, []).append(annotation)
+    judged: set[str] = set()
+    for annotation in annotations:
+        if not catalog.is_ruling(annotation):
+            is_judged = annotation.subject in corrections and bool(_read_rulings(annotation.value))
+            judged.update([annotation.subject] if is_judged else ())
+            own = corrections[annotation.subject] if is_judged else ()
+            yield annotation, _apply_rulings(annotation, own, errors, correct)
+    for subject, own in corrections.items():
+        if subject not in judged:
+            yield own[-1], _apply_rulings(replace(own[-1], value={}), own, errors, correct)
+
+
+def _apply_rulings(
+    annotation: Annotation, corrections: Sequence[Annotation], errors: list[str], correct: Correct
+) -> Mapping[str, Json]:
+    """The value of an annotation with the rulings of people; those that cannot be read are left out."""
+    value = annotation.value
+    readable: list[dict[str, Json]] = []
+    for correction in corrections:
+        rulings = [*readable, *_read_rulings(correction.value)]
+        try:
+            value = correct(annotation.value, rulings)
+        except ValueError as error:
+            errors.append(f"{error} in {describe(correction)}")
+        else:
+            readable = rulings
+    return value
+
+
+def _leading_annotations(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> set[str]:
+    """Ids of the annotations that fill the columns of the episode: what describes them does so too."""
+    leading: dict[str, str] = {}
+    # Annotators come after those that they describe.
+    for name, members in shown.items():
+        before = set(leading.values())
+        for annotation in members:
+            names = {
+                column.name for column in catalog.makers[annotation.maker_id].columns if not column.rollup
+            }
+            fills_episode = annotation.subject_kind == "episode" or annotation.subject in before
+            if fills_episode and names & annotation.value.keys():
+                leading[name] = annotation.annotation_id
+    return set(leading.values())
+
+
+def _current_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Values:
+    """Values of the columns of a maker, of which some are empty unless it is the current one."""
+    if not needs_current(maker):
+        return values
+    is_stale = catalog.is_stale(maker)
+    emptied = {column.name for column in maker.columns if column.needs_current_maker and is_stale}
+    own = {name: None if name in emptied else value for name, value in values.items()}
+    return own | {stale_column(maker.annotator): is_stale, maker_column(maker.annotator): maker.maker_id}
+
+
+def _add_segment_values(result: EpisodeValues, annotation: Annotation, values: Values) -> None:
+    """Add the values of an annotation to every segment that it is or describes."""
+    for segment in result.segments:
+        if annotation.subject in (segment.annotation_id, segment_id(segment)) or annotation is segment:
+            result.segment_columns.setdefault(segment.annotation_id, {}).update(values)
+
+
+def _read_rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
+    rulings = value.get("rulings")
+    return [ruling for ruling in rulings if isinstance(ruling, dict)] if isinstance(rulings, list) else []
+
+
+def _rolled_up(
+    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog
+) -> Iterator[tuple[Column, Json]]:
+    """Columns of an episode with the values that follow from its segments, in order of time."""
+    for name, members in shown.items():
+        columns = {
+            column.name: column
+            for annotation in members
+            for column in catalog.makers[annotation.maker_id].columns
+            if column.rollup
+        }
+        in_time = sorted(members, key=lambda annotation: (annotation.start_seconds, annotation.stop_seconds))
+        subjects = _described_subjects(shown, catalog, name)
+        for column in columns.values():
+            values = [(annotation.subject, _fitting_value(annotation, column)) for annotation in in_time]
+            stated = [(subject, value) for subject, value in values if value is not None]
+            is_complete = subjects <= {subject for subject, _ in stated}
+            rolled_up = _roll_up(column, [value for _, value in stated], is_complete)
+            if rolled_up is not None:
+                yield column, rolled_up
+
+
+def _fitting_value(annotation: Annotation, column: Column) -> Json:
+    value = annotation.value.get(column.name)
+    return None if type_mismatch(value, column.type, column.name, column.choices) else value
+
+
+def _described_subjects(
+    shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog, name: str
+) -> set[str]:
+    """The shown segments or annotations that an annotator of them describes, or has yet to describe."""
+    subjects: set[str] = set()
+    for maker in catalog.makers_of([name]):
+        upstream = [annotation for other in maker.after for annotation in shown.get(other, ())]
+        if maker.subject_kind == "segment":
+            subjects.update(map(segment_id, upstream))
+        elif maker.subject_kind == "annotation":
+            subjects.update(annotation.annotation_id for annotation in upstream)
+    return subjects
+
+
+def _roll_up(column: Column, values: list[Json], is_complete: bool) -> Json:
+    """The value of an episode; None while a value is missing, unless the others decide it."""
+    if is_complete:
+        return _ROLLUPS[column.rollup](values) if values else None
+    if column.rollup == "all" and False in values:
+        return False
+    return True if column.rollup == "any" and True in values else None
+
+
+def _stale_rollups(shown: Mapping[str, Sequence[Annotation]], catalog: MakerCatalog) -> Values:
+    """Columns that say which values of segments are stale; a roll-up of a stale value is empty."""
+    values: Values = {}
+    for name, members in shown.items():
+        makers = {
+            annotation.maker_id: columns
+            for annotation in members
+            if (columns := _current_rollups(catalog.makers[annotation.maker_id]) & annotation.value.keys())
+        }
+        stale = [maker_id for maker_id in makers if catalog.is_stale(catalog.makers[maker_id])]
+        if makers:
+            values |= {stale_column(name): bool(stale), maker_column(name): (stale or list(makers))[-1]}
+        values |= dict.fromkeys(column for maker_id in stale for column in makers[maker_id])
+    return values
+
+
+def _current_rollups(maker: Maker) -> set[str]:
+    return {column.name for column in maker.columns if column.rollup and column.needs_current_maker}
+
+
+def _mean_value(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+_ROLLUPS: Mapping[str, Callable[[list[Json]], Json]] = {
+    "all": all,
+    "any": any,
+    "sum": sum,  # type: ignore[dict-item]
+    "mean": _mean_value,  # type: ignore[dict-item]
+    "min": min,  # type: ignore[dict-item]
+    "max": max,  # type: ignore[dict-item]
+    "list": list[Json],
+}
+
+
+def find_disagreements(
+    annotations: Sequence[Annotation], catalog: MakerCatalog, names: Collection[str]
+) -> list[str]:
+    """Columns for which the makers of one annotator differ on a shown subject; measured numbers are not compared."""
+    candidates, _ = _select_shown_annotations(annotations, catalog, names)
+    different: set[str] = set()
+    for members in candidates.values():
+        values: dict[tuple[str, float, str], dict[str, Json]] = {}
+        for annotation in members:
+            for column in (
+                () if catalog.is_ruling(annotation) else catalog.makers[annotation.maker_id].columns
+            ):
+                if column.name in annotation.value and column.type != "float64":
+                    key = (annotation.subject, annotation.start_seconds, column.name)
+                    values.setdefault(key, {})[annotation.maker_id] = annotation.value[column.name]
+        different |= {
+            name for (_, _, name), by_maker in values.items() if _values_differ(list(by_maker.values()))
+        }
+    return sorted(different)
+
+
+def _values_differ(values: Sequence[Json]) -> bool:
+    return any(value != values[0] for value in values)
+
+
+# Episodes whose annotations are read together.
+_EPISODES_PER_READ = 2_000
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class TableChanges:
+    """The changes of the tables by a batch of annotations; a later annotation overwrites an earlier one.
+
+    Attributes:
+        episode_values: Episode columns by episode.
+        segment_rows: Segment rows by annotation_id.
+        segment_values: Further columns of segment rows by the annotation_id of the segment.
+        resolved: Makers by episode whose segments are all in `segment_rows`: any other row of theirs is old.
+        errors: Messages about values that cannot be applied.
+        unknown_makers: The label of one annotation by each maker_id that was never stored.
+        frame_counts: Number of embedded frames by space and episode, as the annotations say.
+        column_types: Type of every column in `episode_values`.
+        segment_types: Type of every column in `segment_values`.
+        annotation_count: Number of annotations.
+        last_sequence: Sequence number of the last annotation.
+    """
+
+    episode_values: dict[str, Row] = field(default_factory=dict)
+    segment_rows: dict[str, Row] = field(default_factory=dict)
+    segment_values: dict[str, Row] = field(default_factory=dict)
+    resolved: dict[str, set[str]] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    unknown_makers: dict[str, str] = field(default_factory=dict)
+    frame_counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    column_types: Mapping[str, str] = field(default_factory=dict)
+    segment_types: Mapping[str, str] = field(default_factory=dict)
+    annotation_count: int = 0
+    last_sequence: int = 0
+
+
+class TableChangeCollector:
+    """Collects the changes of annotations.
+
+    Args:
+        annotations: The log.
+        catalog: The makers.
+        episode_columns: Columns of the episodes table.
+        segment_columns: Columns of the segments table.
+        mixed: Annotators whose groups are resolved episode by episode; see `MakerCatalog`.
+        correct: What rulings of people make of a value.
+    """
+
+    def __init__(
+        self,
+        annotations: AnnotationStore,
+        catalog: MakerCatalog,
+        episode_columns: ColumnTypes,
+        segment_columns: ColumnTypes,
+        mixed: Collection[str],
+        correct: Correct,
+    ) -> None:
+        self.catalog = catalog
+        self._annotations = annotations
+        self._episode_columns, self._segment_columns = episode_columns, segment_columns
+        self._mixed, self._correct = mixed, correct
+        # Once per maker: a log has few makers and many annotations.
+        self._rules = {
+            maker_id: episode_columns.rules(maker.columns)
+            for maker_id, maker in catalog.makers.items()
+            if maker.subject_kind != "segment"
+        }
+        self._current_only = {key for key, maker in catalog.makers.items() if needs_current(maker)}
+        self._pending: dict[frozenset[str], set[str]] = {}  # episodes to resolve, by group
+
+    def new_changes(self, last_sequence: int) -> TableChanges:
+        """Changes of nothing yet."""
+        changes = TableChanges(last_sequence=last_sequence)
+        self.update_types(changes)
+        return changes
+
+    def update_types(self, changes: TableChanges) -> None:
+        """Let changes know the types of the columns that this collector fills."""
+        changes.column_types, changes.segment_types = self._episode_columns.types, self._segment_columns.types
+
+    def add(self, batch: Sequence[tuple[int, Annotation]], changes: TableChanges) -> None:
+        """Add the changes of annotations with their sequence numbers."""
+        changes.annotation_count += len(batch)
+        changes.last_sequence = batch[-1][0]
+        for _, annotation in batch:
+            maker = self.catalog.makers.get(annotation.maker_id)
+            if maker is None:
+                label = describe(annotation)
+                changes.errors.append(f"maker {annotation.maker_id} is unknown in {label}")
+                changes.unknown_makers.setdefault(annotation.maker_id, label)
+            elif annotation.subject_kind == maker.subject_kind:
+                self._add(annotation, maker, changes)
+
+    def finish(self, changes: TableChanges) -> None:
+        """Add what the annotations of mixed groups say together, of the episodes that were met."""
+        pending, self._pending = self._pending, {}
+        for group, episode_ids in pending.items():
+            self.resolve(sorted(episode_ids), group, changes)
+
+    def resolve(self, episode_ids: Sequence[str], group: Collection[str], changes: TableChanges) -> None:
+        """Add what all annotations of a group say of some episodes, and which columns have no value."""
+        compared = self._compared_groups()
+        names = {*group, *compared}
+        empty = dict.fromkeys(self.catalog.episode_columns(group))
+        empty_segment = dict.fromkeys(self.catalog.segment_columns(group))
+        maker_ids = {maker.maker_id for maker in self.catalog.makers_of(group)}
+        read_makers = [maker.maker_id for maker in self.catalog.makers_of(names)]
+        for ids in batched(episode_ids, _EPISODES_PER_READ):
+            by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_makers))
+            for episode_id in ids:
+                annotations = by_episode.get(episode_id, [])
+                own = [annotation for annotation in annotations if annotation.maker_id in maker_ids]
+                values = resolve_episode(
+                    own, self.catalog, group, self._episode_columns, self._segment_columns, self._correct
+                )
+                row = changes.episode_values.setdefault(episode_id, {})
+                row.update(empty | values.columns)
+                if compared:
+                    row[DISAGREEMENT] = find_disagreements(annotations, self.catalog, names) or None
+                changes.errors += values.errors
+                changes.resolved.setdefault(episode_id, set()).update(maker_ids)
+                self._replace_segments(own, values, empty_segment, changes)
+
+    def _compared_groups(self) -> set[str]:
+        """Annotators of the groups in which makers may differ: the column of all differences needs them together."""
+        groups = (self.catalog.groups[name] for name in self.catalog.several_makers())
+        return {name for group in groups for name in group}
+
+    def _replace_segments(
+        self, annotations: Sequence[Annotation], values: EpisodeValues, empty: Row, changes: TableChanges
+    ) -> None:
+        """Let changes have the shown segments of an episode, and nothing else of its annotations."""
+        for annotation in annotations:
+            # They were added before the group became mixed.
+            changes.segment_rows.pop(annotation.annotation_id, None)
+            changes.segment_values.pop(annotation.annotation_id, None)
+        for segment in values.segments:
+            row = values.segment_columns.get(segment.annotation_id, {})
+            self._add_segment(segment, empty | row, changes)
+
+    def _add(self, annotation: Annotation, maker: Maker, changes: TableChanges) -> None:
+        space = annotation.value.get("space")
+        if isinstance(space, str):
+            frames = annotation.value.get("frames")
+            changes.frame_counts[space, annotation.episode_id] = frames if isinstance(frames, int) else 0
+        if maker.annotator in self._mixed:
+            self._pending.setdefault(self.catalog.groups[maker.annotator], set()).add(annotation.episode_id)
+            return
+        label = partial(describe, annotation)
+        values = fit_column_values(annotation.value, label, changes.errors, self._rules[annotation.maker_id])
+        if annotation.maker_id in self._current_only:
+            name = maker.annotator
+            values |= {stale_column(name): False, maker_column(name): annotation.maker_id}
+        if values:
+            changes.episode_values.setdefault(annotation.episode_id, {}).update(values)
+        if maker.fills_segments:
+            self._add_segment(annotation, {}, changes)
+        elif maker.subject_kind == "annotation":
+            # Its columns are the same on the episode and on the segment: none is a roll-up on this path.
+            changes.segment_values.setdefault(annotation.subject, {}).update(values)
+
+    def _add_segment(self, annotation: Annotation, values: Row, changes: TableChanges) -> None:
+        text = annotation.value.get("text")
+        if text is not None and not isinstance(text, str):
+            changes.errors.append(f"'text' is string, but got {text!r} in {describe(annotation)}")
+            return
+        annotation_id = annotation.annotation_id
+        changes.segment_rows[annotation_id] = {
+            "annotation_id": annotation_id,
+            "episode_id": annotation.episode_id,
+            "annotator": annotation.name,
+            "segment_id": segment_id(annotation),
+            "start_seconds": annotation.start_seconds,
+            "stop_seconds": annotation.stop_seconds,
+            "camera": annotation.camera,
+            "text": to_arrow_value(text or "", "string"),
+            "maker_id": annotation.maker_id,
+            **values,
+        }
+
+
+def _by_episode(annotations: list[Annotation]) -> dict[str, list[Annotation]]:
+    annotations.sort(key=lambda annotation: annotation.episode_id)  # stable: the order of the log stays
+    groups = groupby(annotations, lambda annotation: annotation.episode_id)
+    return {episode_id: list(members) for episode_id, members in groups}

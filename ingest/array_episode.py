@@ -1,0 +1,316 @@
+"""Makes an episode of arrays under any keys: which array has which role, its signals, its times."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ares.clock import SECONDS_BY_UNIT, TimeUnit
+from ares.episode import ArrayUse, Json, Signal, SourceArray, Trajectory
+from ares.errors import SourceError
+from ares.media import has_zarr_images
+from ingest.show_spec import describe_arrays
+from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, compute_step_times, convert_to_seconds, numbered_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# Longest text, and most texts, that become metadata of an episode.
+_LONGEST_TEXT, _MOST_TEXTS = 1000, 64
+_IMAGE_AXES = 4
+_SHORTER = "is not stored (it ends before the episode does)"
+
+
+class ArrayRowReader:
+    """The rows [start, stop) of some arrays: read, hashed and warned about.
+
+    Args:
+        where: The file, for messages.
+        start: First row of the episode.
+        stop: End of its rows, half open.
+        prefix: What stands before a key in messages: "data/".
+        translate_errors: Turns what the library raises for damaged data into a SourceError, for a place in words.
+
+    Attributes:
+        numbers: (T, D) by key, as stored.
+        images: Arrays of images, of which no row was read.
+        fields: Texts and single numbers that are no signals, by key.
+        shapes: Shape and type of every array that was offered.
+        unused: Why an array is not stored, by key.
+        warnings: Problems, each once.
+        hash: Over everything read.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        start: int,
+        stop: int,
+        *,
+        prefix: str = "",
+        translate_errors: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
+        self.where, self.start, self.stop, self.prefix = where, start, stop, prefix
+        self.translate_errors = translate_errors
+        self.numbers: dict[str, NDArray[Any]] = {}
+        self.images: dict[str, Any] = {}
+        self.fields: dict[str, Json] = {}
+        self.shapes: dict[str, tuple[tuple[int, ...], str]] = {}
+        self.unused: dict[str, str] = {}
+        self.warnings: dict[str, None] = {}
+        self.hash = hashlib.blake2b(digest_size=16)
+
+    def add(self, key: str, array: Any) -> None:
+        """Read an array with numbers for each step; keep one of images for later; warn of any other."""
+        self.shapes[key] = (tuple(array.shape), str(array.dtype))
+        reason = self._reason_unusable(array)
+        if reason:
+            self.leave_out(key, reason)
+        elif has_zarr_images(array):
+            self.images[key] = array
+        else:
+            self.numbers[key] = self._read(key, array)
+
+    def add_field(self, key: str, array: Any) -> None:
+        """Keep a text, a single number or a short list of texts as a field of the metadata."""
+        self.shapes[key] = (tuple(array.shape), str(array.dtype))
+        with self.translate_errors(f"{self.where}, {self.prefix}{key}"):
+            value = array[()].tolist() if array.size <= _MOST_TEXTS else None
+        texts = value if isinstance(value, list) else [value]
+        texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in texts]
+        if (
+            value is None
+            or not texts
+            or any(isinstance(text, str) and len(text) > _LONGEST_TEXT for text in texts)
+        ):
+            self.leave_out(key, "is not stored (too long for metadata)")
+            return
+        self.fields[key] = texts if isinstance(value, list) else texts[0]
+        self.hash.update(f"\x1f{key} {texts!r}\x1f".encode("utf-8", "replace"))
+
+    def leave_out(self, key: str, reason: str) -> None:
+        """Note why an array is not stored."""
+        self.unused[key] = reason
+        self.warnings[f"{self.prefix}{key} {reason}"] = None
+
+    def _reason_unusable(self, array: Any) -> str:
+        """Why an array is not stored, or ""."""
+        if not array.ndim or array.dtype.kind not in "biuf":
+            return "is not stored (no numbers for each step)"
+        if array.shape[0] < self.stop:
+            return _SHORTER
+        if has_zarr_images(array):
+            return ""
+        width = int(array.size // array.shape[0])
+        return "" if 0 < width <= MAX_SIGNAL_WIDTH else "is not stored (too wide for a signal, or empty)"
+
+    def _read(self, key: str, array: Any) -> NDArray[Any]:
+        """(T, D) numbers of the episode, as stored."""
+        import numpy as np
+
+        with self.translate_errors(f"{self.where}, {self.prefix}{key}"):
+            rows: NDArray[Any] = np.asarray(array[self.start : self.stop])
+        self.hash.update(f"\x1f{key} {rows.dtype} {rows.shape}\x1f".encode() + rows.tobytes())
+        return rows.reshape(len(rows), -1)
+
+    def hash_images(self) -> None:
+        """Add three images of every camera to the hash. Raises SourceError when one cannot be decoded."""
+        for key, array in self.images.items():
+            for row in (self.start, (self.start + self.stop) // 2, self.stop - 1):
+                with self.translate_errors(f"{self.where}, {self.prefix}{key} row {row}"):
+                    self.hash.update(array[row].tobytes())
+
+    def signal(self, keys: tuple[str, ...]) -> Signal | None:
+        """Arrays joined side by side as one signal; None for no array."""
+        import numpy as np
+
+        if not keys:
+            return None
+        parts = [self._to_float32(key) for key in keys]
+        names = [
+            name for key, part in zip(keys, parts, strict=True) for name in numbered_names(key, part.shape[1])
+        ]
+        return Signal(np.concatenate(parts, axis=1), tuple(names))
+
+    def _to_float32(self, key: str) -> NDArray[np.float32]:
+        import numpy as np
+
+        rows = self.numbers[key]
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = rows.astype(np.float32)
+            if (values.astype(rows.dtype) != rows)[np.isfinite(rows)].any():
+                self.warnings["numbers of the source lose digits as float32"] = None
+        return values
+
+
+# Names of which the first that occurs is the signal; then patterns of which all that match are its parts.
+_STATE_NAMES = (
+    *("state", "states", "agent_pos", "qpos", "joint_positions", "joint_position", "joint_pos"),
+    *("proprio", "proprioception", "robot_state", "observation"),
+)
+_STATE_PARTS = (
+    r"(.*/)?(state|states|proprio|proprioception)/[^/]+",
+    r"(.*/)?states?_[^/]*",
+    r"(.*/)?robot(\d+)?_(?!demo_)[^/]*",
+    r"(.*/)?((left|right)_)?(qpos|joint|eef|ee|tcp|gripper|cartesian|proprio)(_[^/]*)?",
+)
+_ACTION_NAMES = ("action", "actions", "act", "command", "commands")
+_ACTION_PARTS = (r"(.*/)?actions?/[^/]+", r"(.*/)?actions?_[^/]*")
+_REWARD_NAMES = ("reward", "rewards")
+_TIME_WORDS = ("timestamp", "timestamps", "time", "times", "t", "stamp", "stamps")
+_TIME_NAMES = (*_TIME_WORDS, *(f"{word}_{unit}" for word in _TIME_WORDS for unit in SECONDS_BY_UNIT))
+_ENDS_NAMES = ("episode_ends", "episode_end", "ends", "episode_lengths")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalKeys:
+    """Keys of the arrays that are signals.
+
+    Attributes:
+        state: Arrays that make up the state, in order.
+        action: Arrays that make up the action, in order.
+        reward: Array of one number per step, or "".
+        time: Array of the time of each step, or "".
+        ends: Array that cuts the rows into episodes, or "".
+    """
+
+    state: tuple[str, ...] = ()
+    action: tuple[str, ...] = ()
+    reward: str = ""
+    time: str = ""
+    ends: str = ""
+
+
+def guess_array_roles(widths: Mapping[str, int], ends: str = "") -> SignalKeys:
+    """Roles by names: "obs/qpos" is the state, "actions_i" the action.
+
+    Args:
+        widths: Numbers per step of each array that can be a signal, by key; levels of a key are parted by "/".
+        ends: Array that cuts the rows into episodes, or "".
+    """
+    action = _matching_keys(widths, _ACTION_NAMES, _ACTION_PARTS)
+    rest = [key for key in widths if key not in action]
+    singles = [key for key in rest if widths[key] == 1]
+    time = _matching_keys(singles, _TIME_NAMES, ())
+    reward = _matching_keys(singles, _REWARD_NAMES, ())
+    state = _matching_keys([key for key in rest if key not in (*time, *reward)], _STATE_NAMES, _STATE_PARTS)
+    return SignalKeys(state=state, action=action, reward="".join(reward), time="".join(time), ends=ends)
+
+
+def find_episode_ends_array(keys: Iterable[str]) -> str:
+    """The array that seems to cut the rows into episodes, by its name; "" for none."""
+    return "".join(_matching_keys(list(keys), _ENDS_NAMES, ()))
+
+
+def _matching_keys(keys: Collection[str], names: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The key that ends with the first of the names that occurs, else all keys of the first pattern that matches."""
+    for name in names:
+        for key in keys:
+            if key.rpartition("/")[2].lower() == name:
+                return (key,)
+    for pattern in parts:
+        matches = tuple(key for key in keys if re.fullmatch(pattern, key.lower()))
+        if matches:
+            return matches
+    return ()
+
+
+def unknown_family_error(where: str, arrays: Iterable[SourceArray]) -> SourceError:
+    """The error for a file of no known family: what it holds, and how to go on."""
+    return SourceError(
+        "data is of no known family",
+        f"{where} holds {describe_arrays(arrays)}; write `ares ingest PATH --show-spec > spec.yaml`,"
+        " say in that file which array is what, and read it with --spec spec.yaml",
+    )
+
+
+def step_times(
+    reader: ArrayRowReader,
+    time_key: str,
+    rate_hz: float | None,
+    *,
+    unit: TimeUnit | None = None,
+    known_hz: float | None = None,
+) -> StepTimes:
+    """The times of the steps: by an array of times where it rises, else evenly spaced.
+
+    Args:
+        reader: The arrays of the episode.
+        time_key: Key of the times, or "".
+        rate_hz: Rate set by the user, or None.
+        unit: Unit of the times; None to tell it by their name, size or rate.
+        known_hz: Rate that the source states, or None.
+    """
+    stamps = reader.numbers.get(time_key)
+    is_single = stamps is not None and stamps.shape[1] == 1
+    name = f"{reader.prefix}{time_key}"
+    seconds = (
+        convert_to_seconds(stamps, unit, name, reader.warnings, known_hz)
+        if stamps is not None and is_single and rate_hz is None
+        else None
+    )
+    return compute_step_times(
+        seconds,
+        reader.stop - reader.start,
+        reader.warnings,
+        name=name,
+        user_rate_hz=rate_hz,
+        stated_rate_hz=known_hz,
+    )
+
+
+def make_trajectory(reader: ArrayRowReader, roles: SignalKeys, seconds: NDArray[np.float64]) -> Trajectory:
+    """The signals by their roles; arrays without a role become extra signals."""
+    used = {*roles.state, *roles.action, roles.reward, roles.time}
+    reward = reader.signal((roles.reward,) if roles.reward else ())
+    return Trajectory(
+        timestamps=seconds,
+        state=reader.signal(roles.state),
+        action=reader.signal(roles.action),
+        reward=reward.values[:, 0] if reward else None,
+        extra={
+            key: signal for key in reader.numbers if key not in used and (signal := reader.signal((key,)))
+        },
+    )
+
+
+def require_signal_rows(reader: ArrayRowReader) -> None:
+    """Raise SourceError for an episode whose arrays of state and action all end before it does."""
+    stored = guess_array_roles(count_array_dimensions(reader))
+    short = [key for key, reason in reader.unused.items() if reason == _SHORTER]
+    named = guess_array_roles({key: 2 for key in short if len(reader.shapes[key][0]) < _IMAGE_AXES})
+    keys = (*named.state, *named.action)
+    if keys and not (stored.state or stored.action):
+        rows = ", ".join(f"{reader.prefix}{key} has {reader.shapes[key][0][0]}" for key in keys)
+        span = f"rows {reader.start} to {reader.stop}"
+        raise SourceError("state and action end before the episode does", f"{reader.where}, {span}: {rows}")
+
+
+def count_array_dimensions(reader: ArrayRowReader) -> dict[str, int]:
+    """Numbers per step of each array of numbers, by key."""
+    return {key: values.shape[1] for key, values in reader.numbers.items()}
+
+
+def list_arrays(reader: ArrayRowReader, roles: SignalKeys) -> Iterator[SourceArray]:
+    """What each array of the episode is used as."""
+    uses: dict[str, ArrayUse] = {roles.ends: "ends", roles.time: "time", roles.reward: "reward"}
+    uses |= dict.fromkeys(roles.action, "action")
+    uses |= dict.fromkeys(roles.state, "state")
+    for key in dict.fromkeys((*roles.state, *roles.action, *reader.shapes)):
+        shape, dtype = reader.shapes[key]
+        if key in reader.numbers:
+            use = uses.get(key, "extra")
+            name = key if use == "extra" else ""
+            yield SourceArray(
+                key=key, use=use, name=name, shape=(reader.stop - reader.start, *shape[1:]), dtype=dtype
+            )
+        elif key not in reader.images:
+            note = reader.unused.get(key, "").removeprefix("is not stored").strip(" ()")
+            note = note or ("field of the metadata" if key in reader.fields else "")
+            yield SourceArray(key=key, use=uses.get(key, "unused"), shape=shape, dtype=dtype, note=note)

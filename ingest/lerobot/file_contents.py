@@ -1,0 +1,371 @@
+"""What the files of a LeRobot dataset hold, for datasets whose metadata does not agree with them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.errors import SourceError
+from ares.formats import INFO_PATH, META_FOLDER
+from ares.io import parse_path, relative_path, walk_folders
+from ingest.files import probe_once
+from ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list
+from ingest.lerobot.feature_map import short_name
+from ingest.lerobot.metadata import LeRobotInfo, parse_count
+from ingest.lerobot.rows import count_rows, episode_lengths_in_file, measure_timestamp_rate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi")
+DATA_SUFFIX = ".parquet"
+# Datasets whose evidence a process remembers.
+_MAX_REMEMBERED = 4
+
+
+class EpisodeFrameLocation(NamedTuple):
+    """Where the frames of an episode are by the evidence.
+
+    Attributes:
+        path: The video.
+        first_frame: Number of the first frame.
+        reason: What it was found by; a warning.
+        is_whole: Whether the video is of this episode alone.
+    """
+
+    path: str
+    first_frame: int
+    reason: str
+    is_whole: bool = False
+
+
+class DatasetFileContents:
+    """What the files of a dataset hold; everything is read when it is first asked for, and then remembered.
+
+    Args:
+        info: The dataset.
+        camera_keys: Keys of all cameras with videos.
+    """
+
+    def __init__(self, info: LeRobotInfo, camera_keys: Sequence[str]) -> None:
+        self._info = info
+        self._keys = tuple(camera_keys)
+        self._partitions: dict[str, Mapping[int, tuple[str, int]]] = {}
+
+    @cached_property
+    def _files(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Relative paths of the data files and of the videos, each in the order of their numbers."""
+        data: list[str] = []
+        videos: list[str] = []
+        for path in list_media_files(self._info.root):
+            (data if path.endswith(DATA_SUFFIX) else videos).append(path)
+        return tuple(sorted(data, key=_natural_order)), tuple(sorted(videos, key=_natural_order))
+
+    @property
+    def data_files(self) -> tuple[str, ...]:
+        """Absolute paths of all Parquet files outside meta."""
+        return tuple(f"{self._info.root}/{path}" for path in self._files[0])
+
+    @cached_property
+    def data_lengths(self) -> Mapping[int, int]:
+        """Rows of each episode in the data files; of the longest piece where several files hold rows of it."""
+        lengths: dict[int, int] = {}
+        for episode_lengths in self._lengths_by_file.values():
+            for episode, length in episode_lengths.items():
+                lengths[episode] = max(length, lengths.get(episode, 0))
+        return lengths
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all data files by their footers; those of a damaged file count as none."""
+        return sum(map(count_rows, self.data_files))
+
+    def episodes_of_videos(self, known: Set[int]) -> set[int]:
+        """The episodes that the names of the videos of all cameras tell.
+
+        Args:
+            known: Episodes of the list and of the data files.
+        """
+        episodes: set[int] = set()
+        for key in self._keys:
+            offset = int(videos_start_at_1(self, key, known))
+            numbers = map(file_number, self.camera_videos(key))
+            episodes |= {number - offset for number in numbers if number is not None}
+        return episodes
+
+    @cached_property
+    def _lengths_by_file(self) -> Mapping[str, Mapping[int, int]]:
+        lengths = {}
+        for path in self.data_files:
+            try:
+                lengths[path] = episode_lengths_in_file(path)
+            except SourceError:
+                continue  # the episodes of a damaged file report it when they are loaded
+        return lengths
+
+    @cached_property
+    def _paths_by_episode(self) -> Mapping[int, tuple[str, ...]]:
+        paths: dict[int, tuple[str, ...]] = {}
+        for path, lengths in self._lengths_by_file.items():
+            for episode in lengths:
+                paths[episode] = (*paths.get(episode, ()), path)
+        return paths
+
+    def files_with_episode(self, episode: int) -> tuple[str, ...]:
+        """The data files whose column episode_index has this episode."""
+        return self._paths_by_episode.get(episode, ())
+
+    def camera_videos(self, key: str) -> tuple[str, ...]:
+        """Absolute paths of the videos whose folders or names contain the camera's key or short name.
+
+        Where there is one camera and no path contains its name, all videos are its own.
+        """
+        videos = self._files[1]
+        named = [path for path in videos if _camera_of(path, self._keys) == key]
+        if not named and len(self._keys) == 1:
+            named = list(videos)
+        return tuple(f"{self._info.root}/{path}" for path in named)
+
+    def videos_by_template(self, key: str) -> Sequence[str]:
+        """Absolute paths of a camera's videos where info.json places them, else those that its name is in."""
+        return list(self._info.video_files(key)) or self.camera_videos(key)
+
+    def video_by_number(self, key: str, episode: int, steps: int) -> EpisodeFrameLocation | None:
+        """The one video of a camera that has the number of the episode and as many frames as it has steps."""
+        paths = [path for path in self.camera_videos(key) if file_number(path) == episode]
+        if len(paths) != 1 or (steps and num_frames(paths[0]) != steps):
+            return None
+        return EpisodeFrameLocation(paths[0], 0, "its video was found by the number in its name", True)
+
+    def video_by_frames(self, key: str, episode: int) -> EpisodeFrameLocation | None:
+        """The frames of an episode where the episodes, in order, fill the camera's videos exactly."""
+        if key not in self._partitions:
+            self._partitions[key] = self._partition(key)
+        location = self._partitions[key].get(episode)
+        reason = "its frames were found by counting those of all videos and episodes"
+        return EpisodeFrameLocation(*location, reason) if location else None
+
+    def _partition(self, key: str) -> Mapping[int, tuple[str, int]]:
+        lengths = self.episode_lengths
+        spans: dict[int, tuple[str, int]] = {}
+        videos = iter(self.camera_videos(key))
+        path, position, frames = "", 0, 0
+        for episode in sorted(lengths):
+            if position == frames:
+                path, position = next(videos, ""), 0
+                frames = num_frames(path) if path else 0
+            if not lengths[episode] or position + lengths[episode] > frames:
+                return {}
+            spans[episode] = (path, position)
+            position += lengths[episode]
+        return spans if position == frames and next(videos, None) is None else {}
+
+    @cached_property
+    def episode_lengths(self) -> Mapping[int, int]:
+        """Steps of each episode: by the data files, else by the list of episodes."""
+        if self.data_lengths:
+            return self.data_lengths
+        lengths: dict[int, int] = {}
+        for _, row in read_episode_list(self._info):
+            episode = None if isinstance(row, SourceError) else parse_count(row.get("episode_index"))
+            if episode is not None and not isinstance(row, SourceError):
+                lengths.setdefault(episode, parse_count(row.get("length")) or 0)
+        return lengths
+
+
+_evidence: OrderedDict[tuple[str, int, tuple[str, ...]], DatasetFileContents] = OrderedDict()
+
+
+def read_file_contents(info: LeRobotInfo, camera_keys: Sequence[str]) -> DatasetFileContents:
+    """The evidence of a dataset, remembered by this process as long as the dataset is not opened again."""
+    key = (info.root, info.opened_at, tuple(camera_keys))
+    if key not in _evidence:
+        _evidence[key] = DatasetFileContents(info, camera_keys)
+        while len(_evidence) > _MAX_REMEMBERED:
+            _evidence.popitem(last=False)
+    return _evidence[key]
+
+
+def list_media_files(root: str) -> Iterator[str]:
+    """Relative paths of the Parquet files and videos of a dataset; those of meta and of datasets inside it are not."""
+    folder = parse_path(root)
+    for path, subfolders, names in walk_folders(folder):
+        if path == folder:
+            subfolders[:] = [name for name in subfolders if name != META_FOLDER]
+        elif (path / INFO_PATH).is_file():
+            subfolders.clear()
+            continue
+        base = relative_path(path, folder)
+        for name in names:
+            if not name.startswith(".") and name.lower().endswith((DATA_SUFFIX, *VIDEO_SUFFIXES)):
+                yield name if base == "." else f"{base}/{name}"
+
+
+def find_unlisted_episodes(
+    info: LeRobotInfo, evidence: DatasetFileContents, listed: NDArray[np.int64], frames: int
+) -> list[int]:
+    """Episodes that the files hold and the list does not name.
+
+    Names of files tell where each is of one episode, unless the column episode_index has listed episodes only. Else
+    the data files are looked into, where they have another number of rows than the list has frames. Names of videos
+    tell where there is no list or no data; those that count from 1 name the episode before their number.
+
+    Args:
+        info: The dataset.
+        evidence: What its files hold.
+        listed: Numbers of the listed episodes, sorted.
+        frames: Sum of their lengths.
+    """
+    known = set(listed.tolist())
+    episodes: set[int] = set()
+    paths = list(info.data_files())
+    if paths and info.data_path.has("episode"):
+        episodes |= {
+            number
+            for path in paths
+            if (number := info.data_path.match(path.removeprefix(f"{info.root}/"), "episode")) is not None
+            and (number in known or not _holds_only(path, known))
+        }
+    elif evidence.num_rows not in (0, frames):
+        episodes |= evidence.data_lengths.keys()
+    if info.video_path.has("episode") and not (known and evidence.data_files):
+        episodes |= evidence.episodes_of_videos(known | episodes)
+    return sorted(episodes - known)
+
+
+def episodes_without_rows(
+    info: LeRobotInfo, evidence: DatasetFileContents, listed: EpisodeListSurvey
+) -> frozenset[int]:
+    """Listed episodes of which no data file that can be read has a row.
+
+    The files are looked into only where their number or their rows are not those of the list.
+    """
+    if info.data_path.has("episode"):
+        is_regular = len(evidence.data_files) == listed.episodes
+    else:
+        is_regular = evidence.num_rows == listed.frames
+    if (is_regular and not listed.has_empty) or not evidence.data_files:
+        return frozenset()
+    return frozenset(listed.listed.tolist()) - evidence.data_lengths.keys()
+
+
+def videos_start_at_1(evidence: DatasetFileContents, key: str, episodes: Set[int]) -> bool:
+    """Whether a camera has videos numbered from 1 while the episodes are 0 to N - 1.
+
+    Where some of the videos are missing, their frames decide: each must have those of the episode before its number,
+    and one of them other frames than the episode of its number.
+    """
+    count = len(episodes)
+    if not count or min(episodes) != 0 or max(episodes) != count - 1:
+        return False
+    paths = {file_number(path): path for path in evidence.videos_by_template(key)}
+    numbers = {number for number in paths if number is not None}
+    if not numbers or min(numbers) != 1 or max(numbers) > count:
+        return False
+    if len(numbers) == count:
+        return True
+    lengths = evidence.episode_lengths
+    frames = {number: num_frames(paths[number]) for number in numbers}
+    readable = {number: frame_count for number, frame_count in frames.items() if frame_count > 0}
+    return all(lengths.get(number - 1) == frame_count for number, frame_count in readable.items()) and any(
+        lengths.get(number) != frame_count for number, frame_count in readable.items()
+    )
+
+
+def _holds_only(path: str, episodes: Set[int]) -> bool:
+    """Whether all rows of a data file are of these episodes by its column episode_index."""
+    try:
+        numbers = episode_lengths_in_file(path).keys()
+    except SourceError:
+        return False
+    return bool(numbers) and numbers <= episodes
+
+
+def file_number(path: str) -> int | None:
+    """The last number in the name of a file, else in the name of its folder; None where there is none."""
+    *_, folder, name = f"//{path}".split("/")
+    numbers = re.findall(r"\d{1,18}", name.rpartition(".")[0]) or re.findall(r"\d{1,18}", folder)
+    return int(numbers[-1]) if numbers else None
+
+
+def _natural_order(path: str) -> list[tuple[int, str]]:
+    return [(int(digits or 0), text) for text, digits in re.findall(r"([^\d]*)(\d{0,18})", path)]
+
+
+def _camera_of(path: str, keys: Sequence[str]) -> str | None:
+    """The camera whose key, else whose short name, is the longest that stands alone in the path.
+
+    A name also stands alone beside a number ("front_000001", "episode_3_front").
+    """
+    for name_of in (str, short_name):
+        named = [key for key in keys if _name_pattern(name_of(key)).search(path)]
+        if named:
+            return max(named, key=lambda key: len(name_of(key)))
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _name_pattern(name: str) -> re.Pattern[str]:
+    numbered = r"_(?:episode|ep|file|chunk|take)?[_-]?\d"
+    return re.compile(rf"(?:(?<!\w)|(?<=\d_)){re.escape(name)}(?:(?!\w)|(?={numbered}))")
+
+
+def num_frames(path: str) -> int:
+    """Frames of a video; -1 when it cannot be read."""
+    try:
+        return probe_once(path).num_frames
+    except SourceError:
+        return -1
+
+
+def match_cameras_to_folders(root: str, keys: Sequence[str]) -> dict[str, str | None]:
+    """The camera that the first video of each folder belongs to, by folder; None where no name of a camera is in it.
+
+    Where there is one camera and no path contains its name, all videos are its own.
+    """
+    cameras: dict[str, str | None] = {}
+    for path in list_media_files(root):
+        folder = path.rpartition("/")[0]
+        if folder not in cameras and not path.endswith(DATA_SUFFIX):
+            cameras[folder] = _camera_of(path, keys)
+    if len(keys) == 1 and not any(cameras.values()):
+        return dict.fromkeys(cameras, keys[0])
+    return cameras
+
+
+# Folders that name no camera.
+_PLAIN_FOLDER = re.compile(
+    r"videos?|data|train|test|val|chunk\D?\d+|episodes?|(episode\D?)?\d+", re.IGNORECASE
+)
+
+
+def find_camera_keys_in_files(root: str) -> list[str]:
+    """Keys of the cameras by the folders of the videos, for a dataset whose info.json cannot be read."""
+    keys = set()
+    for path in list_media_files(root):
+        if not path.endswith(DATA_SUFFIX):
+            names = [name for name in path.split("/")[:-1] if not _PLAIN_FOLDER.fullmatch(name)]
+            keys.add(names[-1] if names else "video")
+    return sorted(keys)
+
+
+def measure_rate_of_files(info: LeRobotInfo, camera_keys: Sequence[str]) -> tuple[float | None, str]:
+    """Frames per second by the first data file with timestamps, else by the first video; and which it was."""
+    evidence = read_file_contents(info, camera_keys)
+    for path in evidence.data_files:
+        rate_hz = measure_timestamp_rate(path)
+        if rate_hz:
+            return rate_hz, "timestamps"
+    for key in camera_keys:
+        for path in evidence.camera_videos(key):
+            try:
+                return probe_once(path).rate_hz, "videos"
+            except SourceError:
+                continue
+    return None, ""

@@ -1,0 +1,257 @@
+"""What names and words of a source mean: cameras, columns of a row about an episode, outcomes, missing instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ares.episode import Json, Role
+
+# First match wins: a "wrist_image_left" is a wrist camera, not a side one.
+_ROLE_PATTERNS: tuple[tuple[Role, re.Pattern[str]], ...] = (
+    ("wrist", re.compile(r"wrist|hand|gripper|ego_?in|in_hand")),
+    ("top", re.compile(r"top|overhead|bird|ceiling|above")),
+    ("side", re.compile(r"side|left|right")),
+    ("other", re.compile(r"depth|tactile|finger|digit|additional")),
+    (
+        "front",
+        re.compile(
+            r"front|exterior|ext\d?|static|agent|ego|head|high|main|primary|rgb|^(highres_)?images?(_?0)?$|^cam(era)?(_?0)?$"
+        ),
+    ),
+)
+_PLACEHOLDER_TEXTS = frozenset(
+    {"", "null", "none", "nan", "n/a", "na", "unknown", "no instruction", "dummy", "."}
+)
+
+# Words that state an outcome, and numbers that do where a field is known to hold one.
+OUTCOME_WORDS = {
+    **dict.fromkeys(("true", "success", "successful", "succeeded", "pass", "passed", "yes"), True),
+    **dict.fromkeys(("false", "failure", "fail", "failed", "unsuccessful", "no"), False),
+}
+OUTCOME_NUMBERS = {"1": True, "1.0": True, "0": False, "0.0": False}
+
+T = TypeVar("T")
+
+# By field: names of columns; the first one that a row fills is used.
+_COLUMN_NAMES: dict[str, tuple[str, ...]] = {
+    "videos": ("videos",),
+    "video": (
+        *("video", "file_name", "filename", "file", "path", "file_path", "filepath", "video_path"),
+        *("video_file", "video_name", "clip", "video_id", "video_uid"),
+    ),
+    "episode": ("episode_id", "episode", "narration_id", "clip_id", "uid", "id"),
+    "camera": ("camera", "camera_name", "view"),
+    "instruction": (
+        *("instruction", "language_instruction", "task", "prompt", "language", "narration"),
+        *("narration_text", "caption", "description", "text"),
+    ),
+    "success": ("success", "is_success", "successful", "outcome", "result", "label"),
+    "robot": ("robot", "robot_type", "embodiment"),
+    "split": ("split",),
+    "fps": ("fps", "frame_rate", "rate_hz"),
+    "start": ("start_seconds", "start_timestamp", "start_sec", "start_time", "start"),
+    "stop": (
+        *("stop_seconds", "end_seconds", "stop_timestamp", "end_timestamp", "end_sec", "stop_sec"),
+        *("stop_time", "end_time", "stop", "end"),
+    ),
+}
+_FILE_COLUMNS = frozenset({*_COLUMN_NAMES["videos"], *_COLUMN_NAMES["video"]})
+_TIME_PATTERN = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
+UNKNOWN_OUTCOME = "outcome is neither success nor failure: kept as metadata"
+
+
+def parse_outcome(value: object) -> bool | None:
+    """The outcome that a bool, a number or a word states; None for anything else."""
+    return (OUTCOME_WORDS | OUTCOME_NUMBERS).get(str(value).strip().lower())
+
+
+def guess_camera_role(name: str) -> Role:
+    """The role that a camera's name implies; "other" when it implies none."""
+    text = name.lower()
+    return next((role for role, pattern in _ROLE_PATTERNS if pattern.search(text)), "other")
+
+
+def is_meaningful_text(text: str) -> bool:
+    """Whether a text is an instruction, and not a placeholder for a missing one."""
+    return text.strip().strip("\x00").lower() not in _PLACEHOLDER_TEXTS
+
+
+def distinct_texts(texts: list[str]) -> tuple[str, ...]:
+    """The meaningful texts, stripped and without repetitions, in order of appearance."""
+    return tuple(dict.fromkeys(text.strip() for text in texts if is_meaningful_text(text)))
+
+
+class InvalidRowError(ValueError):
+    """A value that is not valid for its column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoRow:
+    """The parsed row of a table.
+
+    Attributes:
+        videos: Path as written, by camera; the camera is "" where the row names none.
+        episode: Name of the episode, or "".
+        instruction, success, success_source, robot, split, fps, start, stop: As in VideoClip.
+        metadata: Columns without a known meaning.
+        warnings: Reasons to warn about the row.
+    """
+
+    videos: Mapping[str, str]
+    episode: str = ""
+    instruction: str = ""
+    success: bool | None = None
+    success_source: str = ""
+    robot: str = ""
+    split: str = ""
+    fps: float | None = None
+    start: float | None = None
+    stop: float | None = None
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def names_a_video(columns: Mapping[str, object]) -> bool:
+    """Whether one of the columns names the video that a row is about."""
+    return any(_normalise_name(name) in _FILE_COLUMNS for name in columns)
+
+
+def has_camera_rows(columns: Mapping[str, object]) -> bool:
+    """Whether each row is about one camera of an episode, so that rows have to be joined."""
+    names = {_normalise_name(name) for name in columns}
+    return bool(names & set(_COLUMN_NAMES["camera"])) and bool(names & set(_COLUMN_NAMES["episode"]))
+
+
+def parse_video_row(row: Mapping[str, Json]) -> VideoRow:
+    """Parse a row. Raises InvalidRowError with the column and its value."""
+    reader = _RowReader(row)
+    videos = _read_videos(reader)
+    success, source, warnings = _read_outcome(reader)
+    start, stop = _read_span(reader)
+    return VideoRow(
+        videos=videos,
+        episode=reader.read_text("episode"),
+        instruction=reader.read_text("instruction"),
+        success=success,
+        success_source=source,
+        robot=reader.read_text("robot"),
+        split=reader.read_text("split"),
+        fps=reader.read_value("fps", _parse_rate),
+        start=start,
+        stop=stop,
+        metadata=reader.unused_cells(),
+        warnings=warnings,
+    )
+
+
+class _RowReader:
+    """Reads the columns of a row by field, and remembers which of them were used."""
+
+    def __init__(self, row: Mapping[str, Json]) -> None:
+        self._row = row
+        self._by_name = {_normalise_name(name): name for name in row}
+        self._used: set[str] = set()
+
+    def find(self, field_name: str) -> tuple[str, Json]:
+        """Name and value of the first filled column of a field; ("", None) when there is none."""
+        for name in _COLUMN_NAMES[field_name]:
+            column = self._by_name.get(name)
+            if column is not None and self._row[column] not in (None, ""):
+                return column, self._row[column]
+        return "", None
+
+    def exclude_from_metadata(self, column: str) -> None:
+        """Keep the column out of the metadata."""
+        self._used.add(column)
+
+    def read_text(self, field_name: str) -> str:
+        """The text of a field, or "". Raises InvalidRowError for a list or a mapping."""
+        return self.read_value(field_name, _parse_text) or ""
+
+    def read_value(self, field_name: str, parse: Callable[[Json], T]) -> T | None:
+        """The parsed value of a field, or None. Raises InvalidRowError."""
+        column, value = self.find(field_name)
+        if not column:
+            return None
+        try:
+            parsed = parse(value)
+        except ValueError as error:
+            raise InvalidRowError(f"{column}: {error}") from None
+        self.exclude_from_metadata(column)
+        return parsed
+
+    def unused_cells(self) -> dict[str, Json]:
+        """The columns that were not used, without empty cells."""
+        unused = {name: value for name, value in self._row.items() if name not in self._used}
+        return {name: value for name, value in unused.items() if value not in (None, "")}
+
+
+def _normalise_name(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _read_videos(reader: _RowReader) -> dict[str, str]:
+    column, videos = reader.find("videos")
+    if isinstance(videos, Mapping) and videos:
+        reader.exclude_from_metadata(column)
+        if not all(isinstance(path, str) for path in videos.values()):
+            raise InvalidRowError(f"{column}: give a path for each camera")
+        return {str(camera): str(path) for camera, path in videos.items()}
+    path = reader.read_text("video")
+    if not path:
+        raise InvalidRowError("give videos, video or file_name")
+    return {reader.read_text("camera"): path}
+
+
+def _read_outcome(reader: _RowReader) -> tuple[bool | None, str, tuple[str, ...]]:
+    column, value = reader.find("success")
+    if not column:
+        return None, "", ()
+    text = str(value).strip().lower()
+    is_label = _normalise_name(column) == "label"
+    # In a column "label" a number may be the index of a class.
+    outcome = OUTCOME_WORDS.get(text) if is_label else parse_outcome(text)
+    if outcome is None:
+        return None, "", () if is_label else (UNKNOWN_OUTCOME,)
+    reader.exclude_from_metadata(column)
+    return outcome, column, ()
+
+
+def _read_span(reader: _RowReader) -> tuple[float | None, float | None]:
+    """Start and stop of the episode in its video, in seconds; a time of day or a date stays metadata."""
+    (start_column, start), (stop_column, stop) = reader.find("start"), reader.find("stop")
+    start_seconds, stop_seconds = _parse_seconds(start), _parse_seconds(stop)
+    if start_seconds is None or stop_seconds is None:
+        return None, None
+    if not start_seconds < stop_seconds:
+        raise InvalidRowError(f"{start_column} and {stop_column}: {start!r} is not before {stop!r}")
+    reader.exclude_from_metadata(start_column)
+    reader.exclude_from_metadata(stop_column)
+    return start_seconds, stop_seconds
+
+
+def _parse_seconds(value: Json) -> float | None:
+    """Seconds from a number or from "h:mm:ss"; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    match = _TIME_PATTERN.fullmatch(str(value).strip())
+    if not match:
+        return None
+    hours, minutes, seconds = match.groups()
+    return 3600 * int(hours or 0) + 60 * int(minutes or 0) + float(seconds)
+
+
+def _parse_text(value: Json) -> str:
+    if isinstance(value, list | Mapping | bool):
+        raise ValueError(f"{value!r} is not a text")
+    return str(value)
+
+
+def _parse_rate(value: Json) -> float:
+    rate = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
+    if not 0 < rate < 1e6:
+        raise ValueError(f"{value!r} is not a rate in Hz")
+    return rate
