@@ -17,8 +17,8 @@ from ares.annotation import Annotation
 from ares.errors import StoreError
 from ares.store.log import (
     mongo,
-    mongo_server as mongo_client,
-    mongo_server as mongo_sequence,
+    mongo_connection as mongo_client,
+    mongo_connection as mongo_sequence,
     protocol as serialization,
 )
 from ares.store.log.mongo import MongoAnnotationStore
