@@ -13,13 +13,13 @@ from tests.house.imports import ROOT
 # what is not needed, and is lowered with what is measured.
 BUDGETS = {
     "ingest": (80, 681),
-    "annotate motion": (65, 535),
+    "annotate motion": (62, 544),
     "export": (58, 441),
-    "text search": (42, 301),
-    "search --where": (28, 178),
-    "show": (36, 211),
+    "text search": (42, 306),
+    "search --where": (28, 181),
+    "show": (36, 221),
     "open an episode": (64, 500),
-    "Browse": (30, 239),
+    "Browse": (30, 246),
 }
 # Functions may grow by this share; a budget that is further above what is entered than this holds nothing.
 GROWTH, SLACK = 1.05, 0.8
