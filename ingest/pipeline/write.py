@@ -218,7 +218,7 @@ class RecordWriter:
         self.counts.add_failure(error, item.location, self._failure_log.is_accepted(subject, error))
         if has_episode:
             self._buffer.failures[item.episode_id] = error
-        else:
+        elif not item.episode_id:
             self._buffer.location_failures[item.location] = error
         if self._strict or isinstance(error, DiskFull):
             raise error
