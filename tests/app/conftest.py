@@ -66,14 +66,6 @@ def _annotate(opened: Workspace) -> None:
     opened.sync()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_collection_after_pages() -> None:
-    """As where pages are served: after each one all objects of the tests would be looked at, half a second."""
-    from streamlit import config
-
-    config.set_option("runner.postScriptGC", False)
-
-
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
     from annotators.base import Options as AnnotateOptions
