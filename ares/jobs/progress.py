@@ -8,12 +8,14 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from ares.console import LINE_SECONDS, is_quiet, showing_progress, visible
+from ares.console import is_quiet, showing_progress, visible
 
 if TYPE_CHECKING:
     import rich.progress
 
 
+# As after any silence, see `ares.console`.
+LINE_SECONDS = 10.0
 _BAR_SECONDS = 0.1
 # A job that takes longer than this gets a bar, also before its first item.
 _BAR_START_SECONDS = 1.0

@@ -30,6 +30,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(progress_module, "time", clock)
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", 10.0)  # no other test writes lines after some time
     return clock
 
 
