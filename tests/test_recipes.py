@@ -173,7 +173,7 @@ def test_the_page_is_drawn(
     ((page, entry),) = eval(f"{{{line}}}", {"PageEntry": PageEntry}).items()
     monkeypatch.setitem(navigation.PAGES, page, entry)
     cached_reads.use_workspace(workspace)
-    script = f"from app.dashboard.navigation import make_page_function\npage_function({page!r})()"
+    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()"
     app = AppTest.from_string(script, default_timeout=300).run()
     assert not app.exception and not app.error
     longest = max(len(values) for values in _states(workspace).values()) / 10
