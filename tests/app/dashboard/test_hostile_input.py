@@ -85,7 +85,7 @@ def _hostile_texts(folder: Path) -> list[str]:
 
 
 def _draw(page: str, params: dict[str, str]) -> AppTest:
-    script = f"from app.dashboard.navigation import make_page_function\npage_function({page!r})()\n"
+    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()\n"
     app = AppTest.from_string(script, default_timeout=300)
     for name, value in params.items():
         app.query_params[name] = value

@@ -145,12 +145,12 @@ def test_a_try_is_stopped_and_its_end_is_seen_by_another_server(free: tuple[Work
 
 
 def _draw_status() -> AppTest:
-    script = "from app.dashboard.navigation import make_page_function\npage_function('status')()\n"
+    script = "from app.dashboard.navigation import make_page_function\nmake_page_function('status')()\n"
     return AppTest.from_string(script, default_timeout=300).run()
 
 
 def _draw_episode(episode_id: str) -> AppTest:
-    script = "from app.dashboard.navigation import make_page_function\npage_function('episode')()\n"
+    script = "from app.dashboard.navigation import make_page_function\nmake_page_function('episode')()\n"
     app = AppTest.from_string(script, default_timeout=300)
     app.query_params["episode"] = episode_id
     return app.run()

@@ -45,7 +45,7 @@ def _blocked(method: object, event: threading.Event) -> object:
 
 
 def _draw(page: str, episode_id: str) -> AppTest:
-    script = f"from app.dashboard.navigation import make_page_function\npage_function({page!r})()\n"
+    script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({page!r})()\n"
     app = AppTest.from_string(script, default_timeout=300)
     if page == "episode":
         app.query_params["episode"] = episode_id
