@@ -240,6 +240,7 @@ def annotate(
             is counted as the failure of the subject, or of all where it could not be made.
     """
     started_at = time.monotonic()
+    Budget(request.budget_usd)  # refuses what is no number, also where nothing is to be done
     if request.budget_usd is not None and stores.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     report_line = _print_nothing if quiet else print_message
