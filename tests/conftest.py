@@ -189,6 +189,16 @@ def own_main(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def same_environment() -> Iterator[None]:
+    """Put variables and path back: a command that runs in this process takes the current folder off its path."""
+    environment, path = dict(os.environ), list(sys.path)
+    yield
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:] = path
+
+
 @pytest.fixture(autouse=True)
 def no_messages_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests compare messages exactly: none may depend on how busy the machine is."""

@@ -168,6 +168,7 @@ def prepare_hub(spec: str, hub_id: str) -> None:
         RequestError: The extra `models` is not installed.
     """
     with needs_extra("models"):
+        import torch  # noqa: F401  without it no network would help
         from huggingface_hub import constants
 
     if not constants.HF_HUB_OFFLINE and not _hub_answers(constants.ENDPOINT):
