@@ -16,7 +16,7 @@ def main() -> None:
     """Print the files of the folders that are named, or of all packages."""
     for folder in sys.argv[1:] or PACKAGES:
         for path in _files_below(ROOT / folder):
-            print(f"{_shown_path(path):<44}{_opening_sentence(path)}".rstrip())
+            print(f"{_shown_path(path):<44} {_opening_sentence(path)}".rstrip())
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
