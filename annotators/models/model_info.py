@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from http.client import HTTPException
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -168,7 +168,9 @@ def prepare_hub(spec: str, hub_id: str) -> None:
         RequestError: The extra `models` is not installed.
     """
     with needs_extra("models"):
-        import torch  # noqa: F401  without it no network would help
+        # Without them no network would help.
+        import_module("torch")
+        import_module("transformers" if spec.startswith("hf:") else "open_clip")
         from huggingface_hub import constants
 
     if not constants.HF_HUB_OFFLINE and not _hub_answers(constants.ENDPOINT):
