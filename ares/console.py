@@ -1,17 +1,15 @@
-"""Messages to the person at the terminal: at a level, in long silence, and in answer to a signal."""
+"""Messages to the person at the terminal, at a level, and what is running when none was printed for long."""
 
 from __future__ import annotations
 
 import logging
 import os
-import select
-import signal
 import sys
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import Any, TextIO
@@ -21,14 +19,6 @@ _LOGGER = logging.getLogger("ares")
 _PATIENCE_SECONDS = 1.0
 # After so long without a line a person wonders whether anything happens.
 LINE_SECONDS = 10.0
-# Signals that come together are one request, such as those of a terminal that closes.
-_TOGETHER_SECONDS = 0.2
-# From a signal to the end of the process; Slurm kills after 30 s.
-_END_SECONDS = 10.0
-# The last words must not wait for a terminal that takes nothing.
-_LAST_WORDS_SECONDS = 1.0
-# Shells give a process that a signal has ended this status and the number of the signal.
-_SIGNAL_STATUS = 128
 
 
 class Verbosity(IntEnum):
@@ -46,8 +36,8 @@ class _Level:
     current = Verbosity.NORMAL
 
 
-class _Silence:
-    """Since when nothing was written, what is being done, and how many bars and counts show that themselves."""
+class _Running:
+    """Since when no line was printed, what is being done, and how many progress lines show that themselves."""
 
     since = time.monotonic()
     steps: tuple[str, ...] = ()
@@ -88,34 +78,34 @@ def announce_if_slow(text: str) -> Iterator[None]:
     timer = threading.Timer(_PATIENCE_SECONDS, print_message, [text])
     timer.daemon = True
     timer.start()
-    _Silence.steps = (*_Silence.steps, text)
+    _Running.steps = (*_Running.steps, text)
     try:
         yield
     finally:
         timer.cancel()
-        _Silence.steps = _Silence.steps[:-1]
+        _Running.steps = _Running.steps[:-1]
 
 
 @contextmanager
-def breaking_silence(step: str) -> Iterator[None]:
+def report_long_steps(step: str) -> Iterator[None]:
     """Write what is being done whenever ten seconds have passed without a line, and for how long already.
 
     Args:
         step: What is being done where no `announce_if_slow` says so.
     """
     started_at, ended = time.monotonic(), threading.Event()
-    _Silence.since = started_at
+    _Running.since = started_at
 
-    def speak() -> None:
+    def report() -> None:
         pause = LINE_SECONDS
         while not ended.wait(pause):
             now = time.monotonic()
-            pause = LINE_SECONDS if _Silence.progresses else _Silence.since + LINE_SECONDS - now
+            pause = LINE_SECONDS if _Running.progresses else _Running.since + LINE_SECONDS - now
             if pause <= 0:
-                print_message(f"{(step, *_Silence.steps)[-1]}: {now - started_at:.0f} s so far")
+                print_message(f"{(step, *_Running.steps)[-1]}: {now - started_at:.0f} s so far")
                 pause = LINE_SECONDS
 
-    threading.Thread(target=speak, name="silence", daemon=True).start()
+    threading.Thread(target=report, name="long steps", daemon=True).start()
     try:
         yield
     finally:
@@ -124,13 +114,13 @@ def breaking_silence(step: str) -> Iterator[None]:
 
 @contextmanager
 def showing_progress() -> Iterator[None]:
-    """Leave silence as it is: what runs in the block shows how far it is, or has nothing to show."""
-    _Silence.progresses += 1
+    """Let `report_long_steps` print nothing: what runs in the block shows how far it is, or has nothing to show."""
+    _Running.progresses += 1
     try:
         yield
     finally:
-        _Silence.progresses -= 1
-        _Silence.since = time.monotonic()
+        _Running.progresses -= 1
+        _Running.since = time.monotonic()
 
 
 def print_detail(text: str) -> None:
@@ -148,7 +138,7 @@ def timed(step: str) -> Iterator[None]:
 
 def write_stderr(*lines: str) -> None:
     """Write lines on standard error; one that is closed or full is ignored, as nobody could read of it."""
-    _Silence.since = time.monotonic()
+    _Running.since = time.monotonic()
     with ignoring_lost_stderr():
         print(*map(visible, lines), sep="\n", file=sys.stderr, flush=True)
 
@@ -227,97 +217,3 @@ def _log_lines() -> Iterator[None]:
     finally:
         root.setLevel(level)
         root.removeHandler(handler)
-
-
-def signal_cause(number: int) -> str:
-    """What a person calls a signal: "Ctrl-C", or its name."""
-    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-
-
-def end_process(status: int) -> None:
-    """End this process now, also while threads are in compiled code, which would abort an interpreter that ends."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit(status)
-
-
-class SignalWatch:
-    """Answers signals in a thread of its own, and ends a process that does not end by itself.
-
-    Handlers of Python run when the main thread comes back from compiled code, which may take minutes.
-
-    Args:
-        name: How its lines begin, such as "ares ingest".
-        kept: What became of the work of a process that is ended before it could say so itself.
-
-    Attributes:
-        received: Number of the first signal, or None.
-        has_spoken: Whether the process has said how it ends, so that no line says it again.
-        last_act: Called before the process is ended.
-    """
-
-    def __init__(self, name: str, kept: str) -> None:
-        self.received: int | None = None
-        self.has_spoken = False
-        self.last_act: Callable[[], object] = bool
-        self._name, self._kept = name, kept
-        self._read_end = -1
-
-    @contextmanager
-    def watching(self, numbers: Sequence[int]) -> Iterator[None]:
-        """Answer these signals, which need handlers of Python; in the main thread only."""
-        self._read_end, write_end = os.pipe()
-        os.set_blocking(write_end, False)
-        before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-        threading.Thread(target=self._watch, args=(numbers,), name="signals", daemon=True).start()
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(before)
-            os.close(write_end)
-
-    def _watch(self, numbers: Sequence[int]) -> None:
-        first = self._next(numbers, None)
-        if first:
-            self.received = first
-            began = time.monotonic()
-            again: int | None = first
-            while again:
-                again = self._next(numbers, began + _TOGETHER_SECONDS)
-            if again is not None:
-                text = f"{signal_cause(first)} received, ending within {_END_SECONDS:.0f} s"
-                self._say(f"{text}; a second signal ends it at once")
-                self._end_process(first, self._next(numbers, began + _END_SECONDS))
-        os.close(self._read_end)
-
-    def _next(self, numbers: Sequence[int], deadline: float | None) -> int | None:
-        """The next of these signals; 0 at the deadline, and None when no more is to be answered."""
-        while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([self._read_end], [], [], left)[0]:
-                return 0
-            received = os.read(self._read_end, 1)
-            if not received:
-                return None
-            if received[0] in numbers:
-                return received[0]
-
-    def _end_process(self, first: int, second: int | None) -> None:
-        if second is None:
-            return
-        end = f"by a second {signal_cause(second)}, at once" if second else f"by {signal_cause(first)}"
-        self._say(f"stopped {end}, without waiting for what still ran; {self._kept}")
-        _call_briefly(self.last_act)
-        os._exit(_SIGNAL_STATUS + (second or first))
-
-    def _say(self, text: str) -> None:
-        if not self.has_spoken:
-            _call_briefly(lambda: write_stderr(f"{self._name}: {text}"))
-
-
-def _call_briefly(act: Callable[[], object]) -> None:
-    """Call a function, and wait for it a second at most."""
-    thread = threading.Thread(target=act, daemon=True)
-    thread.start()
-    thread.join(_LAST_WORDS_SECONDS)

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import FrameType
 
 from app.cli.output import OutputLostError, print_error
-from ares.console import SignalWatch, discard, is_verbose, signal_cause, write_stderr
+from app.stop_signals import SIGNAL_STATUS, SignalWatch, signal_cause
+from ares.console import discard, is_verbose, write_stderr
 from ares.errors import AresError, NotTried, ServerError, shorten
 
 # SIGTERM comes from Slurm, `docker stop` and init systems; SIGHUP from a closed ssh session.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-_BASE_STATUS = 128
 
 
 class StoppedBySignal(KeyboardInterrupt):
@@ -38,7 +38,7 @@ class StoppedBySignal(KeyboardInterrupt):
     @property
     def exit_status(self) -> int:
         """128 and the number of the signal, as shells have it."""
-        return _BASE_STATUS + self.number
+        return SIGNAL_STATUS + self.number
 
     @property
     def cause(self) -> str:
@@ -150,7 +150,7 @@ def run_command(
     except KeyboardInterrupt as error:
         stopped = error if isinstance(error, StoppedBySignal) else StoppedBySignal(2)
         write_stderr(f"ares {command}: stopped by {stopped.cause}; {describe_stop()}")
-        request.watch.has_spoken = True
+        request.watch.has_reported_end = True
         return stopped.exit_status
     finally:
         request.is_open = False

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from app.cli.arguments import add_shared_options, refuse_output_format, set_shared_option_defaults
 from app.cli.errors import ExitStatus, StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
-from ares.console import breaking_silence, end_process, timed, verbosity
+from app.stop_signals import end_process
+from ares.console import report_long_steps, timed, verbosity
 from ares.errors import RequestError
 from ares.settings import leave_current_folder, name_ignored_config, read_completion_line, selected_config
 
@@ -240,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = [*arguments[1:], "--help"]
     command = find_selected_command(arguments)
     with (
-        breaking_silence(f"ares {command}".strip()),
+        report_long_steps(f"ares {command}".strip()),
         ExitStack() as stack,
         stop_on_signals(command, _KEPT.get(command, _STORED_STAYS)) as request,
     ):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from app.dashboard.jobs import Job, read_job, write_job
-from ares.console import SignalWatch, escape_logs
+from app.stop_signals import SignalWatch
+from ares.console import escape_logs
 from ares.errors import AresError
 from ares.settings import Settings
 
@@ -33,7 +34,7 @@ def main() -> None:
     # Who reads the number of this process may stop it at once: that waits until the end is written down.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     watch = SignalWatch("ares.dashboard job", "the page of the job says how far it came")
-    watch.last_act = lambda: write_job(path, read_job(path) or job, state="stopped")
+    watch.before_end = lambda: write_job(path, read_job(path) or job, state="stopped")
     with watch.watching(_STOP_SIGNALS):
         _run_recorded_job(path, write_job(path, job, pid=os.getpid()), location, settings)
 

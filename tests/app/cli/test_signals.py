@@ -22,10 +22,10 @@ SENDER = """
 import hashlib, importlib, os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-import ares.jobs.pipeline, ares.console, ingest.pipeline.write
+import ares.jobs.pipeline, app.stop_signals, ingest.pipeline.write
 ares.jobs.pipeline._SINK_BATCH_SIZE, ingest.pipeline.write._EPISODES_PER_WRITE = 3, 3
 if sys.argv[4] == "compute":
-    ares.console._END_SECONDS = 1.0
+    app.stop_signals._END_SECONDS = 1.0
 ares.jobs.pipeline._STOP_SECONDS = 0.2
 module, name, number, then = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 owner = importlib.import_module(module)
