@@ -240,7 +240,6 @@ def annotate(
             is counted as the failure of the subject, or of all where it could not be made.
     """
     started_at = time.monotonic()
-    Budget(request.budget_usd)  # refuses what is no number, also where nothing is to be done
     if request.budget_usd is not None and stores.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     report_line = _print_nothing if quiet else print_message
@@ -309,9 +308,8 @@ def _prepare_run(
     """
     makers = [task.annotator.maker for task in loaded.tasks]
     able: list[AnnotatorRun] = []
-    for task in reversed(
-        loaded.tasks
-    ):  # a judge refuses a captioner before the test call of that one is paid
+    # The last first: a judge refuses a captioner before the test call of that one is paid.
+    for task in reversed(loaded.tasks):
         try:
             task.preflight(makers, report_line)
         except ModelError as error:

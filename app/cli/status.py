@@ -125,9 +125,10 @@ def run_failures(args: argparse.Namespace) -> int:
 
 
 def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
-    from ares.curation import list_failures
+    from ares.curation import FailureSelection, list_failures
 
-    failures = list_failures(workspace.stores, work=args.annotator, reason=args.reason, where=args.where)
+    selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where)
+    failures = list_failures(workspace.stores, selection)
     listed = list(islice(failures, args.limit))
     rows = [
         (item.work, item.subject, item.reason, item.detail, item.created, "yes" if item.is_accepted else "")
@@ -139,18 +140,18 @@ def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
 
 
 def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
-    from ares.curation import accept_failures, clear_failures, list_failures
+    from ares.curation import FailureSelection, accept_failures, clear_failures, list_failures
     from ares.errors import RequestError
 
-    conditions = {"work": args.annotator, "reason": args.reason, "where": args.where, "names": args.name}
-    count = sum(1 for _ in list_failures(workspace.stores, **conditions))
+    selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where, names=args.name)
+    count = sum(1 for _ in list_failures(workspace.stores, selection))
     if not count:
         raise RequestError("no failure matches", "`ares failures list` shows them")
     done, act = ("cleared", clear_failures) if args.action == "clear" else ("accepted", accept_failures)
     if not ask_for_confirmation(args, f"{args.action} {count} failures? what failed stays undone"):
         write_stderr(f"nothing was {done}")
         return 1
-    action = act(workspace.stores, **conditions)
+    action = act(workspace.stores, selection)
     back = "brings them back" if args.action == "clear" else "takes that back"
     text = f"{done} {action.count} failures; `ares undo {action.number}` {back}"
     answer(args, action.to_json(), lambda: text)

@@ -171,7 +171,7 @@ def draw_player(data: dict[str, Json], key: str, on_frame_search: Callable[[str]
     load_component("player")(data=data, key=key, on_frame_change=handle_frame)
 
 
-def draw_keeper(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
+def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
     """Draw nothing; let the tab keep the ticks and the scroll over a reload.
 
     Args:
@@ -185,7 +185,7 @@ def draw_keeper(data: dict[str, Json], key: str, on_restored: Callable[[list[str
         if stored:
             on_restored([str(id) for id in stored["ticked"]], stored["all"])
 
-    load_component("keeper")(data=data, key=key, on_restored_change=handle_restored)
+    load_component("tab_state")(data=data, key=key, on_restored_change=handle_restored)
 
 
 def draw_rulings(captions: Sequence[Json], key: str) -> None:

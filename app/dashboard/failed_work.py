@@ -14,7 +14,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.jobs import Job, draw_jobs, start_job
 from app.dashboard.navigation import escape_markdown
-from ares.curation import Failure, episodes_of_failures, failures_of, list_failures
+from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.jobs import AnnotateRequest, EpisodeSelection
@@ -322,7 +322,7 @@ def draw_failed_work(work: str, reason: str) -> None:
     """Draw the failures of one job with one reason: a click on a row opens its episode, a button tries all again."""
     stores = cached_reads.workspace().stores
     failures = cached_reads.limited(
-        lambda: list(islice(list_failures(stores, work=work, reason=reason), _MAX_LISTED))
+        lambda: list(islice(list_failures(stores, FailureSelection(work=work, reason=reason)), _MAX_LISTED))
     )
     rows = cached_reads.limited(lambda: make_failure_rows(stores, failures))
     st.caption(f"{escape_markdown(work)}: {escape_markdown(reason)}. Select a row to open its episode.")

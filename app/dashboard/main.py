@@ -10,7 +10,7 @@ from app.dashboard.selection_bar import keep_ticks
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 _STYLE = """<style>
-.st-key-keeper { display: none; }
+.st-key-tab_state { display: none; }
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }

@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchThresholdIds
-from app.dashboard.components import draw_keeper
+from app.dashboard.components import draw_tab_state
 from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image
@@ -150,8 +150,8 @@ def keep_ticks() -> None:
         "ticked": list[Json](sorted(read_ticked_ids())),
         "all": st.session_state.get(_ALL),
     }
-    with st.container(key="keeper"):
-        draw_keeper(data, "keeper.kept", _restore_ticks)
+    with st.container(key="tab_state"):
+        draw_tab_state(data, "tab_state.kept", _restore_ticks)
 
 
 def _restore_ticks(ids: list[str], everything: dict[str, list[str]] | None) -> None:

@@ -7,6 +7,7 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.curation.failures import (
         Failure as Failure,
+        FailureSelection as FailureSelection,
         accept_failures as accept_failures,
         apply_failure_clearings as apply_failure_clearings,
         clear_failures as clear_failures,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict, cast
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
@@ -74,31 +74,48 @@ class Failure:
         }
 
 
-def list_failures(
-    stores: Stores, *, work: str = "", reason: str = "", where: str = "", names: Sequence[str] = ()
-) -> Iterator[Failure]:
-    """The logged failures, by work and subject.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureSelection:
+    """Which logged failures: those that fulfil every condition that is set.
 
-    Args:
-        stores: Stores of the workspace.
+    Attributes:
         work: Only of this annotator, or of "ingest"; "" for all.
         reason: Only those whose reason contains this text, whatever its case.
         where: Only those about episodes that match this filter; failures of ingestion have no episode.
         names: Only those whose subject is one of these, or whose detail has one of these texts, such as a file.
+    """
+
+    work: str = ""
+    reason: str = ""
+    where: str = ""
+    names: Sequence[str] = ()
+
+    def has(self, failure: Failure) -> bool:
+        """Whether a failure has the reason and one of the names."""
+        is_named = any(name == failure.subject or name in failure.detail for name in self.names)
+        return self.reason.lower() in failure.reason.lower() and (is_named or not self.names)
+
+    def describe(self) -> dict[str, Json]:
+        """The conditions that are set, for the log."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+_ALL = FailureSelection()
+
+
+def list_failures(stores: Stores, selection: FailureSelection = _ALL) -> Iterator[Failure]:
+    """The logged failures, by work and subject.
 
     Raises:
         RequestError: The filter is invalid, when the first failure is read.
     """
+    work, where = selection.work, selection.where
     if where.strip():
         stores.tables.episodes.check(where)
     documents = stores.annotations.find_documents(FAILURES, f"{work}/" if work else "")
     accepted = dict(stores.annotations.find_documents(ACCEPTED_FAILURES))
     failures = (_parse_failure(key, document, accepted.get(key)) for key, document in documents)
-    matching = (
-        failure
-        for failure in failures
-        if reason.lower() in failure.reason.lower() and (not names or _is_named(failure, names))
-    )
+    matching = filter(selection.has, failures)
     if not where.strip():
         yield from matching
         return
@@ -107,11 +124,7 @@ def list_failures(
         yield from (failure for failure in batch if failure.subject in subjects)
 
 
-def _is_named(failure: Failure, names: Sequence[str]) -> bool:
-    return any(name == failure.subject or name in failure.detail for name in names)
-
-
-def _parse_failure(key: str, document: Json, accepted: Json = None) -> Failure:
+def _parse_failure(key: str, document: Json, accepted: Json) -> Failure:
     fields = cast("dict[str, Json]", document)
     return Failure(
         is_accepted=isinstance(accepted, dict) and accepted.get("reason") == fields.get("reason"),
@@ -153,8 +166,9 @@ def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
     """
     makers = sorted(stores.annotations.makers().items(), key=lambda item: (item[1].annotator, item[0]))
     keys = [f"{maker.annotator}/{maker_id}/{subject}" for maker_id, maker in makers for subject in subjects]
-    documents = ((key, stores.annotations.get_document(FAILURES, key)) for key in keys)
-    return [_parse_failure(key, document) for key, document in documents if document is not None]
+    read = stores.annotations.get_document
+    documents = ((key, read(FAILURES, key), read(ACCEPTED_FAILURES, key)) for key in keys)
+    return [_parse_failure(*each) for each in documents if each[1] is not None]
 
 
 def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[str, str]:
@@ -162,62 +176,32 @@ def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[st
     return _episodes_of_subjects(stores, [failure.subject for failure in failures])
 
 
-def clear_failures(
-    stores: Stores,
-    *,
-    work: str = "",
-    reason: str = "",
-    where: str = "",
-    names: Sequence[str] = (),
-    person: str = "",
-) -> Action:
+def clear_failures(stores: Stores, selection: FailureSelection, person: str = "") -> Action:
     """Clear logged failures: they no longer count until the same work fails again; `undo` brings them back.
 
-    What failed stays undone, and the next run tries it again, as before. Arguments are those of `list_failures`.
+    What failed stays undone, and the next run tries it again, as before.
 
     Raises:
         RequestError: No failure matches, or the filter is invalid.
         StoreError: The log cannot be written.
     """
-    conditions: _Conditions = {"work": work, "reason": reason, "where": where, "names": names}
-    return _act_on_failures(stores, "clear_failures", conditions, person)
+    return _act_on_failures(stores, "clear_failures", selection, person)
 
 
-def accept_failures(
-    stores: Stores,
-    *,
-    work: str = "",
-    reason: str = "",
-    where: str = "",
-    names: Sequence[str] = (),
-    person: str = "",
-) -> Action:
+def accept_failures(stores: Stores, selection: FailureSelection, person: str = "") -> Action:
     """Accept logged failures as known: a run in which nothing else fails has not failed; `undo` takes it back.
 
     The next runs try what failed as before. It counts as new where it fails for another reason, or fails again after
-    it was done. Arguments are those of `list_failures`.
-
-    Raises:
-        RequestError: No failure matches, or the filter is invalid.
-        StoreError: The log cannot be written.
+    it was done. Raises as `clear_failures`.
     """
-    conditions: _Conditions = {"work": work, "reason": reason, "where": where, "names": names}
-    return _act_on_failures(stores, "accept_failures", conditions, person)
+    return _act_on_failures(stores, "accept_failures", selection, person)
 
 
-class _Conditions(TypedDict):
-    work: str
-    reason: str
-    where: str
-    names: Sequence[str]
-
-
-def _act_on_failures(stores: Stores, kind: ActionKind, conditions: _Conditions, person: str) -> Action:
-    key, matching = new_members_key(), list_failures(stores, **conditions)
+def _act_on_failures(stores: Stores, kind: ActionKind, selection: FailureSelection, person: str) -> Action:
+    key, matching = new_members_key(), list_failures(stores, selection)
     documents = (
         [failure.key, stores.annotations.get_document(FAILURES, failure.key)] for failure in matching
     )
-    recipe = {name: cast("Json", value) for name, value in conditions.items() if value}
     with stores.annotations.atomic():
         count = write_action_members(stores.annotations, key, (list[Json](pair) for pair in documents))
         if not count:
@@ -228,7 +212,7 @@ def _act_on_failures(stores: Stores, kind: ActionKind, conditions: _Conditions, 
             person.strip() or user_name(),
             count=count,
             members=key,
-            details={"recipe": recipe},
+            details={"recipe": selection.describe()},
         )
         apply_failure_clearings(stores)
     return action

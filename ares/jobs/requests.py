@@ -254,8 +254,8 @@ class AnnotateRequest:
         per_worker: What one worker takes: "cpus", "memory_gb" and "gpus"; the rest is what its annotator states.
 
     Raises:
-        RequestError: No annotator is named, a number of workers cannot be right, fields do not go together, or the
-            episodes are those of a list, a set or a search.
+        RequestError: No annotator is named, a budget or a number of workers cannot be right, fields do not go together,
+            or the episodes are those of a list, a set or a search.
     """
 
     names: tuple[str, ...]
@@ -278,6 +278,10 @@ class AnnotateRequest:
         if self.reason and not self.retry_failed:
             raise RequestError(
                 "a reason goes with a retry", f"got --reason {self.reason!r}; give --retry-failed too"
+            )
+        if self.budget_usd is not None and not math.isfinite(self.budget_usd):
+            raise RequestError(
+                "a budget is not a number", f"{self.budget_usd!r}; give US dollars such as 2.50"
             )
         self.compute  # noqa: B018  a wrong number raises here
 

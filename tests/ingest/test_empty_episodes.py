@@ -279,7 +279,7 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandAnswers:
     """What the commands say of all cases, each of which lies in a folder of its own.
 
     Attributes:
@@ -300,7 +300,7 @@ class Said:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> CommandAnswers:
     """The three commands over one folder with all cases."""
     root = tmp_path_factory.mktemp("empty")
     names = {f"case_{number}": name for number, name in enumerate(CASES)}
@@ -328,7 +328,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
     for dataset in plan["datasets"]:
         for failure in dataset.get("failures", ()):
             planned[case_of(dataset["path"])][failure["reason"]] += failure["count"]
-    return Said(
+    return CommandAnswers(
         planned=planned,
         failures=Counter({failure["reason"]: failure["count"] for failure in report["failures"]}),
         num_planned=report["planned"],
@@ -349,20 +349,20 @@ def run(*words: str) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_is_told_with_its_reason(name: str, said: Said) -> None:
+def test_each_is_told_with_its_reason(name: str, answers: CommandAnswers) -> None:
     case = CASES[name]
-    assert said.planned[name] == {case.reason: case.failed}
-    num_failed, first = said.checked[name]
+    assert answers.planned[name] == {case.reason: case.failed}
+    num_failed, first = answers.checked[name]
     assert num_failed == case.failed and case.reason in first
 
 
-def test_they_are_counted_and_make_an_error(said: Said) -> None:
+def test_they_are_counted_and_make_an_error(answers: CommandAnswers) -> None:
     expected = Counter[str]()
     for case in CASES.values():
         expected[case.reason] += case.failed
-    assert said.failures == expected
-    assert said.num_kept + expected.total() == said.num_planned >= 3 * len(CASES)
-    assert set(said.statuses) == {1}
+    assert answers.failures == expected
+    assert answers.num_kept + expected.total() == answers.num_planned >= 3 * len(CASES)
+    assert set(answers.statuses) == {1}
 
 
 def test_a_file_of_no_known_family_is_not_kept_by_its_images_alone(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from tests.torture.changing import ChangingSource
 from tests.torture.children import import_everything
 from tests.torture.commands import COMMANDS, command_kills, command_points, command_trials, prepare
-from tests.torture.commands_again import Desk, clock_attempts, read_attempts
+from tests.torture.commands_with_faults import SmallWorkspace, clock_attempts, read_attempts
 from tests.torture.corpus import all_cases
 from tests.torture.corpus.run import Corpus
 from tests.torture.datasets import WRITERS
@@ -152,12 +152,12 @@ def try_commands(plan: Plan) -> Iterator[Attempt]:
 
 def try_reads(plan: Plan) -> Iterator[Attempt]:
     """Each read of each command fails."""
-    yield from read_attempts(Desk(plan.folder / "reads"), plan.seed)
+    yield from read_attempts(SmallWorkspace(plan.folder / "reads"), plan.seed)
 
 
 def try_clocks(plan: Plan) -> Iterator[Attempt]:
     """Commands under a clock that jumps."""
-    yield from clock_attempts(Desk(plan.folder / "clocks"), plan.seed)
+    yield from clock_attempts(SmallWorkspace(plan.folder / "clocks"), plan.seed)
 
 
 def try_s3(plan: Plan) -> Iterator[Attempt]:

@@ -19,7 +19,7 @@ from app.dashboard.results import find_neighbours, read_page
 from app.dashboard.user_limits import UserLimits
 from app.dashboard.view_state import ColumnFilter, ViewState
 from ares.contract import DatasetKey, read_contracts, write_contracts
-from ares.curation import list_failures
+from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.reports import check_stored_episode
@@ -271,7 +271,7 @@ def test_a_failure_says_its_reason_on_its_episode_and_leads_there_from_status(di
         assert any("ares annotate grade --retry-failed" in code.value for code in app.code)
         assert not _draw("episode", {"episode": captioned[1]}).warning
         _draw("status")
-        failures = list(list_failures(displayed.stores, work="grade", reason=reason))
+        failures = list(list_failures(displayed.stores, FailureSelection(work="grade", reason=reason)))
         rows = make_failure_rows(displayed.stores, failures)
         assert [row["episode"] for row in rows] == captioned[:1]
     finally:

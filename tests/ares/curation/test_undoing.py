@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ares.curation import (
+    FailureSelection,
     SelectedEpisodes,
+    accept_failures,
     clear_failures,
+    failures_of,
     list_failures,
     remove_episodes,
     undo,
@@ -69,9 +72,9 @@ def failed(workspace: Workspace) -> int:
 def test_cleared_failures_no_longer_count_until_they_happen_again(curated: Workspace, ids: list[str]) -> None:
     log = curated.stores.annotations
     assert failed(curated) == 12
-    assert len(list(list_failures(curated.stores, where=f"episode_id = '{ids[0]}'"))) == 1
-    assert not list(list_failures(curated.stores, reason="other"))
-    clear_failures(curated.stores, work="grade", reason="NO REPLY")
+    assert len(list(list_failures(curated.stores, FailureSelection(where=f"episode_id = '{ids[0]}'")))) == 1
+    assert not list(list_failures(curated.stores, FailureSelection(reason="other")))
+    clear_failures(curated.stores, FailureSelection(work="grade", reason="NO REPLY"))
     assert failed(curated) == 0
     log.put_documents("failures", {f"grade/0123/{ids[0]}": {"reason": "again", "detail": "", "at": "later"}})
     assert failed(curated) == 1
@@ -81,6 +84,22 @@ def test_cleared_failures_no_longer_count_until_they_happen_again(curated: Works
     assert run_checks(curated.stores) == []
 
 
+def test_an_accepted_failure_is_marked_wherever_it_is_read_until_that_is_undone(
+    curated: Workspace, ids: list[str]
+) -> None:
+    from tests.ares.curation.conftest import CAPTION
+
+    stores = curated.stores
+    document = {"reason": "r", "detail": "", "at": ""}
+    keys = [f"caption/{CAPTION.maker_id}/{id}" for id in ids[:2]]
+    stores.annotations.put_documents("failures", dict.fromkeys(keys, document))
+    accept_failures(stores, FailureSelection(work="caption", names=[ids[0]]))
+    assert [failure.subject for failure in list_failures(stores) if failure.is_accepted] == [ids[0]]
+    assert [failure.is_accepted for failure in failures_of(stores, ids[:2])] == [True, False]
+    undo(stores)
+    assert not [failure for failure in failures_of(stores, ids) if failure.is_accepted]
+
+
 def test_an_undo_brings_back_no_failure_of_work_that_was_done_since(
     curated: Workspace, ids: list[str]
 ) -> None:
@@ -88,11 +107,11 @@ def test_an_undo_brings_back_no_failure_of_work_that_was_done_since(
 
     key = f"caption/{CAPTION.maker_id}/{ids[0]}"
     curated.stores.annotations.put_documents("failures", {key: {"reason": "r", "detail": "", "at": ""}})
-    clear_failures(curated.stores, work="caption")
+    clear_failures(curated.stores, FailureSelection(work="caption"))
     undo(curated.stores)
-    assert not list(list_failures(curated.stores, work="caption"))
+    assert not list(list_failures(curated.stores, FailureSelection(work="caption")))
 
 
 def test_nothing_to_clear_says_so(curated: Workspace) -> None:
     with pytest.raises(RequestError, match="no failure matches"):
-        clear_failures(curated.stores, work="motion")
+        clear_failures(curated.stores, FailureSelection(work="motion"))

@@ -22,7 +22,7 @@ _SEQUENCE = 5  # commands one after the other under one clock
 
 
 @dataclass(slots=True)
-class Desk:
+class SmallWorkspace:
     """A small workspace, copies of which commands work on.
 
     Args:
@@ -91,24 +91,24 @@ def read_workspace(workspace: Path) -> WorkspaceState | str:
     return end.value if isinstance(end.value, WorkspaceState) else f"cannot be read: {end.errors[-400:]}"
 
 
-def read_attempts(desk: Desk, seed: str) -> Iterator[Attempt]:
+def read_attempts(small: SmallWorkspace, seed: str) -> Iterator[Attempt]:
     """A random read of a random command fails with an I/O error, again and again."""
     for number in itertools.count():
         rng = random.Random(f"{seed} reads {number}")
-        yield partial(_fail_read, desk, rng.choice(sorted(desk.commands())), rng.random())
+        yield partial(_fail_read, small, rng.choice(sorted(small.commands())), rng.random())
 
 
-def _fail_read(desk: Desk, name: str, share: float) -> Trial:
-    expected, after, count = desk.undisturbed(name)
-    workspace = desk.copy()
+def _fail_read(small: SmallWorkspace, name: str, share: float) -> Trial:
+    expected, after, count = small.undisturbed(name)
+    workspace = small.copy()
     at = 1 + int(share * count)
     injector = Injector(folders=(str(workspace),), at=at, fault="EIO", reads=True)
-    end = injector.run(lambda prepare: desk.run(name, workspace, prepare))
+    end = injector.run(lambda prepare: small.run(name, workspace, prepare))
     problem = end.fault or ("" if end.status in (0, 1, 2) else f"status {end.status}: {end.errors[-300:]}")
     if not problem and end.status == expected.status:
         problem = _difference(workspace, after)
     elif not problem:
-        again = desk.run(name, workspace)
+        again = small.run(name, workspace)
         problem = again.fault or _difference(workspace, after)
         if again.status != expected.status:
             problem = f"given again it ended with {again.status}: {again.errors[-300:]}"
@@ -117,21 +117,21 @@ def _fail_read(desk: Desk, name: str, share: float) -> Trial:
     return Trial(group="a read of a command fails", name=title, problem=problem, seconds=end.seconds)
 
 
-def clock_attempts(desk: Desk, seed: str) -> Iterator[Attempt]:
+def clock_attempts(small: SmallWorkspace, seed: str) -> Iterator[Attempt]:
     """Random commands one after the other while the clock jumps, compared with a clock that goes."""
     for number in itertools.count():
         rng = random.Random(f"{seed} clocks {number}")
-        names = rng.choices(sorted(desk.commands()), k=_SEQUENCE)
-        yield partial(_jump, desk, names, f"{seed} {number}")
+        names = rng.choices(sorted(small.commands()), k=_SEQUENCE)
+        yield partial(_jump, small, names, f"{seed} {number}")
 
 
-def _jump(desk: Desk, names: Sequence[str], seed: str) -> Trial:
+def _jump(small: SmallWorkspace, names: Sequence[str], seed: str) -> Trial:
     ends: list[list[ChildEnd]] = []
     states: list[WorkspaceState | str] = []
     for is_jumping in (False, True):
-        workspace = desk.copy()
+        workspace = small.copy()
         prepare = partial(jump_clock, random.Random(seed)) if is_jumping else lambda: None
-        ends.append([desk.run(name, workspace, prepare) for name in names])
+        ends.append([small.run(name, workspace, prepare) for name in names])
         states.append(read_workspace(workspace))
     problem = next((end.fault for end in ends[1] if end.fault), "")
     for name, still, jumped in zip(names, *ends, strict=True):

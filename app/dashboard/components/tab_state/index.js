@@ -2,7 +2,7 @@
 import { mount } from "../dom.js";
 
 /** @typedef {{ ticked: string[], all: unknown }} Selection All is a view of which everything is selected. */
-/** @typedef {Selection & { workspace: string, isNew: boolean }} KeeperData IsNew before a tick is known. */
+/** @typedef {Selection & { workspace: string, isNew: boolean }} TabState IsNew before a tick is known. */
 
 const TICKS = "ares.ticks.";
 const SCROLL = "ares.scroll.";
@@ -41,7 +41,7 @@ function pageName() {
   return `${SCROLL}${url.pathname}?${url.searchParams}`;
 }
 
-/** @type {(data: KeeperData, send: import("../dom.js").Send) => void} */
+/** @type {(data: TabState, send: import("../dom.js").Send) => void} */
 function keepTicks(data, send) {
   const name = TICKS + data.workspace;
   if (!data.isNew) {
@@ -87,8 +87,8 @@ function noteScroll() {
   }, WRITE_MS);
 }
 
-/** @type {(_root: HTMLElement, data: KeeperData, send: import("../dom.js").Send) => () => void} */
-function buildKeeper(_root, data, send) {
+/** @type {(_root: HTMLElement, data: TabState, send: import("../dom.js").Send) => () => void} */
+function buildTabState(_root, data, send) {
   keepTicks(data, send);
   const listeners = new AbortController();
   const options = { signal: listeners.signal, capture: true, passive: true };
@@ -98,7 +98,7 @@ function buildKeeper(_root, data, send) {
   return () => listeners.abort();
 }
 
-/** @param {import("../dom.js").Component<KeeperData>} component */
+/** @param {import("../dom.js").Component<TabState>} component */
 export default function (component) {
-  return mount(component, buildKeeper);
+  return mount(component, buildTabState);
 }
