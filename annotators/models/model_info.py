@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from http.client import HTTPException
 from importlib import import_module, resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -154,6 +155,13 @@ def memory_bytes(parameters: float) -> int:
     return round(parameters * _BYTES_PER_WEIGHT * MEMORY_FACTOR)
 
 
+def _is_installed(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except (ImportError, ValueError):  # one that something keeps from being imported
+        return False
+
+
 def prepare_hub(spec: str, hub_id: str) -> None:
     """Print that a model comes from the hub now, or have its client use what is on this machine.
 
@@ -168,9 +176,10 @@ def prepare_hub(spec: str, hub_id: str) -> None:
         RequestError: The extra `models` is not installed.
     """
     with needs_extra("models"):
-        # Without them no network would help.
-        import_module("torch")
-        import_module("transformers" if spec.startswith("hf:") else "open_clip")
+        # Without them no network would help; those that are there take seconds to import.
+        for library in ("torch", "transformers" if spec.startswith("hf:") else "open_clip"):
+            if not _is_installed(library):
+                import_module(library)
         from huggingface_hub import constants
 
     if not constants.HF_HUB_OFFLINE and not _hub_answers(constants.ENDPOINT):
