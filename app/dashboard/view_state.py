@@ -232,7 +232,7 @@ def _check_filter(column_filter: ColumnFilter, kind: str) -> None:
     wrong = [value for value in column_filter.values if kind == "bool" and value not in ("true", "false")]
     if wrong:
         raise AddressError(
-            name, f"{column} is true or false", f"got {wrong[0][:100]!r}; {_MISSING} is neither"
+            name, f"{column} is true or false", f"got {wrong[0][:100]!r}; give true, false or {_MISSING}"
         )
 
 

@@ -43,6 +43,8 @@ _END_SIGNALS = tuple(
 _BROWSER_SECONDS = 0.8
 _CONFIG: dict[str, Any] = {
     "browser.gatherUsageStats": False,
+    # The page of the results is a default of its widget and follows the address: the terminal got a traceback of it.
+    "global.disableWidgetStateDuplicationWarning": True,
     "client.allowedOrigins": [],
     # Tracebacks name paths of the server; they are in its log.
     "client.showErrorDetails": "none",

@@ -32,7 +32,7 @@ SERVE_COMMAND = (
 
 @contextmanager
 def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
-    """Serve a workspace in a process of its own; the address of the dashboard."""
+    """Serve a workspace in a process of its own, which prints no traceback; the address of the dashboard."""
     server = subprocess.Popen(
         [sys.executable, "-c", command, workspace.path], stderr=subprocess.PIPE, text=True, bufsize=1
     )
@@ -42,7 +42,8 @@ def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
         yield next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
     finally:
         server.terminate()
-        server.communicate(timeout=300)
+        _, printed = server.communicate(timeout=300)
+    assert "(most recent call last)" not in printed
 
 
 @contextmanager
