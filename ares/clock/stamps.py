@@ -26,6 +26,8 @@ _NAME_ENDS: dict[str, TimeUnit] = {
     **dict.fromkeys(("us", "usec", "micros", "microseconds"), "us"),
     **dict.fromkeys(("ns", "nsec", "nanos", "nanoseconds"), "ns"),
 }
+# A second of a clock in nanoseconds has the size of a date in seconds, but then its steps take years.
+_SLOWEST_STEP_SECONDS = 86_400.0
 # Seconds since 1970 of the years 2000 and 2100.
 UNIX_SECONDS = (946_684_800.0, 4_102_444_800.0)
 # How far the median period may be from that of the stated rate; units differ by a factor of a thousand.
@@ -61,7 +63,7 @@ def infer_stamp_unit(
 
     - The end of their name.
     - The rate that the source states: the unit in which the stamps have about this rate.
-    - Their size: the unit in which the first is a time between the years 2000 and 2100.
+    - Their size: the unit in which the first is a time between the years 2000 and 2100, and a step takes under a day.
     - Their own rate: the largest unit in which there is at least one step in two seconds. Milliseconds that are read
       as seconds make 0.03 Hz of 30 Hz.
 
@@ -84,7 +86,7 @@ def unit_by_rate_or_size(
     """The unit that the stated rate or the size of (T,) stamps tells; None where neither does."""
     first, period = _first_and_period(stamps)
     by_rate = _by_stated_rate(period, name, stated_rate_hz) if stated_rate_hz and period else None
-    return by_rate or _by_size(first, name)
+    return by_rate or _by_size(first, period, name)
 
 
 def _first_and_period(stamps: NDArray[np.generic]) -> tuple[float, float]:
@@ -107,10 +109,10 @@ def _by_stated_rate(period: float, name: str, rate_hz: float) -> UnitGuess | Non
     return None
 
 
-def _by_size(first: float, name: str) -> UnitGuess | None:
+def _by_size(first: float, period: float, name: str) -> UnitGuess | None:
     low, high = UNIX_SECONDS
     for unit, seconds in SECONDS_BY_UNIT.items():
-        if low <= abs(first) * seconds <= high:
+        if low <= abs(first) * seconds <= high and period * seconds < _SLOWEST_STEP_SECONDS:
             return UnitGuess(
                 unit, f"{name} is in {_WORDS[unit]} since 1970, by its size" if unit != "s" else ""
             )

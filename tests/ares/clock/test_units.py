@@ -59,3 +59,8 @@ def test_what_may_be_another_unit_is_said() -> None:
     assert infer_stamp_unit(np.array([5.0, np.nan]), "t") == ("s", "")
     assert infer_stamp_unit(np.array([1_700_000_000_000]), "t").unit == "ms"
     assert "30 Hz, as seconds 0.03 Hz" in infer_stamp_unit(np.arange(9) * 100 / 3, "t").evidence
+
+
+def test_a_clock_of_nanoseconds_that_begins_at_a_second_is_no_date() -> None:
+    stamps = np.array([1_003_541_568, 1_406_216_718, 1_926_954_045, 2_339_645_161])
+    assert infer_stamp_unit(stamps, "clock").unit == "ns"
