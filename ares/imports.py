@@ -130,7 +130,7 @@ MOVED = {
     "annotators.budget": "annotators.base",
     "annotators.frames": "annotators.base",
     "annotators.json_reply": "annotators.prompting",
-    "annotators.models.paid_calls": "annotators.models",
+    "annotators.models.calls": "annotators.models",
     "annotators.models.families": "annotators.models",
     "annotators.models.huggingface": "annotators.models",
     "annotators.models.server": "annotators.models",
@@ -177,7 +177,7 @@ MOVED = {
     "ingest.quality": "ingest.check",
     "ingest.rosbag": "ingest.recordings",
     "ingest.stamps": "ingest.signals",
-    "ingest.read_stated_contract": "ingest.spec",
+    "ingest.stated_contract": "ingest.spec",
 }
 
 

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
         make_spec_absolute as make_spec_absolute,
     )
     from annotators.models.doubles import load_hash_encoder as load_hash_encoder
-    from annotators.models.families import (
-        ModelFamily as ModelFamily,
-        compare_models as compare_models,
-    )
     from annotators.models.huggingface.vlm import (
         LocalModelOptions as LocalModelOptions,
         load_huggingface as load_huggingface,
@@ -55,6 +51,10 @@ if TYPE_CHECKING:
         ReadableImages as ReadableImages,
     )
     from annotators.models.server.vlm import OpenAiVlm as OpenAiVlm
+    from annotators.models.shared_language_models import (
+        ModelFamily as ModelFamily,
+        compare_models as compare_models,
+    )
     from annotators.models.text_tower import open_text_encoder as open_text_encoder
     from annotators.models.transformers_encoder import (
         TransformersImageEncoder as TransformersImageEncoder,

@@ -10,7 +10,6 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from annotators.models.families import find_family, find_shared_lineage
 from annotators.models.model_info import (
     MEMORY_FACTOR,
     ModelFiles,
@@ -20,6 +19,7 @@ from annotators.models.model_info import (
     memory_bytes,
     open_clip_hub_id,
 )
+from annotators.models.shared_language_models import find_family, find_shared_lineage
 from ares.errors import shorten
 from ares.jobs import WorkerNeeds
 

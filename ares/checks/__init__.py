@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         plant_not_finite_action as plant_not_finite_action,
         plant_not_finite_row as plant_not_finite_row,
         plant_offset as plant_offset,
-        plant_slow_samples as plant_slow_samples,
+        plant_stale_values as plant_stale_values,
         plant_state_as_action as plant_state_as_action,
         plant_state_sign_flip as plant_state_sign_flip,
     )

@@ -368,7 +368,7 @@ def plant_exchanged_dimensions(
     return _with_column(exchanged, "state", other, signals.state[:, site.dim])
 
 
-def plant_slow_samples(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
+def plant_stale_values(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
     """A dimension of the state gets a new value only every so many steps."""
     import numpy as np
 

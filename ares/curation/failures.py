@@ -168,7 +168,7 @@ def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
     keys = [f"{maker.annotator}/{maker_id}/{subject}" for maker_id, maker in makers for subject in subjects]
     read = stores.annotations.get_document
     documents = ((key, read(FAILURES, key), read(ACCEPTED_FAILURES, key)) for key in keys)
-    return [_parse_failure(*each) for each in documents if each[1] is not None]
+    return [_parse_failure(key, value, accepted) for key, value, accepted in documents if value is not None]
 
 
 def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from ares.settings import inherited_path
 VALUE_HOLDER_GROUP = "kept_values"
 
 
-class KeptEntry(NamedTuple):
+class ObjectStoreEntry(NamedTuple):
     """A value: the list in the object store that holds it, and its position there."""
 
     reference: Any
@@ -35,7 +35,7 @@ class KeptEntry(NamedTuple):
 
 
 # What this process keeps, by number. Memory is that of the object store, which ray moves to disk when it is full.
-_entries: dict[int, KeptEntry] = {}
+_entries: dict[int, ObjectStoreEntry] = {}
 _numbers = count()
 
 
@@ -48,7 +48,9 @@ class RayValueHolder:
 
         name, reference = _own_name(), ray.put(list(values))
         kept = [(name, next(_numbers)) for _ in values]
-        _entries.update((number, KeptEntry(reference, index)) for index, (_, number) in enumerate(kept))
+        _entries.update(
+            (number, ObjectStoreEntry(reference, index)) for index, (_, number) in enumerate(kept)
+        )
         return kept
 
     def fetch(self, kept: Sequence[KeptValue]) -> list[Any | None]:
@@ -67,7 +69,7 @@ class RayValueHolder:
                 _beside_work(actor.forget_kept).remote(numbers)
 
 
-def find_actor_entries(numbers: Sequence[int]) -> list[KeptEntry | None]:
+def find_actor_entries(numbers: Sequence[int]) -> list[ObjectStoreEntry | None]:
     """The entries of this actor with some numbers; None for those that it has no more."""
     return [_entries.get(number) for number in numbers]
 
@@ -91,7 +93,7 @@ def _numbers_by_worker(kept: Sequence[KeptValue]) -> dict[str, list[int]]:
     return numbers
 
 
-def _find_everywhere(numbers: Mapping[str, Sequence[int]]) -> dict[KeptValue, KeptEntry]:
+def _find_everywhere(numbers: Mapping[str, Sequence[int]]) -> dict[KeptValue, ObjectStoreEntry]:
     """The entries that are still there, by token; all actors are asked at once."""
     own_name = _own_name()
     replies = {
@@ -144,7 +146,7 @@ def _read_reference(reference: Any) -> Any:
         return None
 
 
-def _kept_value(entry: KeptEntry | None, lists: Mapping[Any, Any]) -> Any:
+def _kept_value(entry: ObjectStoreEntry | None, lists: Mapping[Any, Any]) -> Any:
     values = lists.get(entry.reference) if entry else None
     return None if values is None or entry is None else values[entry.position]
 
@@ -320,7 +322,7 @@ class RayActorBody:
         finally:
             is_done.set()
 
-    def find_kept(self, numbers: Sequence[int]) -> list[KeptEntry | None]:
+    def find_kept(self, numbers: Sequence[int]) -> list[ObjectStoreEntry | None]:
         """For another actor: what this one keeps, by number, and None for what it has no more."""
         return find_actor_entries(numbers)
 

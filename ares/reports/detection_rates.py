@@ -39,7 +39,7 @@ from ares.checks import (
     plant_not_finite_action,
     plant_not_finite_row,
     plant_offset,
-    plant_slow_samples,
+    plant_stale_values,
     plant_state_as_action,
     plant_state_sign_flip,
 )
@@ -183,7 +183,7 @@ _FURTHER = (
     ),
     _make_further_fault("copied-dimension", "signals", "", (1, "dimension"), plant_copied_dimension),
     _make_further_fault(
-        "held-samples", "time", "", (3, "steps for each value"), plant_slow_samples, scales=True
+        "held-samples", "time", "", (3, "steps for each value"), plant_stale_values, scales=True
     ),
     _make_further_fault("late-state", "time", "A012", (0.2, "s"), plant_late_state, scales=True),
     _make_further_fault("clock-gap", "time", "A016", (0.5, "s"), plant_clock_gap, scales=True),

@@ -15,9 +15,9 @@ from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import operations, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
-from ares.workspace.actions import EpisodeActions, TagList, ViewList
 from ares.workspace.arguments import expanded_path
 from ares.workspace.episode import best_poster_html
+from ares.workspace.episode_actions import EpisodeActions, TagList, ViewList
 from ares.workspace.episodes import Episodes
 from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.operations import (

@@ -506,12 +506,12 @@ def list_episode_groups(family: Family, names: Iterable[str]) -> list[str]:
 def choose_complete_labels(choices: Sequence[Sequence[str]], labels: Iterable[str]) -> list[str]:
     """The labels of the first choice that is complete, else of the first of which some are there."""
     ordered = sorted(labels, key=natural_key)
-    matches = [[matching(pattern, ordered) for pattern in choice] for choice in choices]
+    matches = [[match_labels(pattern, ordered) for pattern in choice] for choice in choices]
     best = next((parts for parts in matches if all(parts)), None) or next(filter(any, matches), [])
     return [label for part in best for label in part]
 
 
-def matching(pattern: str, labels: Iterable[str]) -> list[str]:
+def match_labels(pattern: str, labels: Iterable[str]) -> list[str]:
     """The labels that match a pattern."""
     return [label for label in labels if fnmatchcase(label, pattern)]
 
@@ -572,7 +572,7 @@ def _episode_details(
 
 
 def _read_constants(family: Family, datasets: Mapping[str, Any]) -> dict[str, Json]:
-    labels = [label for pattern in family.constants for label in matching(pattern, datasets)]
+    labels = [label for pattern in family.constants for label in match_labels(pattern, datasets)]
     return keep_small_values({label: read_small(datasets[label]) for label in labels})
 
 
@@ -582,7 +582,7 @@ def _left_out(
     """The labels that are not stored; warns of those that hold values which are nowhere else."""
     labels: set[str] = set()
     for pattern, warning in family.left_out.items():
-        matches = set(matching(pattern, datasets)) - used
+        matches = set(match_labels(pattern, datasets)) - used
         if warning and any(datasets[label].size for label in matches):
             reader.warnings.append(warning)
         labels |= matches

@@ -36,7 +36,7 @@ ONLY_CAMERA = "video"
 
 
 @dataclass(slots=True)
-class CameraGroups:
+class VideosByEpisode:
     """Video files by episode and camera.
 
     Attributes:
@@ -50,7 +50,7 @@ class CameraGroups:
     unmatched: list[str] = field(default_factory=list)
 
 
-def group_by_names(files: Iterable[str]) -> CameraGroups:
+def group_by_names(files: Iterable[str]) -> VideosByEpisode:
     """Group files whose names are unambiguous: see docs/why/005-cameras-by-name.md."""
     groups: dict[str, dict[str, str]] = {}
     for path in files:
@@ -59,7 +59,7 @@ def group_by_names(files: Iterable[str]) -> CameraGroups:
         cameras[posixpath.basename(path) if camera in cameras else camera] = path
     certain_keys = {key for key, cameras in groups.items() if len(cameras) > 1 and _is_certain(key, cameras)}
     camera_names = {camera for key in certain_keys for camera in groups[key]}
-    result = CameraGroups()
+    result = VideosByEpisode()
     for key, cameras in groups.items():
         if key in certain_keys:
             result.groups[key] = cameras
@@ -73,10 +73,10 @@ def group_by_names(files: Iterable[str]) -> CameraGroups:
     return result
 
 
-def group_by_pattern(files: Iterable[str], pattern: str) -> CameraGroups:
+def group_by_pattern(files: Iterable[str], pattern: str) -> VideosByEpisode:
     """Group files by a pattern such as "{episode}_{camera}.mp4". Raises RequestError for an invalid pattern."""
     regex = _compile_pattern(pattern)
-    result = CameraGroups()
+    result = VideosByEpisode()
     for path in files:
         match = regex.fullmatch(path)
         if match is None:
@@ -299,7 +299,7 @@ class VideoFolderPlan:
     """
 
     files: VideoListing
-    cameras: CameraGroups
+    cameras: VideosByEpisode
     tables: list[str]
     total: int = 0
     warnings: list[str] = field(default_factory=list)

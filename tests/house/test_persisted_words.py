@@ -17,6 +17,7 @@ import pytest
 
 from annotators.base import Options
 from ares.annotation import Maker
+from ares.imports import MOVED
 from ares.registry import annotators
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
@@ -140,3 +141,8 @@ def _text_constants(tree: ast.Module) -> dict[str, str]:
         if isinstance(target, ast.Name)
         if isinstance(value, ast.Constant) and isinstance(value.value, str)
     }
+
+
+def test_places_of_the_first_release_keep_their_names() -> None:
+    """A plug-in of 0.1 imports them, and is told the new place."""
+    compare_words("words-moved.json", sorted(MOVED))
