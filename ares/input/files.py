@@ -63,7 +63,7 @@ def make_broken_link_error(path: str) -> SourceError | None:
 
 _BLOCK_BYTES = 2**20
 _dataset_folder: ContextVar[str] = ContextVar("dataset_folder", default="")
-_follows_links: ContextVar[bool] = ContextVar("were_outside_links_allowed", default=False)
+_follows_links: ContextVar[bool] = ContextVar("follows_links", default=False)
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class FolderEntries:
 
 # Listings by the path of their folder, which answer in place of the disk; see `use_folder_listings`.
 _KNOWN_FOLDERS: ContextVar[Mapping[str, FolderEntries] | None] = ContextVar(
-    "use_folder_listings", default=None
+    "known_folders", default=None
 )
 
 

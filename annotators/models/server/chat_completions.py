@@ -194,8 +194,8 @@ def _chat_messages(request: VlmRequest, software: str, encoder: ImageEncoder) ->
         # vLLM reads the frames of a clip from JPEGs that a comma separates.
         parts: list[dict[str, Any]] = [
             {
-                "type": "make_video_url",
-                "make_video_url": {"url": f"data:video/jpeg;base64,{','.join(images)}"},
+                "type": "video_url",
+                "video_url": {"url": f"data:video/jpeg;base64,{','.join(images)}"},
             }
         ]
     else:

@@ -141,7 +141,7 @@ def test_a_clip_is_one_part_where_the_server_takes_clips(model_server: Any) -> N
     assert "clip" in vlm.capabilities and "clip" not in _vlm(model_server.url).capabilities
     vlm.ask([VlmRequest(images=[np.zeros((8, 8, 3), np.uint8)] * 3, prompt="x", clip=True)])
     first, last = model_server.requests[0]["messages"][0]["content"]
-    assert first["type"] == "make_video_url" and first["make_video_url"]["url"].count(",") == 3
+    assert first["type"] == "video_url" and first["video_url"]["url"].count(",") == 3
     assert last == {"type": "text", "text": "x"}
 
 
