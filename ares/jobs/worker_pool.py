@@ -105,8 +105,9 @@ def _retry_item(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresE
         except WorkerDied as error:
             deaths += 1
             if deaths >= error.most_deaths:
-                more = f", {deaths} times" if deaths > WorkerDied.most_deaths else ""
-                return on_worker_death("the worker died twice", f"{error}{more}")
+                if deaths == WorkerDied.most_deaths:
+                    return on_worker_death("the worker died twice", str(error))
+                return on_worker_death("its workers were killed every time", f"{error}, {deaths} times")
     return on_worker_death(f"its machine was lost {_MOST_LOSSES} times", "")
 
 

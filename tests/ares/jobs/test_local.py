@@ -133,7 +133,7 @@ def test_workers_that_others_kill_cost_no_item(tmp_path: Path) -> None:
     with engine_or_local(LocalEngine()) as engine:
         pool = engine.pool(pool_request)
         assert pool.map([1, 2, 3]) == [2, 4, 6]
-        assert str(pool.map([-1])[0]) == "the worker died twice: signal SIGKILL, 5 times"
+        assert str(pool.map([-1])[0]) == "its workers were killed every time: signal SIGKILL, 5 times"
 
 
 def test_a_worker_that_is_killed_while_it_starts_is_replaced(tmp_path: Path) -> None:
