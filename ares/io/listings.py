@@ -47,9 +47,7 @@ class FolderEntries:
 
 
 # Listings by the path of their folder, which answer in place of the disk; see `use_folder_listings`.
-_KNOWN_FOLDERS: ContextVar[Mapping[str, FolderEntries] | None] = ContextVar(
-    "known_folders", default=None
-)
+_KNOWN_FOLDERS: ContextVar[Mapping[str, FolderEntries] | None] = ContextVar("known_folders", default=None)
 
 
 @contextmanager
