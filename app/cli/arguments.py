@@ -52,15 +52,14 @@ def refuse_output_format(args: argparse.Namespace) -> None:
 
 
 def add_shared_options(parser: argparse.ArgumentParser) -> None:
-    """Add the same options to the parser of all commands, so that they may stand before the command."""
+    """Add the same options to the parser of all commands, so that they may stand before the command.
+
+    Their defaults are set here, once: those of a command would replace what stands before it.
+    """
     group = parser.add_argument_group("options of every command")
     add_workspace_option(group)
     _add_output_options(group, ROW_FORMATS)
     add_common_options(group)
-
-
-def set_shared_option_defaults(parser: argparse.ArgumentParser) -> None:
-    """Set the defaults of these options once: those of a command would replace what stands before it."""
     parser.set_defaults(workspace=None, output=DOCUMENT_FORMATS[0], verbosity=Verbosity.NORMAL, config="")
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from app.cli.arguments import add_shared_options, refuse_output_format, set_shared_option_defaults
+from app.cli.arguments import add_shared_options, refuse_output_format
 from app.cli.errors import ExitStatus, StopRequest, run_command, stop_on_signals
 from app.cli.output import CommandParser
 from app.stop_signals import end_process
@@ -211,7 +211,6 @@ def build_parser(selected: str = "") -> CommandParser:
     parser.set_examples(*EXAMPLES)
     parser.add_argument("--version", action="version", version=f"ares {__version__}")
     add_shared_options(parser)
-    set_shared_option_defaults(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, entry in COMMANDS.items():
         description = f"{entry.help[0].upper()}{entry.help[1:]}."

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         copy_file as copy_file,
         describe_os_error as describe_os_error,
         existing_path as existing_path,
+        expanded_path as expanded_path,
         file_state as file_state,
         folder_name as folder_name,
         is_disk_full as is_disk_full,

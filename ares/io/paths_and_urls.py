@@ -93,6 +93,13 @@ def _library_error(scheme: str, error: ImportError) -> Exception:
     return RequestError(f"{scheme}:// needs a library that is not installed", str(error))
 
 
+def expanded_path(path: str | os.PathLike[str]) -> str:
+    """The path with a leading "~" as the user's folder, as a shell expands it. Raises RequestError for bytes."""
+    if isinstance(path, bytes):
+        raise RequestError("a path is a str or a Path", f"got bytes {path!r}; give os.fsdecode(...)")
+    return os.path.expanduser(os.fspath(path))  # noqa: PTH111  # a Path would change URLs
+
+
 def absolute_path(path: str) -> Path:
     """The absolute path without `..`; a URL is not changed. Raises RequestError like `parse_path`."""
     return parse_path(path) if is_url(path) else Path(os.path.normpath(Path(path).absolute()))

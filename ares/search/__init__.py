@@ -29,7 +29,13 @@ if TYPE_CHECKING:
         Facet as Facet,
         compute_facets as compute_facets,
     )
-    from ares.search.query import Hit as Hit, MinScore as MinScore, Query as Query
+    from ares.search.query import (
+        Hit as Hit,
+        ImageLike as ImageLike,
+        MinScore as MinScore,
+        Query as Query,
+        make_query_image_path as make_query_image_path,
+    )
     from ares.search.rankers.motion import (
         SIGNAL_KINDS as SIGNAL_KINDS,
         SPACE_PREFIX as SPACE_PREFIX,

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ares.episode import Json
 from ares.errors import PluginError, RequestError
+from ares.io import expanded_path
 from ares.registry import rankers
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL import Image
+
+ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[np.uint8]"
 QueryPart = Literal["text", "image", "like"]
 QUERY_PARTS: tuple[QueryPart, ...] = ("text", "image", "like")
 # The cut at which the relevant episodes end, which the search computes.
@@ -190,3 +201,37 @@ class Hit:
         """The hit that `to_json` wrote. Raises TypeError or ValueError for a document of another kind."""
         moments = tuple((camera, seconds, score) for camera, seconds, score in document["moments"])
         return cls(**{**document, "moments": moments, "ranks": tuple(document["ranks"].items())})
+
+
+@contextmanager
+def make_query_image_path(image: ImageLike) -> Iterator[str]:
+    """The path of an image; a picture in memory is written to a temporary file until then.
+
+    Args:
+        image: A path or a frame as text, a path object, a PIL image, or (H, W, 3) uint8 RGB.
+
+    Raises:
+        RequestError: It is none of these.
+    """
+    if isinstance(image, str | os.PathLike):
+        yield expanded_path(image)
+        return
+    with tempfile.TemporaryDirectory(prefix="ares-query-") as folder:
+        path = Path(folder) / "image.png"
+        _to_pil(image).save(path)
+        yield str(path)
+
+
+def _to_pil(image: Image.Image | NDArray[np.uint8]) -> Image.Image:
+    import numpy as np
+    from PIL import Image
+
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
+        raise RequestError(
+            "an image is a path, a PIL image, or an array (H, W, 3) uint8",
+            f"got {type(image).__name__} {array.dtype} {array.shape}",
+        )
+    return Image.fromarray(array)

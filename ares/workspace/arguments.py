@@ -1,11 +1,8 @@
-"""Turns what people pass in Python (a path, episode ids, a query image) into checked values."""
+"""Turns what people pass in Python for episodes and exports into checked values."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
@@ -14,10 +11,6 @@ from ares.errors import RequestError
 from ares.search import Hit
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from PIL import Image
-
     from ares.export import RetimeMode, TaskSource
     from ares.jobs import EpisodeSelection
     from ares.search import MinScore
@@ -45,13 +38,6 @@ class ExportOptions(TypedDict, total=False):
     retime: RetimeMode
     convert: Sequence[str]
     strict: bool
-
-
-def expanded_path(path: str | os.PathLike[str]) -> str:
-    """The path with a leading "~" as the user's folder, as a shell expands it. Raises RequestError for bytes."""
-    if isinstance(path, bytes):
-        raise RequestError("a path is a str or a Path", f"got bytes {path!r}; give os.fsdecode(...)")
-    return os.path.expanduser(os.fspath(path))  # noqa: PTH111  # a Path would change URLs
 
 
 def check_ids(items: Iterable[object]) -> list[str]:
@@ -130,41 +116,3 @@ def make_selection(
     if not isinstance(episodes, tuple) and not len(ids):
         raise RequestError(if_empty, "the list of episodes is empty")
     return EpisodeSelection(ids=ids, **options)
-
-
-if TYPE_CHECKING:
-    ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[np.uint8]
-
-
-@contextmanager
-def make_query_image_path(image: ImageLike) -> Iterator[str]:
-    """The path of an image; a picture in memory is written to a temporary file until then.
-
-    Args:
-        image: A path or a frame as text, a path object, a PIL image, or (H, W, 3) uint8 RGB.
-
-    Raises:
-        RequestError: It is none of these.
-    """
-    if isinstance(image, str | os.PathLike):
-        yield expanded_path(image)
-        return
-    with tempfile.TemporaryDirectory(prefix="ares-query-") as folder:
-        path = Path(folder) / "image.png"
-        _to_pil(image).save(path)
-        yield str(path)
-
-
-def _to_pil(image: Image.Image | NDArray[np.uint8]) -> Image.Image:
-    import numpy as np
-    from PIL import Image
-
-    if isinstance(image, Image.Image):
-        return image.convert("RGB")
-    array = np.asarray(image)
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
-        raise RequestError(
-            "an image is a path, a PIL image, or an array (H, W, 3) uint8",
-            f"got {type(image).__name__} {array.dtype} {array.shape}",
-        )
-    return Image.fromarray(array)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ares.curation import Sets
+from ares.io import expanded_path
 from ares.registry import refuse_unknown_keywords
-from ares.workspace.arguments import ExportOptions, expanded_path
+from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet

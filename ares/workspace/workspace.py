@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ares.console import visible
 from ares.errors import RequestError
+from ares.io import expanded_path
 from ares.jobs import AnnotateKeywords, make_annotate_request
 from ares.registry import operations, refuse_unknown_keywords
 from ares.settings import Settings
 from ares.store import Stores, open_stores, workspace_exists
-from ares.workspace.arguments import expanded_path
 from ares.workspace.episode import best_poster_html
 from ares.workspace.episode_actions import EpisodeActions, TagList, ViewList
 from ares.workspace.episodes import Episodes
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ares.jobs import IngestPlan, IngestReport, MediaMode
-    from ares.search import MinScore
-    from ares.workspace.arguments import ImageLike
+    from ares.search import ImageLike, MinScore
     from ares.workspace.episode import AnnotateReports, EstimateList, FacetList, SearchResults
     from ares.workspace.status import MakerStatus, WorkspaceStatus
 
@@ -201,8 +200,7 @@ class Workspace:
             RequestError: Nothing to search for, a wrong filter, or the workspace lacks what a way needs.
             ModelError: The model of the embedding space cannot be loaded.
         """
-        from ares.search import Query, search
-        from ares.workspace.arguments import make_query_image_path
+        from ares.search import Query, make_query_image_path, search
         from ares.workspace.episode import SearchResults, StoredHit
 
         with make_query_image_path(image) as path:
@@ -456,7 +454,12 @@ def open_workspace(path: str | os.PathLike[str], settings: Settings, *, create: 
             MongoDB.
         StoreError: A newer version wrote the workspace, or its location cannot be reached.
     """
-    workspace = new_workspace(path, settings) if create else _existing_workspace(path, settings)
+    workspace = new_workspace(path, settings)
+    if not create and not workspace_exists(workspace.path):
+        raise RequestError(
+            f"there is no workspace at {workspace.path!r}",
+            "`ares ingest` or ares.open(path, create=True) makes one; -w selects another",
+        )
     assert workspace.stores  # opened, or created, now
     return workspace
 
@@ -464,16 +467,6 @@ def open_workspace(path: str | os.PathLike[str], settings: Settings, *, create: 
 def new_workspace(path: str | os.PathLike[str], settings: Settings) -> Workspace:
     """A workspace that is created, where it is missing, when it is first used."""
     return Workspace(expanded_path(path), settings)
-
-
-def _existing_workspace(path: str | os.PathLike[str], settings: Settings) -> Workspace:
-    location = expanded_path(path)
-    if not workspace_exists(location):
-        raise RequestError(
-            f"there is no workspace at {location!r}",
-            "`ares ingest` or ares.open(path, create=True) makes one; -w selects another",
-        )
-    return Workspace(location, settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
