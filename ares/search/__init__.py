@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         prepare_text_search as prepare_text_search,
     )
     from ares.search.engine import (
+        Hit as Hit,
         Ranking as Ranking,
         find_best_moments_of as find_best_moments_of,
         fuse_rankings as fuse_rankings,
@@ -29,13 +30,7 @@ if TYPE_CHECKING:
         Facet as Facet,
         compute_facets as compute_facets,
     )
-    from ares.search.query import (
-        Hit as Hit,
-        ImageLike as ImageLike,
-        MinScore as MinScore,
-        Query as Query,
-        make_query_image_path as make_query_image_path,
-    )
+    from ares.search.query import MinScore as MinScore, Query as Query
     from ares.search.rankers.motion import (
         SIGNAL_KINDS as SIGNAL_KINDS,
         SPACE_PREFIX as SPACE_PREFIX,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ares.deadline import carry_deadline_to_thread
-from ares.search.query import Hit, Query
+from ares.episode import Json
+from ares.search.query import Query
 from ares.search.rankers.base import MomentRanker, load_ranker
 from ares.store import Moment, ids_filter
 
@@ -22,6 +23,54 @@ _T = TypeVar("_T")
 
 # The constant of reciprocal-rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009).
 _RRF_K = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """The best moment of one episode.
+
+    Attributes:
+        episode_id: Id of the episode.
+        dataset: Its dataset.
+        camera: Camera of the moment; "" when only words or motion matched.
+        seconds: The moment, from the start of the episode.
+        score: Higher is better: cosine similarity by frames, meaning, state or action, BM25 by captions. Several
+            rankings, and captions together with instructions, score by reciprocal-rank fusion.
+        instruction: Task instruction of the episode.
+        caption: Its caption, or None.
+        acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
+        grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
+        grade_trust: What the controls of its judge say of it in the dataset: "trusted", "untrusted", "unproven"; None
+            without a grade by a judge.
+        relevance: `score` as a share of the best score of the answer, 0 to 1; comparable within one answer only.
+        ranks: (way, rank) for each ranker that lists the episode, such as ("frames", 3); ranks count from 1.
+        moments: (camera, seconds, cosine similarity) of its three best frames, best first, more than a second apart;
+            empty when frames were not compared.
+    """
+
+    episode_id: str
+    dataset: str
+    camera: str
+    seconds: float
+    score: float
+    instruction: str
+    caption: str | None
+    acceptable: bool | None
+    grade: str | None
+    relevance: float = 1.0
+    ranks: tuple[tuple[str, int], ...] = ()
+    moments: tuple[tuple[str, float, float], ...] = ()
+    grade_trust: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """One element of `ares search --json`."""
+        return {**asdict(self), "ranks": dict(self.ranks)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Hit:
+        """The hit that `to_json` wrote. Raises TypeError or ValueError for a document of another kind."""
+        moments = tuple((camera, seconds, score) for camera, seconds, score in document["moments"])
+        return cls(**{**document, "moments": moments, "ranks": tuple(document["ranks"].items())})
 
 
 def keep_best_moment_per_episode(moments: Iterable[Moment]) -> list[Moment]:

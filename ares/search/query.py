@@ -1,28 +1,16 @@
-"""What a search can be asked, and the moments that it returns."""
+"""What a search can be asked."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-from ares.episode import Json
 from ares.errors import PluginError, RequestError
-from ares.io import expanded_path
 from ares.registry import rankers
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from PIL import Image
-
-ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[np.uint8]"
 QueryPart = Literal["text", "image", "like"]
 QUERY_PARTS: tuple[QueryPart, ...] = ("text", "image", "like")
 # The cut at which the relevant episodes end, which the search computes.
@@ -153,85 +141,3 @@ def _parse_weight(item: str) -> tuple[str, float]:
     if not 0 < weight < math.inf:
         raise RequestError("a weight must be a number above 0", f"got {item!r}")
     return name, weight
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """The best moment of one episode.
-
-    Attributes:
-        episode_id: Id of the episode.
-        dataset: Its dataset.
-        camera: Camera of the moment; "" when only words or motion matched.
-        seconds: The moment, from the start of the episode.
-        score: Higher is better: cosine similarity by frames, meaning, state or action, BM25 by captions. Several
-            rankings, and captions together with instructions, score by reciprocal-rank fusion.
-        instruction: Task instruction of the episode.
-        caption: Its caption, or None.
-        acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
-        grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
-        grade_trust: What the controls of its judge say of it in the dataset: "trusted", "untrusted", "unproven"; None
-            without a grade by a judge.
-        relevance: `score` as a share of the best score of the answer, 0 to 1; comparable within one answer only.
-        ranks: (way, rank) for each ranker that lists the episode, such as ("frames", 3); ranks count from 1.
-        moments: (camera, seconds, cosine similarity) of its three best frames, best first, more than a second apart;
-            empty when frames were not compared.
-    """
-
-    episode_id: str
-    dataset: str
-    camera: str
-    seconds: float
-    score: float
-    instruction: str
-    caption: str | None
-    acceptable: bool | None
-    grade: str | None
-    relevance: float = 1.0
-    ranks: tuple[tuple[str, int], ...] = ()
-    moments: tuple[tuple[str, float, float], ...] = ()
-    grade_trust: str | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        """One element of `ares search --json`."""
-        return {**asdict(self), "ranks": dict(self.ranks)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Hit:
-        """The hit that `to_json` wrote. Raises TypeError or ValueError for a document of another kind."""
-        moments = tuple((camera, seconds, score) for camera, seconds, score in document["moments"])
-        return cls(**{**document, "moments": moments, "ranks": tuple(document["ranks"].items())})
-
-
-@contextmanager
-def make_query_image_path(image: ImageLike) -> Iterator[str]:
-    """The path of an image; a picture in memory is written to a temporary file until then.
-
-    Args:
-        image: A path or a frame as text, a path object, a PIL image, or (H, W, 3) uint8 RGB.
-
-    Raises:
-        RequestError: It is none of these.
-    """
-    if isinstance(image, str | os.PathLike):
-        yield expanded_path(image)
-        return
-    with tempfile.TemporaryDirectory(prefix="ares-query-") as folder:
-        path = Path(folder) / "image.png"
-        _to_pil(image).save(path)
-        yield str(path)
-
-
-def _to_pil(image: Image.Image | NDArray[np.uint8]) -> Image.Image:
-    import numpy as np
-    from PIL import Image
-
-    if isinstance(image, Image.Image):
-        return image.convert("RGB")
-    array = np.asarray(image)
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
-        raise RequestError(
-            "an image is a path, a PIL image, or an array (H, W, 3) uint8",
-            f"got {type(image).__name__} {array.dtype} {array.shape}",
-        )
-    return Image.fromarray(array)

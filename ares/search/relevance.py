@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.search.engine import complete_query_ids, find_best_moments_of, run_concurrently, search_moments
-from ares.search.query import AUTO, Hit, MinScore, Query
+from ares.search.engine import Hit, complete_query_ids, find_best_moments_of, run_concurrently, search_moments
+from ares.search.query import AUTO, MinScore, Query
 from ares.search.rankers.base import RankerScores, load_ranker
 from ares.store import EpisodeIdArray, EpisodeRowRuns, SelectedRows
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from ares.console import visible
 from ares.errors import RequestError
@@ -31,10 +34,16 @@ from ares.workspace.sets import SetCollection
 if TYPE_CHECKING:
     from types import TracebackType
 
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL import Image
+
     from ares.jobs import IngestPlan, IngestReport, MediaMode
-    from ares.search import ImageLike, MinScore
+    from ares.search import MinScore
     from ares.workspace.episode import AnnotateReports, EstimateList, FacetList, SearchResults
     from ares.workspace.status import MakerStatus, WorkspaceStatus
+
+    ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[np.uint8]
 
 
 # Episodes whose pictures a notebook shows.
@@ -200,10 +209,10 @@ class Workspace:
             RequestError: Nothing to search for, a wrong filter, or the workspace lacks what a way needs.
             ModelError: The model of the embedding space cannot be loaded.
         """
-        from ares.search import Query, make_query_image_path, search
+        from ares.search import Query, search
         from ares.workspace.episode import SearchResults, StoredHit
 
-        with make_query_image_path(image) as path:
+        with _query_image_path(image) as path:
             query = Query(
                 text=text,
                 image=path,
@@ -467,6 +476,40 @@ def open_workspace(path: str | os.PathLike[str], settings: Settings, *, create: 
 def new_workspace(path: str | os.PathLike[str], settings: Settings) -> Workspace:
     """A workspace that is created, where it is missing, when it is first used."""
     return Workspace(expanded_path(path), settings)
+
+
+@contextmanager
+def _query_image_path(image: ImageLike) -> Iterator[str]:
+    """The path of an image; a picture in memory is written to a temporary file until then.
+
+    Args:
+        image: A path or a frame as text, a path object, a PIL image, or (H, W, 3) uint8 RGB.
+
+    Raises:
+        RequestError: It is none of these.
+    """
+    if isinstance(image, str | os.PathLike):
+        yield expanded_path(image)
+        return
+    with tempfile.TemporaryDirectory(prefix="ares-query-") as folder:
+        path = Path(folder) / "image.png"
+        _to_pil(image).save(path)
+        yield str(path)
+
+
+def _to_pil(image: Image.Image | NDArray[np.uint8]) -> Image.Image:
+    import numpy as np
+    from PIL import Image
+
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
+        raise RequestError(
+            "an image is a path, a PIL image, or an array (H, W, 3) uint8",
+            f"got {type(image).__name__} {array.dtype} {array.shape}",
+        )
+    return Image.fromarray(array)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
