@@ -26,8 +26,8 @@ _NAME_ENDS: dict[str, TimeUnit] = {
     **dict.fromkeys(("us", "usec", "micros", "microseconds"), "us"),
     **dict.fromkeys(("ns", "nsec", "nanos", "nanoseconds"), "ns"),
 }
-# A second of a clock in nanoseconds has the size of a date in seconds, but then its steps take years.
-_SLOWEST_STEP_SECONDS = 86_400.0
+# Twenty minutes after its start a clock in microseconds has the size of a date in seconds, but then its steps take hours.
+_SLOWEST_STEP_SECONDS = 10.0
 # Seconds since 1970 of the years 2000 and 2100.
 UNIX_SECONDS = (946_684_800.0, 4_102_444_800.0)
 # How far the median period may be from that of the stated rate; units differ by a factor of a thousand.
@@ -63,7 +63,7 @@ def infer_stamp_unit(
 
     - The end of their name.
     - The rate that the source states: the unit in which the stamps have about this rate.
-    - Their size: the unit in which the first is a time between the years 2000 and 2100, and a step takes under a day.
+    - Their size: the unit in which the first is a time between the years 2000 and 2100, and a step at most 10 s.
     - Their own rate: the largest unit in which there is at least one step in two seconds. Milliseconds that are read
       as seconds make 0.03 Hz of 30 Hz.
 
@@ -90,7 +90,10 @@ def unit_by_rate_or_size(
 
 
 def _first_and_period(stamps: NDArray[np.generic]) -> tuple[float, float]:
-    """The first finite stamp and the median of the rising periods, in units of the stamps; 0 for none."""
+    """The first finite stamp and the median of the rising periods, in units of the stamps; 0 for none.
+
+    Of an even number the lower of the two in the middle: of two periods, one of which is a pause, their mean is neither.
+    """
     import numpy as np
 
     # Periods of whole numbers are exact: nanoseconds since 1970 have more digits than a float.
@@ -98,7 +101,8 @@ def _first_and_period(stamps: NDArray[np.generic]) -> tuple[float, float]:
     finite = flat[np.isfinite(flat)]
     periods = np.diff(finite)
     rising = periods[periods > 0]
-    return float(finite[0]) if len(finite) else 0.0, float(np.median(rising)) if len(rising) else 0.0
+    period = np.percentile(rising, 50, method="lower") if len(rising) else 0.0
+    return float(finite[0]) if len(finite) else 0.0, float(period)
 
 
 def _by_stated_rate(period: float, name: str, rate_hz: float) -> UnitGuess | None:
@@ -112,7 +116,9 @@ def _by_stated_rate(period: float, name: str, rate_hz: float) -> UnitGuess | Non
 def _by_size(first: float, period: float, name: str) -> UnitGuess | None:
     low, high = UNIX_SECONDS
     for unit, seconds in SECONDS_BY_UNIT.items():
-        if low <= abs(first) * seconds <= high and period * seconds < _SLOWEST_STEP_SECONDS:
+        if low <= abs(first) * seconds <= high and period * seconds <= _SLOWEST_STEP_SECONDS:
+            if period * seconds * _SLOWEST_HZ > 1 and unit != "ns":
+                return _doubtful_guess(unit, f"{_WORDS[unit]} since 1970", name)
             return UnitGuess(
                 unit, f"{name} is in {_WORDS[unit]} since 1970, by its size" if unit != "s" else ""
             )
@@ -124,15 +130,20 @@ def _by_own_rate(period: float, name: str) -> UnitGuess:
     fitting: list[TimeUnit] = [unit for unit, rate in rates.items() if rate >= _SLOWEST_HZ]
     unit = fitting[0] if fitting else "ns"
     if rates[unit] <= _DOUBTFUL_HZ and unit != "ns":
-        smaller = _WORDS[list(rates)[list(rates).index(unit) + 1]]
-        others = f"{smaller} or step numbers" if unit == "s" else smaller
-        return UnitGuess(
-            unit, f"{name} is taken as {_WORDS[unit]}, and may be {others}: time_unit in a spec says it"
-        )
+        return _doubtful_guess(unit, _WORDS[unit], name, " or step numbers" if unit == "s" else "")
     evidence = (
         f"{name} is in {_WORDS[unit]}, by its rate: {rates[unit]:.2g} Hz, as seconds {rates['s']:.1g} Hz"
     )
     return UnitGuess(unit, evidence if unit != "s" else "")
+
+
+def _doubtful_guess(unit: TimeUnit, words: str, name: str, more: str = "") -> UnitGuess:
+    """A unit beside which the next smaller one is possible too."""
+    units = list(SECONDS_BY_UNIT)
+    smaller = _WORDS[units[units.index(unit) + 1]]
+    return UnitGuess(
+        unit, f"{name} is taken as {words}, and may be {smaller}{more}: time_unit in a spec says it"
+    )
 
 
 _START_SECONDS = 1e-3

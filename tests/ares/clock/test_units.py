@@ -25,7 +25,7 @@ def random_stamps(chance: random.Random, unit: TimeUnit, start: float) -> tuple[
 
 
 @pytest.mark.parametrize("unit", SECONDS_BY_UNIT)
-@pytest.mark.parametrize("start", [0.0, 1_700_000_000.0])
+@pytest.mark.parametrize("start", [0.0, 2.0, 3600.0, 1_700_000_000.0])
 def test_units_are_told_by_size_and_rate(unit: TimeUnit, start: float) -> None:
     seed = random.randrange(2**32)
     chance = random.Random(seed)
@@ -64,3 +64,15 @@ def test_what_may_be_another_unit_is_said() -> None:
 def test_a_clock_of_nanoseconds_that_begins_at_a_second_is_no_date() -> None:
     stamps = np.array([1_003_541_568, 1_406_216_718, 1_926_954_045, 2_339_645_161])
     assert infer_stamp_unit(stamps, "clock").unit == "ns"
+
+
+def test_a_pause_between_few_steps_is_not_taken_for_their_period() -> None:
+    stamps = 1_700_000_000_000_000 + np.array([0, 4_411, 3_008_822])
+    assert infer_stamp_unit(stamps, "clock", 226.697).unit == "us"
+
+
+def test_a_clock_in_milliseconds_that_has_run_for_weeks_is_no_date_unless_its_steps_are_slow() -> None:
+    weeks = 1_700_000_000
+    assert infer_stamp_unit(weeks + np.arange(9) * 33, "clock").unit == "ms"
+    guess = infer_stamp_unit(weeks + np.arange(9) * 5, "clock")
+    assert guess.unit == "s" and "seconds since 1970, and may be milliseconds" in guess.evidence
