@@ -82,7 +82,8 @@ def map_with_retries(
         retry: Works on one item after that, in another worker.
         batch: The items.
         on_worker_death: Error of an item whose worker died in both attempts; lost machines do not count, and a worker
-            that was killed is replaced more often.
+            that was killed is replaced more often. Nobody can tell whether others or the item killed a worker, so
+            the reason says neither.
     """
     try:
         return process(batch)
@@ -90,11 +91,14 @@ def map_with_retries(
         if isinstance(error, WorkerLimitExceeded) and len(batch) == 1:
             return [on_worker_death(*error.args)]  # a second attempt would take as long
         # One by one, so that an item that kills its worker costs no other item.
-        return [_retry_item(retry, item, on_worker_death) for item in batch]
+        deaths = 0 if isinstance(error, WorkerLost) else 1
+        return [_retry_item(retry, item, on_worker_death, deaths) for item in batch]
 
 
-def _retry_item(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresError]) -> R | AresError:
-    deaths = 1
+def _retry_item(
+    retry: BatchFunction[T, R], item: T, on_worker_death: type[AresError], deaths: int
+) -> R | AresError:
+    """The result of one item, which has been in a batch whose worker died so often already."""
     for _ in range(_MOST_LOSSES):
         try:
             return retry([item])[0]
@@ -105,9 +109,7 @@ def _retry_item(retry: BatchFunction[T, R], item: T, on_worker_death: type[AresE
         except WorkerDied as error:
             deaths += 1
             if deaths >= error.most_deaths:
-                if deaths == WorkerDied.most_deaths:
-                    return on_worker_death("the worker died twice", str(error))
-                return on_worker_death("its workers were killed every time", f"{error}, {deaths} times")
+                return on_worker_death("its worker died every time", f"{error}, {deaths} times")
     return on_worker_death(f"its machine was lost {_MOST_LOSSES} times", "")
 
 

@@ -164,7 +164,14 @@ def test_an_item_that_kills_its_workers_fails_and_no_other(make_pool: MakePool) 
     pool = make_pool(Cluster(2))
     first, killed, last = pool.map([1, 13, 2])
     assert (first, last) == (2, 4)
-    assert str(killed) == "the worker died twice: killed by 13"
+    assert str(killed) == "its worker died every time: killed by 13, 2 times"
+
+
+def test_a_lost_machine_is_not_counted_as_a_death_of_the_worker(make_pool: MakePool) -> None:
+    cluster = Cluster(2)
+    cluster.events = {1: lambda: cluster.lose(1)}
+    assert str(make_pool(cluster).map([13])[0]).endswith("killed by 13, 2 times")
+    assert cluster.batches == 3
 
 
 def test_a_cluster_without_any_machine_ends_the_job_after_the_wait(make_pool: MakePool) -> None:

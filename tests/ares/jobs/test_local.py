@@ -119,7 +119,7 @@ def test_an_item_that_kills_its_worker_costs_only_itself() -> None:
             PoolRequest(five_kills, max_workers=1, on_worker_death=SourceError, start_after_seconds=0.0)
         ).map([3, 4, 5, 6])
     assert [result for result in results if not isinstance(result, SourceError)] == [3, 4, 6]
-    assert str(results[2]) == "the worker died twice: signal SIGSEGV"
+    assert str(results[2]) == "its worker died every time: signal SIGSEGV, 2 times"
 
 
 def test_workers_that_others_kill_cost_no_item(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_workers_that_others_kill_cost_no_item(tmp_path: Path) -> None:
     with engine_or_local(LocalEngine()) as engine:
         pool = engine.pool(pool_request)
         assert pool.map([1, 2, 3]) == [2, 4, 6]
-        assert str(pool.map([-1])[0]) == "its workers were killed every time: signal SIGKILL, 5 times"
+        assert str(pool.map([-1])[0]) == "its worker died every time: signal SIGKILL, 5 times"
 
 
 def test_a_worker_that_is_killed_while_it_starts_is_replaced(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_an_item_that_killed_a_process_is_not_tried_in_the_calling_one() -> None
     workers.ready.set()
     pool: RestartingPool[int, str] = RestartingPool([workers.start], ModelError, caller.process, 0.0)
     died, survived = pool.map([13, 7])
-    assert str(died) == "the worker died twice: signal SIGKILL" and survived == "7 there"
+    assert str(died) == "its worker died every time: signal SIGKILL, 2 times" and survived == "7 there"
     assert not caller.is_working.is_set()
 
 

@@ -194,8 +194,8 @@ def test_a_record_that_kills_every_reader_costs_only_itself(
     ws = open_at(tmp_path / "ws")
     report = ingest_paths(ws.stores, [str(tmp_path)], format="deadly", quiet=True, engine=engine).counts
     assert (report.planned, report.kept, report.failed) == (20, 19, 1)
-    assert list(report.failures) == ["the worker died twice"]
-    assert "record 5" in report.failures["the worker died twice"].example
+    assert list(report.failures) == ["its worker died every time"]
+    assert "record 5" in report.failures["its worker died every time"].example
 
 
 def test_the_command_prints_one_document_and_nothing_else_even_when_workers_die(
@@ -212,4 +212,4 @@ def test_the_command_prints_one_document_and_nothing_else_even_when_workers_die(
     assert process.returncode == 2, process.stderr  # nothing was stored
     document = json.loads(process.stdout)
     assert (document["planned"], document["failed"]) == (1, 1)
-    assert document["failures"][0]["reason"] == "the worker died twice"
+    assert document["failures"][0]["reason"] == "its worker died every time"
