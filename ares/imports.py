@@ -135,7 +135,7 @@ MOVED = {
     "annotators.models.huggingface": "annotators.models",
     "annotators.models.server": "annotators.models",
     "annotators.parallel": "annotators.prompting",
-    "annotators.projection": "annotators.map",
+    "annotators.projection": "annotators.embedding_map",
     "annotators.prompts": "annotators.prompting",
     "ares.arguments": "ares.registry",
     "ares.config_file": "ares.settings",

@@ -405,7 +405,7 @@ def inherited_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(kept)}
 
 
-def leave_current_folder() -> None:
+def drop_current_folder_from_path() -> None:
     """Take the current folder off the path of this process, and of all that it or a library starts."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     # An empty entry, such as that of PYTHONPATH=:/opt/lib, stands in `sys.path` as an absolute path.

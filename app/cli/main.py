@@ -17,7 +17,12 @@ from app.cli.output import CommandParser
 from app.stop_signals import end_process
 from ares.console import report_long_steps, timed, verbosity
 from ares.errors import RequestError
-from ares.settings import leave_current_folder, name_ignored_config, read_completion_line, selected_config
+from ares.settings import (
+    drop_current_folder_from_path,
+    name_ignored_config,
+    read_completion_line,
+    selected_config,
+)
 
 
 class CommandEntry(NamedTuple):
@@ -231,7 +236,7 @@ def build_parser(selected: str = "") -> CommandParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns an `ExitStatus`, or 128 and the number of the signal that stopped it."""
     if argv is None:
-        leave_current_folder()
+        drop_current_folder_from_path()
         if (line := read_completion_line()) is not None:
             _answer_shell(line)
         _prepare_streams()

@@ -226,7 +226,7 @@ def _median_gains(
     return absolute, motion
 
 
-def score_action_mode_and_units(
+def log_likelihoods_of_mode_and_units(
     following: Following, rate_hz: float, own_scores: Mapping[str, float], state_scores: Mapping[str, float]
 ) -> dict[tuple[str, str, str], float]:
     """Log-likelihood of the mode of an action, its unit and that of the state together.

@@ -10,11 +10,11 @@ from ares.contract.candidates import (
     Following,
     ValueRange,
     estimate_gripper_open_end,
+    log_likelihoods_of_mode_and_units,
     measure_action_following,
     mixed_angle_units,
     normalize_log_likelihoods,
     rotation_estimate,
-    score_action_mode_and_units,
     score_action_mode_by_level,
     score_angle_units,
     score_gripper_ranges,
@@ -241,7 +241,7 @@ def _estimate_followed(
     of_state: Estimates,
     of_action: Estimates,
 ) -> None:
-    scores = score_action_mode_and_units(following, evidence.rate_hz, own_scores, state_scores)
+    scores = log_likelihoods_of_mode_and_units(following, evidence.rate_hz, own_scores, state_scores)
     if not scores:
         return
     of_action["mode"], of_action["unit"] = _marginal_estimate(scores, 0), _marginal_estimate(scores, 1)

@@ -40,7 +40,7 @@ class ExportOptions(TypedDict, total=False):
     strict: bool
 
 
-def check_ids(items: Iterable[object]) -> list[str]:
+def read_episode_ids(items: Iterable[object]) -> list[str]:
     """The ids of some episodes.
 
     Raises:
@@ -111,7 +111,7 @@ def make_selection(
         if options:
             raise RequestError("a selection has all conditions", f"leave out {', '.join(options)}")
         return episodes
-    ids: Collection[str] = IdFile(episodes) if isinstance(episodes, Path) else check_ids(episodes)
+    ids: Collection[str] = IdFile(episodes) if isinstance(episodes, Path) else read_episode_ids(episodes)
     # Without any id the conditions alone would select.
     if not isinstance(episodes, tuple) and not len(ids):
         raise RequestError(if_empty, "the list of episodes is empty")

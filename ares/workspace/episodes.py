@@ -14,7 +14,7 @@ from ares.imports import import_optional
 from ares.registry import refuse_unknown_keywords
 from ares.search import Hit
 from ares.store import conjunction
-from ares.workspace.arguments import check_ids
+from ares.workspace.arguments import read_episode_ids
 from ares.workspace.episode import StoredEpisode, best_poster_html, build_picture_table
 from ares.workspace.printed_tables import format_table
 
@@ -276,7 +276,7 @@ class Episodes:
         Raises:
             RequestError: It is a table, a single text, or a list of something else.
         """
-        return self._view(self._selection.listed(frozenset(check_ids(ids))))
+        return self._view(self._selection.listed(frozenset(read_episode_ids(ids))))
 
     def __len__(self) -> int:
         return self._selection.count(self._table.snapshot())
@@ -311,7 +311,7 @@ class Episodes:
             return self._slice(key)
         if isinstance(key, SupportsIndex):
             return self._at(operator.index(key))
-        return self._listed(check_ids(key))
+        return self._listed(read_episode_ids(key))
 
     def __contains__(self, episode: object) -> bool:
         episode_id = episode.episode_id if isinstance(episode, Episode) else episode

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from app.server import start_module_process
-from ares.settings import inherited_environment, leave_current_folder
+from ares.settings import drop_current_folder_from_path, inherited_environment
 
 ROOT = Path(__file__).resolve().parents[3]
 # What a script of pip has in its folder of programs.
@@ -82,7 +82,7 @@ def test_what_a_library_starts_has_not_the_folder_on_its_path(
     monkeypatch.setattr(sys, "path", ["", str(hostile), str(tmp_path), *sys.path])
     monkeypatch.setenv("PYTHONPATH", f":{tmp_path}:.")
     monkeypatch.setenv("PYTHONSAFEPATH", "")
-    leave_current_folder()
+    drop_current_folder_from_path()
     assert not {"", str(hostile)} & set(sys.path) and str(tmp_path) in sys.path
     assert os.environ["PYTHONPATH"] == str(tmp_path)
     subprocess.run([sys.executable, "-c", "import json, numpy, typing"], check=True)
@@ -96,5 +96,5 @@ def test_a_folder_that_the_user_names_stays_on_the_path(
     monkeypatch.setenv("PYTHONPATH", f"{hostile}:src:")
     assert inherited_environment()["PYTHONPATH"] == f"{hostile}:{hostile / 'src'}"
     monkeypatch.setattr(sys, "path", [str(hostile), *sys.path])
-    leave_current_folder()
+    drop_current_folder_from_path()
     assert str(hostile) in sys.path

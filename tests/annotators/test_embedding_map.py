@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.map import MapAnnotator
+from annotators.embedding_map import MapAnnotator
 from ares.episode import Episode, Record, Trajectory
 from ares.errors import ModelError, RequestError
 from ares.workspace import Workspace
@@ -153,7 +153,7 @@ def test_without_umap_the_map_is_made_by_pca_and_its_maker_says_so(
     def version(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("annotators.map.version", version)
+    monkeypatch.setattr("annotators.embedding_map.version", version)
     filled = _fill(ws, episodes["drawer-close_000"], range(_KIND_SIZE))
     places = _coordinates(ws, options, filled, work_for)
     centres = {}
