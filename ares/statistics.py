@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,29 +42,27 @@ def beta_cdf(value: float, first: float, second: float) -> float:
 
 
 def _continued_fraction(value: float, first: float, second: float) -> float:
-    """Evaluated by Lentz's method."""
+    """Evaluated by Lentz's method, in which zeros are replaced by the smallest number."""
     numerator = 1.0
-    denominator = 1.0 / _not_zero(1.0 - (first + second) * value / (first + 1))
+    denominator = 1.0 / (1.0 - (first + second) * value / (first + 1) or _SMALLEST)
     fraction = denominator
     for step in range(1, _MOST_TERMS):
         base = first + 2 * step
         first_term = step * (second - step) * value / ((base - 1) * base)
         second_term = -(first + step) * (first + second + step) * value / (base * (base + 1))
         for term in (first_term, second_term):
-            denominator = 1.0 / _not_zero(1.0 + term * denominator)
-            numerator = _not_zero(1.0 + term / numerator)
+            denominator = 1.0 / (1.0 + term * denominator or _SMALLEST)
+            numerator = 1.0 + term / numerator or _SMALLEST
             fraction *= numerator * denominator
         if abs(numerator * denominator - 1.0) < _PRECISION:
             break
     return fraction
 
 
-def _not_zero(value: float) -> float:
-    return value if abs(value) > _SMALLEST else _SMALLEST
-
-
 _TAIL = 0.025
 _STEPS = 36
+# Bounds are asked for again with every change of a table that shows them: each is a search for a root.
+_KEPT_BOUNDS = 10_000
 
 
 class ShareInterval(NamedTuple):
@@ -80,6 +79,7 @@ class ShareInterval(NamedTuple):
     high: float
 
 
+@lru_cache(_KEPT_BOUNDS)
 def _exact_interval(hits: float, total: float) -> ShareInterval:
     """The exact interval of Clopper and Pearson (1934), which covers at least 95 %; (0, 1) for no items.
 
@@ -267,6 +267,7 @@ def share_upper_bound(hits: float, total: float, confidence: float = 0.95) -> fl
     return 1.0 if hits >= total else 1.0 - share_lower_bound(total - hits, total, confidence)
 
 
+@lru_cache(_KEPT_BOUNDS)
 def share_lower_bound(hits: float, total: float, confidence: float = 0.95) -> float:
     """The exact one-sided lower bound of a share; 0.0 without hits. For the arguments see `share_upper_bound`."""
     if hits <= 0:

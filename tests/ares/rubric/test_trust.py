@@ -78,12 +78,12 @@ def test_a_judge_whose_errors_are_not_bounded_is_unproven() -> None:
     assert (trust.state, trust.reasons) == ("unproven", ("false accepts may be more than 5%",))
 
 
-@pytest.mark.parametrize(("rate", "state"), [(0.05, "trusted"), (0.05, "untrusted")])
-def test_a_judge_on_the_bound_is_seldom_called_either(rate: float, state: str) -> None:
+def test_a_judge_on_the_bound_is_seldom_called_either() -> None:
     """At exactly 5 % false accepts both words are wrong in at most 5 of 100 samples."""
-    accepts = {**HONEST, "foreign": rate, "flipped": rate}
+    accepts = {**HONEST, "foreign": 0.05, "flipped": 0.05}
     states = [_trust(accepts, 40, seed).state for seed in range(400)]
-    assert states.count(state) <= 0.08 * len(states)  # type: ignore[arg-type]
+    assert states.count("trusted") <= 0.08 * len(states)
+    assert states.count("untrusted") <= 0.08 * len(states)
 
 
 @pytest.mark.parametrize(("correlation", "captions"), [(0.1, 30), (0.5, 40)])
