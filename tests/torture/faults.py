@@ -159,4 +159,6 @@ def _folders(job: SmallJob, workspace: Path, reads: bool) -> tuple[str, ...]:
     return (str(workspace), str(job.source)) if reads else (str(workspace),)
 
 
-_EMPTY = WorkspaceState(rows={}, signals={}, trajectories=0, annotations=[], failures=[], findings=[])
+_EMPTY = WorkspaceState(
+    rows={}, episodes=0, signals={}, trajectories=0, vectors={}, annotations=[], failures=[], findings=[]
+)
