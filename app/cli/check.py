@@ -114,6 +114,11 @@ def _fix_report_blocks(report: FixReport) -> Iterator[Block]:
     if report.codes:
         yield OutputTable([_code_row(fix) for fix in report.codes], _CODE_HEADER)
     yield from _export_lines(report)
+    for dataset in report.before.datasets:
+        if dataset.num_failed:
+            yield f"not in the copy: {dataset.num_failed} records that cannot be read: {dataset.first_failure}"
+    if report.before.unread:
+        yield _unread_file_lines(report.before)
     yield _fix_conclusion(report, len(changes))
 
 
@@ -255,6 +260,8 @@ _CODES_HEADER = (
 _LISTED = 20
 # Code scanning keeps at most 25,000 results of a run.
 _LISTED_IN_SARIF = 1000
+# Kinds of files that were not read; the JSON has every file.
+_LISTED_UNREAD = 20
 # Dimensions that are named in one row; the JSON has all.
 _DIMENSIONS_PER_CODE = 3
 
@@ -398,8 +405,17 @@ def _check_report_blocks(report: CheckReport, *, is_audit: bool) -> Iterator[Blo
             yield table
     for path, reason in report.failed.items():
         yield f"{path} cannot be read: {reason}"
+    if report.unread:
+        yield _unread_file_lines(report)
     yield from report.evidence_problems
     yield _check_conclusion(report)
+
+
+def _unread_file_lines(report: CheckReport) -> tuple[str, ...]:
+    from ingest.discovery import unread_file_lines
+
+    lines = unread_file_lines(report.unread, _LISTED_UNREAD)
+    return (f"not read: {len(report.unread)} files that hold or stand for data", *lines)
 
 
 def _dataset_summary(dataset: DatasetCheck) -> str:
@@ -455,4 +471,5 @@ def _check_conclusion(report: CheckReport) -> str:
     kinds = f"{faults} kinds of faults" if faults else "no faults"
     failed = sum(dataset.num_failed for dataset in report.datasets)
     unread = f", {failed} could not be read" if failed else ""
-    return f"{report.num_episodes} episodes checked{unread}: {kinds}{accepted}"
+    damaged = f", {len(report.damaged_files)} files not read" if report.damaged_files else ""
+    return f"{report.num_episodes} episodes checked{unread}{damaged}: {kinds}{accepted}"

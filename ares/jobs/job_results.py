@@ -133,6 +133,11 @@ class IngestPlan:
             for dataset in self.datasets
         )
 
+    @property
+    def unread_files(self) -> tuple[UnreadFile, ...]:
+        """Files that hold data, or stand for it, and are not read."""
+        return tuple(file for file in self.left_files if file.use in _UNREAD)
+
     def _is_missed(self, file: UnreadFile) -> bool:
         return file.use in _UNREAD and not any(
             f"{file.path}/".startswith(f"{path}/") for path in self.accepted

@@ -105,6 +105,8 @@ def github_annotations(report: CheckReport) -> Iterator[str]:
             yield _workflow_command("error", dataset.path, "not read", message)
     for path, reason in report.failed.items():
         yield _workflow_command("error", path, "not read", reason)
+    for file in report.damaged_files:
+        yield _workflow_command("error", file.path, "not read", file.detail)
 
 
 def _finding_line(dataset: DatasetCheck, count: FindingCodeCount) -> str:
@@ -184,6 +186,7 @@ def _sarif_invocation(report: CheckReport) -> Json:
         for dataset in report.datasets
         if dataset.num_failed
     ]
+    failures += [f"{file.path}: {file.detail}" for file in report.damaged_files]
     notifications: list[Json] = [{"level": "error", "message": {"text": text}} for text in failures]
     return {"executionSuccessful": not failures, "toolExecutionNotifications": notifications}
 

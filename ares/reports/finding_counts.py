@@ -16,6 +16,7 @@ from ares.contract import MeaningContract
 
 if TYPE_CHECKING:
     from ares.episode import Json
+    from ares.jobs import UnreadFile
     from ares.reports.detection_rates import DetectionRates
 
 
@@ -193,11 +194,13 @@ class CheckReport:
     Attributes:
         datasets: One per dataset.
         failed: Why each dataset that could not be opened could not be, by path.
+        unread: Files that hold data, or stand for it, and were not read.
         evidence_problems: Why parts of the evidence could not be drawn, one line each.
     """
 
     datasets: tuple[DatasetCheck, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[UnreadFile, ...] = ()
     evidence_problems: tuple[str, ...] = ()
 
     @property
@@ -211,10 +214,23 @@ class CheckReport:
         return sum(dataset.num_episodes for dataset in self.datasets)
 
     @property
+    def damaged_files(self) -> tuple[UnreadFile, ...]:
+        """The unread files that could not be read: others, such as pictures that no episode names, were not tried."""
+        return tuple(file for file in self.unread if file.use != "unused")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every dataset could be opened, and every record, video that was asked for, and file of data read."""
+        has_failures = any(
+            dataset.num_failed or (dataset.video is not None and dataset.video.num_failed)
+            for dataset in self.datasets
+        )
+        return not (self.failed or has_failures or self.damaged_files)
+
+    @property
     def is_clean(self) -> bool:
         """Whether everything could be read and no fault was found; information does not count."""
-        unread = any(dataset.num_failed for dataset in self.datasets)
-        return not (self.failed or unread or any(dataset.has_faults for dataset in self.datasets))
+        return self.is_complete and not any(dataset.has_faults for dataset in self.datasets)
 
     def to_json(self) -> dict[str, Json]:
         """The report as JSON: what `ares check --json` prints."""
@@ -223,6 +239,7 @@ class CheckReport:
             "clean": self.is_clean,
             "datasets": [dataset.to_json() for dataset in self.datasets],
             "failed": dict(self.failed),
+            "unread": [file.to_json() for file in self.unread],
             "evidence_problems": list(self.evidence_problems),
         }
 

@@ -156,8 +156,7 @@ class FixReport:
         if self.export is None:
             return self.before.is_clean
         checked = self.before if self.after is None else self.after
-        unread = any(dataset.num_failed for dataset in self.before.datasets)
-        return checked.is_clean and not (self.export.failed or unread)
+        return checked.is_clean and self.before.is_complete and not self.export.failed
 
     def _code(self, code: str, severity: Severity, before: int, after: int | None) -> CodeFix:
         own = [

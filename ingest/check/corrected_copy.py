@@ -16,7 +16,7 @@ from ares.jobs import CheckRequest, FixRequest, IngestRequest
 from ares.registry import exporters
 from ares.reports import CheckReport, FindingCounter, FixReport
 from ares.signals import EpisodeRepair
-from ingest.check.run import check, check_source
+from ingest.check.run import check, check_source, make_check_report
 from ingest.check.tasks import CheckProgress
 from ingest.pipeline import find_datasets, ingest_datasets
 
@@ -39,7 +39,7 @@ def fix(request: FixRequest, *, quiet: bool) -> FixReport:
         dataset=source.dataset, counter=FindingCounter(num_listed=request.num_listed), repairs=repairs
     )
     checked = check_source(source, None, progress)
-    before = CheckReport(datasets=(checked,), failed={p: str(e) for p, e in planned.failed.items()})
+    before = make_check_report(planned, [checked])
     if request.dry_run:
         return FixReport(destination=destination, before=before, repairs=tuple(repairs))
     exported = _write_copy(request, Path(destination), repairs, quiet)

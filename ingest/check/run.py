@@ -43,6 +43,7 @@ from ingest.pipeline import find_datasets
 if TYPE_CHECKING:
     from ares.jobs import CheckRequest, WorkerPool
     from ares.reports import BaselineKey
+    from ingest.pipeline import IngestSources
 
 
 # Episodes that are audited of each dataset, of so many that are read, and the fewest of one layout.
@@ -183,7 +184,7 @@ def check(request: CheckRequest) -> CheckReport:
         )
     if request.audit_seed is not None:
         checked = downgrade_unreliable_checks(checked, find().sources, request.audit_seed)
-    report = CheckReport(datasets=tuple(checked), failed={p: str(e) for p, e in planned.failed.items()})
+    report = make_check_report(planned, checked)
     if writer is not None:
         writer.write()
     if request.evidence:
@@ -192,6 +193,15 @@ def check(request: CheckRequest) -> CheckReport:
         problems = write_evidence_plots(report, find().sources, request.evidence)
         report = replace(report, evidence_problems=problems)
     return report
+
+
+def make_check_report(planned: IngestSources, checked: Sequence[DatasetCheck]) -> CheckReport:
+    """The report of datasets that were checked, with what of their trees was not read."""
+    return CheckReport(
+        datasets=tuple(checked),
+        failed={path: str(error) for path, error in planned.failed.items()},
+        unread=planned.plan.unread_files,
+    )
 
 
 def _accepted_findings(baseline: str) -> frozenset[BaselineKey]:

@@ -89,15 +89,27 @@ def _is_machine_clock(label: str) -> bool:
 
 
 def _read_metadata(folder: Path, reader: HDF5EpisodeReader) -> dict[str, Any]:
-    """The JSON document beside the trajectory; empty, and a warning, when it is missing."""
-    path = next(iter(sorted(folder.glob("metadata_*.json"))), None)
-    if path is None:
+    """The JSON documents beside the trajectory as one; empty, and a warning, when there is none.
+
+    Nothing says which of several is right: what they contradict each other in is left out, and named.
+    """
+    paths = sorted(folder.glob("metadata_*.json"))
+    if not paths:
         reader.warnings.append("metadata_*.json is missing")
-        return {}
-    document = parse_json_object(read_input(str(path)).decode("utf-8", "replace"))
-    if document is None:
+    documents = [parse_json_object(read_input(str(path)).decode("utf-8", "replace")) for path in paths]
+    if None in documents:
         reader.warnings.append("metadata_*.json is no JSON object")
-    return document or {}
+    values: dict[str, list[Any]] = {}
+    for document in documents:
+        for name, value in (document or {}).items():
+            if value not in (known := values.setdefault(name, [])):
+                known.append(value)
+    disputed = [name for name, found in values.items() if len(found) > 1]
+    if disputed:
+        reader.warnings.append(
+            f"{len(paths)} metadata_*.json contradict each other in {', '.join(disputed)}: left out"
+        )
+    return {name: found[0] for name, found in values.items() if len(found) == 1}
 
 
 def _episode_outcome(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +49,54 @@ def test_nothing_to_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "notes.txt").write_text("nothing")
     assert main(["check", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("ares check: ")
+
+
+_CUT, _REASON = "episode_000009.parquet.part", "a download that did not end: download it again"
+
+
+def test_a_file_that_cannot_be_read_is_counted_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_motions(tmp_path / "clean", random_motions(1))
+    (folder / _CUT).write_bytes(b"PAR1 and no more")
+    sarif = tmp_path / "check.sarif"
+    assert main(["check", str(folder), "--sarif", str(sarif)]) == 1
+    text = capsys.readouterr().out
+    assert f"not read: 1 files that hold or stand for data\nunreadable: {folder / _CUT}: {_REASON}\n" in text
+    assert text.rstrip().endswith("4 episodes checked, 1 files not read: no faults")
+    (run,) = json.loads(sarif.read_text())["runs"]
+    assert not run["invocations"][0]["executionSuccessful"]
+    main(["check", str(folder), "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert not report["clean"]
+    assert report["unread"] == [{"path": str(folder / _CUT), "use": "unreadable", "detail": _REASON}]
+    main(["check", str(folder), "--github"])
+    assert f"::error file={folder / _CUT},title=not read::{_REASON}\n" in capsys.readouterr().out
+
+
+def test_a_corrected_copy_says_what_it_could_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_motions(tmp_path / "clean", random_motions(1))
+    assert main(["check", str(folder), "--fix", str(tmp_path / "copy"), "--dry-run"]) == 0
+    (folder / _CUT).write_bytes(b"PAR1 and no more")
+    capsys.readouterr()
+    assert main(["check", str(folder), "--fix", str(tmp_path / "copy"), "--dry-run"]) == 1
+    assert _REASON in capsys.readouterr().out
+
+
+def test_a_picture_of_no_episode_is_named_and_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_motions(tmp_path / "clean", random_motions(1))
+    (folder / "setup.png").write_bytes(b"\x89PNG")
+    assert main(["check", str(folder)]) == 0
+    assert "a picture that no episode names" in capsys.readouterr().out
+
+
+def test_a_video_that_could_not_be_checked_is_a_failure(tmp_path: Path) -> None:
+    report = ares.check(write_motions(tmp_path / "clean", random_motions(3)), video=True)
+    (dataset,) = report.datasets
+    assert report.is_clean and dataset.video is not None
+    failed = replace(dataset, video=replace(dataset.video, num_failed=1))
+    assert not replace(report, datasets=(failed,)).is_clean

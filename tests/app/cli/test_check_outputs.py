@@ -111,8 +111,9 @@ def test_sarif_says_what_could_not_be_read(faulty: Path, tmp_path: Path) -> None
     assert main(["check", str(faulty), "--sarif", str(file)]) == 1
     (invocation,) = json.loads(file.read_text())["runs"][0]["invocations"]
     assert not invocation["executionSuccessful"]
-    (notification,) = invocation["toolExecutionNotifications"]
-    assert "1 records not read" in notification["message"]["text"]
+    records, file_itself = [n["message"]["text"] for n in invocation["toolExecutionNotifications"]]
+    assert "1 records not read" in records
+    assert "episode_000001.parquet: the Parquet file is cut or damaged" in file_itself
 
 
 def test_github_annotations_name_file_code_and_remedy(

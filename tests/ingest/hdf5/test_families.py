@@ -256,6 +256,22 @@ def test_droid_that_lacks_things(h5: Any, droid: Path) -> None:
     assert "metadata_*.json is missing" in without.warnings and without.episode.cameras[0].name == "24013089"
 
 
+def test_droid_with_several_metadata_files_believes_what_all_of_them_say(h5: Any, droid: Path) -> None:
+    first = droid / "metadata_AUTOLab+1.json"
+    alone = h5.only(droid.parents[2])
+    shutil.copy(first, droid / "metadata_AUTOLab+2.json")
+    assert h5.only(droid.parents[2]).warnings == alone.warnings
+    other = {**json.loads(first.read_text()), "current_task": "open the drawer", "wrist_cam_serial": "9"}
+    (droid / "metadata_AUTOLab+2.json").write_text(json.dumps(other))
+    record = h5.only(droid.parents[2])
+    named = "2 metadata_*.json contradict each other in current_task, wrist_cam_serial: left out"
+    assert set(record.warnings) - set(alone.warnings) == {named}
+    assert alone.episode.instruction and not record.episode.instruction
+    assert "current_task" in alone.episode.metadata and "current_task" not in record.episode.metadata
+    assert "wrist" in [camera.name for camera in alone.episode.cameras]
+    assert "wrist" not in [camera.name for camera in record.episode.cameras]
+
+
 def test_droid_folder_without_its_trajectory(h5: Any, droid: Path) -> None:
     (droid / "trajectory.h5").unlink()
     assert hdf5.recognises(str(droid.parents[2]))
