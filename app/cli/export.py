@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
@@ -59,8 +60,7 @@ def run_export(args: argparse.Namespace) -> int:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
         return ExitStatus.REFUSED
-    document = report.to_json()
-    answer(args, document, lambda: _export_summary(document))
+    answer(args, report.to_json(), lambda: tuple(_export_summary(report)))
     return 1 if report.failed else 0
 
 
@@ -82,12 +82,54 @@ def describe_export_stop(args: argparse.Namespace) -> str:
     return f"{args.dest!r} was not written; run the same command again"
 
 
-def _export_summary(document: dict[str, Json]) -> tuple[str, ...]:
-    lines = [f"{name}: {value}" for name, value in document.items() if name not in ("failed", "failures")]
-    if document["failed"]:
-        lines.append(
-            f"failed: {document['failed']} episodes of the set are not in the export, "
-            f"{FAILURES_FILE} lists them:"
-        )
-        lines += tallies(document, "failures")
-    return tuple(lines)
+# Fields of the report that are one number or text each.
+_PLAIN_FIELDS = ("path", "copied_packets", "encoded_frames", "copied_records", "seconds")
+
+
+def _export_summary(report: ExportReport) -> Iterator[str]:
+    """The report as text: lines of "name: value", and below a name the lines of what is a list; no empty list."""
+    document = report.to_json()
+    yield f"set: {report.set}"
+    yield from _count_lines(document, ("episodes", "frames", "tasks"))
+    yield f"task source: {report.task_source}"
+    if report.task_sources:
+        yield f"tasks of episodes: {_named_counts(report.task_sources)}"
+    yield from _count_lines(document, _PLAIN_FIELDS)
+    yield from _listed("left out", report.left_out)
+    yield from _listed("changed", map(_describe_change, report.changed))
+    yield from _listed("unknown", report.unknown)
+    if len(report.datasets) > 1:
+        yield from _listed("datasets", map(_describe_folder, report.datasets))
+    yield from _listed(
+        "encoded anew", (f"{count} videos: {reason}" for reason, count in report.reencoded.items())
+    )
+    if report.failed:
+        yield f"failed: {report.failed} episodes of the set are not in the export, {FAILURES_FILE} lists them:"
+        yield from tallies(document, "failures")
+
+
+def _count_lines(document: Mapping[str, Json], names: Iterable[str]) -> Iterator[str]:
+    return (f"{name.replace('_', ' ')}: {document[name]}" for name in names)
+
+
+def _named_counts(counts: Mapping[str, Json]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+
+
+def _listed(name: str, lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if not number:
+            yield f"{name}:"
+        yield f"  {line}"
+
+
+def _describe_change(change: Mapping[str, Json]) -> str:
+    """A kind of change that the export made to episodes, and its counts."""
+    counts = {name: value for name, value in change.items() if name != "reason"}
+    return f"{change.get('reason', '')}: {_named_counts(counts)}"
+
+
+def _describe_folder(dataset: Mapping[str, Json]) -> str:
+    """A folder of the export, and its counts."""
+    counts = {name: value for name, value in dataset.items() if name != "path"}
+    return f"{dataset.get('path', '')}: {_named_counts(counts)}"

@@ -77,7 +77,57 @@ def test_the_report_says_what_the_tasks_are(
     assert document["task_sources"] == sources
     assert export(workspace, tmp_path / "text", "--format", "parquet", *options) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert f"task_source: {document['task_source']}" in lines and f"task_sources: {sources}" in lines
+    counts = ", ".join(f"{name} {count}" for name, count in sources.items())
+    assert f"task source: {document['task_source']}" in lines and f"tasks of episodes: {counts}" in lines
+
+
+def test_the_report_is_text_and_lists_what_is_not_empty(
+    workspace: Workspace, graded_set: CurationSet, tmp_path: Path, capsys: Capture
+) -> None:
+    def export_much(
+        request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
+    ) -> ExportReport:
+        return ExportReport(
+            set=request.set.label,
+            episodes=3,
+            frames=30,
+            tasks=2,
+            path=request.destination,
+            seconds=0.0,
+            left_out=("camera image_3 of bridge: black", "metadata"),
+            changed=({"reason": "steps were selected at 5 Hz", "episodes": 2, "steps_before": 40},),
+            unknown=("action.arm: unknown in bridge",),
+            datasets=({"path": "a", "episodes": 1}, {"path": "b", "episodes": 2}),
+            reencoded={"another rate": 4},
+        )
+
+    exporters.add("much", export_much)
+    try:
+        assert export(workspace, tmp_path / "much", "--format", "much") == 0
+        much = capsys.readouterr().out
+        assert export(workspace, tmp_path / "out", "--format", "parquet") == 0
+    finally:
+        exporters.remove("much")
+    for text in (much, capsys.readouterr().out):
+        assert not set("[]{}'").intersection(text.replace(str(tmp_path), ""))
+        assert not [line for line in text.splitlines() if line.endswith(": ")]
+    assert (
+        """
+left out:
+  camera image_3 of bridge: black
+  metadata
+changed:
+  steps were selected at 5 Hz: episodes 2, steps before 40
+unknown:
+  action.arm: unknown in bridge
+datasets:
+  a: episodes 1
+  b: episodes 2
+encoded anew:
+  4 videos: another rate
+"""
+        in much
+    )
 
 
 def test_task_caption_writes_acceptable_captions_and_instructions_elsewhere(
