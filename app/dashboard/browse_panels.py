@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -12,11 +13,11 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cached_reads import SearchThresholdIds
 from app.dashboard.components import draw_filters, draw_search_input
 from app.dashboard.navigation import (
+    change_view,
     entered_text,
     escape_markdown,
     format_column_label,
     write_parameters,
-    write_view,
 )
 from app.dashboard.results import list_sort_columns, search_threshold, unknown_values
 from app.dashboard.selection_bar import read_person_name
@@ -56,7 +57,7 @@ def draw_words_filter(view: ViewState) -> None:
 
     def apply() -> None:
         words = " ".join(entered_text("browse.words", view.words).split())
-        write_view(replace(view, words=words, page=1))
+        change_view(lambda newest: replace(newest, words=words, page=1))
 
     st.session_state["browse.words"] = view.words
     st.text_input(
@@ -82,7 +83,9 @@ def draw_facets(view: ViewState) -> None:
         # The main part of the page reports what is wrong; the other filters stay where they are.
         shown = _facets_or_none(replace(view, where="")) or _facets_or_none(ViewState())
     if shown:
-        draw_filters(shown, key="browse.filters", on_change=lambda new: write_view(_changed_view(view, new)))
+        draw_filters(
+            shown, key="browse.filters", on_change=lambda new: change_view(partial(_filtered_view, new))
+        )
 
 
 def _facets_or_none(view: ViewState) -> list[dict[str, Json]]:
@@ -106,11 +109,14 @@ def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
     return [_score_data(where, cut), *data] if cut else data
 
 
-def _changed_view(view: ViewState, changed: ColumnFilter) -> ViewState:
-    if changed.column != _SCORE:
-        return view.with_filter(changed)
-    cut = round(changed.low or 0.0, 4) if changed.values else None
-    return replace(view, cut=cut, page=1)
+def _filtered_view(changed: Sequence[ColumnFilter], view: ViewState) -> ViewState:
+    for column_filter in changed:
+        if column_filter.column != _SCORE:
+            view = view.with_filter(column_filter)
+        elif view.is_search:
+            cut = round(column_filter.low or 0.0, 4) if column_filter.values else None
+            view = replace(view, cut=cut, page=1)
+    return view
 
 
 def _score_data(where: str, cut: SearchThresholdIds) -> dict[str, Json]:
@@ -207,19 +213,7 @@ _WAYS = {"": "All", "captions": "Words", "meaning": "Meaning", "frames": "Looks"
 def draw_search_bar(view: ViewState) -> None:
     """Draw the row; a change of a part of it changes the view in the URL."""
 
-    def apply() -> None:
-        sort = entered_text("browse.sort", view.sort or _SOURCE_ORDER)
-        text = entered_text("browse.text", view.text)
-        searched = view if text == view.text else view.with_query(text=text)
-        where = entered_text("browse.where", view.where)
-        descending = entered_text("browse.direction", _DIRECTIONS[view.descending]) == _DESCENDING
-        sort = "" if sort == _SOURCE_ORDER else sort
-        write_view(replace(searched, where=where, sort=sort, descending=descending, page=1))
-
-    def search_image(data: bytes) -> None:
-        write_view(view.with_query(image=store_uploaded_image(cached_reads.workspace().stores, data)))
-
-    draw_search_input("browse.search_input", search_image)
+    draw_search_input("browse.search_input", _search_for_image)
     columns = list_sort_columns(cached_reads.filter_columns())
     st.session_state["browse.text"] = view.text
     st.session_state["browse.where"] = view.where
@@ -229,22 +223,49 @@ def draw_search_bar(view: ViewState) -> None:
     with st.container(key="browse_bar"):
         text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")
     text.text_input(
-        "Search", key="browse.text", type="search", on_change=apply, label_visibility="collapsed",
+        "Search", key="browse.text", type="search", on_change=_apply_text, label_visibility="collapsed",
         placeholder="Search by meaning and words, such as “open the drawer”", icon=":material/search:",
     )  # fmt: skip
     with image.popover("Image", width="stretch"):
-        _draw_image_upload(view)
+        _draw_image_upload()
     if view.text:
         _draw_ways(view, choice)
     else:
-        _draw_order(view, columns, choice, apply)
+        _draw_order(view, columns, choice)
     with sql.popover("SQL", width="stretch", type="primary" if view.where else "secondary"):
         st.text_area(
-            "Filter in SQL", key="browse.where", on_change=apply,
+            "Filter in SQL", key="browse.where", on_change=_apply_where,
             placeholder="success = true AND num_steps > 50 AND instruction LIKE '%drawer%'",
         )  # fmt: skip
         names = sorted(cached_reads.filter_columns())
         st.caption("Columns: " + ", ".join(escape_markdown(name) for name in names))
+
+
+def _search_for_image(data: bytes) -> None:
+    image = store_uploaded_image(cached_reads.workspace().stores, data)
+    change_view(lambda newest: newest.with_query(image=image))
+
+
+def _apply_text() -> None:
+    def search(newest: ViewState) -> ViewState:
+        text = entered_text("browse.text", newest.text)
+        return replace(newest if text == newest.text else newest.with_query(text=text), page=1)
+
+    change_view(search)
+
+
+def _apply_where() -> None:
+    change_view(lambda newest: replace(newest, where=entered_text("browse.where", newest.where), page=1))
+
+
+def _apply_order() -> None:
+    sort = entered_text("browse.sort", _SOURCE_ORDER)
+    change_view(lambda newest: replace(newest, sort="" if sort == _SOURCE_ORDER else sort, page=1))
+
+
+def _apply_direction() -> None:
+    descending = entered_text("browse.direction", _ASCENDING) == _DESCENDING
+    change_view(lambda newest: replace(newest, descending=descending, page=1))
 
 
 def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
@@ -252,7 +273,7 @@ def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
 
     def apply() -> None:
         by = entered_text("browse.by", view.by)
-        write_view(view.with_query(text=view.text, like=view.like, image=view.image, by=by))
+        change_view(lambda newest: newest.with_query(**{**newest.query, "by": by}))
 
     ways = _WAYS if view.by in _WAYS else {**_WAYS, view.by: view.by}
     st.session_state["browse.by"] = view.by
@@ -266,26 +287,24 @@ def _draw_order(
     view: ViewState,
     columns: list[str],
     column: DeltaGenerator,
-    apply: Callable[[], None],
 ) -> None:
     row = column.container(horizontal=True, vertical_alignment="bottom")
     row.selectbox(
-        "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=apply, label_visibility="collapsed",
+        "Sort by", [_SOURCE_ORDER, *columns], key="browse.sort", on_change=_apply_order, label_visibility="collapsed",
         format_func=lambda name: f"Sort: {format_column_label(name)}", disabled=view.is_search,
     )  # fmt: skip
     if view.sort and not view.is_search:
         row.segmented_control(
-            "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=apply, required=True,
+            "Direction", [_ASCENDING, _DESCENDING], key="browse.direction", on_change=_apply_direction, required=True,
             label_visibility="collapsed", width="content",
         )  # fmt: skip
 
 
-def _draw_image_upload(view: ViewState) -> None:
+def _draw_image_upload() -> None:
     def search() -> None:
         file = st.session_state.get("browse.image")
         if file is not None:
-            image = store_uploaded_image(cached_reads.workspace().stores, file.getvalue())
-            write_view(view.with_query(image=image))
+            _search_for_image(file.getvalue())
 
     label = "Find moments that look like this image"
     st.file_uploader(label, IMAGE_TYPES, key="browse.image", on_change=search)

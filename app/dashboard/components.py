@@ -65,22 +65,28 @@ def sent_value(key: str, name: str) -> Any:
 
 
 def draw_filters(
-    facets: Sequence[Mapping[str, Json]], key: str, on_change: Callable[[ColumnFilter], None]
+    facets: Sequence[Mapping[str, Json]], key: str, on_change: Callable[[list[ColumnFilter]], None]
 ) -> None:
     """Draw the filters.
 
     Args:
         facets: Columns with their counts and their current filter.
         key: Streamlit key of the component.
-        on_change: Called with the filter that the user changed, before the page is drawn again.
+        on_change: Called with the filters that the user changed since they were last drawn, before the page is drawn
+            again. Every message has all of them: of two that come close to each other only the later one arrives.
     """
+    import streamlit as st
+
+    known = f"{key}.number"
 
     def handle_change() -> None:
         value = sent_value(key, "changed")
         if value:
-            on_change(_column_filter(value))
+            on_change([_column_filter(changed) for changed in value["filters"]])
+            st.session_state[known] = int(value["number"])
 
-    load_component("filters")(data={"facets": list(facets)}, key=key, on_changed_change=handle_change)
+    data: dict[str, Json] = {"facets": list[Json](facets), "number": st.session_state.get(known, 0)}
+    load_component("filters")(data=data, key=key, on_changed_change=handle_change)
 
 
 def _column_filter(value: Mapping[str, Any]) -> ColumnFilter:

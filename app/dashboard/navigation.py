@@ -49,11 +49,35 @@ _PAGE, _SAVED = "url.page", "url.saved"
 _SHARED_PARAMETERS = {"map": "browse"}
 # A longer URL is no link that a page made.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
+# Session key of what was written into the URL, and how many older ones are known.
+_WRITTEN, _MAX_SUPERSEDED = "url.written", 20
+
+Parameters = dict[str, list[str]]
+
+
+class WrittenAddress(NamedTuple):
+    """What this session has written into the URL last.
+
+    Attributes:
+        params: The parameters.
+        superseded: Those that it replaced, newest first: a click that comes with one of these was made before the
+            browser had the new ones.
+    """
+
+    params: Parameters
+    superseded: tuple[Parameters, ...]
+
+
+_NOTHING_WRITTEN = WrittenAddress({}, ())
 
 
 def read_view() -> ViewState:
     """Return the view that the URL describes. Raises RequestError for a URL beyond the limits, or that has faults."""
-    params = {name: st.query_params.get_all(name) for name in st.query_params if _is_read(name)}
+    return _parse_parameters(_shown_parameters())
+
+
+def _parse_parameters(shown: Parameters) -> ViewState:
+    params = {name: texts for name, texts in shown.items() if _is_read(name)}
     texts = [text for values in params.values() for text in values]
     size = sum(map(len, texts)) + sum(map(len, params))
     if size > _MAX_CHARACTERS or len(texts) > _MAX_VALUES:
@@ -131,6 +155,17 @@ def _drop_parameter(error: AddressError) -> None:
     del st.query_params[error.parameter]
 
 
+def change_view(change: Callable[[ViewState], ViewState]) -> None:
+    """Change a part of the view, as a reaction to a click.
+
+    The rest is as the last reaction has left it, not as the page was drawn: clicks come faster than it is drawn.
+
+    Args:
+        change: Returns the new view for the present one.
+    """
+    write_view(change(_parse_parameters(_newest_parameters())))
+
+
 def write_view(view: ViewState) -> None:
     """Replace all parameters of the URL by those of a view."""
     write_parameters(view_to_params(view))
@@ -138,7 +173,36 @@ def write_view(view: ViewState) -> None:
 
 def write_parameters(params: Mapping[str, Sequence[str]]) -> None:
     """Replace all parameters of the URL."""
+    shown, written = _shown_parameters(), st.session_state.get(_WRITTEN, _NOTHING_WRITTEN)
     st.query_params.from_dict({name: list(texts) for name, texts in params.items()})
+    new = _shown_parameters()
+    older = [old for old in (shown, written.params, *written.superseded) if old != new]
+    st.session_state[_WRITTEN] = WrittenAddress(new, tuple(older[:_MAX_SUPERSEDED]))
+
+
+def settle_address() -> None:
+    """Keep what was written last, in a reaction to a click that writes no parameters itself."""
+    newest = _newest_parameters()
+    if newest != _shown_parameters():
+        write_parameters(newest)
+
+
+def _shown_parameters() -> Parameters:
+    """The parameters that came with the click, or that were written since."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
+def _newest_parameters() -> Parameters:
+    """The parameters of the URL, or what was written in their place before the browser could show it."""
+    shown, written = _shown_parameters(), st.session_state.get(_WRITTEN, _NOTHING_WRITTEN)
+    return written.params if shown in written.superseded else shown
+
+
+def accept_address() -> None:
+    """Take the URL as it is: no click, but the button "back" of the browser or a link has led there."""
+    written = st.session_state.get(_WRITTEN)
+    if written and _shown_parameters() != written.params:
+        del st.session_state[_WRITTEN]
 
 
 def _is_read(name: str) -> bool:
@@ -250,6 +314,7 @@ def make_page_function(name: str) -> Callable[[], None]:
 
     def draw() -> None:
         try:
+            accept_address()
             restore_tab_parameters(name)
             _check_parameters(name)
             import_view(name).render()

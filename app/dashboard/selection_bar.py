@@ -138,6 +138,7 @@ def read_ticked_ids() -> set[str]:
 
 def change_ticks(shown: list[str], ticked: list[str]) -> None:
     """Tick some episodes of a page and no other one of it."""
+    navigation.settle_address()
     st.session_state[_TICKED] = (read_ticked_ids() - set(shown)) | set(ticked)
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = None, True
 

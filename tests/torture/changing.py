@@ -36,7 +36,8 @@ class ChangingSource:
 
     def trials(self, rng: random.Random, count: int) -> Iterator[Trial]:
         """Ingest a fresh copy some times; each time one file changes at a random read operation."""
-        WRITERS[self.kind](self.folder / "good", _EPISODES)
+        if not (good := self.folder / "good").exists():
+            WRITERS[self.kind](good, _EPISODES)
         undisturbed = Injector(folders=(str(self._lab),), reads=True)
         end, state = self._ingest(undisturbed)
         assert end.status == 0 and state is not None and len(state.rows) == _EPISODES, (self.kind, end)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
@@ -16,10 +18,10 @@ from app.dashboard.browse_panels import (
 )
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
-from app.dashboard.navigation import escape_markdown, read_view, write_view
+from app.dashboard.navigation import change_view, escape_markdown, read_view, write_view
 from app.dashboard.results import ResultPage, check_view, find_lower_threshold, read_page
 from app.dashboard.selection_bar import change_ticks, draw_selection_bar, draw_set_form, read_ticked_ids
-from app.dashboard.view_state import ViewState, describe_filter, view_to_params
+from app.dashboard.view_state import ColumnFilter, ViewState, describe_filter, view_to_params
 from ares.episode import Json
 from ares.errors import AresError
 
@@ -66,40 +68,51 @@ def _draw_empty_workspace() -> None:
 
 def _draw_filter_buttons(view: ViewState) -> None:
     """Draw a button for each part of the view; a click removes it."""
-    views = _views_without_a_part(view)
-    for number, (text, without) in enumerate(views.items()):
+    parts = list(_removable_parts(view))
+    for name, text, remove in parts:
+        # By its part, and not its place: a click on the next button reaches it though the one before has just gone.
         st.button(
-            text, key=f"browse.chip.{number}", icon=":material/close:", help="Remove this filter",
-            on_click=write_view, args=(without,),
+            text, key=f"browse.chip.{name}", icon=":material/close:", help="Remove this filter",
+            on_click=change_view, args=(remove,),
         )  # fmt: skip
-    if len(views) > 1:
+    if len(parts) > 1:
         st.button("Clear all", key="browse.clear", type="tertiary", on_click=write_view, args=(ViewState(),))
 
 
-def _views_without_a_part(view: ViewState) -> dict[str, ViewState]:
-    """Label of each part of the view, and the view without that part."""
-    cut = {} if view.cut is None else {f"score from {view.cut:.2f}": replace(view, cut=None, page=1)}
-    views = {
-        escape_markdown(describe_filter(column_filter)): view.with_filter(
-            replace(column_filter, values=(), low=None, high=None, missing=False)
-        )
-        for column_filter in view.filters.values()
-    }
+def _removable_parts(view: ViewState) -> Iterator[tuple[str, str, Callable[[ViewState], ViewState]]]:
+    """Name and label of each part of the view, and what removes it from the newest view."""
+    for column, column_filter in view.filters.items():
+        remove = partial(_without_filter, column)
+        label = escape_markdown(describe_filter(column_filter))
+        yield f"filter.{column}", label, remove
     if view.text:
-        views[f"“{escape_markdown(view.text)}”"] = view.with_query(
-            like=view.like, image=view.image, by=view.by
-        )
+        yield "text", f"“{escape_markdown(view.text)}”", partial(_without_query, {"text"})
     if view.like:
         by = f" by {escape_markdown(view.by)}" if view.by else ""
-        views[f"like {escape_markdown(view.like)}{by}"] = view.with_query(text=view.text, image=view.image)
+        yield "like", f"like {escape_markdown(view.like)}{by}", partial(_without_query, {"like", "by"})
     if view.image:
         image = "uploaded image" if view.image.startswith("upload:") else f"frame {view.image}"
-        views[f"like the {escape_markdown(image)}"] = view.with_query(text=view.text, like=view.like)
+        yield "image", f"like the {escape_markdown(image)}", partial(_without_query, {"image", "by"})
     if view.words:
-        views[f"words: {escape_markdown(view.words)}"] = replace(view, words="", page=1)
+        yield (
+            "words",
+            f"words: {escape_markdown(view.words)}",
+            lambda newest: replace(newest, words="", page=1),
+        )
     if view.where:
-        views[escape_markdown(view.where)] = replace(view, where="", page=1)
-    return views | cut if view.is_search else views
+        yield "where", escape_markdown(view.where), lambda newest: replace(newest, where="", page=1)
+    if view.is_search and view.cut is not None:
+        yield "cut", f"score from {view.cut:.2f}", lambda newest: replace(newest, cut=None, page=1)
+
+
+def _without_filter(column: str, view: ViewState) -> ViewState:
+    """The view without the filter of a column."""
+    return view.with_filter(ColumnFilter(column=column))
+
+
+def _without_query(names: Collection[str], view: ViewState) -> ViewState:
+    """The view without these parts of its search."""
+    return view.with_query(**{name: text for name, text in view.query.items() if name not in names})
 
 
 def _draw_result_line(view: ViewState, page: ResultPage) -> None:
@@ -142,7 +155,7 @@ def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
     if page.pages > 1:
         st.session_state[_PAGE_NUMBER] = min(view.page, page.pages)
         with st.container(horizontal_alignment="center"):
-            st.pagination(page.pages, key=_PAGE_NUMBER, on_change=_turn_page, args=(view,))
+            st.pagination(page.pages, key=_PAGE_NUMBER, on_change=_turn_page)
     if view.page >= page.pages:
         _draw_more_button(view, page)
 
@@ -153,9 +166,10 @@ def _draw_more_button(view: ViewState, page: ResultPage) -> None:
         return
     st.button(
         "Show less relevant ones", key="browse.more", icon=":material/expand_more:",
-        help="Lowers the least score", on_click=lambda: write_view(replace(view, cut=find_lower_threshold(view))),
+        help="Lowers the least score",
+        on_click=lambda: change_view(lambda newest: replace(newest, cut=find_lower_threshold(newest))),
     )  # fmt: skip
 
 
-def _turn_page(view: ViewState) -> None:
-    write_view(replace(view, page=int(st.session_state.get(_PAGE_NUMBER, view.page))))
+def _turn_page() -> None:
+    change_view(lambda newest: replace(newest, page=int(st.session_state.get(_PAGE_NUMBER, newest.page))))

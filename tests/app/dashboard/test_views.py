@@ -99,7 +99,7 @@ def test_filters_of_the_url_select_and_show_as_chips(displayed: Workspace) -> No
     assert "6 of 25 episodes" in _markdown(app)
     chips = [button for button in app.button if str(button.key).startswith("browse.chip")]
     assert [chip.label for chip in chips] == ["dataset\\: metaworld\\_sawyer", "success\\: true"]
-    app.button(key="browse.chip.1").click().run()
+    app.button(key="browse.chip.filter.success").click().run()
     assert "12 of 25 episodes" in _markdown(app)
 
 

@@ -27,6 +27,10 @@ import { h, mount } from "../dom.js";
 const MAX_VALUES = 8;
 const NUMBERS = ["int64", "float64", "timestamp"];
 const EMPTY = { values: [], low: null, high: null, missing: false };
+/** @typedef {{ facets: Facet[], number: number }} Data Number of the newest click that the page knows. */
+/** @type {Map<string, { number: number, filter: Filter }>} By column, what was clicked and the page does not know yet. */
+const clicked = new Map();
+let lastNumber = 0;
 /** @type {Set<string>} */
 const openFacets = new Set();
 /** @type {Set<string>} Columns of which all values are shown. */
@@ -177,10 +181,40 @@ function buildClear(facet, change) {
   return isActive(facet) && h("button", props, "clear");
 }
 
-/** @type {(facet: Facet, send: import("../dom.js").Send, redraw: () => void) => HTMLElement} */
-function buildFacet(facet, send, redraw) {
+/**
+ * Notes a click and sends it, with all that the page does not know yet: it may see only the last message.
+ *
+ * @type {(column: string, filter: Filter, send: import("../dom.js").Send) => void}
+ */
+function sendFilter(column, filter, send) {
+  // Also behind those of the page before a reload, which the session may know.
+  lastNumber = Math.max(lastNumber + 1, Date.now());
+  clicked.set(column, { number: lastNumber, filter });
+  const filters = [...clicked].map(([name, { filter: changed }]) => ({ column: name, ...changed }));
+  send("changed", { number: lastNumber, filters });
+}
+
+/**
+ * The facet with what was clicked in it since it was drawn.
+ *
+ * @param {Facet} facet
+ * @returns {Facet}
+ */
+function withClicks(facet) {
+  const filter = clicked.get(facet.column)?.filter;
+  if (!filter) return facet;
+  const { values, low, high, missing } = filter;
+  return { ...facet, values, low, high, missing_on: missing };
+}
+
+/** @type {(drawn: Facet, send: import("../dom.js").Send, redraw: () => void) => HTMLElement} */
+function buildFacet(drawn, send, redraw) {
+  const facet = withClicks(drawn);
   const current = { values: facet.values, low: facet.low, high: facet.high, missing: facet.missing_on };
-  const change = (/** @type {Part} */ part) => send("changed", { column: facet.column, ...current, ...part });
+  const change = (/** @type {Part} */ part) => {
+    sendFilter(facet.column, { ...current, ...part }, send);
+    redraw();
+  };
   const isOpen = isActive(facet) || facet.open || openFacets.has(facet.column);
   const isNumber = NUMBERS.includes(facet.type);
   const body = isNumber ? buildRange(facet, change) : buildValues(facet, change, redraw);
@@ -195,13 +229,16 @@ function buildFacet(facet, send, redraw) {
   return node;
 }
 
-/** @type {(root: HTMLElement, data: { facets: Facet[] }, send: import("../dom.js").Send) => void} */
+/** @type {(root: HTMLElement, data: Data, send: import("../dom.js").Send) => void} */
 function buildFilters(root, data, send) {
+  for (const [column, { number }] of clicked) {
+    if (number <= data.number) clicked.delete(column);
+  }
   const redraw = () => root.replaceChildren(...data.facets.map((facet) => buildFacet(facet, send, redraw)));
   redraw();
 }
 
-/** @param {import("../dom.js").Component<{ facets: Facet[] }>} component */
+/** @param {import("../dom.js").Component<Data>} component */
 export default function (component) {
   return mount(component, buildFilters);
 }
