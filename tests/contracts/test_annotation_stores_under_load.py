@@ -18,6 +18,8 @@ from ares.store.log.protocol import MAX_BYTES, MAX_DEPTH
 Make = Callable[..., Annotation]
 Open = Callable[[], AnnotationStore]
 
+# SQLite takes at most 32,766 variables in a statement.
+_MANY = 40_000
 _WRITER = """
 import sys
 from ares.annotation import Annotation
@@ -66,23 +68,25 @@ def test_processes_lose_nothing_and_a_reader_skips_nothing(open_database: Open) 
     assert sorted(claimed) == ["False", "False", "False", "True"]
 
 
-def test_a_hundred_thousand_annotations_in_one_batch(store: AnnotationStore, make_annotation: Make) -> None:
-    annotations = [make_annotation(f"{number:06}") for number in range(100_000)]
-    assert 100_000 <= store.append(annotations) <= store.append(annotations[::1000])
+def test_more_annotations_than_a_statement_has_variables_in_one_batch(
+    store: AnnotationStore, make_annotation: Make
+) -> None:
+    annotations = [make_annotation(f"{number:06}") for number in range(_MANY)]
+    assert _MANY <= store.append(annotations) <= store.append(annotations[::1000])
     seen, after = 0, 0
-    while entries := store.read(after=after, limit=25_000):
+    while entries := store.read(after=after, limit=_MANY // 4):
         assert [annotation.episode_id for _, annotation in entries] == [
             f"{seen + offset:06}" for offset in range(len(entries))
         ]
         seen, after = seen + len(entries), entries[-1].sequence
-    assert seen == 100_000
+    assert seen == _MANY
     assert (
         len(
             store.find_done_subjects(
                 annotations[0].maker_id, [annotation.subject for annotation in annotations]
             )
         )
-        == 100_000
+        == _MANY
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def workspace(
     ingest_paths(opened.stores, [str(demo_samples / "video")], limit=6, quiet=True)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _map_by_pca() -> Iterator[None]:
+    """UMAP compiles itself for ten seconds; tests/annotators/test_embedding_map.py draws maps with it."""
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("annotators.embedding_map.version", missing)
+        yield
 
 
 @pytest.fixture(scope="module", params=annotators.names())

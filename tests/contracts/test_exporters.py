@@ -40,11 +40,12 @@ def _export(
     return export_set(request, workspace.stores, progress)
 
 
-def test_every_episode_of_the_set_is_accounted_for(
+def test_every_episode_of_the_set_is_accounted_for_and_progress_adds_up_to_it(
     exporter: str, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
 ) -> None:
-    report = _export(exporter, sample_workspace, everything, tmp_path / "out")
-    assert report.episodes + report.failed == 24
+    steps: list[int] = []
+    report = _export(exporter, sample_workspace, everything, tmp_path / "out", steps.append)
+    assert report.episodes + report.failed == sum(steps) == 24
     assert report.frames == sum(
         episode.num_steps for episode in sample_workspace.stores.tables.episodes.read()
     )
@@ -104,14 +105,6 @@ def test_an_export_that_fails_leaves_no_folder(
     with pytest.raises(KeyboardInterrupt):
         _export(exporter, sample_workspace, everything, tmp_path / "out", stop)
     assert not (tmp_path / "out").exists()
-
-
-def test_progress_adds_up_to_the_set(
-    exporter: str, sample_workspace: Workspace, everything: CurationSet, tmp_path: Path
-) -> None:
-    steps: list[int] = []
-    _export(exporter, sample_workspace, everything, tmp_path / "out", steps.append)
-    assert sum(steps) == 24
 
 
 def test_a_set_whose_episodes_are_gone_is_no_silent_success(

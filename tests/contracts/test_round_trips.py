@@ -27,15 +27,18 @@ LEAST_PSNR = 30.0
 EPISODES = 4
 
 
-@pytest.fixture(params=ingesters.names())
+@pytest.fixture(scope="module", params=ingesters.names())
 def source(
-    request: pytest.FixtureRequest, make_samples: dict[str, MakeSample], tmp_path: Path
+    request: pytest.FixtureRequest,
+    make_samples: dict[str, MakeSample],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Workspace, CurationSet]]:
-    """A workspace with the sample of a format, and a set of its first episodes."""
+    """A workspace with the sample of a format, and a set of its first episodes; not to be written to."""
     if request.param not in make_samples:
         pytest.skip(f"no sample of format {request.param}: enter one in tests/contracts/conftest.py")
-    folder = make_samples[request.param](tmp_path)
-    workspace = open_workspace(str(tmp_path / "first"), Settings())
+    place = tmp_path_factory.mktemp("source")
+    folder = make_samples[request.param](place)
+    workspace = open_workspace(str(place / "first"), Settings())
     ingest_paths(workspace.stores, [str(folder)], format=request.param, quiet=True)
     ids = sorted(workspace.stores.tables.episodes.ids())[:EPISODES]
     yield workspace, workspace.sets.create("some", ids, {})
