@@ -18,7 +18,7 @@ from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser, Locator, Page
 
 _HEIGHT = 900
 _LONG = "open the drawer " * 230
@@ -92,6 +92,7 @@ def test_the_player_of_an_odd_episode_can_be_used(browser: Browser, odd: Workspa
         for number in (0, _CAMERAS - 1):
             page.locator(".camera").nth(number).scroll_into_view_if_needed()
             assert _is_in_sight(page.locator(".player .play")), number
+        _only_chosen_cameras_load(page)
 
         page.goto(f"{address}/episode?episode={_id(odd, 'gone')}")
         lost = page.locator(".camera[data-camera=lost]")
@@ -101,6 +102,17 @@ def test_the_player_of_an_odd_episode_can_be_used(browser: Browser, odd: Workspa
         page.locator(".camera:not(.lost) video").first.wait_for()
         page.goto(f"{address}/?f.dataset=odd")
         expect(page.locator(".card .lost")).to_have_text(["no picture"])
+
+
+def _only_chosen_cameras_load(page: Page) -> None:
+    """Of many cameras a few play at once; each of the others shows a picture until it is chosen."""
+    playing, last = page.locator(".camera video[src]"), page.locator(".camera").last
+    expect(playing).to_have_count(_PLAYED_AT_ONCE)
+    assert last.locator("video").get_attribute("poster")
+    last.get_by_role("button", name="Play").click()
+    page.locator(".camera").nth(_PLAYED_AT_ONCE).locator("video").click()
+    expect(playing).to_have_count(_PLAYED_AT_ONCE + 2)
+    expect(last.get_by_role("button", name="Play")).to_be_hidden()
 
 
 def test_hours_of_many_dimensions_are_bands_and_not_a_block(browser: Browser, odd: Workspace) -> None:

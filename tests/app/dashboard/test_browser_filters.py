@@ -73,7 +73,7 @@ def test_a_tick_between_clicks_on_filters_loses_none_and_back_takes_one_back(
     with open_tab(browser, workspace_address) as page:
         _open(page, workspace_address)
         _value(page, "dataset", "metaworld_sawyer").evaluate("button => button.click()")
-        page.locator(".card .tick").first.evaluate("box => box.click()")
+        page.locator(".tick").first.evaluate("box => box.click()")
         _value(page, "success", "true").evaluate("button => button.click()")
         filters = {"f.dataset": ["metaworld_sawyer"], "f.success": ["true"]}
         _wait_for_filters(page, filters)

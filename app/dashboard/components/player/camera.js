@@ -1,4 +1,4 @@
-// A camera of the episode: its video on the clock, and a caption that folds it.
+// A camera of the episode: its video on the clock, or a still picture until it is chosen, and a caption that folds it.
 import { h } from "../dom.js";
 
 /**
@@ -16,11 +16,13 @@ import { h } from "../dom.js";
  * @param {Camera} camera
  * @param {import("./clock.js").Clock} clock
  * @param {(frame: string) => void} search Searches for frames like "CAMERA@SECONDS".
+ * @param {boolean} plays Whether its video is loaded at once; else a click does that.
  */
-export function buildCamera(camera, clock, search) {
+export function buildCamera(camera, clock, search, plays) {
   const video = buildVideo(camera);
   const note = h("div", { class: "note", role: "status" }, camera.lost);
   const fold = buildFold(camera);
+  const play = h("button", { class: "alike play-camera", title: "Play this camera with the others" }, "Play");
   const flags = camera.flags.map((flag) => h("span", { class: "badge bad" }, flag));
   const caption = h(
     "figcaption",
@@ -29,19 +31,27 @@ export function buildCamera(camera, clock, search) {
     flags,
     camera.lost && h("span", { class: "badge bad" }, "gone"),
     h("span", { class: "space" }),
+    !camera.lost && play,
     !camera.lost && buildAlike(camera, clock, search),
   );
   const style = camera.lost ? "camera lost" : "camera";
   const node = h("figure", { class: style, "data-camera": camera.name }, video, note, caption);
+  let isChosen = plays;
   const setOpen = (/** @type {boolean} */ isOpen) => {
     node.classList.toggle("collapsed", !isOpen);
+    node.classList.toggle("still", isOpen && !isChosen && !camera.lost);
     fold.setAttribute("aria-expanded", String(isOpen));
-    if (isOpen && !camera.lost) start(camera, video, clock);
+    if (isOpen && isChosen && !camera.lost) start(camera, video, clock);
     else clock.unfollow(video);
   };
-  fold.addEventListener("click", () => setOpen(node.classList.contains("collapsed")));
+  const choose = () => {
+    isChosen = true;
+    setOpen(true);
+  };
+  fold.addEventListener("click", () => (node.classList.contains("collapsed") ? choose() : setOpen(false)));
+  play.addEventListener("click", choose);
   video.addEventListener("error", () => explain(video, note));
-  video.addEventListener("click", () => clock.toggle());
+  video.addEventListener("click", () => (node.classList.contains("still") ? choose() : clock.toggle()));
   setOpen(camera.flags.length === 0);
   return node;
 }
