@@ -1,4 +1,4 @@
-"""Writes one page for each code of `ares check` into docs/checks, from the catalogue and its section of docs/check.md.
+"""Writes one page for each code of `ares check` into docs/checks, from the catalogue and its section of docs/check-codes.md.
 
 .venv/bin/python scripts/check_pages.py --write
 """
@@ -21,7 +21,7 @@ _SEVERITIES = {
 
 def pages() -> dict[str, str]:
     """Text of each page by the name of its file."""
-    sections = _sections((ROOT / "docs" / "check.md").read_text(encoding="utf-8"))
+    sections = _sections((ROOT / "docs" / "check-codes.md").read_text(encoding="utf-8"))
     return {f"{code.code}-{code.name}.md": _page(code, sections[code.code]) for code in CODES.values()}
 
 
@@ -49,7 +49,7 @@ def _page(code: CheckCode, section: str) -> str:
 | size of a finding in | {unit} |
 | made to find | {code.strength:g} {code.strength_unit} |
 | measured | [benchmarks/RESULTS.md](../../benchmarks/RESULTS.md) |
-| all codes | [ares check](../check.md) |
+| all codes | [codes](../check-codes.md) |
 """
 
 

@@ -36,6 +36,8 @@ GROUPS = {f"ares.{group.kind}s" for group in (*REGISTRIES, text_encoders, operat
 PLUGINS = [(registry.kind, name) for registry in REGISTRIES for name in registry.names()]
 
 _PACKAGE = "(?:ares|ingest|annotators|app)"
+# Each page answers one question; `grade` answers several yet.
+MOST_LINES, LONG_PAGES = 200, {"grade.md"}
 # A key of the metadata that a LeRobot export writes.
 NO_PATHS = {"ares/rate_source"}
 
@@ -140,6 +142,24 @@ def test_the_annotators_that_are_shown_are_those_of_the_guest() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_section_that_a_link_names_exists(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    missing = [f"{target}#{anchor}" for target, anchor in links if anchor not in _anchors(page, target)]
+    assert not missing
+
+
+def _anchors(page: Path, target: str) -> set[str]:
+    """The names of the sections of a page, as they stand in addresses."""
+    titles = re.findall(r"^#+ (.*)$", ((page.parent / target) if target else page).read_text(), flags=re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: str(path.name))
+def test_a_page_of_the_manual_is_short(page: Path) -> None:
+    assert page.name in LONG_PAGES or page.read_text().count("\n") <= MOST_LINES
 
 
 @pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _HEIGHT = 900
 _LONG = "open the drawer " * 230
-_CAMERAS, _DIMENSIONS, _HOURS, _RATE_HZ = 40, 60, 3, 10
+_CAMERAS, _PLAYED_AT_ONCE, _DIMENSIONS, _HOURS, _RATE_HZ = 40, 6, 60, 3, 10
 
 
 def _add(opened: Workspace, key: str, trajectory: Trajectory | None = None, **changes: object) -> Episode:
