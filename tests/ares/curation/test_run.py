@@ -102,6 +102,24 @@ def test_words_about_purged_episodes_go_with_them(curated: Workspace, ids: list[
     assert run_checks(curated.stores) == []
 
 
+def test_failures_that_name_a_purged_episode_in_their_key_or_in_their_words_go_with_it(
+    curated: Workspace, ids: list[str]
+) -> None:
+    log = curated.stores.annotations
+    source = curated.stores.tables.episodes.get_episode(ids[0]).source
+    kept = {"caption/m/" + ids[1]: {"reason": "no answer", "detail": "after 3 attempts"}}
+    gone = {
+        "caption/m/" + ids[0]: {"reason": "no answer", "detail": "after 3 attempts"},
+        "ingest/5f0c": {"reason": "cut", "detail": f"{source}: at byte 12"},
+    }
+    for collection in ("failures", "accepted_failures"):
+        log.put_documents(collection, {**kept, **gone})
+    purge(curated, ids[:1])
+    for collection in ("failures", "accepted_failures"):
+        assert kept.keys() <= dict(log.find_documents(collection)).keys()
+        assert not gone.keys() & dict(log.find_documents(collection)).keys()
+
+
 def _sharing(workspace: Workspace, instruction: str) -> list[dict[str, Any]]:
     """Episodes of an instruction."""
     rows = workspace.stores.tables.episodes.read_columns(["episode_id", "instruction"]).to_pylist()

@@ -44,6 +44,8 @@ def make_annotation(episode_id: str, name: str, value: dict[str, Any]) -> Annota
 def test_both_samples_come_out_as_rows(sample_workspace: Workspace, tmp_path: Path) -> None:
     selection = sample_workspace.sets["all"]
     report = sample_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
     episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
     steps = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
     assert (report.episodes, report.frames) == (len(episodes), len(steps)) == (24, 1819)

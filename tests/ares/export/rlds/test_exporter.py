@@ -126,7 +126,8 @@ def test_outcome_and_rate_come_back(
         for number, success in enumerate(outcomes)
     ]
     frozen = make_set(empty_workspace, made)
-    empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    report = empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    assert not [line for line in report.left_out if line.startswith("robot")]
     again = open_workspace(tmp_path / "again", create=True)
     ingest_paths(again.stores, [str(tmp_path / "out")], quiet=True)
     episodes = sorted(again.stores.tables.episodes.read(), key=lambda episode: episode.key)
