@@ -1,4 +1,4 @@
-// A camera of the episode: its video on the clock, or a still picture until it is chosen, and a caption that folds it.
+// A camera of the episode: its video on the clock, or a still picture until it is chosen; a caption folds it.
 import { h } from "../dom.js";
 
 /**

@@ -23,7 +23,7 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  */
 
 const OPENED = "ares-player-opened";
-// Of more cameras the grid is dense, and only so many are played at first: each video takes a decoder and a connection.
+// Of more cameras the grid is dense, and so many are played at first: a video takes a decoder and a connection.
 const MANY_CAMERAS = 6;
 const SAME_SECONDS = 1e-3;
 
@@ -53,7 +53,8 @@ class Player {
     const numOpen = this.data.cameras.filter((camera) => !camera.flags.length).length;
     // With its episode: the page may have gone on to the next one.
     const search = (/** @type {string} */ frame) => send("frame", `${this.data.episode}/${frame}`);
-    const playing = this.data.cameras.filter(({ flags, lost }) => !flags.length && !lost).slice(0, MANY_CAMERAS);
+    const playable = this.data.cameras.filter(({ flags, lost }) => !flags.length && !lost);
+    const playing = playable.slice(0, MANY_CAMERAS);
     const cameras = this.data.cameras.map((camera) => {
       return buildCamera(camera, this.clock, search, playing.includes(camera));
     });
