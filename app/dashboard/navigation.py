@@ -202,7 +202,7 @@ def accept_address() -> None:
     """Take the URL as it is: no click, but the button "back" of the browser or a link has led there."""
     written = st.session_state.get(_WRITTEN)
     if written and _shown_parameters() != written.params:
-        del st.session_state[_WRITTEN]
+        st.session_state.pop(_WRITTEN)
 
 
 def _is_read(name: str) -> bool:

@@ -23,7 +23,7 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  */
 
 const OPENED = "ares-player-opened";
-// Of more cameras the grid is dense, and so many are played at first: a video takes a decoder and a connection.
+// Of more cameras the grid is dense, and so many play at first: a video takes a decoder and a connection.
 const MANY_CAMERAS = 6;
 const SAME_SECONDS = 1e-3;
 
