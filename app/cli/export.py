@@ -83,6 +83,7 @@ def describe_export_stop(args: argparse.Namespace) -> str:
 
 
 # Fields of the report that are one number or text each.
+_COUNTS = ("episodes", "frames", "tasks")
 _PLAIN_FIELDS = ("path", "copied_packets", "encoded_frames", "copied_records", "seconds")
 
 
@@ -90,26 +91,24 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
     """The report as text: lines of "name: value", and below a name the lines of what is a list; no empty list."""
     document = report.to_json()
     yield f"set: {report.set}"
-    yield from _count_lines(document, ("episodes", "frames", "tasks"))
+    for name in _COUNTS:
+        yield f"{name}: {document[name]}"
     yield f"task source: {report.task_source}"
     if report.task_sources:
         yield f"tasks of episodes: {_named_counts(report.task_sources)}"
-    yield from _count_lines(document, _PLAIN_FIELDS)
+    for name in _PLAIN_FIELDS:
+        yield f"{name.replace('_', ' ')}: {document[name]}"
     yield from _listed("left out", report.left_out)
     yield from _listed("changed", map(_describe_change, report.changed))
     yield from _listed("unknown", report.unknown)
     if len(report.datasets) > 1:
         yield from _listed("datasets", map(_describe_folder, report.datasets))
-    yield from _listed(
-        "encoded anew", (f"{count} videos: {reason}" for reason, count in report.reencoded.items())
-    )
+    if report.reencoded:
+        videos = (f"{count} videos: {reason}" for reason, count in report.reencoded.items())
+        yield from _listed("encoded anew", videos)
     if report.failed:
         yield f"failed: {report.failed} episodes of the set are not in the export, {FAILURES_FILE} lists them:"
         yield from tallies(document, "failures")
-
-
-def _count_lines(document: Mapping[str, Json], names: Iterable[str]) -> Iterator[str]:
-    return (f"{name.replace('_', ' ')}: {document[name]}" for name in names)
 
 
 def _named_counts(counts: Mapping[str, Json]) -> str:

@@ -71,12 +71,12 @@ class WrittenAddress(NamedTuple):
 _NOTHING_WRITTEN = WrittenAddress({}, ())
 
 
-def read_view() -> ViewState:
-    """Return the view that the URL describes. Raises RequestError for a URL beyond the limits, or that has faults."""
-    return _parse_parameters(_shown_parameters())
+def read_view(given: Parameters | None = None) -> ViewState:
+    """Return the view that the URL describes, or other parameters.
 
-
-def _parse_parameters(shown: Parameters) -> ViewState:
+    Raises RequestError for a URL beyond the limits, or that has faults.
+    """
+    shown = _shown_parameters() if given is None else given
     params = {name: texts for name, texts in shown.items() if _is_read(name)}
     texts = [text for values in params.values() for text in values]
     size = sum(map(len, texts)) + sum(map(len, params))
@@ -135,13 +135,17 @@ def restore_tab_parameters(page: str) -> None:
 
     A page that is drawn again keeps the URL as it is, so that "Clear all" and the button "back" of the browser hold.
     """
+    written = st.session_state.get(_WRITTEN)
+    if written and _shown_parameters() != written.params:
+        # Where no click has led: the button "back" of the browser, or a link.
+        st.session_state.pop(_WRITTEN)
     name = _SHARED_PARAMETERS.get(page, page)
     saved: dict[str, dict[str, list[str]]] = st.session_state.setdefault(_SAVED, {})
     is_new = st.session_state.get(_PAGE) not in (None, page)
     if is_new and not st.query_params and saved.get(name):
         write_parameters(saved[name])
     st.session_state[_PAGE] = page
-    saved[name] = {key: st.query_params.get_all(key) for key in st.query_params}
+    saved[name] = _shown_parameters()
 
 
 def write_parameter(name: str, value: str) -> None:
@@ -163,7 +167,7 @@ def change_view(change: Callable[[ViewState], ViewState]) -> None:
     Args:
         change: Returns the new view for the present one.
     """
-    write_view(change(_parse_parameters(_newest_parameters())))
+    write_view(change(read_view(_newest_parameters())))
 
 
 def write_view(view: ViewState) -> None:
@@ -196,13 +200,6 @@ def _newest_parameters() -> Parameters:
     """The parameters of the URL, or what was written in their place before the browser could show it."""
     shown, written = _shown_parameters(), st.session_state.get(_WRITTEN, _NOTHING_WRITTEN)
     return written.params if shown in written.superseded else shown
-
-
-def accept_address() -> None:
-    """Take the URL as it is: no click, but the button "back" of the browser or a link has led there."""
-    written = st.session_state.get(_WRITTEN)
-    if written and _shown_parameters() != written.params:
-        st.session_state.pop(_WRITTEN)
 
 
 def _is_read(name: str) -> bool:
@@ -314,7 +311,6 @@ def make_page_function(name: str) -> Callable[[], None]:
 
     def draw() -> None:
         try:
-            accept_address()
             restore_tab_parameters(name)
             _check_parameters(name)
             import_view(name).render()
