@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
@@ -60,7 +61,7 @@ def run_export(args: argparse.Namespace) -> int:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
         return ExitStatus.REFUSED
-    answer(args, report.to_json(), lambda: tuple(_export_summary(report)))
+    answer(args, report.to_json(), partial(tuple, _export_summary(report)))
     return 1 if report.failed else 0
 
 
@@ -95,17 +96,18 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
         yield f"{name}: {document[name]}"
     yield f"task source: {report.task_source}"
     if report.task_sources:
-        yield f"tasks of episodes: {_named_counts(report.task_sources)}"
+        sources = ", ".join(f"{source} {count}" for source, count in report.task_sources.items())
+        yield f"tasks of episodes: {sources}"
     for name in _PLAIN_FIELDS:
         yield f"{name.replace('_', ' ')}: {document[name]}"
-    yield from _listed("left out", report.left_out)
-    yield from _listed("changed", map(_describe_change, report.changed))
-    yield from _listed("unknown", report.unknown)
+    yield from _titled_lines("left out", report.left_out)
+    yield from _titled_lines("changed", map(_describe_change, report.changed))
+    yield from _titled_lines("unknown", report.unknown)
     if len(report.datasets) > 1:
-        yield from _listed("datasets", map(_describe_folder, report.datasets))
+        yield from _titled_lines("datasets", map(_describe_folder, report.datasets))
     if report.reencoded:
         videos = (f"{count} videos: {reason}" for reason, count in report.reencoded.items())
-        yield from _listed("encoded anew", videos)
+        yield from _titled_lines("encoded anew", videos)
     if report.failed:
         yield f"failed: {report.failed} episodes of the set are not in the export, {FAILURES_FILE} lists them:"
         yield from tallies(document, "failures")
@@ -115,7 +117,7 @@ def _named_counts(counts: Mapping[str, Json]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
 
 
-def _listed(name: str, lines: Iterable[str]) -> Iterator[str]:
+def _titled_lines(name: str, lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         if not number:
             yield f"{name}:"

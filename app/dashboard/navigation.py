@@ -71,13 +71,14 @@ class WrittenAddress(NamedTuple):
 _NOTHING_WRITTEN = WrittenAddress({}, ())
 
 
-def read_view(given: Parameters | None = None) -> ViewState:
+def read_view(parameters: Parameters | None = None) -> ViewState:
     """Return the view that the URL describes, or other parameters.
 
     Raises RequestError for a URL beyond the limits, or that has faults.
     """
-    shown = _shown_parameters() if given is None else given
-    params = {name: texts for name, texts in shown.items() if _is_read(name)}
+    read = st.query_params.get_all if parameters is None else parameters.__getitem__
+    names = st.query_params if parameters is None else parameters
+    params = {name: read(name) for name in names if _is_read(name)}
     texts = [text for values in params.values() for text in values]
     size = sum(map(len, texts)) + sum(map(len, params))
     if size > _MAX_CHARACTERS or len(texts) > _MAX_VALUES:
@@ -145,7 +146,7 @@ def restore_tab_parameters(page: str) -> None:
     if is_new and not st.query_params and saved.get(name):
         write_parameters(saved[name])
     st.session_state[_PAGE] = page
-    saved[name] = _shown_parameters()
+    saved[name] = {key: st.query_params.get_all(key) for key in st.query_params}
 
 
 def write_parameter(name: str, value: str) -> None:
@@ -193,7 +194,8 @@ def settle_address() -> None:
 
 def _shown_parameters() -> Parameters:
     """The parameters that came with the click, or that were written since."""
-    return {name: st.query_params.get_all(name) for name in st.query_params}
+    names = list(st.query_params)
+    return dict(zip(names, map(st.query_params.get_all, names), strict=True))
 
 
 def _newest_parameters() -> Parameters:

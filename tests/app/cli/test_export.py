@@ -81,27 +81,28 @@ def test_the_report_says_what_the_tasks_are(
     assert f"task source: {document['task_source']}" in lines and f"tasks of episodes: {counts}" in lines
 
 
+def _export_much(
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
+) -> ExportReport:
+    return ExportReport(
+        set=request.set.label,
+        episodes=3,
+        frames=30,
+        tasks=2,
+        path=request.destination,
+        seconds=0.0,
+        left_out=("camera image_3 of bridge: black", "metadata"),
+        changed=({"reason": "steps were selected at 5 Hz", "episodes": 2, "steps_before": 40},),
+        unknown=("action.arm: unknown in bridge",),
+        datasets=({"path": "a", "episodes": 1}, {"path": "b", "episodes": 2}),
+        reencoded={"another rate": 4},
+    )
+
+
 def test_the_report_is_text_and_lists_what_is_not_empty(
     workspace: Workspace, graded_set: CurationSet, tmp_path: Path, capsys: Capture
 ) -> None:
-    def export_much(
-        request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
-    ) -> ExportReport:
-        return ExportReport(
-            set=request.set.label,
-            episodes=3,
-            frames=30,
-            tasks=2,
-            path=request.destination,
-            seconds=0.0,
-            left_out=("camera image_3 of bridge: black", "metadata"),
-            changed=({"reason": "steps were selected at 5 Hz", "episodes": 2, "steps_before": 40},),
-            unknown=("action.arm: unknown in bridge",),
-            datasets=({"path": "a", "episodes": 1}, {"path": "b", "episodes": 2}),
-            reencoded={"another rate": 4},
-        )
-
-    exporters.add("much", export_much)
+    exporters.add("much", _export_much)
     try:
         assert export(workspace, tmp_path / "much", "--format", "much") == 0
         much = capsys.readouterr().out
