@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         plant_clock_backwards as plant_clock_backwards,
         plant_clock_gap as plant_clock_gap,
         plant_clock_jitter as plant_clock_jitter,
+        plant_clock_of_two_epochs as plant_clock_of_two_epochs,
         plant_copied_dimension as plant_copied_dimension,
         plant_cut_short as plant_cut_short,
         plant_dead_action as plant_dead_action,

@@ -103,6 +103,16 @@ NO_INSTRUCTION = CheckCode(
     strength_unit="text that is lost",
     remedy="give the task in the metadata or in a spec, or caption the episode",
 )
+IMPOSSIBLE_LENGTH = CheckCode(
+    code="A055",
+    name="impossible-length",
+    meaning="the episode lasts a day or longer by its stamps",
+    size_unit="s",
+    strength=86_400,
+    strength_unit="s between two steps",
+    remedy="check the clock of the recorder, which changed from one epoch to another; cut the steps before it out",
+    severity="fault",
+)
 EMPTY_INSTRUCTION = CheckCode(
     code="A054",
     name="empty-instruction",
@@ -113,7 +123,9 @@ EMPTY_INSTRUCTION = CheckCode(
     remedy="give the task in the metadata or in a spec, or caption the episode",
 )
 
-RECORD_CODES = (CLOCK_BACKWARDS, SINGLE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION)
+RECORD_CODES = (
+    CLOCK_BACKWARDS, SINGLE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION, IMPOSSIBLE_LENGTH,
+)  # fmt: skip
 
 
 BLUR = CheckCode(
@@ -276,7 +288,7 @@ NOT_FINITE = CheckCode(
 DEAD_CHANNEL = CheckCode(
     code="A002",
     name="dead-channel",
-    meaning="a dimension has one value, though it is commanded to move or moves in other episodes",
+    meaning="a dimension has one value, though it is commanded or moves in other episodes, or the whole signal has",
     size_unit="steps",
     strength=0.2,
     strength_unit="rad of motion that is lost",

@@ -22,7 +22,7 @@ from ares.checks.codes import (
     finding_confidence,
     findings_of,
 )
-from ares.checks.record import check_action_limits, check_finite, check_timestamps
+from ares.checks.record import check_action_limits, check_constant, check_finite, check_timestamps
 from ares.checks.values import check_jumps, check_state_values, find_zero_runs
 from ares.signals import (
     ActionLagEstimate,
@@ -338,16 +338,18 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
     """
     unknown = EpisodeActionLag(steps=None, could_say=False)
     clock, not_finite = tuple(check_timestamps(signals.seconds)), tuple(_not_finite(signals))
+    whole = () if not_finite else tuple(check_constant(signals.state, signals.action))
     if not_finite or typical is None:
-        return EpisodeCheck(findings=(*not_finite, *clock), lag=unknown)
+        return EpisodeCheck(findings=(*not_finite, *whole, *clock), lag=unknown)
     if len(typical.state.range) != signals.state.shape[1]:
         raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
     signals = with_continuous_rotations(signals)
     unit = tuple(check_joint_unit(signals, typical.state))
     if unit:  # every other size would be wrong by the factor
-        return EpisodeCheck(findings=(*unit, *clock), lag=unknown)
+        return EpisodeCheck(findings=(*unit, *whole, *clock), lag=unknown)
     lag, commanded = check_state_against_action(signals, typical)
     findings = (
+        *whole,
         *check_state_values(signals, typical),
         *check_action_limits(signals.action, signals.action_names, signals.seconds),
         *check_jumps(signals, typical.state),

@@ -402,6 +402,15 @@ def plant_clock_backwards(
     return replace(signals, seconds=seconds)
 
 
+def plant_clock_of_two_epochs(
+    signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator
+) -> EpisodeSignals:
+    """The clock changes to another epoch: the stamps from a step on are so many seconds later."""
+    seconds, step = signals.seconds.copy(), int(rng.integers(2, len(signals.seconds) - 2))
+    seconds[step:] += site.strength
+    return replace(signals, seconds=seconds)
+
+
 def plant_clock_jitter(signals: EpisodeSignals, site: FaultSite, rng: np.random.Generator) -> EpisodeSignals:
     """Every stamp is off by a random part of the period."""
     shift = rng.uniform(-0.5, 0.5, len(signals.seconds)) * min(site.strength, 0.95) / signals.rate_hz

@@ -16,6 +16,7 @@ from ares.checks.codes import (
     DROPPED_STEPS,
     EMPTY_INSTRUCTION,
     FRAME_COUNT,
+    IMPOSSIBLE_LENGTH,
     NO_INSTRUCTION,
     NOT_FINITE,
     SATURATED,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # A period between steps longer than this many medians is a gap.
 GAP_PERIODS = 3.0
+# No robot is recorded for longer in one episode.
+_LONGEST_SECONDS = IMPOSSIBLE_LENGTH.strength
 _FEW_STEPS = 10
 # Limits that drivers and simulators cut actions off at: of normalised values, and of percentages.
 _LIMITS = (1.0, 100.0)
@@ -114,11 +117,14 @@ def _worst_flag(flags: tuple[str, ...]) -> str:
 
 
 def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
-    """A050, and A016 of the stamps: (T,) seconds."""
+    """A050, A055, and A016 of the stamps: (T,) seconds."""
     import numpy as np
 
     if len(seconds) < 2:
         return
+    length = float(seconds[-1] - seconds[0])
+    if length >= _LONGEST_SECONDS:
+        yield _record_finding(IMPOSSIBLE_LENGTH, signal="clock", size=length)
     periods = np.diff(seconds)
     shortest = periods.min()
     if shortest > 0 and periods.max() <= GAP_PERIODS * shortest:
@@ -143,6 +149,8 @@ def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
 
 
 def _check_signals(trajectory: Trajectory) -> Iterator[QualityFinding]:
+    import numpy as np
+
     signals = {"state": trajectory.state, "action": trajectory.action}
     present = {name: signal for name, signal in signals.items() if signal is not None and signal.values.size}
     not_finite = [
@@ -153,8 +161,8 @@ def _check_signals(trajectory: Trajectory) -> Iterator[QualityFinding]:
     if not_finite:
         yield from not_finite
         return
-    if len(present) == 2:
-        yield from check_constant(present["state"].values, present["action"].values)
+    none = np.empty((len(trajectory.timestamps), 0))
+    yield from check_constant(*(present[name].values if name in present else none for name in signals))
     if "action" in present:
         yield from check_action_limits(
             present["action"].values, present["action"].names, trajectory.timestamps
@@ -182,13 +190,15 @@ def check_finite(
 
 
 def check_constant(state: NDArray[np.floating], action: NDArray[np.floating]) -> Iterator[QualityFinding]:
-    """A002 of whole signals: the state never changes though the action does, or the other way round."""
+    """A002 of whole signals, (T, S) and (T, A): one that never changes. Of a robot that never moves it is the state."""
     if len(state) < _FEW_STEPS or len(action) != len(state):
         return
-    changes = {"state": bool((state != state[0]).any()), "action": bool((action != action[0]).any())}
-    if sum(changes.values()) == 1:
-        name = min(changes, key=lambda signal: changes[signal])
-        yield _record_finding(DEAD_CHANNEL, signal=name, size=len(state))
+    signals = {"state": state, "action": action}
+    constant = [
+        name for name, values in signals.items() if values.shape[1] and not (values != values[0]).any()
+    ]
+    if constant:
+        yield _record_finding(DEAD_CHANNEL, signal=constant[0], size=len(state))
 
 
 def check_action_limits(

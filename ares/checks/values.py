@@ -71,8 +71,8 @@ def check_state_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iter
     if len(values) < 10 or not typical.state.scale:
         return
     ranges = np.ptp(values, axis=0)
-    whole = tuple(check_constant(values, signals.action)) if signals.action.shape[1] else ()
-    yield from whole or _check_dead(signals, typical, ranges)
+    if not any(check_constant(values, signals.action)):
+        yield from _check_dead(signals, typical, ranges)
     # Nearly all dimensions end at these, which are computed for all of them at once.
     repeated = (values[1:] == values[:-1]).sum(axis=0)
     at_extremes = np.maximum(

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         require_fields as require_fields,
     )
     from ares.media.recordings.images import (
+        PUBLISHED as PUBLISHED,
         ImageCollector as ImageCollector,
         TopicImages as TopicImages,
         classify_image_message as classify_image_message,

@@ -6,9 +6,8 @@ import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ares.clock import measure_clock
 from ares.episode import (
     ArrayUse,
     Camera,
@@ -16,7 +15,6 @@ from ares.episode import (
     Json,
     Kind,
     MediaRef,
-    RateSource,
     Record,
     Signal,
     SourceArray,
@@ -25,10 +23,25 @@ from ares.episode import (
 from ares.errors import SourceError
 from ares.formats import recording_files
 from ares.io import FileState, describe_os_error, file_state
-from ares.media import FrameSpans, TopicImages, find_inactive_spans, first_image_at, frozen_camera_flags
-from ares.registry import did_you_mean
-from ingest.base import MISSING
+from ares.media import (
+    PUBLISHED,
+    FrameSpans,
+    TopicImages,
+    find_inactive_spans,
+    first_image_at,
+    frozen_camera_flags,
+)
 from ingest.files import describe_camera, hash_media_files
+from ingest.recordings.clocks import (
+    RATE_TOLERANCE,
+    StepClock,
+    check_topic_times,
+    check_topics_meet_steps,
+    compute_recording_steps,
+    read_image_times,
+    select_times_in_span,
+    settle_topic_clocks,
+)
 from ingest.recordings.topics import (
     NO_TOPICS,
     SIGNAL_FIELDS,
@@ -39,171 +52,11 @@ from ingest.recordings.topics import (
     build_signal_track,
     read_recording_messages,
 )
-from ingest.signals import resolve_rate
 from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-RATE_TOLERANCE = 0.005
-_JITTER_SHARE = 0.2
-# More than a day at 100 Hz; only a damaged stamp asks for more.
-_MAX_EVEN_STEPS = 10_000_000
-_DROPPED_FACTOR = 1.8
-
-
-class StepClock(NamedTuple):
-    """Times and rate of the steps of an episode.
-
-    Attributes:
-        times: (T,) int64 nanoseconds, rising, without duplicates.
-        rate_hz: Steps per second.
-        rate_source: Where the rate comes from.
-        has_stamps: Whether the times are those of messages, and not computed from the rate.
-    """
-
-    times: NDArray[np.int64]
-    rate_hz: float
-    rate_source: RateSource
-    has_stamps: bool
-
-
-def compute_recording_steps(
-    contents: RecordingContents,
-    tracks: Mapping[str, Mapping[str, SignalTrack]],
-    span: RecordedSpan | None,
-    user_rate_hz: float | None,
-    where: str,
-    steps_topic: str = "",
-) -> StepClock:
-    """The steps of a recording, or of the span of it that is an episode; the messages of `steps_topic` if there is one.
-
-    Raises SourceError when there are none.
-    """
-    times = (
-        _spec_topic_times(contents, tracks, steps_topic, where)
-        if steps_topic
-        else _step_times(contents, tracks)
-    )
-    times = _select_span(times, span, where)
-    rate_hz, rate_source = resolve_rate(user_rate_hz, _stamped_rate_hz(times), "measured")
-    if len(times) > 1 and user_rate_hz is not None:
-        return StepClock(_even_times(times, user_rate_hz, where), rate_hz, rate_source, False)
-    return StepClock(times, rate_hz, rate_source, len(times) > 1)
-
-
-def _step_times(
-    contents: RecordingContents, tracks: Mapping[str, Mapping[str, SignalTrack]]
-) -> NDArray[np.int64]:
-    """(T,) nanoseconds of the steps: the times of the first topic with more than one, cameras before signals."""
-    import numpy as np
-
-    candidates = [read_image_times(contents.images[topic]) for topic in sorted(contents.images)]
-    topics = sorted(tracks, key=lambda topic: (contents.uses[topic] != "joints", topic))
-    candidates += [next(iter(tracks[topic].values())).times for topic in topics]
-    return np.unique(next((times for times in candidates if len(times) > 1), candidates[0]))
-
-
-def _spec_topic_times(
-    contents: RecordingContents,
-    tracks: Mapping[str, Mapping[str, SignalTrack]],
-    topic: str,
-    where: str,
-) -> NDArray[np.int64]:
-    """(T,) nanoseconds of the messages of the topic that a spec names. Raises SourceError where it is not used."""
-    import numpy as np
-
-    if topic in contents.images:
-        return np.unique(read_image_times(contents.images[topic]))
-    if topic in tracks:
-        return np.unique(next(iter(tracks[topic].values())).times)
-    raise SourceError(
-        MISSING,
-        f"{where}: timestamps names {topic!r}; {did_you_mean(topic, contents.summaries)}it is to be a camera or a "
-        f"topic of state or action: {', '.join([*contents.images, *tracks])}",
-    )
-
-
-def _select_span(times: NDArray[np.int64], span: RecordedSpan | None, where: str) -> NDArray[np.int64]:
-    """The times in a span. Raises SourceError when there are none."""
-    inside = select_times_in_span(times, span)
-    if span is not None and not len(inside):
-        raise SourceError("no message lies in the span of the episode", f"{where}: episode {span.key}")
-    return inside
-
-
-def _stamped_rate_hz(times: NDArray[np.int64]) -> float | None:
-    """The integer rate that the times follow, else their measured rate; None for a single step."""
-    clock = measure_clock((times - times[0]) / 1e9) if len(times) > 1 else None
-    if clock is None:
-        return None
-    nominal = float(max(round(clock.rate_hz), 1))
-    is_close = abs(clock.rate_hz - nominal) <= RATE_TOLERANCE * nominal
-    # Over all steps the nominal clock and the measured one may differ by half a step at most.
-    is_nominal = is_close and len(times) * abs(nominal / clock.rate_hz - 1) <= 0.5
-    return nominal if is_nominal else clock.rate_hz
-
-
-def _even_times(times: NDArray[np.int64], rate_hz: float, where: str) -> NDArray[np.int64]:
-    """Evenly spaced steps at a rate, from the first to the last of some times. Raises SourceError for too many."""
-    import numpy as np
-
-    count = int(float(times[-1] - times[0]) / 1e9 * rate_hz + 1e-6) + 1
-    if count > _MAX_EVEN_STEPS:
-        raise SourceError(
-            "stamps are too far apart for the rate", f"{where}: {count} steps at {rate_hz:g} Hz"
-        )
-    even_times: NDArray[np.int64] = times[0] + np.round(np.arange(count) * (1e9 / rate_hz)).astype(np.int64)
-    return even_times
-
-
-def read_image_times(images: TopicImages) -> NDArray[np.int64]:
-    """(N,) nanoseconds at which the images of a topic are shown, rising."""
-    import numpy as np
-
-    return images.start + np.round(np.array(images.seconds) * 1e9).astype(np.int64)
-
-
-def select_times_in_span(times: NDArray[np.int64], span: RecordedSpan | None) -> NDArray[np.int64]:
-    """The times that lie in a span; all of them where there is no span."""
-    return times if span is None else times[(times >= span.start) & (times < span.stop)]
-
-
-def check_topic_times(
-    times: NDArray[np.int64], step_times: NDArray[np.int64], *, has_own_times: bool, in_time_order: bool
-) -> Iterator[str]:
-    """Warnings about the times of a topic.
-
-    Args:
-        times: (N,) int64 nanoseconds of its messages, rising.
-        step_times: (T,) int64 nanoseconds of the steps.
-        has_own_times: Whether the times are the header times of the messages.
-        in_time_order: Whether the messages lie in the file in the order of their times.
-    """
-    import numpy as np
-
-    if not has_own_times:
-        yield "has messages without header stamps; their publish times are used"
-    if not in_time_order:
-        yield "has stamps that run backwards; its messages were sorted"
-    gaps = np.diff(times)
-    if not (gaps > 0).all():
-        yield "has stamps that repeat"
-    gaps = gaps[gaps > 0]
-    if len(gaps) < 2:
-        return
-    median_gap = float(np.median(gaps))
-    is_dropped = gaps > _DROPPED_FACTOR * median_gap
-    if is_dropped.any():
-        yield "dropped messages"
-    if (np.abs(gaps[~is_dropped] - median_gap) > _JITTER_SHARE * median_gap).any():
-        yield "is not evenly spaced (jitter above 20 %)"
-    step_gap = float(np.median(np.diff(step_times))) if len(step_times) > 1 else 0.0
-    margin = 2 * max(median_gap, step_gap)
-    if times[0] > step_times[0] + margin or times[-1] < step_times[-1] - margin:
-        yield "does not cover the whole episode"
 
 
 def source_arrays(
@@ -290,8 +143,11 @@ def load_recording(recorded: RecordedEpisode) -> Record:
     uri, span = recorded.uri, recorded.span
     files = recording_files(uri)
     contents = (_read_contents_once if span else read_recording_messages)(files, recorded.topics)
+    contents = settle_topic_clocks(contents)
     tracks = _build_tracks(contents, uri)
     clock = compute_recording_steps(contents, tracks, span, recorded.rate_hz, uri, recorded.topics.steps)
+    if span is None:
+        check_topics_meet_steps(contents, tracks, clock.times, uri)
     trajectory = _make_trajectory(contents, tracks, clock.times)
     instructions = distinct_texts(_instruction_texts(contents, span))
     episode = Episode(
@@ -501,7 +357,7 @@ def _make_camera(
         stop_seconds=start + duration,
         num_frames=num_frames,
         rate_hz=rate_hz,
-        key=topic,
+        key=topic + PUBLISHED if topic in contents.published else topic,
     )
     flags = frozen_camera_flags(media, _inactive_spans(images, info.width * info.height), first)
     return describe_camera(name, info, media, flags=flags)
@@ -545,7 +401,7 @@ def _add_time_warnings(
         for text in check_topic_times(
             select_times_in_span(read_image_times(images), span),
             step_times,
-            has_own_times=images.has_own_times,
+            has_own_times=images.has_own_times or topic in contents.published,
             in_time_order=images.in_time_order,
         ):
             contents.warn(f"topic {topic} {text}")
@@ -554,7 +410,7 @@ def _add_time_warnings(
         for text in check_topic_times(
             select_times_in_span(track.times, span),
             step_times,
-            has_own_times=track.has_own_times,
+            has_own_times=track.has_own_times or topic in contents.published,
             in_time_order=track.in_time_order,
         ):
             contents.warn(f"topic {topic} {text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
@@ -172,6 +172,10 @@ class SignalTopicMessages:
         self.publish_times.append(publish_time(entry.message))
         return ""
 
+    def by_publication(self) -> SignalTopicMessages:
+        """The same messages at the times at which they were published."""
+        return replace(self, own_times=[None] * len(self.own_times))
+
     def fields(self) -> list[str]:
         """Those of position, velocity and effort that have values."""
         return [name for name in SIGNAL_FIELDS if any(row is not None for row in self.rows[name])]
@@ -333,6 +337,7 @@ class RecordingContents:
         skipped: Why a topic could not be read, by topic.
         warnings: Warnings about the recording, each once.
         num_messages: Number of all messages.
+        published: Topics with stamps of their own that go by their times of publication.
     """
 
     images: dict[str, TopicImages] = field(default_factory=dict)
@@ -346,6 +351,7 @@ class RecordingContents:
     skipped: dict[str, SourceError] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
     num_messages: int = 0
+    published: frozenset[str] = frozenset()
 
     def count(self, topic: str, schema: str, log_time: int, spec_topics: TopicsOfSpec) -> None:
         """Count a message of a topic; the first one tells what the topic is used as."""

@@ -147,10 +147,12 @@ def test_a_parked_arm_and_a_resting_hand_are_no_faults() -> None:
     assert findings_of(with_state(values)) == []
 
 
-def test_nothing_that_moves_at_all_is_no_dead_channel() -> None:
+def test_a_robot_that_never_moves_is_a_fault_of_its_state() -> None:
     still = Signal(np.ones((STEPS, 7), np.float32), wave(7).names)
     record = replace(GOOD, trajectory=replace(GOOD.trajectory, state=still, action=still))
-    assert findings_of(record) == []
+    assert findings_of(record) == [("A002 state", 0.0)]
+    held = replace(GOOD, trajectory=replace(GOOD.trajectory, state=still, action=None))
+    assert findings_of(held) == [("A002 state", 0.0)]
     assert findings_of(replace(GOOD, trajectory=replace(GOOD.trajectory, action=None))) == []
 
 

@@ -348,14 +348,14 @@ def header_time(message: Any) -> int | None:
 def message_times(
     own_times: Sequence[int | None], publish_times: Sequence[int]
 ) -> tuple[NDArray[np.int64], bool]:
-    """The times of the messages of a topic in nanoseconds, and whether all of them are the messages' own.
+    """The times of the messages of a topic in nanoseconds, and whether they are the messages' own.
 
-    The time of publication replaces an own timestamp that is missing or 0.
+    A topic has one clock: where one own timestamp is missing or 0, all go by their times of publication.
     """
     import numpy as np
 
-    times = [own_time or publish for own_time, publish in zip(own_times, publish_times, strict=True)]
-    return np.array(times, np.int64), all(own_times)
+    has_own_times = all(own_times)
+    return np.array(own_times if has_own_times else publish_times, np.int64), has_own_times
 
 
 def publish_time(message: Message) -> int:

@@ -6,7 +6,7 @@ import functools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ares.clock import time_tolerance
@@ -202,6 +202,11 @@ def decode_access_units(codec: str, units: Iterable[tuple[int, bytes]]) -> Itera
 _CACHED_RECORDINGS = 8
 
 
+# Ends the key of a camera whose images are ordered by their times of publication, though they have stamps of their
+# own; no name of a topic has this character.
+PUBLISHED = "@published"
+
+
 @dataclass(slots=True)
 class TopicImages:
     """The images of a topic, in file order, in which a video has to be decoded.
@@ -219,6 +224,7 @@ class TopicImages:
         in_time_order: Whether the file order is the order in time.
         sizes: Bytes of each.
         identical: Whether all of them have the same bytes.
+        publish_times: Nanoseconds at which each was published.
     """
 
     kind: ImageKind
@@ -233,6 +239,25 @@ class TopicImages:
     in_time_order: bool = True
     sizes: list[int] = field(default_factory=list)
     identical: bool = True
+    publish_times: list[int] = field(default_factory=list)
+
+    def by_publication(self) -> TopicImages:
+        """The same images at the times at which they were published."""
+        import numpy as np
+
+        images = replace(self, has_own_times=False)
+        images.set_times(np.array(self.publish_times, np.int64))
+        return images
+
+    def set_times(self, times: NDArray[np.int64]) -> None:
+        """Order the images by their (N,) times in nanoseconds."""
+        import numpy as np
+
+        order = np.argsort(times, kind="stable")
+        self.order = order.tolist()
+        self.in_time_order = bool((np.diff(times) >= 0).all())
+        self.start = int(times[order[0]])
+        self.seconds = ((times[order] - self.start) / 1e9).tolist()
 
 
 @dataclass(slots=True)
@@ -242,19 +267,12 @@ class _TopicBuilder:
     images: TopicImages
     first_data: bytes
     own_times: list[int | None] = field(default_factory=list)
-    publish_times: list[int] = field(default_factory=list)
 
     def build(self) -> TopicImages:
         """The images, with their times and order filled in."""
-        import numpy as np
-
         images = self.images
-        times, images.has_own_times = message_times(self.own_times, self.publish_times)
-        order = np.argsort(times, kind="stable")
-        images.order = order.tolist()
-        images.in_time_order = bool((np.diff(times) >= 0).all())
-        images.start = int(times[order[0]])
-        images.seconds = ((times[order] - images.start) / 1e9).tolist()
+        times, images.has_own_times = message_times(self.own_times, images.publish_times)
+        images.set_times(times)
         return images
 
 
@@ -286,7 +304,7 @@ class ImageCollector:
         images.decoders[file] = decoder
         images.locations.append((file, entry.chunk_offset, entry.number_in_chunk))
         topic.own_times.append(header_time(message))
-        topic.publish_times.append(publish_time(entry.message))
+        images.publish_times.append(publish_time(entry.message))
         return True
 
     def finish(self) -> dict[str, TopicImages]:
@@ -366,7 +384,9 @@ def find_topic_images(ref: MediaRef) -> tuple[TopicImages, int]:
     """The images of a topic, and the rank in time of the episode's first image. Raises MediaError."""
     try:
         files = tuple((path, *file_state(path)) for path in recording_files(ref.uri))
-        images = index_images(files).get(ref.key)
+        topic, is_published, _ = ref.key.partition(PUBLISHED)
+        images = index_images(files).get(topic)
+        images = images.by_publication() if images and is_published else images
     except FileNotFoundError as error:
         raise MediaError("file is missing", f"{ref.uri}: {describe_os_error(error)}") from None
     except OSError as error:

@@ -230,7 +230,7 @@ def test_actions_without_stamps_and_two_arms(kit: Any, tmp_path: Path) -> None:
     assert record.trajectory.action.values[:, 2].tolist() == list(range(10))
     assert record.episode.metadata["unused_topics"] == {"/gains": array}
     assert record.warnings == tuple(
-        f"topic {topic} has messages without header stamps; their publish times are used"
+        f"topic {topic} has messages without header stamps; it goes by publish times"
         for topic in ("/gripper/command", "/target")
     )
 
@@ -274,7 +274,7 @@ def test_no_stamps_in_the_headers(kit: Any, tmp_path: Path) -> None:
     entries = [(topic, schema, at, kit.joints(0, m.position)) for topic, schema, at, m in kit.states()]
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.warnings == (
-        "topic /joint_states has messages without header stamps; their publish times are used",
+        "topic /joint_states has messages without header stamps; it goes by publish times",
     )
     assert record.episode.rate_hz == 10.0
 
@@ -356,6 +356,4 @@ def test_one_message_without_a_stamp_does_not_move_the_others(kit: Any, tmp_path
     entries[4] = (topic, schema, at, kit.joints(0, [4, -4]))
     record = kit.read(kit.write(tmp_path / "a.mcap", entries))
     assert record.episode.num_steps == 10 and record.episode.duration_seconds == pytest.approx(1.0)
-    assert record.warnings == (
-        f"topic {topic} has messages without header stamps; their publish times are used",
-    )
+    assert record.warnings == (f"topic {topic} has messages without header stamps; it goes by publish times",)
