@@ -106,10 +106,12 @@ class ExportRate:
     Attributes:
         fps: Steps per second of every episode; None for its own rate, at which all steps are written.
         retime: Which step is written for a second.
+        joined: The rate that is written in place of each measured one, see `ares.export.retime.join_measured_rates`.
     """
 
     fps: float | None = None
     retime: RetimeMode = "nearest"
+    joined: Mapping[float, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.fps is not None and not (math.isfinite(self.fps) and self.fps > 0):

@@ -25,7 +25,7 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, RetimedEpisode, retime_episode
+from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
 from ares.export.run import ExportReader
 from ares.media import verify_source
 
@@ -340,6 +340,7 @@ class GroupedExport:
     """An export that is being written."""
 
     request: ExportRequest
+    clock: ExportRate
     reader: ExportReader
     root: Path
     manifest: ExportManifest
@@ -349,14 +350,14 @@ class GroupedExport:
 
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
         """The episodes of one group, in the order of the set; one batch at a time is in memory."""
-        stores, clock = self.reader.stores, self.request.clock
+        stores = self.reader.stores
         ids = compress(self.reader.ids(), (group == number for group in plan.group_numbers))
         for batch in self.reader.batches(self.failures, ids):
             self.manifest.add_makers(stores.annotations.find_annotations(batch.ids))
             rows = annotator_values(stores, batch.ids)
             tasks = episode_tasks(batch.episodes, rows, self.request.task)
             for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
-                retimed = retime_episode(episode, batch.trajectories[episode.episode_id], clock)
+                retimed = retime_episode(episode, batch.trajectories[episode.episode_id], self.clock)
                 yield ExportItem(retimed, task, values, batch.reasons.get(episode.episode_id, ()))
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
@@ -393,13 +394,14 @@ def export_groups(
     start = time.monotonic()
     with staging_folder(request.destination) as root:
         failures = ExportFailures(root, request.strict)
-        plan = plan_datasets(reader, failures, request.clock, format.find_origin)
+        clock = join_measured_rates(request.clock, reader)
+        plan = plan_datasets(reader, failures, clock, format.find_origin)
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
-            changes = ClockChanges(request.clock)
-            export = GroupedExport(request, reader, root, manifest, failures, changes, progress)
+            changes = ClockChanges(clock)
+            export = GroupedExport(request, clock, reader, root, manifest, failures, changes, progress)
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
             failures.check(request.set.episodes)
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.clock import camera_seconds, nearest_steps, time_tolerance
@@ -11,10 +12,13 @@ from ares.episode import Camera, Episode, Json, Signal, Trajectory
 from ares.errors import SourceError
 from ares.export.base import ExportRate, RetimeMode
 from ares.media import all_frames, frames_at
+from ares.store import ids_filter
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ares.export.run import ExportReader
 
 
 _RATE_TOLERANCE = 1e-6
@@ -22,6 +26,11 @@ _RATE_TOLERANCE = 1e-6
 _TELEVISION_RATES = {whole: whole * 1000 / 1001 for whole in (24, 30, 48, 60, 120)}
 _TELEVISION_TOLERANCE = 2e-4
 _MAX_STEPS = 10_000_000
+# Measured rates are joined where they differ by no more than the spread of their periods, within these shares: even
+# clocks of one recorder differ by the least, and beyond the largest the same step is too far from its second.
+_LEAST_SPREAD, _LARGEST_SPREAD = 0.015, 0.05
+_RATE_COLUMNS = ("rate_hz", "rate_source", "rate_spread", "num_steps")
+_BATCH_IDS = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +76,10 @@ def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) 
     stamps, count = trajectory.timestamps, episode.num_steps
     if not np.isfinite(stamps).all() or len(stamps) != count:
         stamps = np.arange(count) / episode.rate_hz
-    rate_hz, steps = clock.fps or export_rate_hz(episode), np.arange(count, dtype=np.int64)
+    rate_hz = export_rate_hz(episode)
+    if episode.rate_source == "measured":
+        rate_hz = clock.joined.get(rate_hz, rate_hz)
+    rate_hz, steps = clock.fps or rate_hz, np.arange(count, dtype=np.int64)
     if clock.fps is not None and not _is_even(stamps, clock.fps):
         if count and (np.diff(stamps) <= 0).any():
             raise SourceError("its timestamps do not increase, so that it cannot be retimed")
@@ -91,13 +103,63 @@ def export_rate_hz(episode: Episode) -> float:
     A television rate becomes exact. A measured rate is rounded to a tenth, so that episodes of one recorder become one
     dataset; the shift that this causes is counted.
     """
-    rate_hz = episode.rate_hz
+    return _round_rate(episode.rate_hz, is_measured=episode.rate_source == "measured")
+
+
+def _round_rate(rate_hz: float, *, is_measured: bool) -> float:
     for exact in (float(max(round(rate_hz), 1)), *_TELEVISION_RATES.values()):
         tolerance = _RATE_TOLERANCE if exact.is_integer() else _TELEVISION_TOLERANCE * exact
         if abs(rate_hz - exact) <= tolerance:
             return exact
-    is_rounded = episode.rate_source == "measured" and rate_hz >= 1
-    return round(rate_hz, 1) if is_rounded else rate_hz
+    return round(rate_hz, 1) if is_measured and rate_hz >= 1 else rate_hz
+
+
+def join_measured_rates(clock: ExportRate, reader: ExportReader) -> ExportRate:
+    """The rate of an export, with one rate for measured ones that differ by no more than their periods do.
+
+    Of rates that are joined, the mean by their steps is written, rounded to a tenth.
+    """
+    if clock.fps is not None:
+        return clock
+    measured: dict[float, _MeasuredRate] = {}
+    ids = reader.ids()
+    while batch := list(islice(ids, _BATCH_IDS)):
+        rows = reader.stores.tables.episodes.read_columns(_RATE_COLUMNS, ids_filter(batch)).to_pylist()
+        for row in rows:
+            if row["rate_source"] == "measured" and row["rate_hz"] >= 1:
+                rate = _round_rate(row["rate_hz"], is_measured=True)
+                measured.setdefault(rate, _MeasuredRate()).add(row["num_steps"], row["rate_spread"] or 0.0)
+    joined: dict[float, float] = {}
+    for rates in _similar_rates(measured):
+        steps = sum(measured[rate].steps for rate in rates)
+        mean = round(sum(rate * measured[rate].steps for rate in rates) / max(steps, 1), 1)
+        joined |= {rate: mean for rate in rates if rate != mean}
+    return replace(clock, joined=joined)
+
+
+@dataclass(slots=True)
+class _MeasuredRate:
+    """Steps of the episodes of one measured rate, and the largest spread of their periods."""
+
+    steps: int = 0
+    spread: float = 0.0
+
+    def add(self, steps: int, spread: float) -> None:
+        self.steps += steps
+        self.spread = max(self.spread, spread)
+
+
+def _similar_rates(measured: Mapping[float, _MeasuredRate]) -> Iterator[list[float]]:
+    """Runs of rates, rising, of which the largest is not beyond the smallest by more than the spread of any."""
+    run: list[float] = []
+    for rate in sorted(measured):
+        spread = max((measured[other].spread for other in (*run, rate)), default=0.0)
+        if run and rate / run[0] - 1 > min(max(spread, _LEAST_SPREAD), _LARGEST_SPREAD):
+            yield run
+            run = []
+        run.append(rate)
+    if run:
+        yield run
 
 
 def _is_even(stamps: NDArray[np.float64], rate_hz: float) -> bool:
@@ -171,6 +233,10 @@ class ClockChanges:
 
     def add(self, retimed: RetimedEpisode) -> None:
         """Count an episode that was written."""
+        own_hz = export_rate_hz(retimed.source)
+        if own_hz in self._clock.joined and retimed.episode.rate_hz != own_hz:
+            reason = f"measured rates within their spread are one rate: {retimed.episode.rate_hz:g} Hz"
+            self._changes.setdefault(reason, ClockChange()).add(retimed)
         if not retimed.keeps_steps:
             reason = f"steps were selected at {self._clock.fps:g} Hz, {_MODE_TEXTS[self._clock.retime]}"
         elif retimed.shift_seconds > time_tolerance(retimed.episode.rate_hz):
