@@ -393,13 +393,16 @@ def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.T
 
 
 MANIFEST_FILE = "manifest.json"
+# The only file that differs when the same set is exported again.
+TIMES_FILE = "manifest.times.json"
 EPISODES_FILE = "manifest.episodes.jsonl"
 
 
 class ExportManifest:
     """Collects the content of an export, episode by episode.
 
-    EPISODES_FILE has a line per episode (identity, content hash, location in the export), MANIFEST_FILE the rest.
+    EPISODES_FILE has a line per episode (identity, content hash, location in the export), TIMES_FILE when the
+    export and the set were made, MANIFEST_FILE the rest.
     `ares.export.base` writes the episodes that were left out to a third file.
 
     Args:
@@ -456,14 +459,17 @@ class ExportManifest:
         from ares.rubric import read_judge_trust
 
         makers = self._stores.annotations.makers()
+        selection = self._selection.to_json()
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        self._write_document(TIMES_FILE, {"created": created, "set_created": selection["created"]})
         left_out: dict[str, Json] = {"failed": {"file": FAILURES_FILE, "count": counts["failed"]}}
         trust = read_judge_trust(self._stores.annotations)
         used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "times": {"file": TIMES_FILE},
             "format": self._format,
-            "set": self._selection.to_json(),
+            "set": {name: value for name, value in selection.items() if name != "created"},
             "counts": dict(counts),
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **(left_out if counts["failed"] else {}),
@@ -475,10 +481,13 @@ class ExportManifest:
                 id: maker.prompt_hash for id, maker in used_makers.items() if "rubric" in maker.settings
             },
         }
+        self._write_document(MANIFEST_FILE, document)
+
+    def _write_document(self, name: str, document: Mapping[str, Json]) -> None:
         text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-        partial = self._folder / f"{MANIFEST_FILE}.tmp"
+        partial = self._folder / f"{name}.tmp"
         partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(self._folder / MANIFEST_FILE)
+        partial.replace(self._folder / name)
 
 
 def _maker_document(maker: Maker) -> dict[str, Json]:

@@ -245,8 +245,42 @@ def encode_example(values: Mapping[str, ExampleValues]) -> bytes:
             feature.int64_list.value.extend(value.astype(np.int64).ravel().tolist())
     if (size := example.ByteSize()) >= _MAX_EXAMPLE_BYTES:
         raise SourceError("the record would be larger than a message may be", f"{size} bytes, at most 2 GB")
-    encoded: bytes = example.SerializeToString()
+    # Maps have no order of their own: the same values are the same bytes in every process.
+    encoded: bytes = example.SerializeToString(deterministic=True)
     return encoded
+
+
+_CONTENT_HASH_KEY = "episode_metadata/ares_content_hash"
+_RECORD_HASH_KEY = "episode_metadata/ares_record_hash"
+
+
+def append_identity(payload: bytes, content_hash: str) -> bytes:
+    """A record with the content hash of the episode that was exported into it, for `read_identity_hash`."""
+    return payload + _encode_identity(content_hash, _hash_payload(payload))
+
+
+def read_identity_hash(payload: bytes) -> str:
+    """The content hash that `append_identity` gave a record; "" where there is none, or other bytes stand before it."""
+    size = len(_encode_identity(_hash_payload(b""), _hash_payload(b"")))
+    record, tail = payload[:-size], payload[-size:]
+    if _CONTENT_HASH_KEY.encode() not in tail:
+        return ""
+    try:
+        (stated,) = parse_tf_example(tail, "")[_CONTENT_HASH_KEY].bytes_list.value
+        content_hash = stated.decode()
+    except (SourceError, KeyError, ValueError):
+        return ""
+    return content_hash if tail == _encode_identity(content_hash, _hash_payload(record)) else ""
+
+
+def _encode_identity(content_hash: str, record_hash: str) -> bytes:
+    return encode_example(
+        {_CONTENT_HASH_KEY: [content_hash.encode()], _RECORD_HASH_KEY: [record_hash.encode()]}
+    )
+
+
+def _hash_payload(payload: bytes) -> str:
+    return hashlib.blake2b(payload, digest_size=16).hexdigest()
 
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from ares.episode import (
     make_episode_id,
 )
 from ares.errors import MediaError, SourceError
-from ares.formats import RecordLocation, parse_tf_example, read_record
+from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
 from ares.input import decode_image, parse_image_header
 from ingest.files import describe_camera, read_json_object
 from ingest.mapping import find_spec_text
@@ -198,6 +198,7 @@ def load_record(entry: RldsRecordEntry) -> Record:
     feature_map = entry.dataset.feature_map
     location = f"{entry.path}, record {entry.key}"
     payload, content_hash = read_record(entry.path, entry.span)
+    content_hash = read_identity_hash(payload) or content_hash
     example = parse_tf_example(payload, location)
     steps = count_steps(example, [*feature_map.signals, *(camera.feature for camera in feature_map.cameras)])
     if not steps:

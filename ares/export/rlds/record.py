@@ -14,7 +14,14 @@ from ares.errors import MediaError, SourceError
 from ares.export.base import NO_TASK, TASK_COLUMNS
 from ares.export.layout_groups import DatasetGroup, ExportItem
 from ares.export.retime import RetimedEpisode, step_frames
-from ares.formats import FEATURES_FILE, ExampleValues, RecordLocation, encode_example, read_record
+from ares.formats import (
+    FEATURES_FILE,
+    ExampleValues,
+    RecordLocation,
+    append_identity,
+    encode_example,
+    read_record,
+)
 from ares.input import parse_image_header, read_json
 from ares.io import is_url, parse_path
 from ares.media import encoded_frames
@@ -305,7 +312,10 @@ def encode_rlds_record(group: DatasetGroup, keys: RldsKeys, item: ExportItem) ->
         pictures = step_images(episode.camera(name), item.retimed)
         values[key] = pictures.images
         reasons += [pictures.encoding_reason] if pictures.encoding_reason else []
-    return RldsRecord(encode_example(values), len(reasons) * episode.num_steps, tuple(reasons))
+    payload = encode_example(values)
+    if item.retimed.keeps_steps and not item.reasons and episode.content_hash:
+        payload = append_identity(payload, episode.content_hash)
+    return RldsRecord(payload, len(reasons) * episode.num_steps, tuple(reasons))
 
 
 def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mapping[str, ExampleValues]:
@@ -400,7 +410,7 @@ def copy_rlds_record(item: ExportItem) -> RldsRecord:
     payload, content_hash = read_record(media.uri, RecordLocation(media.byte_offset, media.byte_size))
     if content_hash != episode.content_hash:
         raise SourceError("the record has changed since it was ingested", f"{media.uri}, {episode.key}")
-    return RldsRecord(payload + encode_example(_metadata_values(item)))
+    return RldsRecord(append_identity(payload + encode_example(_metadata_values(item)), content_hash))
 
 
 class RecordCopyRule:
