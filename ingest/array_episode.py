@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ingest.spec import DatasetSpec
+
 
 # Longest text, and most texts, that become metadata of an episode.
 _LONGEST_TEXT, _MOST_TEXTS = 1000, 64
-_IMAGE_AXES = 4
 _SHORTER = "is not stored (it ends before the episode does)"
 
 
@@ -280,16 +281,69 @@ def make_trajectory(reader: ArrayRowReader, roles: SignalKeys, seconds: NDArray[
     )
 
 
-def require_signal_rows(reader: ArrayRowReader) -> None:
-    """Raise SourceError for an episode whose arrays of state and action all end before it does."""
-    stored = guess_array_roles(count_array_dimensions(reader))
-    short = [key for key, reason in reader.unused.items() if reason == _SHORTER]
-    named = guess_array_roles({key: 2 for key in short if len(reader.shapes[key][0]) < _IMAGE_AXES})
-    keys = (*named.state, *named.action)
-    if keys and not (stored.state or stored.action):
-        rows = ", ".join(f"{reader.prefix}{key} has {reader.shapes[key][0][0]}" for key in keys)
-        span = f"rows {reader.start} to {reader.stop}"
-        raise SourceError("state and action end before the episode does", f"{reader.where}, {span}: {rows}")
+def require_whole_signals(reader: ArrayRowReader, spec: DatasetSpec | None, *, is_shown: bool) -> None:
+    """Check that no state or action is lost, and that each of their rows is one step.
+
+    Args:
+        reader: The arrays of the episode; it is warned of others of more than two dimensions.
+        spec: What the user says of the arrays, or None.
+        is_shown: Whether the arrays are only shown, which warns in place of an error.
+
+    Raises SourceError for a signal that cannot be stored, or has more than two dimensions, unless the spec names it.
+    """
+    states, actions = (
+        ([part.key for part in spec.state], [part.key for part in spec.action]) if spec else ([], [])
+    )
+    stated = {*states, *actions}
+    left_out = set(spec.left_out) if spec else set()
+    widths = dict.fromkeys([key for key in reader.unused if key not in left_out], 2)
+    roles = guess_array_roles(count_array_dimensions(reader) | widths)
+    used = dict.fromkeys((*(states or roles.state), *(actions or roles.action)))
+    signals = [key for key in used if key not in left_out]
+    _tell_many_axes(reader, stated | left_out, is_shown=is_shown)
+    lost = [key for key in signals if key in reader.unused]
+    if lost and not is_shown:
+        reasons = ", ".join(f"{reader.prefix}{key} {reader.unused[key]}" for key in lost)
+        detail = f"{reader.where}, rows {reader.start} to {reader.stop}: {reasons}"
+        raise SourceError("a signal cannot be stored", f"{detail}; left_out in a spec reads it without")
+    for key in signals:
+        if (
+            key in reader.numbers
+            and _has_many_axes(reader.shapes[key][0])
+            and key not in stated
+            and not is_shown
+        ):
+            raise _axes_error(reader, key)
+
+
+def _tell_many_axes(reader: ArrayRowReader, stated: set[str], *, is_shown: bool) -> None:
+    """Warn of the arrays of more than two dimensions that no spec names."""
+    hint = "; episode_axis in a spec says along which axis episodes lie" if is_shown else ""
+    for key, (shape, _) in reader.shapes.items():
+        if key in stated or not _has_many_axes(shape):
+            continue
+        text = (
+            f"{reader.prefix}{key} has more than two dimensions ({' x '.join(['T', *map(str, shape[1:])])})"
+        )
+        if key in reader.numbers:
+            reader.warnings[f"{text}; the numbers of a step stand side by side{hint}"] = None
+        elif key in reader.unused and is_shown:
+            reader.warnings[text + hint] = None
+
+
+def _has_many_axes(shape: tuple[int, ...]) -> bool:
+    """Whether each row of an array has more than one axis with more than one number."""
+    return sum(size > 1 for size in shape[1:]) > 1
+
+
+def _axes_error(reader: ArrayRowReader, key: str) -> SourceError:
+    shape = " x ".join(map(str, reader.shapes[key][0]))
+    return SourceError(
+        "a signal has more than two dimensions",
+        f"{reader.where}: {reader.prefix}{key} is {shape}; say in a spec, read with --spec, what a row is: name"
+        " the array under state or action where it is one step, episode_axis where it is an episode, left_out for"
+        " neither (a chunk of steps, an independent sample)",
+    )
 
 
 def count_array_dimensions(reader: ArrayRowReader) -> dict[str, int]:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
 
 
+_OTHER_FORMATS = "field of the spec is for other formats"
+
+
 def signal_arrays(record: Record) -> tuple[SourceArray, ...]:
     """The arrays of the signals; a signal whose arrays the reader does not tell counts as one array."""
     return tuple(
@@ -345,11 +348,15 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
     if spec.success:
         known = {*episode.metadata, *arrays, *filter(None, [episode.success_source])}
         _require_key(spec.success.partition(".")[0], known, "success", episode, spec.success)
+    if spec.episode_axis is not None and episode.format != "npz":
+        raise SourceError(
+            _OTHER_FORMATS, f"{episode.source}: episode_axis is for arrays of npz and npy files"
+        )
     for role, key in (("timestamps", spec.timestamps), ("episode_ends", spec.episode_ends)):
         known = {array.key for array in record.arrays if array.use in ("time", "ends")}
         if key and not known:
             detail = f"{episode.source}: {role} names {key!r}; {episode.format} data leave no choice of it"
-            raise SourceError("field of the spec is for other formats", detail)
+            raise SourceError(_OTHER_FORMATS, detail)
         if key:
             _require_key(key, known, role, episode)
     apply_spec(record, spec)

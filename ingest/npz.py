@@ -24,7 +24,7 @@ from ares.io import (
     list_folder,
     walk_folders,
 )
-from ares.media import NpyArray, image_size, open_npy, translate_npy_errors
+from ares.media import NpyArray, has_zarr_images, image_size, open_npy, translate_npy_errors
 from ingest.array_episode import (
     ArrayRowReader,
     SignalKeys,
@@ -33,7 +33,7 @@ from ingest.array_episode import (
     guess_array_roles,
     list_arrays,
     make_trajectory,
-    require_signal_rows,
+    require_whole_signals,
     step_times,
     unknown_family_error,
 )
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 
 SUFFIX, ARRAY_SUFFIX = ".npz", ".npy"
+# A picture has more pixels along each of its sides.
+_FEWEST_PIXELS = 16
 
 
 class NpyMember(NamedTuple):
@@ -58,9 +60,48 @@ class NpyMember(NamedTuple):
         name: Its name in that file; "" for an .npy file.
     """
 
-    array: NpyArray | SourceError
+    array: NpyArray | ArrayOfEpisode | SourceError
     path: str
     name: str
+
+
+class ArrayOfEpisode:
+    """What an array that holds several episodes along an axis has of one of them.
+
+    Args:
+        array: The array.
+        axis: The axis of the episodes.
+        number: Number of the episode.
+    """
+
+    def __init__(self, array: NpyArray, axis: int, number: int) -> None:
+        self._array, self._axis, self._number = array, axis, number
+        self.shape = (*array.shape[:axis], *array.shape[axis + 1 :])
+        self.ndim, self.dtype, self.size = array.ndim - 1, array.dtype, array.size // array.shape[axis]
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Rows of the episode by a slice, or all of them."""
+        if self._axis == 0:
+            return self._array[self._number][rows]
+        return self._array[rows].take(self._number, axis=self._axis)
+
+
+def take_episode(members: Mapping[str, NpyMember], axis: int, number: int) -> dict[str, NpyMember]:
+    """One episode of every array of numbers that has several along an axis, and all other arrays as they are."""
+    count = count_episodes_along(members, axis)
+    taken = dict(members)
+    for key, member in members.items():
+        array = member.array
+        if isinstance(array, NpyArray) and array.ndim > axis + 1 and array.shape[axis] == count:
+            taken[key] = member._replace(array=ArrayOfEpisode(array, axis, number))
+    return taken
+
+
+def count_episodes_along(members: Mapping[str, NpyMember], axis: int) -> int:
+    """The most frequent length of the arrays along an axis; 0 where none has steps beside it."""
+    arrays = [member.array for member in members.values() if isinstance(member.array, NpyArray)]
+    counts = Counter(array.shape[axis] for array in arrays if array.ndim > max(axis + 1, 1))
+    return max(counts.items(), key=lambda pair: (pair[1], -pair[0]), default=(0, 0))[0]
 
 
 @contextmanager
@@ -151,7 +192,8 @@ class NpzEntry:
         ends_key: Array that cuts the rows into episodes, or "".
         rate_hz: Rate set by the user, or None.
         spec: What the user knows of the dataset, or None.
-        reads_unknown: Whether arrays without a known role are read.
+        reads_unknown: Whether arrays without a known role are read, to show them.
+        number: Its number along the axis of episodes that the spec names, or None.
     """
 
     dataset: str
@@ -163,6 +205,7 @@ class NpzEntry:
     rate_hz: float | None = None
     spec: DatasetSpec | None = None
     reads_unknown: bool = False
+    number: int | None = None
 
     @property
     def episode_id(self) -> str:
@@ -176,6 +219,9 @@ def load_episode(entry: NpzEntry) -> Record:
     Raises SourceError when its files cannot be read, or when no array is of a known name and there is no spec.
     """
     with open_arrays(entry.path) as members:
+        if entry.number is not None and entry.spec:
+            members = take_episode(members, entry.spec.episode_axis or 0, entry.number)
+        _require_rows_of_steps(entry, members)
         reader = _read_arrays(entry, members)
         roles = _signal_roles(entry, reader)
         row = _read_row(entry, reader)
@@ -185,7 +231,7 @@ def load_episode(entry: NpzEntry) -> Record:
     arrays = tuple(list_arrays(reader, roles))
     if not (roles.state or roles.action or cameras or entry.spec or entry.reads_unknown):
         raise unknown_family_error(entry.path, arrays)
-    if not reader.numbers and not cameras:
+    if not reader.numbers and not cameras and not entry.reads_unknown:
         raise SourceError("episode holds no array that can be read", entry.path)
     trajectory = make_trajectory(reader, roles, times.seconds)
     instructions = distinct_texts([row.instruction])
@@ -243,12 +289,49 @@ def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRowR
             reader.add_field(key, array)
         elif key == entry.ends_key:
             reader.shapes[key] = (array.shape, str(array.dtype))
+        elif entry.number is not None and has_zarr_images(array):
+            reader.leave_out(key, "is not stored (images along an axis of episodes)")
+        elif whole and array.shape[0] > stop + 1:
+            reader.shapes[key] = (array.shape, str(array.dtype))
+            reader.leave_out(key, f"is not stored ({array.shape[0]} rows for {stop} steps)")
+            if has_zarr_images(array):
+                raise SourceError("a camera cannot be stored", f"{entry.path}: {key} {reader.unused[key]}")
         else:
             reader.add(key, array)
-            if whole and array.shape[0] > stop:
-                reader.warnings[f"{key} has more rows than there are steps; the first are used"] = None
-    require_signal_rows(reader)
+            if whole and array.shape[0] == stop + 1:
+                text = f"{key} has one row more than there are actions: the terminal one is not stored"
+                reader.warnings[text] = None
+    require_whole_signals(reader, entry.spec, is_shown=entry.reads_unknown)
     return reader
+
+
+def _require_rows_of_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> None:
+    """Raise SourceError for a file that is one time step: lists of unlike length, or lists beside one picture."""
+    arrays = {
+        key: member.array for key, member in members.items() if not isinstance(member.array, SourceError)
+    }
+    numeric = {key: array for key, array in arrays.items() if array.ndim and array.dtype.kind in "biuf"}
+    lists = {key: array.shape[0] for key, array in numeric.items() if array.ndim == 1}
+    pictures = [key for key, array in numeric.items() if _is_one_picture(array)]
+    if len(lists) + len(pictures) < len(numeric) or not lists or entry.reads_unknown or entry.ends_key:
+        return
+    roles = guess_array_roles(dict.fromkeys(lists, 2))
+    stated = [part.key for part in (*entry.spec.state, *entry.spec.action)] if entry.spec else []
+    keys = [key for key in (stated or (*roles.state, *roles.action)) if key in lists]
+    lengths = {lists[key] for key in (keys if len(keys) > 1 else lists)}
+    if pictures or max(lengths) - min(lengths) > 1:
+        shapes = ", ".join(f"{key} {array.shape}" for key, array in list(numeric.items())[:8])
+        raise SourceError(
+            "the file is one time step, not an episode",
+            f"{entry.path} holds {shapes}; join the steps of an episode into arrays of (steps, numbers)",
+        )
+
+
+def _is_one_picture(array: Any) -> bool:
+    """Whether an array is one picture (H, W, C), or one depth map (H, W) of floats."""
+    if array.ndim == 3:
+        return bool(array.shape[2] in (1, 3, 4) and min(array.shape[:2]) > _FEWEST_PIXELS)
+    return bool(array.ndim == 2 and array.dtype.kind == "f" and min(array.shape) > _FEWEST_PIXELS)
 
 
 def _count_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> int:
@@ -372,12 +455,35 @@ def _read_file_ends(path: Path, ends_key: str) -> tuple[int, ...]:
         return ()
 
 
+def _count_axis_episodes(path: Path, axis: int) -> int:
+    """Episodes of a file along an axis. Raises SourceError where no array has the axis."""
+    with open_arrays(str(path)) as members:
+        count = count_episodes_along(members, axis)
+    if not count:
+        raise SourceError("no array has the axis of episodes", f"{path}: episode_axis: {axis} in the spec")
+    return count
+
+
+def _count_file_episodes(path: Path, entry: NpzEntry) -> int:
+    """How many episodes a file is; 1 for one that cannot be read."""
+    if entry.spec and entry.spec.episode_axis is not None:
+        try:
+            return _count_axis_episodes(path, entry.spec.episode_axis)
+        except AresError:
+            return 1
+    return max(len(_read_file_ends(path, entry.ends_key)), 1) if entry.ends_key else 1
+
+
 def _file_items(path: Path, folder: Path, entry: NpzEntry) -> Iterator[Item]:
     """One item for each episode of a file."""
     key = path.relative_to(folder).as_posix() if path != folder else folder.name
     entry = replace(entry, key=key, path=str(path))
     ends: tuple[int, ...] = ()
     try:
+        if entry.spec and entry.spec.episode_axis is not None:
+            for number in range(_count_axis_episodes(path, entry.spec.episode_axis)):
+                yield _episode_item(replace(entry, key=f"{key}/{number}", number=number))
+            return
         if entry.ends_key:
             with open_arrays(str(path)) as members:
                 ends = read_episode_ends(members, entry.ends_key, str(path))
@@ -443,9 +549,7 @@ class NpzIngester(FolderIngester):
                 format=FORMAT,
                 dataset=entry.dataset,
                 version="",
-                total=sum(max(len(_read_file_ends(file, ends_key)), 1) for file in paths)
-                if ends_key
-                else len(paths),
+                total=sum(_count_file_episodes(file, entry) for file in paths),
                 items=items,
                 fragile=paths[0].suffix.lower() == SUFFIX,
                 folder=str(root),

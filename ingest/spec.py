@@ -170,6 +170,8 @@ class DatasetSpec(BaseModel):
             are the steps (MCAP, bags). The other formats have clocks of their own.
         time_unit: Unit of these times; None where their name, size or rate tells it.
         episode_ends: Key of the step at which each episode of a file ends, in such arrays.
+        episode_axis: Axis along which the episodes of a file lie in each of its arrays (npz), 0 for the first; the
+            next one is that of the steps.
         left_out: Keys that are not stored.
         language: Instructions, the main one first; others are found by name and come after them.
         success: Key that holds the outcome, or "".
@@ -193,6 +195,7 @@ class DatasetSpec(BaseModel):
     timestamps: str = ""
     time_unit: TimeUnit | None = None
     episode_ends: str = ""
+    episode_axis: int | None = Field(default=None, ge=0)
     left_out: tuple[str, ...] = ()
     language: tuple[str | TextSpec, ...] = ()
     success: str = ""

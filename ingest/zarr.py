@@ -26,7 +26,7 @@ from ingest.array_episode import (
     guess_array_roles,
     list_arrays,
     make_trajectory,
-    require_signal_rows,
+    require_whole_signals,
     step_times,
     unknown_family_error,
 )
@@ -61,6 +61,7 @@ class ZarrEntry:
         is_known: Whether the store has the layout of Diffusion Policy and UMI.
         ends_key: Array that cuts the rows into episodes, or "".
         spec: What the user knows of the dataset, or None.
+        is_shown: Whether its arrays are only shown.
     """
 
     dataset: str
@@ -73,6 +74,7 @@ class ZarrEntry:
     is_known: bool = True
     ends_key: str = ""
     spec: DatasetSpec | None = None
+    is_shown: bool = False
 
     @property
     def episode_id(self) -> str:
@@ -162,7 +164,7 @@ def _read_arrays(entry: ZarrEntry, store: ZarrStore) -> ArrayRowReader:
             reader.add(key.removeprefix(reader.prefix), store.array(key))
         else:
             reader.warnings[f"{key} is not stored (it is no array)"] = None
-    require_signal_rows(reader)
+    require_whole_signals(reader, entry.spec, is_shown=entry.is_shown)
     return reader
 
 
@@ -346,6 +348,7 @@ def _store_items(
             is_known=store.is_known,
             ends_key=store.ends_key,
             spec=spec,
+            is_shown=options.reads_unknown,
         )
         location = str(store.path) if store.error else f"{store.path}, episode {number}"
         if store.error:

@@ -201,6 +201,11 @@ class HDF5EpisodeReader:
         with translate_hdf5_errors(f"{self.path} {values.name}"):
             rows: NDArray[Any] = np.asarray(require_own_storage(values)[: self.steps])
         self.add_to_hash(f"{label} {rows.dtype} {rows.shape}", rows.tobytes())
+        if sum(size > 1 for size in rows.shape[1:]) > 1:
+            shape = " x ".join(["T", *map(str, rows.shape[1:])])
+            self.warnings.append(
+                f"{label} has more than two dimensions ({shape}); the numbers of a step stand side by side"
+            )
         rows = rows.reshape(self.steps, -1)
         if rows.dtype.kind in "iu" and rows.size and not _fits_float32(rows):
             self.warnings.append(f"{label} is not stored (integers too large for float32)")
@@ -256,6 +261,9 @@ class HDF5EpisodeReader:
                     SourceArray(key=label, use=use, name=signal_name, shape=shape, dtype=dtype)
                 )
                 own_names += numbered_names(shorten_array_label(label).replace("/", "."), part.shape[1])
+        if not parts and datasets and use in ("state", "action"):
+            detail = f"{self.path} {self.group}: {', '.join(datasets)}; {'; '.join(self.warnings[-3:])}"
+            raise SourceError("a signal cannot be stored", detail)
         if not parts:
             return None
         return Signal(
@@ -282,11 +290,17 @@ class HDF5EpisodeReader:
         return describe_camera(name, info, self._media_ref(label), flags=flags)
 
     def _warn_of_more_rows(self, rows: int, warning: str) -> None:
-        """Warn of rows after the last step; the final observation that a format promises has a warning of its own."""
+        """Warn of one row after the last step; the final observation that a format promises has its own warning.
+
+        Raises SourceError for more rows.
+        """
         if self.has_final_observation and rows == self.steps + 1:
             self.warnings.append("the observation after the last action is not stored")
+        elif rows == self.steps + 1:
+            self.warnings.append(f"{warning} by one: the terminal one is not stored")
         elif rows > self.steps:
-            self.warnings.append(warning)
+            detail = f"{self.path} {self.group}: {warning}: {rows} rows for {self.steps} steps"
+            raise SourceError("data has more rows than there are steps", detail)
 
     def _reason_unusable(self, values: Any) -> str:
         """Why a dataset cannot be a signal, or ""."""

@@ -96,6 +96,8 @@ def _other_misfits(
             yield Misfit(field, key, "it is not one number per step" if key in keys else _ABSENT)
     if spec.episode_ends:
         yield Misfit("episode_ends", spec.episode_ends, "each record of RLDS is an episode")
+    if spec.episode_axis is not None:
+        yield Misfit("episode_axis", str(spec.episode_axis), "each record of RLDS is an episode")
     for key in spec.left_out:
         if key not in keys | names:
             yield Misfit("left_out", key, _ABSENT)

@@ -176,7 +176,9 @@ def test_known_names_json_and_texts_are_read_without_a_spec(tmp_path: Path) -> N
     first = records[0]
     assert (first.episode.rate_hz, first.episode.rate_source, first.episode.num_steps) == (25.0, "source", 3)
     assert first.episode.metadata == {"operator": "a"} and first.episode.state_names[0] == "obs/qpos_0"
-    assert "obs/qpos has more rows than there are steps; the first are used" in first.warnings
+    assert (
+        "obs/qpos has one row more than there are actions: the terminal one is not stored" in first.warnings
+    )
     assert {Path(file.path).name: file.use for file in source.files()} == {
         f"episode_{number}.{suffix}": use
         for number in range(3)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from ares.errors import SourceError
 from ares.media import all_frames
 
 STEPS = 9
@@ -61,9 +62,9 @@ def test_lengths_that_disagree(h5: Any, tmp_path: Path) -> None:
     record = h5.only(path)
     assert record.warnings == (
         "num_samples is not the number of actions",
-        "obs/joint_pos is longer than the actions",
+        "obs/joint_pos is longer than the actions by one: the terminal one is not stored",
         "obs/gripper_pos is shorter than the actions",
-        "camera front has more images than there are actions",
+        "camera front has more images than there are actions by one: the terminal one is not stored",
         "camera side lacks images",
         "camera top has no image",
     )
@@ -256,3 +257,17 @@ def test_a_camera_that_is_a_single_number(h5: Any, tmp_path: Path) -> None:
     arrays = {"action": h5.numbers(STEPS, 14), "observations__images__top": np.float32(3)}
     record = h5.only(h5.write(tmp_path / "a.hdf5", {"/": {"compress": True}}, **arrays))
     assert not record.episode.cameras and record.episode.num_steps == STEPS
+
+
+def test_two_rows_more_than_steps_are_a_failure(h5: Any, tmp_path: Path) -> None:
+    path = h5.demo(tmp_path / "a.hdf5", obs__joint_pos=h5.numbers(h5.steps + 2, 7))
+    with pytest.raises(SourceError, match="more rows than there are steps"):
+        h5.only(path)
+
+
+def test_an_action_that_is_lost_fails_its_episode(h5: Any, tmp_path: Path) -> None:
+    path = h5.demo(
+        tmp_path / "a.hdf5", actions=h5.numbers(h5.steps, 400), obs__joint_pos=h5.numbers(h5.steps, 7)
+    )
+    with pytest.raises(SourceError, match="a signal cannot be stored"):
+        h5.only(path)
