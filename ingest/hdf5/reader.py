@@ -201,11 +201,6 @@ class HDF5EpisodeReader:
         with translate_hdf5_errors(f"{self.path} {values.name}"):
             rows: NDArray[Any] = np.asarray(require_own_storage(values)[: self.steps])
         self.add_to_hash(f"{label} {rows.dtype} {rows.shape}", rows.tobytes())
-        if sum(size > 1 for size in rows.shape[1:]) > 1:
-            shape = " x ".join(["T", *map(str, rows.shape[1:])])
-            self.warnings.append(
-                f"{label} has more than two dimensions ({shape}); the numbers of a step stand side by side"
-            )
         rows = rows.reshape(self.steps, -1)
         if rows.dtype.kind in "iu" and rows.size and not _fits_float32(rows):
             self.warnings.append(f"{label} is not stored (integers too large for float32)")
@@ -257,11 +252,14 @@ class HDF5EpisodeReader:
             if part is not None:
                 parts.append(part)
                 shape, dtype = (self.steps, *values.shape[1:]), str(values.dtype)
+                if use in ("state", "action") and sum(size > 1 for size in shape[1:]) > 1:
+                    text = f"{label} has more than two dimensions ({' x '.join(['T', *map(str, shape[1:])])})"
+                    self.warnings.append(f"{text}; the numbers of a step stand side by side")
                 self.arrays.append(
                     SourceArray(key=label, use=use, name=signal_name, shape=shape, dtype=dtype)
                 )
                 own_names += numbered_names(shorten_array_label(label).replace("/", "."), part.shape[1])
-        if not parts and datasets and use in ("state", "action"):
+        if not parts and datasets and use == "state":
             detail = f"{self.path} {self.group}: {', '.join(datasets)}; {'; '.join(self.warnings[-3:])}"
             raise SourceError("a signal cannot be stored", detail)
         if not parts:

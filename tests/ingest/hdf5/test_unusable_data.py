@@ -265,9 +265,7 @@ def test_two_rows_more_than_steps_are_a_failure(h5: Any, tmp_path: Path) -> None
         h5.only(path)
 
 
-def test_an_action_that_is_lost_fails_its_episode(h5: Any, tmp_path: Path) -> None:
-    path = h5.demo(
-        tmp_path / "a.hdf5", actions=h5.numbers(h5.steps, 400), obs__joint_pos=h5.numbers(h5.steps, 7)
-    )
+def test_a_state_that_is_lost_fails_its_episode(h5: Any, tmp_path: Path) -> None:
+    path = h5.demo(tmp_path / "a.hdf5", obs__joint_pos=h5.numbers(h5.steps, 400))
     with pytest.raises(SourceError, match="a signal cannot be stored"):
         h5.only(path)
