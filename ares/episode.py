@@ -62,6 +62,8 @@ RateSource = Literal["source", "spec", "user", "format", "assumed", "measured"]
 FramePairing = Literal["index", "stamp"]
 Role = Literal["front", "side", "top", "wrist", "other"]
 
+# Field of the metadata: names of the cameras that the source names and of which it has no pictures.
+MISSING_CAMERAS = "missing_cameras"
 # Used when the source states no rate; always shown with rate_source="assumed".
 ASSUMED_RATE_HZ = 10.0
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import Camera, MediaRef, Role
+from ares.episode import MISSING_CAMERAS, Camera, Json, MediaRef, Role
 from ares.errors import SourceError
 from ares.input import parse_json, read_input
 from ares.io import FileState, describe_os_error, file_state
@@ -113,6 +113,12 @@ def whole_video(path: str, info: VideoInfo) -> MediaRef:
         num_frames=info.num_frames,
         rate_hz=info.rate_hz,
     )
+
+
+def add_missing_cameras(metadata: Mapping[str, Json], names: Iterable[str]) -> dict[str, Json]:
+    """The metadata of an episode with the cameras that its source names and of which it has no pictures."""
+    missing: list[Json] = [*dict.fromkeys(names)]
+    return {**metadata, **({MISSING_CAMERAS: missing} if missing else {})}
 
 
 def describe_camera(

@@ -10,7 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.episode import ArrayUse, Camera, Episode, Json, Record, Signal, SourceArray, Trajectory
+from ares.checks import missing_cameras
+from ares.episode import (
+    MISSING_CAMERAS,
+    ArrayUse,
+    Camera,
+    Episode,
+    Json,
+    Record,
+    Signal,
+    SourceArray,
+    Trajectory,
+)
 from ares.errors import AresError, PluginError, SourceError
 from ares.registry import did_you_mean
 from ingest.base import (
@@ -23,6 +34,7 @@ from ingest.base import (
     names_that_state_outcome,
     outcome_in_path,
 )
+from ingest.files import add_missing_cameras
 from ingest.signals import numbered_names
 from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
 
@@ -325,6 +337,10 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
     )
+    if missing := missing_cameras(record.episode):
+        metadata = {name: value for name, value in episode.metadata.items() if name != MISSING_CAMERAS}
+        kept = (name for name in missing if name not in spec.left_out)
+        episode = replace(episode, metadata=add_missing_cameras(metadata, kept))
     warnings = (*record.warnings, *camera_warnings, *outcome_warnings)
     return replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
 
@@ -337,7 +353,7 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
     arrays = {*signals, *(array.key for array in record.arrays)}
     cameras = {key for camera in episode.cameras for key in _camera_keys(camera)}
     for key in spec.left_out:
-        _require_key(key, arrays | cameras, "left_out", episode)
+        _require_key(key, arrays | cameras | {*missing_cameras(episode)}, "left_out", episode)
     for name, camera in spec.cameras.items():
         _require_key(
             (camera.key if isinstance(camera, CameraSpec) else "") or name, cameras, "cameras", episode

@@ -179,9 +179,7 @@ def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:
     except AresError as error:
         _show_traceback()
         print_error(command, error)
-        return next(
-            (status for kind, status in _STATUSES.items() if isinstance(error, kind)), ExitStatus.REFUSED
-        )
+        return refusal_status(error)
     except OutputLostError as error:
         return _lost_answer_status(command, error.error)
     except OSError as error:
@@ -192,6 +190,11 @@ def _run_to_exit_status(command: str, action: Callable[[], int]) -> int:
         return _print_refusal(command, "the memory is exhausted; give --limit or a narrower --where")
     except Exception as error:
         return _report_bug(command, error)
+
+
+def refusal_status(error: AresError) -> ExitStatus:
+    """The status of a command that an error ended."""
+    return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), ExitStatus.REFUSED)
 
 
 def _after_parser(command: str, exit_request: SystemExit) -> int:

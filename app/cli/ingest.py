@@ -32,9 +32,10 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--media",
-        choices=("reference", "copy"),
+        choices=("reference", "copy", "none"),
         default="reference",
-        help="reference (default): pixels stay where they are; copy: they become videos in the workspace",
+        help="reference (default): pixels stay where they are; copy: they become videos in the workspace; "
+        "none: states alone are stored, and pictures that are missing are no failure",
     )
     parser.add_argument("--limit", type=episode_count, metavar="N", help="read at most N episodes")
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
@@ -114,7 +115,7 @@ def run_ingest(args: argparse.Namespace) -> int:
     answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
     if report.planned and not report.kept + report.already:
         return ExitStatus.REFUSED
-    is_done = report.plan.is_complete and not report.has_new_failures
+    is_done = report.plan.is_complete and not report.has_new_failures and not report.lost
     return ExitStatus.DONE if is_done else ExitStatus.ITEMS_FAILED
 
 
@@ -145,6 +146,8 @@ def _dry_run(args: argparse.Namespace) -> int:
     if args.write_options:
         write_options_file(args.write_options, plan, collect_options_by_path(plan, request))
     answer(args, plan.to_json(), lambda: tuple(format_ingest_plan(plan)))
+    if plan.reads_nothing:
+        return ExitStatus.REFUSED
     return ExitStatus.DONE if plan.is_complete else ExitStatus.ITEMS_FAILED
 
 
@@ -180,6 +183,10 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
         lines.append(_copied_line(document))
     if document["failures"]:
         lines += ["failed:", *tallies(document, "failures")]
+    if report.lost:
+        lines.append(
+            f"lost: {report.lost} cameras of episodes have no pictures; --media none stores states alone"
+        )
     if document["warnings"]:
         lines += ["suspicious:", *tallies(document, "warnings")]
     if report.plan.num_unread:

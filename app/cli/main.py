@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.cli.arguments import add_shared_options, refuse_output_format
-from app.cli.errors import ExitStatus, StopRequest, run_command, stop_on_signals
-from app.cli.output import CommandParser
+from app.cli.errors import ExitStatus, StopRequest, refusal_status, run_command, stop_on_signals
+from app.cli.output import CommandParser, answer_refusal
 from app.stop_signals import end_process
 from ares.console import report_long_steps, timed, verbosity
-from ares.errors import RequestError
+from ares.errors import AresError, RequestError
 from ares.settings import (
     drop_current_folder_from_path,
     name_ignored_config,
@@ -310,6 +310,8 @@ class _Invocation:
             has_lag = workspace and workspace.is_open and workspace.stores.lag
             return status or (ExitStatus.ITEMS_FAILED if has_lag else 0)
         except BaseException as error:
+            if isinstance(error, AresError):
+                answer_refusal(args, error, refusal_status(error))
             # Before the workspace is closed: what was kept is counted in it.
             if isinstance(error, KeyboardInterrupt) or self._request.signal_received:
                 self._kept = _describe_kept(args)

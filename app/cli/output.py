@@ -216,6 +216,7 @@ def answer(
     Raises:
         OutputLostError: Standard output cannot be written.
     """
+    args.has_answered = True
     try:
         _print_answer(args.output, document, build_text, rows)
         sys.stdout.flush()
@@ -262,6 +263,13 @@ def tallies(report: Mapping[str, Json], key: str) -> Iterator[str]:
         if isinstance(row, dict):
             yield f"  {row['count']:>6}  {row['reason']}"
             yield f"          first: {row['example']}"
+
+
+def answer_refusal(args: argparse.Namespace, error: AresError, status: int) -> None:
+    """Print an error as the JSON document of a command that was asked for one, and has not answered yet."""
+    if getattr(args, "output", "") == "json" and not getattr(args, "has_answered", False):
+        document = {"status": int(status), "error": {"reason": error.reason, "detail": error.detail}}
+        answer(args, document, lambda: ())
 
 
 def print_error(command: str, error: AresError) -> None:

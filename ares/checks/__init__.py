@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         GAIN as GAIN,
         IDLE_END as IDLE_END,
         IDLE_START as IDLE_START,
+        MISSING_CAMERA as MISSING_CAMERA,
         NOT_FINITE as NOT_FINITE,
         QUANTISED as QUANTISED,
         RECORD_CODES as RECORD_CODES,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         check_metadata as check_metadata,
         check_record as check_record,
         finding_reason as finding_reason,
+        missing_cameras as missing_cameras,
     )
     from ares.checks.values import (
         commanded_position as commanded_position,

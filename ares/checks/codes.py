@@ -113,6 +113,16 @@ IMPOSSIBLE_LENGTH = CheckCode(
     remedy="check the clock of the recorder, which changed from one epoch to another; cut the steps before it out",
     severity="fault",
 )
+MISSING_CAMERA = CheckCode(
+    code="A056",
+    name="missing-camera",
+    meaning="the source names a camera of which the episode has no pictures",
+    size_unit="steps",
+    strength=1,
+    strength_unit="camera that is lost",
+    remedy="fetch the missing files; or leave the camera out by a spec, or all of them by --media none",
+    severity="fault",
+)
 EMPTY_INSTRUCTION = CheckCode(
     code="A054",
     name="empty-instruction",
@@ -125,6 +135,7 @@ EMPTY_INSTRUCTION = CheckCode(
 
 RECORD_CODES = (
     CLOCK_BACKWARDS, SINGLE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION, IMPOSSIBLE_LENGTH,
+    MISSING_CAMERA,
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ares.checks.codes import (
     EMPTY_INSTRUCTION,
     FRAME_COUNT,
     IMPOSSIBLE_LENGTH,
+    MISSING_CAMERA,
     NO_INSTRUCTION,
     NOT_FINITE,
     SATURATED,
@@ -24,7 +25,7 @@ from ares.checks.codes import (
     QualityFinding,
     finding_confidence,
 )
-from ares.episode import TOPIC_KINDS
+from ares.episode import MISSING_CAMERAS, TOPIC_KINDS
 from ares.signals import are_smooth_kinds, classify_by_name
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _record_finding(
 
 
 def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
-    """A051, A052, A053 and A054, and A033 or A034 of cameras that the ingester flagged."""
+    """A051, A052, A053, A054 and A056, and A033 or A034 of cameras that the ingester flagged."""
     if episode.num_steps <= 1:
         yield _record_finding(SINGLE_STEP, size=episode.num_steps)
     for camera in episode.cameras:
@@ -104,11 +105,19 @@ def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
             yield _record_finding(
                 FRAME_COUNT, signal="video", dimension=camera.name, seconds=seconds, size=missing
             )
+    for name in missing_cameras(episode):
+        yield _record_finding(MISSING_CAMERA, signal="video", dimension=name, size=episode.num_steps)
     text = episode.instruction.strip().lower()
     if not text:
         yield _record_finding(NO_INSTRUCTION, size=0.0)
     elif text in _PLACEHOLDERS or not re.search(r"[^\W\d_]{2}", text):
         yield _record_finding(EMPTY_INSTRUCTION, size=len(text))
+
+
+def missing_cameras(episode: Episode) -> tuple[str, ...]:
+    """The cameras that the source of an episode names and of which it has no pictures."""
+    names = episode.metadata.get(MISSING_CAMERAS)
+    return tuple(str(name) for name in names) if isinstance(names, list) else ()
 
 
 def _worst_flag(flags: tuple[str, ...]) -> str:

@@ -48,6 +48,7 @@ class PlannedDataset:
         not_understood: What the ingester did not understand, or found strange.
         error: Why it cannot be opened, or "".
         failures: The episodes of which a dry run knows that they will fail, by reason.
+        lost: The episodes of which a dry run knows that they lack pictures, by camera.
     """
 
     path: str
@@ -62,9 +63,10 @@ class PlannedDataset:
     not_understood: tuple[str, ...] = ()
     error: str = ""
     failures: tuple[ReasonCount, ...] = ()
+    lost: tuple[ReasonCount, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """One element of `datasets`; `failures` only where there are some."""
+        """One element of `datasets`; `failures` and `lost` only where there are some."""
         return {
             "path": self.path,
             "format": self.format,
@@ -78,6 +80,7 @@ class PlannedDataset:
             "not_understood": list(self.not_understood),
             "error": self.error,
             **({"failures": [failure.to_json() for failure in self.failures]} if self.failures else {}),
+            **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
         }
 
 
@@ -125,11 +128,21 @@ class IngestPlan:
         return total if self.limit is None else min(total, self.limit)
 
     @property
+    def reads_nothing(self) -> bool:
+        """Whether every episode is known to fail."""
+        total = sum(dataset.episodes for dataset in self.datasets)
+        failing = sum(failure.count for dataset in self.datasets for failure in dataset.failures)
+        return bool(total) and failing >= total
+
+    @property
     def is_complete(self) -> bool:
-        """Whether datasets open, data files are read and no episode is known to fail, accepted ones aside."""
+        """Whether datasets open, files are read and no episode is known to fail or to lose pictures.
+
+        What a person has accepted is left aside.
+        """
         unread = self.num_unread if not self.accepted else sum(map(self._is_missed, self.left_files))
         return not unread and not any(
-            (dataset.error and dataset.path not in self.accepted) or dataset.failures
+            (dataset.error and dataset.path not in self.accepted) or dataset.failures or dataset.lost
             for dataset in self.datasets
         )
 
@@ -209,12 +222,14 @@ class IngestReport(JobCounts):
         duplicates: Episodes that have become duplicates by this run: another episode has their content too.
         workspace_duplicates: All such episodes of the workspace, those of earlier runs included.
         copied_bytes: Bytes of the videos that were copied into the workspace.
+        lost: Cameras that the sources name and have no pictures of, over all episodes that were stored.
         plan: The datasets that were read, and the use of every file at and below the paths.
     """
 
     duplicates: int = 0
     workspace_duplicates: int = 0
     copied_bytes: int = 0
+    lost: int = 0
     plan: IngestPlan = field(default_factory=IngestPlan)
 
     def to_json(self) -> dict[str, Json]:
@@ -224,6 +239,7 @@ class IngestReport(JobCounts):
             "duplicates": self.duplicates,
             "workspace_duplicates": self.workspace_duplicates,
             "copied_bytes": self.copied_bytes,
+            "lost": self.lost,
             **self.plan.to_json(),
         }
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ares.jobs.engine import WorkerNeeds
 
 
-MediaMode = Literal["reference", "copy"]
+MediaMode = Literal["reference", "copy", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

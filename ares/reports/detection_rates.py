@@ -44,6 +44,7 @@ from ares.checks import (
     plant_state_as_action,
     plant_state_sign_flip,
 )
+from ares.episode import MISSING_CAMERAS
 from ares.signals import DatasetStatistics, EpisodeSignals, EpisodeSignalSummary, summarise_signals
 from ares.statistics import wilson_interval
 
@@ -82,11 +83,21 @@ def _plant_placeholder_instruction(episode: Episode, rng: np.random.Generator) -
     return replace(episode, instruction=str(rng.choice(_PLACEHOLDERS)))
 
 
+def _plant_missing_camera(episode: Episode, rng: np.random.Generator) -> Episode | None:
+    """A random camera is named, and has no pictures."""
+    if not episode.cameras:
+        return None
+    lost = episode.cameras[int(rng.integers(len(episode.cameras)))]
+    kept = tuple(camera for camera in episode.cameras if camera is not lost)
+    return replace(episode, cameras=kept, metadata={**episode.metadata, MISSING_CAMERAS: [lost.name]})
+
+
 METADATA_PLANTERS: Mapping[str, MetadataPlanter] = {
     "A051": _plant_single_step,
     "A052": _plant_lost_frames,
     "A053": _plant_no_instruction,
     "A054": _plant_placeholder_instruction,
+    "A056": _plant_missing_camera,
 }
 
 

@@ -49,7 +49,8 @@ def drop_cameras_without_video(
         if camera.key in misplaced
     ]
     kept = tuple(camera for camera in cameras if camera.key not in misplaced - elsewhere)
-    feature_map = replace(feature_map, video_cameras=kept)
+    lost = tuple(camera.name for camera in cameras if camera not in kept)
+    feature_map = replace(feature_map, video_cameras=kept, lost_cameras=lost)
     return feature_map, [*warnings, *_check_unnamed_videos(info, feature_map)]
 
 

@@ -12,7 +12,7 @@ from ares.episode import Camera, Episode, Json, RateSource, Record, Signal, Traj
 from ares.errors import SourceError
 from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
 from ares.io import FileState
-from ingest.files import hash_media_file
+from ingest.files import add_missing_cameras, hash_media_file
 from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, video_cameras
 from ingest.lerobot.feature_map import (
     INDICES,
@@ -396,7 +396,7 @@ def _make_record(
         state_names=state.names if state else (),
         action_names=action.names if action else (),
         frame_pairing="index",
-        **_descriptive_fields(dataset, rows, row, warnings),
+        **_descriptive_fields(dataset, rows, row, {camera.name for camera in cameras}, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
     return Record(
@@ -410,18 +410,29 @@ def _make_record(
 
 
 def _descriptive_fields(
-    dataset: LeRobotDataset, rows: EpisodeRows, row: MetadataRow, warnings: list[str]
+    dataset: LeRobotDataset, rows: EpisodeRows, row: MetadataRow, present: set[str], warnings: list[str]
 ) -> dict[str, Any]:
-    """The fields of an episode that say what was done, how it ended and what else is noted."""
+    """The fields of an episode that say what was done, how it ended and what else is noted.
+
+    Args:
+        dataset: Its dataset.
+        rows: Its rows.
+        row: Its entry in the list of episodes.
+        present: Names of its cameras.
+        warnings: Receives what is strange about its texts.
+    """
     root, feature_map = dataset.info.root, dataset.feature_map
     texts = collect_instructions(root, feature_map, rows, row, warnings)
     success, success_source = find_stated_outcome(feature_map, rows, row)
+    named = [camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)]
+    missing = [name for name in (*feature_map.lost_cameras, *named) if name not in present]
+    metadata = collect_episode_metadata(root, feature_map, rows, row)
     return {
         "instruction": texts[0] if texts else "",
         "instructions": texts,
         "success": success,
         "success_source": success_source,
-        "metadata": collect_episode_metadata(root, feature_map, rows, row),
+        "metadata": add_missing_cameras(metadata, missing),
     }
 
 

@@ -171,6 +171,7 @@ class LeRobotFeatureMap:
         annotation_columns: Columns that hold task indices, as task_index does.
         video_cameras: Cameras whose frames are in videos.
         image_cameras: Cameras whose images are in the data files.
+        lost_cameras: Names of cameras that have no video in the whole dataset.
         columns: All columns that are read from a data file, each once.
     """
 
@@ -183,6 +184,7 @@ class LeRobotFeatureMap:
     annotation_columns: tuple[str, ...]
     video_cameras: tuple[CameraFeature, ...]
     image_cameras: tuple[CameraFeature, ...]
+    lost_cameras: tuple[str, ...] = ()
     columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ares.errors import AresError, SourceError
 from ares.input import input_budgets
-from ares.jobs import IngestPlan, LocalEngine, PlannedDataset, PoolRequest, Report
+from ares.jobs import IngestPlan, LocalEngine, MediaMode, PlannedDataset, PoolRequest, Report
 from ares.store import quote_literal
 from ingest.base import GuardedItems, Item, Source, guard_item_loading, known_error
 from ingest.discovery import (
@@ -243,7 +243,7 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     plan = make_ingest_plan(discovery.trees, discovery.datasets, discovery.skipped)
     plan = replace(plan, limit=request.limit)
     if sample:
-        plan = replace(plan, datasets=_try_records(plan.datasets, discovery))
+        plan = replace(plan, datasets=_try_records(plan.datasets, discovery, request.media))
     return IngestSources(
         sources=tuple(source for opened in discovery.datasets for source in opened.sources),
         failed={opened.path: opened.error for opened in discovery.datasets if opened.error is not None},
@@ -256,7 +256,9 @@ def find_datasets(stores: Stores | None, request: IngestRequest, *, sample: bool
     )
 
 
-def _try_records(planned: Sequence[PlannedDataset], discovery: DiscoveredData) -> tuple[PlannedDataset, ...]:
+def _try_records(
+    planned: Sequence[PlannedDataset], discovery: DiscoveredData, media: MediaMode
+) -> tuple[PlannedDataset, ...]:
     """The datasets with the rate and cameras of their first record, and with the episodes that will fail."""
     by_dataset = {
         (source.format, source.folder or opened.path, source.dataset): source
@@ -265,12 +267,12 @@ def _try_records(planned: Sequence[PlannedDataset], discovery: DiscoveredData) -
     }
     sources = (by_dataset.get((dataset.format, dataset.path, dataset.dataset)) for dataset in planned)
     return tuple(
-        dataset if source is None else _with_tried_records(dataset, source)
+        dataset if source is None else _with_tried_records(dataset, source, media)
         for dataset, source in zip(planned, sources, strict=True)
     )
 
 
-def _with_tried_records(dataset: PlannedDataset, source: Source) -> PlannedDataset:
+def _with_tried_records(dataset: PlannedDataset, source: Source, media: MediaMode) -> PlannedDataset:
     report, listed = Report(), GuardedItems(source)
     items = islice(listed, max(source.total, _TRIED_RECORDS))
     tried = list(islice(items, _TRIED_RECORDS))
@@ -278,12 +280,16 @@ def _with_tried_records(dataset: PlannedDataset, source: Source) -> PlannedDatas
     for item, result in zip(tried, results, strict=False):
         if isinstance(result, AresError):
             report.add_failure(result, item.location)
+        elif media != "none":
+            for camera in result.missing:
+                report.add_warning(f"camera {camera} has no pictures", item.location)
     for item in chain(tried[len(results) :], items):
         if (error := known_error(item)) is not None:
             report.add_failure(error, item.location)
     if listed.error is not None:
         report.add_failure(listed.error, f"the rest of {dataset.dataset}")
-    dataset = replace(dataset, failures=report.fields()["failures"])
+    fields = report.fields()
+    dataset = replace(dataset, failures=fields["failures"], lost=fields["warnings"])
     if dataset.rate_hz is not None or not results:
         return dataset
     first = results[0]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.annotation import Annotation, Column, Maker
-from ares.checks import QualityFinding, check_record, find_check_code, finding_reason
+from ares.checks import QualityFinding, check_record, find_check_code, finding_reason, missing_cameras
 from ares.clock import compute_measured_clock_fields
-from ares.episode import Camera, Episode, Json, Record
+from ares.episode import MISSING_CAMERAS, Camera, Episode, Json, Record
 from ares.errors import AresError, SourceError, StoreError
 from ares.input import input_budgets, limited_memory
 from ares.io import describe_os_error
@@ -53,10 +53,19 @@ def _any_value_replaced(finite: Collection[Json], values: Collection[Json]) -> b
 
 
 def add_media_copying(item: Item, media: MediaMode, workspace: Path) -> Item:
-    """The item; with media "copy", loading it also copies its cameras into the workspace."""
+    """The item; with media "copy", loading it also copies its cameras; with "none", it leaves them out."""
     if media == "reference":
         return item
+    if media == "none":
+        return replace(item, load=partial(load_without_cameras, item.load))
     return replace(item, load=partial(load_and_copy, item.load, str(workspace)))
+
+
+def load_without_cameras(load: Callable[[], Record]) -> Record:
+    """Read a record as one of states alone. Raises SourceError when it cannot be read."""
+    record = load()
+    metadata = {name: value for name, value in record.episode.metadata.items() if name != MISSING_CAMERAS}
+    return replace(record, episode=replace(record.episode, cameras=(), metadata=metadata))
 
 
 def load_and_copy(load: Callable[[], Record], workspace: str) -> Record:
@@ -157,10 +166,12 @@ class FirstRecordSummary(NamedTuple):
     Attributes:
         rate_hz: Its recording rate.
         cameras: Names of its cameras.
+        missing: Names of cameras that its source names and of which it has no pictures.
     """
 
     rate_hz: float
     cameras: tuple[str, ...]
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +238,8 @@ def _summarise_record(load: Callable[[], Record]) -> FirstRecordSummary | AresEr
         episode = load().episode
     except AresError as error:
         return error
-    return FirstRecordSummary(episode.rate_hz, tuple(camera.name for camera in episode.cameras))
+    cameras = tuple(camera.name for camera in episode.cameras)
+    return FirstRecordSummary(episode.rate_hz, cameras, missing_cameras(episode))
 
 
 def _load_finished_record(load: LoadFunction) -> Record | RecordIdentity | AresError:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
+from ares.checks import MISSING_CAMERA
 from ares.console import print_message
 from ares.episode import Json, Record
 from ares.errors import RequestError, SourceError
@@ -293,6 +294,8 @@ def format_ingest_plan(plan: IngestPlan) -> Iterator[str]:
             yield f"    cannot be opened: {dataset.error}"
         for failure in dataset.failures:
             yield f"    would fail: {failure.count} episodes: {failure.reason}; first: {failure.example}"
+        for loss in dataset.lost:
+            yield f"    would lose pictures: {loss.count} episodes: {loss.reason}; first: {loss.example}"
     if len(plan.datasets) > _SHOWN_DATASETS:
         yield f"... and {len(plan.datasets) - _SHOWN_DATASETS} more datasets"
     total = sum(dataset.episodes for dataset in plan.datasets)
@@ -349,8 +352,12 @@ class IngestCounts:
 
     def to_report(self) -> IngestReport:
         """The counts at the end."""
+        fields = self.counts.fields()
         return IngestReport(
-            **self.counts.fields(),
+            **fields,
+            lost=sum(
+                part.count for part in fields["warnings"] if part.reason.startswith(f"{MISSING_CAMERA.code} ")
+            ),
             duplicates=self.duplicates,
             workspace_duplicates=self.workspace_duplicates,
             copied_bytes=self.copied_bytes,

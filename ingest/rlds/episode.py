@@ -26,7 +26,7 @@ from ares.episode import (
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
 from ares.input import decode_image, parse_image_header
-from ingest.files import describe_camera, read_json_object
+from ingest.files import add_missing_cameras, describe_camera, read_json_object
 from ingest.mapping import find_spec_text
 from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
 from ingest.rlds.features import (
@@ -250,6 +250,7 @@ def _build_record(
     success, success_source = _read_outcome(example, metadata, dataset, warnings)
     cameras = tuple(_build_cameras(entry, example, steps, warnings))
     warnings.extend(_metadata_contradictions(metadata, cameras))
+    names = {camera.name for camera in cameras}
     episode = Episode(
         episode_id=entry.episode_id,
         format=FORMAT,
@@ -270,7 +271,10 @@ def _build_record(
         success_source=success_source,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
-        metadata={name: value for name, value in metadata.items() if value is not None},
+        metadata=add_missing_cameras(
+            {name: value for name, value in metadata.items() if value is not None},
+            [camera.name for camera in feature_map.cameras if camera.name not in names],
+        ),
         frame_pairing="index",
     )
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
