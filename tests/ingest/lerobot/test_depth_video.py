@@ -1,0 +1,110 @@
+"""Depth that is stored as video is depth: never a colour camera, told, kept by reference, and named by an export."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from ares import open as open_workspace
+from ares.errors import SourceError
+from ares.media import probe_video
+from tests.ingesting import ingest_paths, open_sources
+
+LEFT_OUT = "camera top_depth left out: it holds depth, not colour"
+
+
+@pytest.fixture
+def depth_folder(shared_data: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(shared_data / "reported" / "lerobot3644_depth_video", tmp_path / "depth"))
+
+
+def edit_feature(folder: Path, **info: Any) -> None:
+    """Change the info of the depth camera; None takes a field away."""
+    path = folder / "meta" / "info.json"
+    document = json.loads(path.read_text())
+    own = document["features"]["observation.images.top_depth"]["info"]
+    own.update(info)
+    for name in [name for name, value in own.items() if value is None]:
+        del own[name]
+    path.write_text(json.dumps(document))
+
+
+def first_record(folder: Path) -> Any:
+    (source,) = open_sources([str(folder)])
+    return next(iter(source.items)).load()
+
+
+def test_a_depth_map_is_told_and_kept_by_reference_with_its_range_and_unit(depth_folder: Path) -> None:
+    record = first_record(depth_folder)
+    assert [camera.name for camera in record.episode.cameras] == ["front"]
+    assert LEFT_OUT in record.warnings
+    (name, depth), *others = record.episode.metadata["depth_cameras"].items()
+    assert (name, others) == ("top_depth", [])
+    assert {key: depth[key] for key in ("depth_unit", "depth_min", "depth_max", "shift", "use_log")} == {
+        "depth_unit": "mm",
+        "depth_min": 0.01,
+        "depth_max": 10.0,
+        "shift": 3.5,
+        "use_log": True,
+    }
+    assert Path(depth["path"]).is_file() and depth["start_seconds"] == 0.0
+    assert "missing_cameras" not in record.episode.metadata
+
+
+def test_the_pixel_format_alone_tells_depth(depth_folder: Path) -> None:
+    edit_feature(depth_folder, is_depth_map=None, **{"video.pix_fmt": None})
+    record = first_record(depth_folder)
+    assert LEFT_OUT in record.warnings and "top_depth" in record.episode.metadata["depth_cameras"]
+
+
+@pytest.mark.parametrize("name", ["is_depth_map", "video.is_depth_map"])
+def test_the_metadata_alone_tells_depth(depth_folder: Path, name: str) -> None:
+    """The same flag beside a video of eight bits."""
+    edit_feature(depth_folder, is_depth_map=None)
+    edit_feature(depth_folder, **{name: True})
+    videos = depth_folder / "videos"
+    shutil.rmtree(videos / "observation.images.top_depth")
+    shutil.copytree(videos / "observation.images.front", videos / "observation.images.top_depth")
+    assert LEFT_OUT in first_record(depth_folder).warnings
+
+
+def test_a_depth_video_that_is_gone_is_lost(depth_folder: Path) -> None:
+    shutil.rmtree(depth_folder / "videos" / "observation.images.top_depth")
+    record = first_record(depth_folder)
+    assert record.episode.metadata["missing_cameras"] == ["top_depth"]
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+def test_an_export_names_the_depth_that_it_leaves_out(
+    depth_folder: Path, tmp_path: Path, format: str
+) -> None:
+    workspace = open_workspace(tmp_path / "ws", create=True)
+    ingest_paths(workspace.stores, [str(depth_folder)], quiet=True)
+    ids = sorted(workspace.stores.tables.episodes.ids())
+    selection = workspace.sets.create("all", ids, {})
+    report = workspace.export(selection, tmp_path / "out", format=format, quiet=True)
+    assert any(line.startswith("depth of camera top_depth of ") for line in report.left_out)
+    assert not [path for path in (tmp_path / "out").rglob("*") if "depth" in path.name.lower()]
+
+
+@pytest.mark.parametrize("pixel_format", ["gray10le", "gray12le", "gray16le"])
+def test_a_video_of_more_than_eight_bits_of_grey_is_no_colour_video(
+    tmp_path: Path, pixel_format: str
+) -> None:
+    path = tmp_path / "depth.mkv"
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("ffv1", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 32, 24, pixel_format
+        for number in range(5):
+            pixels = np.full((24, 32), 100 + 40 * number, np.uint16)
+            frame = av.VideoFrame.from_ndarray(pixels, "gray16le").reformat(format=pixel_format)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    with pytest.raises(SourceError, match="it holds depth, not colour"):
+        probe_video(path)
