@@ -64,6 +64,8 @@ Role = Literal["front", "side", "top", "wrist", "other"]
 
 # Field of the metadata: names of the cameras that the source names and of which it has no pictures.
 MISSING_CAMERAS = "missing_cameras"
+# Field of the metadata: where the depth of each camera is, which is no camera of colours, and its range and unit.
+DEPTH_CAMERAS = "depth_cameras"
 # Used when the source states no rate; always shown with rate_source="assumed".
 ASSUMED_RATE_HZ = 10.0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ares.episode import Episode, Json, Trajectory
+from ares.episode import DEPTH_CAMERAS, Episode, Json, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
     EpisodeTaskText,
@@ -70,6 +70,7 @@ class DatasetGroup:
         camera_flags: Per camera and flag, the number of episodes.
         camera_roles: Role of each camera in the first episode that has it.
         has_assumed_rate: Whether the rate of any episode is assumed.
+        depth_cameras: Number of episodes by camera of which the source has depth.
     """
 
     layout: ExportLayout
@@ -85,6 +86,7 @@ class DatasetGroup:
     camera_flags: dict[str, Counter[str]] = field(default_factory=dict)
     camera_roles: dict[str, str] = field(default_factory=dict)
     has_assumed_rate: bool = False
+    depth_cameras: Counter[str] = field(default_factory=Counter)
 
     @property
     def rate_hz(self) -> float:
@@ -138,6 +140,10 @@ class DatasetGroup:
             )
         extra = {signal for signal, _ in self.extra_signals} - set(signals)
         lines += [f"signal {signal} of {name}" for signal in sorted(extra)]
+        lines += [
+            f"depth of camera {camera} of {name}: {count} episodes have it"
+            for camera, count in sorted(self.depth_cameras.items())
+        ]
         return lines + list(self._left_out_texts(has_robots))
 
     def _left_out_texts(self, has_robots: bool) -> Iterator[str]:
@@ -161,6 +167,8 @@ class DatasetGroup:
         self.has_assumed_rate |= episode.rate_source == "assumed"
         self.extra_signals.update((name, signal.names) for name, signal in trajectory.extra.items())
         self.episodes_with_texts += len(episode.instructions) > 1
+        depth = episode.metadata.get(DEPTH_CAMERAS)
+        self.depth_cameras.update(depth.keys() if isinstance(depth, Mapping) else ())
         if len(self.metadata_fields) < _MOST_FIELDS:
             self.metadata_fields.update(episode.metadata)
         for camera in episode.cameras:

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         tick_seconds as tick_seconds,
     )
     from ares.media.video.probe import (
+        HOLDS_DEPTH as HOLDS_DEPTH,
         FrameSpans as FrameSpans,
         VideoInfo as VideoInfo,
         describe_ffmpeg_error as describe_ffmpeg_error,

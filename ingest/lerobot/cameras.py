@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.episode import Camera, MediaRef
+from ares.episode import Camera, Json, MediaRef
 from ares.errors import MediaError, SourceError
 from ares.formats import video_columns
 from ares.input import ImageInfo, parse_image_header
-from ares.media import VideoInfo, frozen_camera_flags, read_parquet_images
+from ares.media import HOLDS_DEPTH, VideoInfo, frozen_camera_flags, read_parquet_images
 from ingest.files import describe_camera, probe_once
 from ingest.lerobot.feature_map import CameraFeature
 from ingest.lerobot.file_contents import DatasetFileContents, EpisodeFrameLocation
@@ -113,7 +113,7 @@ class VideoSearch:
 
 
 def video_cameras(
-    features: Sequence[CameraFeature], search: VideoSearch, warnings: list[str]
+    features: Sequence[CameraFeature], search: VideoSearch, warnings: list[str], depth: dict[str, Json]
 ) -> Iterator[Camera]:
     """Yield the cameras whose videos can be used.
 
@@ -121,10 +121,15 @@ def video_cameras(
         features: The cameras.
         search: What is known of the episode.
         warnings: Receives the reason for each camera that is left out, and other warnings.
+        depth: Receives where the depth of each camera is, and its range and unit: it is no camera.
     """
     for feature in features:
         try:
             span, reason = find_video_span(feature, search)
+            if _holds_depth(feature, span):
+                depth[feature.name] = _describe_depth(feature, span)
+                warnings.append(f"camera {feature.name} left out: {HOLDS_DEPTH}")
+                continue
             info = probe_once(span.path)
             camera = _make_camera(feature, span, info, search)
         except SourceError as error:
@@ -134,6 +139,30 @@ def video_cameras(
             warnings.append(f"camera {feature.name} is not where the metadata says: {reason}")
         warnings.extend(_camera_warnings(feature, span, info, camera, search))
         yield camera
+
+
+def _holds_depth(feature: CameraFeature, span: VideoSpan) -> bool:
+    """Whether a video is depth, by info.json or by its pixels. Raises SourceError for one that cannot be read."""
+    try:
+        probe_once(span.path)
+    except SourceError as error:
+        if error.reason == HOLDS_DEPTH:
+            return True
+        raise
+    return feature.is_depth
+
+
+def _describe_depth(feature: CameraFeature, span: VideoSpan) -> dict[str, Json]:
+    """Where the depth of an episode is, and what info.json says of it."""
+    facts = {
+        name: value for name, value in feature.info.items() if isinstance(value, str | bool | int | float)
+    }
+    return {
+        **facts,
+        "path": span.path,
+        "start_seconds": span.start_seconds,
+        "stop_seconds": span.stop_seconds,
+    }
 
 
 def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoSpan, str]:
@@ -272,7 +301,7 @@ def _first_image_info(media: MediaRef) -> ImageInfo:
     if info is None:
         raise SourceError("its images are neither JPEG nor PNG", f"{media.key} of {media.uri}")
     if info.codec == "png" and data[24:25] == b"\x10":
-        raise SourceError("it holds depth, not colour", f"{media.key} of {media.uri}")
+        raise SourceError(HOLDS_DEPTH, f"{media.key} of {media.uri}")
     return info
 
 

@@ -49,9 +49,17 @@ def drop_cameras_without_video(
         if camera.key in misplaced
     ]
     kept = tuple(camera for camera in cameras if camera.key not in misplaced - elsewhere)
-    lost = tuple(camera.name for camera in cameras if camera not in kept)
+    # A feature that is another spelling of a camera with videos is no camera of its own.
+    spellings = {_letters_of(camera.name) for camera in kept}
+    lost = tuple(
+        camera.name for camera in cameras if camera not in kept and _letters_of(camera.name) not in spellings
+    )
     feature_map = replace(feature_map, video_cameras=kept, lost_cameras=lost)
     return feature_map, [*warnings, *_check_unnamed_videos(info, feature_map)]
+
+
+def _letters_of(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
 
 
 def check_episode_list(info: LeRobotInfo, listed: EpisodeListSurvey, unlisted: int) -> Iterator[str]:

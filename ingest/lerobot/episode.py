@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ares.clock import are_timestamps_even, read_stamps
-from ares.episode import Camera, Episode, Json, RateSource, Record, Signal, Trajectory, make_episode_id
+from ares.episode import (
+    DEPTH_CAMERAS,
+    Camera,
+    Episode,
+    Json,
+    RateSource,
+    Record,
+    Signal,
+    Trajectory,
+    make_episode_id,
+)
 from ares.errors import SourceError
 from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
 from ares.io import FileState
@@ -219,7 +229,8 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
     steps = rows.count if rows else declared_length
     frames = find_frame_range(rows, declared_length) if rows else (0, steps)
     search = make_video_search(dataset, index, row, frames, contradicted)
-    cameras = tuple(video_cameras(dataset.feature_map.video_cameras, search, warnings))
+    depth: dict[str, Json] = {}
+    cameras = tuple(video_cameras(dataset.feature_map.video_cameras, search, warnings, depth))
     if rows and rows.is_sorted:
         warnings.extend(
             f"camera {camera.name} left out: its rows are not in the order of frame_index"
@@ -242,7 +253,20 @@ def load_episode(dataset: LeRobotDataset, row: MetadataRow, contradicted: Mappin
         warnings.append("length in the metadata is not that of the data")
     if not steps:
         raise SourceError("episode holds no step", f"{source}: episode {index}")
-    return _make_record(dataset, row, source, rows or EpisodeRows(steps, {}, {}), cameras, warnings)
+    record = _make_record(dataset, row, source, rows or EpisodeRows(steps, {}, {}), cameras, warnings)
+    metadata = _note_lost_and_depth(record.episode, dataset.feature_map, depth)
+    return replace(record, episode=replace(record.episode, metadata=metadata))
+
+
+def _note_lost_and_depth(
+    episode: Episode, feature_map: LeRobotFeatureMap, depth: Mapping[str, Json]
+) -> Mapping[str, Json]:
+    """The metadata with where depth lies, by camera, and with the cameras that info.json names and files lack."""
+    named = [camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)]
+    present = {*depth, *(camera.name for camera in episode.cameras)}
+    missing = (name for name in (*feature_map.lost_cameras, *named) if name not in present)
+    metadata = {**episode.metadata, **({DEPTH_CAMERAS: dict(depth)} if depth else {})}
+    return add_missing_cameras(metadata, missing)
 
 
 def make_video_search(
@@ -396,7 +420,7 @@ def _make_record(
         state_names=state.names if state else (),
         action_names=action.names if action else (),
         frame_pairing="index",
-        **_descriptive_fields(dataset, rows, row, {camera.name for camera in cameras}, warnings),
+        **_descriptive_fields(dataset, rows, row, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
     return Record(
@@ -410,29 +434,18 @@ def _make_record(
 
 
 def _descriptive_fields(
-    dataset: LeRobotDataset, rows: EpisodeRows, row: MetadataRow, present: set[str], warnings: list[str]
+    dataset: LeRobotDataset, rows: EpisodeRows, row: MetadataRow, warnings: list[str]
 ) -> dict[str, Any]:
-    """The fields of an episode that say what was done, how it ended and what else is noted.
-
-    Args:
-        dataset: Its dataset.
-        rows: Its rows.
-        row: Its entry in the list of episodes.
-        present: Names of its cameras.
-        warnings: Receives what is strange about its texts.
-    """
+    """The fields of an episode that say what was done, how it ended and what else is noted."""
     root, feature_map = dataset.info.root, dataset.feature_map
     texts = collect_instructions(root, feature_map, rows, row, warnings)
     success, success_source = find_stated_outcome(feature_map, rows, row)
-    named = [camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)]
-    missing = [name for name in (*feature_map.lost_cameras, *named) if name not in present]
-    metadata = collect_episode_metadata(root, feature_map, rows, row)
     return {
         "instruction": texts[0] if texts else "",
         "instructions": texts,
         "success": success,
         "success_source": success_source,
-        "metadata": add_missing_cameras(metadata, missing),
+        "metadata": collect_episode_metadata(root, feature_map, rows, row),
     }
 
 

@@ -149,12 +149,19 @@ class CameraFeature:
         name: Short name of the camera.
         codec: Codec by info.json, or "".
         size: Width and height in pixels by info.json, or None.
+        info: What info.json says of its video.
     """
 
     key: str
     name: str
     codec: str
     size: tuple[int, int] | None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_depth(self) -> bool:
+        """Whether info.json says that it is a depth map."""
+        return any(self.info.get(name) is True for name in ("is_depth_map", "video.is_depth_map"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,11 +369,14 @@ def _camera_features(
     for key in (*videos, *images):
         feature = features.get(key, {})
         video_info = feature.get("info") or feature.get("video_info") or {}
-        codec = str(video_info.get("video.codec") or "") if isinstance(video_info, dict) else ""
+        video_info = video_info if isinstance(video_info, dict) else {}
+        codec = str(video_info.get("video.codec") or "")
         name = names.get(key) or short_name(key)
         name = key if name in used_names else name
         used_names.add(name)
-        cameras.append(CameraFeature(key, name, codec, _image_size(feature)))
+        if feature.get("is_depth_map") is True:
+            video_info = {**video_info, "is_depth_map": True}
+        cameras.append(CameraFeature(key, name, codec, _image_size(feature), video_info))
     return tuple(cameras[: len(videos)]), tuple(cameras[len(videos) :])
 
 

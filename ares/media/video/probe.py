@@ -269,10 +269,15 @@ def find_video_stream(container: InputContainer) -> VideoStream | None:
     return next((stream for stream in container.streams.video if not stream.disposition & picture), None)
 
 
+HOLDS_DEPTH = "it holds depth, not colour"
+# Grey of more than eight bits; as a colour it would lose the rest.
+_DEPTH_FORMATS = ("gray9", "gray10", "gray12", "gray14", "gray16", "grayf")
+
+
 def probe_video(path: str | Path) -> VideoInfo:
     """Properties of a video file; packets are counted where the container does not give their number.
 
-    Raises SourceError for a file that is missing, empty, truncated, or holds no video.
+    Raises SourceError for a file that is missing, empty, truncated, or holds no video of colours.
     """
     import av
 
@@ -283,6 +288,9 @@ def probe_video(path: str | Path) -> VideoInfo:
             raise _unreadable_video(path, error) from None
         if not len(times.ticks):
             raise SourceError("video holds no frame", str(path))
+        pixel_format = stream.codec_context.pix_fmt or ""
+        if pixel_format.startswith(_DEPTH_FORMATS):
+            raise SourceError(HOLDS_DEPTH, f"{path}: its pixels are {pixel_format}")
         return _video_info(path, container, stream, times)
 
 

@@ -90,7 +90,7 @@ def test_an_export_names_the_depth_that_it_leaves_out(
     selection = workspace.sets.create("all", ids, {})
     report = workspace.export(selection, tmp_path / "out", format=format, quiet=True)
     assert any(line.startswith("depth of camera top_depth of ") for line in report.left_out)
-    assert not [path for path in (tmp_path / "out").rglob("*") if "depth" in path.name.lower()]
+    assert not [path for path in (tmp_path / "out").rglob("*") if "top_depth" in path.name]
 
 
 @pytest.mark.parametrize("pixel_format", ["gray10le", "gray12le", "gray16le"])

@@ -276,7 +276,7 @@ def test_columns_that_are_no_signals(tmp_path: Path, folders: Any) -> None:
     assert set(record.trajectory.extra) == {"matrix"}
     assert record.trajectory.extra["matrix"].values[0].tolist() == [1, 2, 3, 4]
     assert record.episode.instructions == ("do it", "say it")
-    assert record.episode.metadata == {"scene": "kitchen"}
+    assert record.episode.metadata == {"scene": "kitchen", "missing_cameras": ["image"]}
 
 
 def test_numbers_that_are_missing_or_not_finite(tmp_path: Path, folders: Any) -> None:
