@@ -219,9 +219,6 @@ def load_episode(entry: NpzEntry) -> Record:
     Raises SourceError when its files cannot be read, or when no array is of a known name and there is no spec.
     """
     with open_arrays(entry.path) as members:
-        if entry.number is not None and entry.spec:
-            members = take_episode(members, entry.spec.episode_axis or 0, entry.number)
-        _require_rows_of_steps(entry, members)
         reader = _read_arrays(entry, members)
         roles = _signal_roles(entry, reader)
         row = _read_row(entry, reader)
@@ -275,7 +272,10 @@ def _make_record(
 
 
 def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRowReader:
-    """Read the arrays; texts and single numbers become fields."""
+    """Read the arrays; texts and single numbers become fields. Raises SourceError for a file of one step."""
+    if entry.number is not None and entry.spec:
+        members = take_episode(members, entry.spec.episode_axis or 0, entry.number)
+    _require_rows_of_steps(entry, members)
     whole = entry.stop == _ALL_ROWS
     stop = _count_steps(entry, members) if whole else entry.stop
     reader = ArrayRowReader(entry.path, entry.start, stop, translate_errors=translate_npy_errors)
@@ -291,18 +291,26 @@ def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRowR
             reader.shapes[key] = (array.shape, str(array.dtype))
         elif entry.number is not None and has_zarr_images(array):
             reader.leave_out(key, "is not stored (images along an axis of episodes)")
-        elif whole and array.shape[0] > stop + 1:
-            reader.shapes[key] = (array.shape, str(array.dtype))
-            reader.leave_out(key, f"is not stored ({array.shape[0]} rows for {stop} steps)")
-            if has_zarr_images(array):
-                raise SourceError("a camera cannot be stored", f"{entry.path}: {key} {reader.unused[key]}")
         else:
-            reader.add(key, array)
-            if whole and array.shape[0] == stop + 1:
-                text = f"{key} has one row more than there are actions: the terminal one is not stored"
-                reader.warnings[text] = None
+            _read_rows(entry, reader, key, array, array.shape[0] - stop if whole else 0)
     require_whole_signals(reader, entry.spec, is_shown=entry.reads_unknown)
     return reader
+
+
+def _read_rows(
+    entry: NpzEntry, reader: ArrayRowReader, key: str, array: NpyArray | ArrayOfEpisode, surplus: int
+) -> None:
+    """Read an array with so many rows more than there are steps. Raises SourceError for a camera with two or more."""
+    if surplus <= 1:
+        reader.add(key, array)
+        if surplus == 1:
+            text = f"{key} has one row more than there are actions: the terminal one is not stored"
+            reader.warnings[text] = None
+        return
+    reader.shapes[key] = (array.shape, str(array.dtype))
+    reader.leave_out(key, f"is not stored ({array.shape[0]} rows for {reader.stop - reader.start} steps)")
+    if has_zarr_images(array):
+        raise SourceError("a camera cannot be stored", f"{entry.path}: {key} {reader.unused[key]}")
 
 
 def _require_rows_of_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> None:

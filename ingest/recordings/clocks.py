@@ -195,12 +195,15 @@ class _TopicSpans(NamedTuple):
 def settle_topic_clocks(contents: RecordingContents) -> RecordingContents:
     """The contents with all topics on one clock: where their own stamps do not overlap, that of publication."""
     cameras = contents.images.values()
-    spans = [_TopicSpans(_span(read_image_times(images)), _span(images.publish_times)) for images in cameras]
+    spans = [
+        _TopicSpans(_first_and_last(read_image_times(images)), _first_and_last(images.publish_times))
+        for images in cameras
+    ]
     for messages in contents.signals.values():
         if not messages.publish_times:
             continue
         times, _ = message_times(messages.own_times, messages.publish_times)
-        spans.append(_TopicSpans(_span(times), _span(messages.publish_times)))
+        spans.append(_TopicSpans(_first_and_last(times), _first_and_last(messages.publish_times)))
     if all(_share_a_clock(first, second) for first, second in combinations(spans, 2)):
         return contents
     contents.warn("header stamps of the topics do not overlap; all topics go by publish times")
@@ -214,17 +217,17 @@ def settle_topic_clocks(contents: RecordingContents) -> RecordingContents:
     )
 
 
-def _span(times: Sequence[int] | NDArray[np.int64]) -> tuple[int, int]:
+def _first_and_last(times: Sequence[int] | NDArray[np.int64]) -> tuple[int, int]:
     return int(min(times)), int(max(times))
 
 
 def _share_a_clock(first: _TopicSpans, second: _TopicSpans) -> bool:
     """Whether two topics overlap by their own stamps about as much as they do when they are published."""
-    overlap = _overlap(first.published, second.published)
-    return overlap <= 0 or _overlap(first.own, second.own) >= _SHARED_CLOCK * overlap
+    overlap = _shared_time(first.published, second.published)
+    return overlap <= 0 or _shared_time(first.own, second.own) >= _SHARED_CLOCK * overlap
 
 
-def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
+def _shared_time(first: tuple[int, int], second: tuple[int, int]) -> int:
     """Nanoseconds for which two spans overlap; below 0 for the time between them."""
     return min(first[1], second[1]) - max(first[0], second[0])
 
