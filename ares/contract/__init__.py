@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.contract.clashes import Clash as Clash, find_clashes as find_clashes
     from ares.contract.contracts import (
         PROPERTIES as PROPERTIES,
         VALUES as VALUES,
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
         read_contracts as read_contracts,
         write_contracts as write_contracts,
     )
-    from ares.contract.conversions import (
-        parse_conversions as parse_conversions,
-    )
     from ares.contract.evidence import (
         CONTRACT_EPISODES as CONTRACT_EPISODES,
         ContractEvidence as ContractEvidence,
@@ -38,14 +36,13 @@ if TYPE_CHECKING:
         read_kinematic_chains as read_kinematic_chains,
     )
     from ares.contract.mixing import (
-        Clash as Clash,
         ClashError as ClashError,
         SetConverter as SetConverter,
-        find_clashes as find_clashes,
     )
     from ares.contract.set_contracts import (
         LayoutContract as LayoutContract,
         find_contracts_of_episodes as find_contracts_of_episodes,
     )
+    from ares.contract.statements import parse_conversions as parse_conversions
 
 __getattr__ = lazy_exports(__name__)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from ares.contract.kinematics import Kinematics, kinematics_from_json
+from ares.contract.profiles import SignalProfile, profile_from_json
 from ares.signals import DimensionKind
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 SignalName = Literal["state", "action"]
 GroupKind = DimensionKind
 Origin = Literal["values", "names", "spec", "none"]
-PropertyName = Literal["mode", "unit", "rotation", "gripper", "role", "frame"]
+PropertyName = Literal["mode", "unit", "rotation", "gripper", "role", "frame", "same_as"]
 PROPERTIES: tuple[PropertyName, ...] = get_args(PropertyName)
-# The values that each property may have; a spec may state any of them.
+# The values that each property may have; a spec may state any of them. "same_as" is the name of another dataset.
 VALUES: Mapping[PropertyName, tuple[str, ...]] = {
     "mode": ("absolute", "delta", "velocity"),
-    "unit": ("rad", "deg", "percent", "normalised", "m", "mm", "fraction", "signed"),
+    "unit": ("rad", "deg", "percent", "normalised", "ticks", "m", "mm", "fraction", "signed"),
     "rotation": ("euler", "axis-angle", "quaternion xyzw", "quaternion wxyz", "6d"),
     "gripper": ("high is open", "high is closed"),
     "role": ("leader", "follower"),
@@ -65,7 +66,7 @@ class Estimate:
         if not (self.candidates and other.candidates):
             return False
         same = sum(share * other.candidates.get(value, 0.0) for value, share in self.candidates.items())
-        return same < _SAME_PROBABILITY and min(self.confidence, other.confidence) > 0.5
+        return same < _SAME_PROBABILITY
 
     def __str__(self) -> str:
         if self.value != UNKNOWN or not self.candidates:
@@ -93,7 +94,7 @@ def certain(value: str, origin: Origin, probability: float = 1.0) -> Estimate:
 
 def is_allowed_property_value(name: PropertyName, value: str) -> bool:
     """Whether a property may have a value."""
-    return value in VALUES[name]
+    return bool(value) if name == "same_as" else value in VALUES[name]
 
 
 def is_dimension_group_name(name: str) -> bool:
@@ -198,6 +199,8 @@ class MeaningContract:
         action_names: Names of the action's dimensions.
         num_episodes: Episodes that it was learnt from.
         signals: One per group of dimensions.
+        profiles: How the dimensions of each signal are distributed, by "state" and "action"; stored, and no part of
+            the JSON.
     """
 
     dataset: str
@@ -205,6 +208,7 @@ class MeaningContract:
     action_names: tuple[str, ...]
     num_episodes: int
     signals: tuple[SignalContract, ...]
+    profiles: Mapping[str, SignalProfile] = field(default_factory=dict)
 
     def signal(self, name: str) -> SignalContract | None:
         """The group of a name such as "action.gripper"; None where there is none."""
@@ -230,7 +234,21 @@ def meaning_contract_from_json(document: Json) -> MeaningContract:
         action_names=tuple(cast("list[str]", fields["action_names"])),
         num_episodes=int(cast("int", fields["episodes"])),
         signals=tuple(map(signal_contract_from_json, cast("Iterable[Json]", fields["signals"]))),
+        profiles=_stored_profiles(fields.get("profiles")),
     )
+
+
+def _stored_profiles(document: Json) -> dict[str, SignalProfile]:
+    read = (
+        (name, profile_from_json(rows)) for name, rows in cast("Mapping[str, Json]", document or {}).items()
+    )
+    return {name: profile for name, profile in read if profile is not None}
+
+
+def _stored_contract(contract: MeaningContract) -> Json:
+    """The JSON of a contract with the profiles of its signals."""
+    profiles: Json = {name: profile.to_json() for name, profile in contract.profiles.items()}
+    return {**contract.to_json(), "profiles": profiles}
 
 
 _COLLECTION = "contracts"
@@ -304,7 +322,7 @@ def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: Store
     }
     kinematics = stored.kinematics
     document: Json = {
-        "contracts": [contract.to_json() for contract in stored.contracts],
+        "contracts": [_stored_contract(contract) for contract in stored.contracts],
         "stated": stated,
         **({} if kinematics is None else {"kinematics": kinematics.to_json()}),
     }

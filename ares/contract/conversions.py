@@ -1,15 +1,13 @@
-"""Converts signals from one meaning to another, as a user names it for an export."""
+"""Converts values from one unit, gripper convention, mode or rotation to another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import pi
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from ares.contract.contracts import GroupKind
 from ares.errors import RequestError
-from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -247,74 +245,3 @@ _FROM_QUATERNION: Mapping[str, Callable[[Array], Array]] = {
     "quaternion wxyz": _to_wxyz,
     "6d": _to_6d,
 }
-
-
-ORDER = "order"
-_TARGET_UNITS = ("rad", "deg", "m", "mm")
-_TARGET_MODES = ("absolute", "delta")
-_TARGET_ROTATIONS: Mapping[str, str] = {
-    "euler": "euler",
-    "axis-angle": "axis-angle",
-    "xyzw": "quaternion xyzw",
-    "wxyz": "quaternion wxyz",
-}
-_CONVERSION_TARGETS = (*_TARGET_UNITS, *GRIPPER_CONVENTIONS, *_TARGET_MODES, *_TARGET_ROTATIONS, ORDER)
-
-
-@dataclass(frozen=True, slots=True)
-class NamedConversion:
-    """One conversion of an export.
-
-    Attributes:
-        signal: Signal group, such as "action.gripper"; "state" or "action" for the order.
-        aspect: Property that is converted: "unit", "gripper", "mode", "rotation" or "order".
-        target: Its value afterwards; the name of a gripper convention, or "" for the order.
-    """
-
-    signal: str
-    aspect: str
-    target: str
-
-
-def parse_conversions(texts: Sequence[str]) -> tuple[NamedConversion, ...]:
-    """Conversions of texts "SIGNAL=TARGET". Raises RequestError for an unknown signal or target, or two for one."""
-    conversions = tuple(map(_parse_conversion, texts))
-    pairs = [(conversion.signal, conversion.aspect) for conversion in conversions]
-    for pair in pairs:
-        if pairs.count(pair) > 1:
-            raise RequestError("two conversions are named for one signal", f"{pair[1]} of {pair[0]}")
-    return conversions
-
-
-def _parse_conversion(text: str) -> NamedConversion:
-    signal, equals, target = text.partition("=")
-    if not equals:
-        raise RequestError(f"a conversion is SIGNAL=TARGET, not {text!r}", "for example action.gripper=open1")
-    if target not in _CONVERSION_TARGETS:
-        raise RequestError(
-            f"no conversion to {target!r}",
-            f"{did_you_mean(target, _CONVERSION_TARGETS)}there are: {', '.join(_CONVERSION_TARGETS)}",
-        )
-    _check_signal(signal, target)
-    if target == ORDER:
-        return NamedConversion(signal, ORDER, "")
-    if target in _TARGET_ROTATIONS:
-        return NamedConversion(signal, "rotation", _TARGET_ROTATIONS[target])
-    name = "unit" if target in _TARGET_UNITS else "mode" if target in _TARGET_MODES else "gripper"
-    return NamedConversion(signal, name, target)
-
-
-def _check_signal(signal: str, target: str) -> None:
-    plain, _, kind = signal.partition(".")
-    is_known = plain in ("state", "action") and (
-        kind in get_args(GroupKind) or (not kind and target == ORDER)
-    )
-    if not is_known or (kind and target == ORDER):
-        example = "state=order" if target == ORDER else f"action.arm={target}"
-        raise RequestError(f"no signal {signal!r} for a conversion", f"for example {example}")
-    is_gripper = kind == "gripper"
-    if (target in GRIPPER_CONVENTIONS) != is_gripper and target != ORDER:
-        names = GRIPPER_CONVENTIONS if is_gripper else (*_TARGET_UNITS, *_TARGET_MODES, *_TARGET_ROTATIONS)
-        raise RequestError(f"{signal} cannot be converted to {target}", f"there are: {', '.join(names)}")
-    if target in _TARGET_ROTATIONS and kind != "rotation":
-        raise RequestError(f"{signal} is no rotation", f"{target} is for state.rotation and action.rotation")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ares.contract.contracts import GroupKind, SignalName
+from ares.contract.profiles import SignalProfile, episode_profile, pool_profiles
 from ares.signals import EpisodeSignals, classify_by_name, name_tokens, paired_dimensions
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class SignalContractEvidence:
         turns: (D,) jumps by more than 5 between two steps, as at the end of a turn in radians.
         norm_error: (D,) median of how far the norm of the four values from this one on is from 1; infinite where
             fewer follow.
+        profile: (9, D) how the values are distributed; see `episode_profile`.
     """
 
     low: NDArray[np.float64]
@@ -87,6 +89,7 @@ class SignalContractEvidence:
     at_hundred: NDArray[np.float64]
     turns: NDArray[np.float64]
     norm_error: NDArray[np.float64]
+    profile: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,8 +159,8 @@ def collect_contract_evidence(signals: EpisodeSignals) -> ContractEvidence | Non
     of_state, of_action = state[:, [i for i, _ in pairs]], action[:, [j for _, j in pairs]]
     return ContractEvidence(
         rate_hz=signals.rate_hz,
-        state=_signal_evidence(state),
-        action=_signal_evidence(action),
+        state=_signal_evidence(state, signals.rate_hz),
+        action=_signal_evidence(action, signals.rate_hz),
         pairs=_pair_evidence(
             of_state, of_action, signals.rate_hz, _gripper_pairs(signals.action_names, pairs)
         ),
@@ -170,7 +173,7 @@ def _gripper_pairs(action_names: tuple[str, ...], pairs: Sequence[tuple[int, int
     return [number for number, (_, action) in enumerate(pairs) if kinds[action] == "gripper"]
 
 
-def _signal_evidence(values: NDArray[np.float64]) -> SignalContractEvidence:
+def _signal_evidence(values: NDArray[np.float64], rate_hz: float) -> SignalContractEvidence:
     import numpy as np
 
     size = np.abs(values)
@@ -183,6 +186,7 @@ def _signal_evidence(values: NDArray[np.float64]) -> SignalContractEvidence:
         at_hundred=(size == 100).mean(axis=0),
         turns=(np.abs(np.diff(values, axis=0)) > 5).sum(axis=0).astype(float),
         norm_error=_norm_errors(values),
+        profile=episode_profile(values, rate_hz),
     )
 
 
@@ -276,6 +280,7 @@ class PooledSignal:
         at_hundred: (D,) share of the steps that are exactly 100 or -100.
         turns: (D,) number of jumps by a whole turn.
         norm_error: (D,) median over the episodes.
+        profile: How the values are distributed.
     """
 
     low: NDArray[np.float64]
@@ -288,6 +293,7 @@ class PooledSignal:
     at_hundred: NDArray[np.float64]
     turns: NDArray[np.float64]
     norm_error: NDArray[np.float64]
+    profile: SignalProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -354,6 +360,7 @@ def _pool_signal(episodes: Sequence[SignalContractEvidence]) -> PooledSignal:
         at_hundred=stacked("at_hundred").mean(axis=0),
         turns=stacked("turns").sum(axis=0),
         norm_error=np.median(stacked("norm_error"), axis=0),
+        profile=pool_profiles([episode.profile for episode in episodes]),
     )
 
 

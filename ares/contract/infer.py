@@ -95,6 +95,7 @@ def infer_contract(
         action_names=action_names,
         num_episodes=len(episodes),
         signals=tuple(sorted(signals, key=lambda signal: signal.signal != "state")),
+        profiles={"state": evidence.state.profile, "action": evidence.action.profile},
     )
 
 

@@ -1,143 +1,20 @@
-"""Where signals of one name mean different things in a set, and whether they are refused or converted."""
+"""Whether an export of signals that mean different things is refused, and how its episodes are converted."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
 
 from ares.checks import CODES
-from ares.contract.contracts import UNKNOWN, DatasetKey, Estimate, PropertyName, SignalContract, certain
-from ares.contract.conversions import ORDER, NamedConversion
-from ares.contract.set_contracts import LayoutContract, LayoutConversion, plan_layout_conversion
+from ares.contract.clashes import COMPARED, Clash, find_clashes
+from ares.contract.contracts import UNKNOWN, DatasetKey
+from ares.contract.set_contracts import LayoutContract, LayoutConversion, applies, plan_layout_conversion
+from ares.contract.statements import CHANGE, ORDER, PLACES, NamedConversion
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError
 from ares.signals import SignalChange, changed_trajectory
 
 _NAMED_DATASETS = 3
-# What is compared of each signal; "order" is the order of the dimensions.
-_COMPARED: tuple[PropertyName, ...] = ("mode", "unit", "rotation", "gripper")
-_EXAMPLES: Mapping[str, str] = {
-    "mode": "absolute",
-    "rotation": "xyzw",
-    "gripper": "open1",
-    "order": "order",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clash:
-    """A property of a signal that differs within a set.
-
-    Attributes:
-        signal: Signal group, such as "action.gripper"; "state" or "action" for the order.
-        name: Property, such as "unit", or "order".
-        datasets: Datasets by value; a value that is not certain has all its candidates.
-    """
-
-    signal: str
-    name: str
-    datasets: Mapping[str, tuple[str, ...]]
-
-    def __str__(self) -> str:
-        parts = (f"{value} in {_list_first_names(names)}" for value, names in sorted(self.datasets.items()))
-        return f"{self.name} of {self.signal}: {'; '.join(parts)}"
-
-    @property
-    def remedy(self) -> str:
-        """The option of `ares export` that solves it, or what else does."""
-        target = _EXAMPLES.get(self.name) or _common_unit(self.datasets)
-        if not target:
-            return "no factor exists between them: split the set by dataset"
-        return f"name the conversion (--convert {self.signal}={target}), or split the set by dataset"
-
-    def to_json(self) -> dict[str, Json]:
-        """The clash as JSON."""
-        return {
-            "signal": self.signal,
-            "property": self.name,
-            "datasets": {value: list(names) for value, names in self.datasets.items()},
-            "remedy": self.remedy,
-        }
-
-
-def _common_unit(units: Collection[str]) -> str:
-    """A unit that all can be converted to, or ""."""
-    if {"m", "mm"}.issuperset(units):
-        return "m"
-    return "rad" if {"rad", "deg"}.issuperset(units) else ""
-
-
-def _list_first_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED_DATASETS} more" if len(names) > _NAMED_DATASETS else ""
-    return ", ".join(names[:_NAMED_DATASETS]) + more
-
-
-def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
-    """The clashes of a set, by signal; what is unknown clashes with nothing."""
-    by_name: dict[str, list[tuple[str, SignalContract]]] = {}
-    for layout in contracts:
-        for signal in layout.contract.signals if layout.contract is not None else ():
-            by_name.setdefault(signal.name, []).append((layout.key.dataset, signal))
-    values = (clash for name, signals in by_name.items() for clash in _value_clashes(name, signals))
-    return [*values, *_order_clashes(contracts)]
-
-
-def _value_clashes(name: str, signals: Sequence[tuple[str, SignalContract]]) -> Iterator[Clash]:
-    """Of one signal group: a gripper has unit and open end together."""
-    parts: list[tuple[PropertyName, ...]] = [(part,) for part in _COMPARED]
-    if name.endswith(".gripper"):
-        parts = [("mode",), ("unit", "gripper")]
-    for compared in parts:
-        values = [
-            (dataset, value) for dataset, signal in signals for value in _property_estimates(signal, compared)
-        ]
-        clashing = _clashing_datasets(values)
-        if clashing:
-            yield Clash(signal=name, name=compared[-1], datasets=clashing)
-
-
-def _property_estimates(
-    signal: SignalContract, names: tuple[PropertyName, ...]
-) -> Iterator[tuple[Estimate, ...]]:
-    """The estimates of some properties; of each unit for a signal that has several."""
-    if "unit" in names and signal.mixed_units:
-        yield from ((certain(unit, "values"),) for unit in signal.mixed_units)
-    elif any(signal.estimate(name).candidates for name in names):
-        yield tuple(signal.estimate(name) for name in names)
-
-
-def _clashing_datasets(values: Sequence[tuple[str, tuple[Estimate, ...]]]) -> dict[str, tuple[str, ...]]:
-    """Datasets by value, of the values that differ from another; empty where none does."""
-    estimates: dict[str, tuple[Estimate, ...]] = {}
-    datasets: dict[str, dict[str, None]] = {}
-    for dataset, value in values:
-        text = ", ".join(map(str, value))
-        estimates.setdefault(text, value)
-        datasets.setdefault(text, {})[dataset] = None
-    clashing = {
-        text
-        for first, second in combinations(estimates, 2)
-        if any(a.differs(b) for a, b in zip(estimates[first], estimates[second], strict=False))
-        for text in (first, second)
-    }
-    return {text: tuple(datasets[text]) for text in sorted(clashing)}
-
-
-def _order_clashes(contracts: Sequence[LayoutContract]) -> Iterator[Clash]:
-    for signal in ("state", "action"):
-        orders: dict[tuple[str, ...], Counter[tuple[str, ...]]] = {}
-        datasets: dict[tuple[str, ...], dict[str, None]] = {}
-        for layout in contracts:
-            names = layout.state_names if signal == "state" else layout.action_names
-            if len(set(names)) == len(names) > 1:
-                orders.setdefault(tuple(sorted(names)), Counter())[names] += layout.num_episodes
-                datasets.setdefault(names, {})[layout.key.dataset] = None
-        for counts in orders.values():
-            if len(counts) > 1:
-                by_order = {_list_first_names(names): tuple(datasets[names]) for names in counts}
-                yield Clash(signal=signal, name="order", datasets=by_order)
 
 
 def unknown_meanings(contracts: Sequence[LayoutContract]) -> list[str]:
@@ -148,9 +25,12 @@ def unknown_meanings(contracts: Sequence[LayoutContract]) -> list[str]:
     for layout in contracts:
         for signal in layout.contract.signals if layout.contract is not None else ():
             for part, estimate in signal.estimates.items():
-                if part in _COMPARED and estimate.value == UNKNOWN:
+                if part in COMPARED and estimate.value == UNKNOWN:
                     lines.setdefault(f"{part} of {signal.name}", {})[layout.key.dataset] = None
-    return [f"{line}: unknown in {_list_first_names(tuple(datasets))}" for line, datasets in lines.items()]
+    return [
+        f"{line}: unknown in {', '.join(list(datasets)[:_NAMED_DATASETS])}"
+        for line, datasets in lines.items()
+    ]
 
 
 _LayoutKey = tuple[DatasetKey, tuple[str, ...], tuple[str, ...]]
@@ -162,12 +42,17 @@ class ClashError(RequestError):
     Args:
         reason: As for every error.
         detail: As for every error.
-        lines: One for each clash, with its remedy.
+        clashes: What differs.
     """
 
-    def __init__(self, reason: str, detail: str, lines: tuple[str, ...] = ()) -> None:
+    def __init__(self, reason: str, detail: str, clashes: tuple[Clash, ...] = ()) -> None:
         super().__init__(reason, detail)
-        self.lines = lines
+        self.clashes = clashes
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One for each clash, with its remedy."""
+        return tuple(f"{clash}; {clash.remedy}" for clash in self.clashes)
 
 
 class SetConverter:
@@ -244,16 +129,46 @@ def _correction_reasons(changes: Iterable[SignalChange]) -> tuple[str, ...]:
 
 
 def _refuse_clashes(contracts: Sequence[LayoutContract]) -> None:
-    lines = tuple(f"{clash}; {clash.remedy}" for clash in find_clashes(contracts))
-    if lines:
-        raise ClashError("signals of the set mean different things", " | ".join(lines), lines)
+    clashes = tuple(find_clashes(contracts))
+    if clashes:
+        detail = " | ".join(f"{clash}; {clash.remedy}" for clash in clashes)
+        raise ClashError("signals of the set mean different things", detail, clashes)
 
 
 def _check_used(conversion: NamedConversion, contracts: Sequence[LayoutContract]) -> None:
+    """Raises RequestError for a conversion of a dataset, signal or dimension that the set does not have."""
+    datasets = dict.fromkeys(layout.key.dataset for layout in contracts)
+    for name in (conversion.dataset, conversion.target if conversion.aspect == "same_as" else ""):
+        if name and name not in datasets:
+            raise RequestError(f"the set has no dataset {name!r}", f"there are: {', '.join(datasets)}")
     names = {signal.name for layout in contracts if layout.contract for signal in layout.contract.signals}
-    if conversion.aspect != ORDER and conversion.signal not in names:
+    if conversion.aspect == ORDER or conversion.dimensions:
+        _check_dimensions(conversion, contracts)
+    elif conversion.signal not in names:
         raise RequestError(
             f"the set has no signal {conversion.signal!r} to convert",
+            f"there are: {', '.join(sorted(names))}",
+        )
+    elif conversion.source and not any(applies(conversion, layout) for layout in contracts):
+        raise RequestError(
+            f"no dataset of the set has {conversion.signal} as {conversion.source}",
+            f'to state it for one, name it: "DATASET/{conversion.signal}: {conversion.source} -> ..."',
+        )
+
+
+def _check_dimensions(conversion: NamedConversion, contracts: Sequence[LayoutContract]) -> None:
+    if conversion.aspect not in (CHANGE, PLACES):
+        return
+    layouts = [layout for layout in contracts if conversion.dataset in ("", layout.key.dataset)]
+    names = {
+        name
+        for layout in layouts
+        for name in (layout.state_names if conversion.signal == "state" else layout.action_names)
+    }
+    missing = [name for name in conversion.dimensions if name not in names]
+    if missing:
+        raise RequestError(
+            f"the {conversion.signal} has no dimension {missing[0]!r}",
             f"there are: {', '.join(sorted(names))}",
         )
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ares.contract.contracts import (
+    NO_ESTIMATE,
     UNKNOWN,
     DatasetKey,
     MeaningContract,
     PropertyName,
     SignalContract,
+    SignalName,
     StoredContracts,
     correct_contract,
     read_contracts,
@@ -22,7 +24,6 @@ from ares.contract.conversions import (
     GRIPPER_RANGES,
     WIDTHS,
     GripperConvention,
-    NamedConversion,
     absolute_to_delta,
     convert_gripper,
     convert_rotation,
@@ -32,6 +33,7 @@ from ares.contract.conversions import (
 )
 from ares.contract.evidence import CONTRACT_EPISODES, pair_dimensions
 from ares.contract.infer import infer_contracts
+from ares.contract.statements import CHANGE, PLACES, SAME_AS, NamedConversion
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import RequestError, SourceError
 from ares.store import TempDatabase, batched, ids_filter
@@ -112,10 +114,12 @@ def _find_or_infer_contract(
     if not any(layout):
         return None
     known = stored.of_layout(*layout)
-    if known is not None:
+    if known is not None and known.profiles:
         return known
     inferred = infer_contracts(stores, key.dataset, sample)
     contract = next((c for c in inferred if (c.state_names, c.action_names) == layout), None)
+    if known is not None:  # stored before datasets were laid over each other
+        return known if contract is None else replace(known, profiles=contract.profiles)
     return None if contract is None else correct_contract(contract, stored.stated)
 
 
@@ -151,7 +155,7 @@ if TYPE_CHECKING:
 # Values of an arm in radians that are so large, and so much larger than those of its dataset, are degrees.
 _LARGEST_RADIANS, _LARGER = 30.0, 10.0
 # Units first: the others are computed in the unit that is exported.
-_ORDER = ("unit", "gripper", "rotation", "mode", "order")
+_ORDER = (CHANGE, PLACES, "unit", "gripper", "rotation", "mode", "order", SAME_AS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,7 @@ class ConversionStep:
         convert: Gives their new values (T, D), from the old ones and the first row (D,) of the paired state.
         starts: Numbers of the state's dimensions that are paired with them; () where they are not needed.
         reason: What is changed, in words.
+        is_affine: Whether it is one factor and one offset for each dimension.
     """
 
     signal: str
@@ -171,6 +176,7 @@ class ConversionStep:
     convert: Callable[[Array, Array], Array]
     starts: tuple[int, ...]
     reason: str
+    is_affine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +274,155 @@ def plan_layout_conversion(
     """
     contract, steps = layout.contract, list[ConversionStep]()
     for conversion in sorted(conversions, key=lambda conversion: _ORDER.index(conversion.aspect)):
-        group = contract.signal(conversion.signal) if contract is not None else None
-        if contract is not None and group is not None and conversion.aspect != "order":
-            changed, step = _convert_group(contract, group, conversion)
-            signals = (changed if signal is group else signal for signal in contract.signals)
-            contract = replace(contract, signals=tuple(signals))
+        if contract is not None and conversion.aspect != "order" and applies(conversion, layout):
+            contract, step = _convert_contract(contract, conversion)
             steps += [step] if step is not None else []
     converted = replace(
         layout,
-        contract=contract,
+        contract=None if contract is None else _reorder_profiles(contract, layout, orders),
         state_names=orders.get("state", layout.state_names),
         action_names=orders.get("action", layout.action_names),
     )
     return LayoutConversion(converted, tuple(steps), orders)
+
+
+def applies(conversion: NamedConversion, layout: LayoutContract) -> bool:
+    """Whether a conversion is for the episodes of a layout.
+
+    One that states the value before is for the datasets that have it or may have it; a person who names the dataset
+    decides.
+    """
+    if conversion.dataset:
+        return conversion.dataset == layout.key.dataset
+    group = layout.contract.signal(conversion.signal) if layout.contract is not None else None
+    if not conversion.source or group is None:
+        return True
+    source = GRIPPER_CONVENTIONS.get(conversion.source)
+    stated: Mapping[PropertyName, str] = (
+        {"unit": source[0], "gripper": _open_end(source[1])}
+        if source
+        else {cast("PropertyName", conversion.aspect): conversion.source}
+    )
+    estimates = ((group.estimate(name), value) for name, value in stated.items())
+    return all(
+        value in (estimate.candidates if estimate.value == UNKNOWN else (estimate.value,))
+        or not estimate.candidates
+        for estimate, value in estimates
+    )
+
+
+def _open_end(is_high_open: bool) -> str:
+    return "high is open" if is_high_open else "high is closed"
+
+
+def _reorder_profiles(
+    contract: MeaningContract, layout: LayoutContract, orders: Mapping[str, tuple[str, ...]]
+) -> MeaningContract:
+    names = {"state": layout.state_names, "action": layout.action_names}
+    profiles = {
+        signal: profile.taken([names[signal].index(name) for name in orders[signal]])
+        if signal in orders
+        else profile
+        for signal, profile in contract.profiles.items()
+    }
+    return replace(contract, profiles=profiles)
+
+
+def _convert_contract(
+    contract: MeaningContract, conversion: NamedConversion
+) -> tuple[MeaningContract, ConversionStep | None]:
+    """The contract of a layout after one conversion, and the step; None where nothing changes."""
+    if conversion.dimensions:
+        return _convert_dimensions(contract, conversion)
+    group = contract.signal(conversion.signal)
+    if group is None:
+        return contract, None
+    if conversion.aspect == CHANGE:
+        return _convert_dimensions(
+            contract, replace(conversion, signal=group.signal, dimensions=group.dimensions)
+        )
+    if conversion.aspect == SAME_AS:
+        return _with_group(contract, group, group.with_values({"same_as": conversion.target})), None
+    if conversion.source:
+        group = group.with_values(_stated_values(conversion))
+    changed, step = _convert_group(contract, group, conversion)
+    if step is None:
+        return _with_group(contract, group, changed), None
+    return _with_changed_profile(_with_group(contract, group, changed), step), step
+
+
+def _stated_values(conversion: NamedConversion) -> dict[PropertyName, str]:
+    """What a person states that a group is before its conversion."""
+    convention = GRIPPER_CONVENTIONS.get(conversion.source)
+    if convention is not None:
+        return {"unit": convention[0], "gripper": _open_end(convention[1])}
+    return {cast("PropertyName", conversion.aspect): conversion.source}
+
+
+def _with_group(contract: MeaningContract, old: SignalContract, new: SignalContract) -> MeaningContract:
+    """The contract with another group in place of the one of this name."""
+    signals = tuple(new if signal.name == old.name else signal for signal in contract.signals)
+    return replace(contract, signals=signals)
+
+
+def _with_changed_profile(contract: MeaningContract, step: ConversionStep) -> MeaningContract:
+    """The contract with the profile after a step; without it where the step is no factor and no offset."""
+    import numpy as np
+
+    profile = contract.profiles.get(step.signal)
+    if profile is None or not step.is_affine:
+        return replace(contract, profiles={k: v for k, v in contract.profiles.items() if k != step.signal})
+    ends = np.array([[0.0], [1.0]]) * np.ones(len(step.numbers))
+    low, high = step.convert(ends, np.zeros(0))[:, 0].tolist()
+    changed = profile.changed(step.numbers, high - low, low)
+    return replace(contract, profiles={**contract.profiles, step.signal: changed})
+
+
+def _convert_dimensions(
+    contract: MeaningContract, conversion: NamedConversion
+) -> tuple[MeaningContract, ConversionStep | None]:
+    """Dimensions that get a factor and an offset, or the values of others."""
+    names = contract.state_names if conversion.signal == "state" else contract.action_names
+    present = [name for name in conversion.dimensions if name in names]
+    if len(present) < len(conversion.dimensions):
+        return contract, None
+    signal = cast("SignalName", conversion.signal)
+    numbers, profile = tuple(names.index(name) for name in present), contract.profiles.get(signal)
+    if conversion.aspect == PLACES:
+        order = list(range(len(names)))
+        for number, source in zip(numbers, conversion.sources, strict=True):
+            order[number] = names.index(source)
+        places = [numbers.index(order[number]) for number in numbers]
+        convert, words = (lambda values, start: values[:, places]), "values of each other"
+        changed = profile.taken(order) if profile is not None else None
+    else:
+        factor, offset = conversion.factor, conversion.offset
+        convert, words = (
+            (lambda values, start: values * factor + offset),
+            f"times {factor:.6g} plus {offset:.6g}",
+        )
+        changed = profile.changed(numbers, factor, offset) if profile is not None else None
+    profiles = dict(contract.profiles) | ({str(signal): changed} if changed is not None else {})
+    reason = f"{signal} of {contract.dataset}: {', '.join(present)}: {words}"
+    signals = tuple(_after_change(part, signal, numbers, conversion) for part in contract.signals)
+    contract = replace(contract, profiles=profiles, signals=signals)
+    return contract, ConversionStep(signal, numbers, convert, (), reason)
+
+
+def _after_change(
+    group: SignalContract, signal: SignalName, numbers: Sequence[int], conversion: NamedConversion
+) -> SignalContract:
+    """A group whose unit is not known any more after a factor, and whose open end is the other after a turn."""
+    if group.signal != signal or not set(group.numbers) & set(numbers) or conversion.aspect == PLACES:
+        return group
+    estimates = dict(group.estimates)
+    if abs(conversion.factor) != 1:
+        estimates["unit"] = NO_ESTIMATE
+    if conversion.factor < 0 and "gripper" in estimates:
+        turned = {"high is open": "high is closed", "high is closed": "high is open"}
+        shares = {turned[value]: share for value, share in estimates["gripper"].candidates.items()}
+        estimates["gripper"] = replace(estimates["gripper"], candidates=shares)
+    return replace(group, estimates=estimates, mixed_units=())
 
 
 def _convert_group(
@@ -294,7 +436,9 @@ def _convert_group(
     starts = _paired_state(contract, group) if conversion.aspect == "mode" else ()
     stated = ", ".join(values.values())
     reason = f"{group.name} of {contract.dataset}: {stated}, from {source}"
-    return group.with_values(values), ConversionStep(group.signal, group.numbers, convert, starts, reason)
+    is_affine = conversion.aspect in ("unit", "gripper")
+    step = ConversionStep(group.signal, group.numbers, convert, starts, reason, is_affine)
+    return group.with_values(values), step
 
 
 _Step = tuple[dict[PropertyName, str], "Callable[[Array, Array], Array]", str]

@@ -97,7 +97,8 @@ def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
         workspace.export(frozen, out, format=format, quiet=True)
     assert refusal.value.lines == tuple(
         f"unit of {signal}.arm: deg in degrees; rad in radians; name the conversion "
-        f"(--convert {signal}.arm=rad), or split the set by dataset"
+        f"(--convert {signal}.arm=rad), or split the set by dataset; or sign that they mean the same "
+        f'(--convert "radians/{signal}.arm: as in degrees")'
         for signal in ("state", "action")
     )
     with pytest.raises(ClashError, match=r"unit of action\.arm"):
@@ -166,7 +167,10 @@ def test_absolute_and_delta_actions_are_refused_and_converted(workspace: Workspa
 
 
 def test_dimensions_in_another_order_are_refused_and_converted(workspace: Workspace, tmp_path: Path) -> None:
-    records = [arm_record(1, "usual"), arm_record(2, "usual"), arm_record(3, "turned", names=JOINTS[::-1])]
+    usual = arm_record(3, "turned").trajectory
+    assert usual.state is not None and usual.action is not None
+    turned = record(3, "turned", JOINTS[::-1], usual.state.values[:, ::-1], usual.action.values[:, ::-1])
+    records = [arm_record(1, "usual"), arm_record(2, "usual"), turned]
     frozen = make_set(workspace, records)
     with pytest.raises(ClashError, match=r"order of state: .*--convert state=order"):
         workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)

@@ -1,0 +1,174 @@
+"""How the dimensions of a signal are distributed: a few robust numbers of each, by which two datasets are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Json
+
+    Array = NDArray[np.float64]
+
+QUANTILES = (0.02, 0.25, 0.5, 0.75, 0.98)
+# Rows of a profile: where an episode starts, the quantiles of its values, its speed, its noise, the distance of
+# neighbouring values, and how much the starts of episodes differ.
+_POSITIONS = 1 + len(QUANTILES)
+_SPEED, _NOISE, _RESOLUTION, _START_SPREAD = range(_POSITIONS, _POSITIONS + 4)
+_NUM_ROWS = _START_SPREAD + 1
+# A normal distribution has its standard deviation at so many median absolute deviations.
+_DEVIATIONS = 1.4826
+_FAST, _STILL, _SMALLEST = 0.95, 0.25, 0.02
+# An encoder is told by steps that are whole multiples of the smallest one, in nearly all of so many.
+_LEAST_STEPS, _WHOLE_SHARE, _WHOLE, _MOST_MULTIPLES = 20, 0.95, 0.05, 200
+_DIGITS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class SignalProfile:
+    """How the D dimensions of a signal are distributed in the episodes of a dataset, medians over the episodes.
+
+    Attributes:
+        rows: (10, D) start, quantiles at `QUANTILES`, speed per second (the 95 % quantile), noise (the 25 % quantile of
+            the second differences), distance of neighbouring values (0 where they are no multiples of one), and the
+            spread of the starts over the episodes.
+    """
+
+    rows: tuple[tuple[float, ...], ...]
+
+    @property
+    def size(self) -> int:
+        """Number of the dimensions."""
+        return len(self.rows[0])
+
+    def array(self) -> Array:
+        """The rows as (10, D)."""
+        import numpy as np
+
+        return np.array(self.rows)
+
+    def changed(self, numbers: Sequence[int], factor: float, offset: float) -> SignalProfile:
+        """The profile after some dimensions were multiplied by a factor, and an offset was added."""
+        import numpy as np
+
+        factors, offsets = np.ones(self.size), np.zeros(self.size)
+        factors[list(numbers)], offsets[list(numbers)] = factor, offset
+        return profile_from_array(affine(self.array(), factors, offsets))
+
+    def taken(self, numbers: Sequence[int]) -> SignalProfile:
+        """The profile of the dimensions in another order."""
+        return SignalProfile(tuple(tuple(row[number] for number in numbers) for row in self.rows))
+
+    def to_json(self) -> Json:
+        """The rows as JSON."""
+        return [list(row) for row in self.rows]
+
+
+def profile_from_json(document: Json) -> SignalProfile | None:
+    """The profile that `SignalProfile.to_json` wrote; None where none was written."""
+    rows = cast("Sequence[Sequence[float]] | None", document)
+    if not rows or len(rows) != _NUM_ROWS:
+        return None
+    return SignalProfile(tuple(tuple(float(value) for value in row) for row in rows))
+
+
+def profile_from_array(rows: Array) -> SignalProfile:
+    """The profile of (10, D) rows, to seven digits."""
+    return SignalProfile(
+        tuple(tuple(float(f"{value:.{_DIGITS}g}") for value in row) for row in rows.tolist())
+    )
+
+
+def affine(rows: Array, factors: Array, offsets: Array) -> Array:
+    """Rows (10, D) of dimensions that were multiplied by factors (D,) and moved by offsets (D,)."""
+    import numpy as np
+
+    changed = rows * np.abs(factors)
+    positions = rows[:_POSITIONS] * factors + offsets
+    turned = np.vstack([positions[:1], positions[:0:-1]])
+    changed[:_POSITIONS] = np.where(factors < 0, turned, positions)
+    return changed
+
+
+def episode_profile(values: Array, rate_hz: float) -> Array:
+    """(9, D) of one episode of values (T, D), T at least 3: all rows but the spread of the starts."""
+    import numpy as np
+
+    steps = np.diff(values, axis=0)
+    return np.vstack(
+        [
+            values[:1],
+            np.quantile(values, QUANTILES, axis=0),
+            np.quantile(np.abs(steps), _FAST, axis=0)[None] * rate_hz,
+            np.quantile(np.abs(np.diff(steps, axis=0)), _STILL, axis=0)[None],
+            np.array([[_resolution(column) for column in steps.T]]).reshape(1, -1),
+        ]
+    )
+
+
+def _resolution(steps: Array) -> float:
+    """Distance of neighbouring values of an encoder; 0 where the steps (T,) are no multiples of one."""
+    import numpy as np
+
+    sizes = np.abs(steps[steps != 0])
+    if len(sizes) < _LEAST_STEPS:
+        return 0.0
+    multiples = sizes / np.quantile(sizes, _SMALLEST)
+    is_whole = np.abs(multiples - np.round(multiples)) < _WHOLE
+    if is_whole.mean() < _WHOLE_SHARE or np.median(multiples) > _MOST_MULTIPLES:
+        return 0.0
+    return float(np.median(sizes[multiples < 1.5]))
+
+
+def pool_profiles(episodes: Sequence[Array]) -> SignalProfile:
+    """The profile of a dataset from the (9, D) of at least one episode; one odd episode hardly changes it."""
+    import numpy as np
+
+    rows = np.array(episodes)
+    middle = np.median(rows, axis=0)
+    spread = _DEVIATIONS * np.median(np.abs(rows[:, 0] - middle[0]), axis=0)
+    return profile_from_array(np.vstack([middle, spread[None]]))
+
+
+def positions(rows: Array) -> Array:
+    """(6, D): the start and the quantiles."""
+    return rows[:_POSITIONS]
+
+
+def spans(rows: Array) -> Array:
+    """(D,): the range of an episode without its outermost values."""
+    import numpy as np
+
+    return np.asarray(rows[_POSITIONS - 1] - rows[1])
+
+
+def speeds(rows: Array) -> Array:
+    """(D,): the speed per second."""
+    import numpy as np
+
+    return np.asarray(rows[_SPEED])
+
+
+def noises(rows: Array) -> Array:
+    """(D,): the noise; 0 where an encoder hides it."""
+    import numpy as np
+
+    return np.where(rows[_RESOLUTION] > 0, 0.0, rows[_NOISE])
+
+
+def resolutions(rows: Array) -> Array:
+    """(D,): the distance of neighbouring values, 0 where it is unknown."""
+    import numpy as np
+
+    return np.asarray(rows[_RESOLUTION])
+
+
+def start_spreads(rows: Array) -> Array:
+    """(D,): how much the starts of episodes differ."""
+    import numpy as np
+
+    return np.asarray(rows[_START_SPREAD])
