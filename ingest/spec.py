@@ -105,11 +105,12 @@ class ContractSpec(BaseModel):
 
     Attributes:
         mode: "absolute", "delta" or "velocity".
-        unit: "rad", "deg", "percent", "normalised", "m", "mm", "fraction" or "signed".
+        unit: "rad", "deg", "percent", "normalised", "ticks", "m", "mm", "fraction" or "signed".
         rotation: "euler", "axis-angle", "quaternion xyzw", "quaternion wxyz" or "6d".
         gripper: "high is open" or "high is closed".
         role: "leader" or "follower".
         frame: "as the state", "tool", "base" or "world".
+        same_as: Dataset in which the dimensions mean the same, as a person signs it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,6 +121,7 @@ class ContractSpec(BaseModel):
     gripper: str = ""
     role: str = ""
     frame: str = ""
+    same_as: str = ""
 
     @model_validator(mode="after")
     def _check_values(self) -> ContractSpec:

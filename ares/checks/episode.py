@@ -162,6 +162,8 @@ _GAIN_CORRELATION = 0.8
 # Degrees among radians are 57 times as large; tasks differ by less than this.
 _UNIT_FACTOR = 20.0
 _LARGEST_UNIT_FACTOR = 170.0
+# The joints of an episode in another unit have one factor, within this one, in most of them.
+_SAME_FACTOR, _MOST_JOINTS = 3.0, 0.6
 _DRIFT_SHARE = 0.05
 _DRIFT_ERRORS = 4.0
 _DRIFT_BLOCKS = 10
@@ -190,11 +192,18 @@ def check_joint_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterato
 
     arms = are_smooth_kinds(typical.kinds)
     usual = typical.range
-    moving = arms & (usual > 0.1 * typical.scale)
     ranges = np.ptp(signals.state, axis=0)
-    if not typical.scale or not (moving & (ranges > 0)).any():
+    moving = arms & (usual > 0.1 * typical.scale) & (ranges > 0)
+    if not typical.scale or not moving.any():
         return
-    factor = float(np.median(ranges[moving & (ranges > 0)] / usual[moving & (ranges > 0)]))
+    factors = ranges[moving] / usual[moving]
+    factor = float(np.median(factors))
+    largest = np.maximum(np.abs(typical.low), np.abs(typical.high))[moving]
+    # A unit changes where a joint is, and not only how far it moves: a small motion does not.
+    is_scaled = np.abs(signals.state[:, moving]).max(axis=0) <= _SAME_FACTOR * factor * largest
+    is_one = (np.abs(np.log(factors / factor)) < np.log(_SAME_FACTOR)) & is_scaled
+    if is_one.mean() < _MOST_JOINTS:
+        return
     if _LARGEST_UNIT_FACTOR >= max(factor, 1 / factor) >= _UNIT_FACTOR:
         yield _command_finding(
             UNIT_CLASH.code, "", factor, finding_confidence(max(factor, 1 / factor), _UNIT_FACTOR)

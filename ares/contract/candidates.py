@@ -22,6 +22,9 @@ _SIZES: Mapping[str, float] = {"rad": 1.0, "deg": pi / 180, "m": 1.0, "mm": 0.00
 _ANGLES, _LENGTHS = frozenset({"rad", "deg"}), frozenset({"m", "mm"})
 # One turn and the rounding of a wrapped angle; two turns of a wrist that is not wrapped.
 _TURN, _TWO_TURNS = 6.6, 13.0
+_TURN_DEGREES, _TWO_TURNS_DEGREES = 360.0, 730.0
+# Encoders of servos count to 1023, 4095 or 16383 in a turn; several turns of a large one.
+_MOST_TICKS = 70_000.0
 # Episodes in another unit: a degree is 57 times smaller than a radian, and poses differ.
 _LEAST_RADIANS, _UNIT_FACTOR, _LARGEST_UNIT_FACTOR = 0.2, 20.0, 170.0
 # Motions by a factor apart from each other are as improbable as so many nats per nat of the factor.
@@ -40,6 +43,7 @@ class ValueRange:
         num_dimensions: Dimensions that have another value than 0.
         at_unit: Share of the steps that are exactly 1 or -1, in the dimension with most.
         at_hundred: Share of the steps that are exactly 100 or -100, in the dimension with most.
+        is_whole: Whether all values are whole numbers.
     """
 
     low: float
@@ -48,6 +52,7 @@ class ValueRange:
     num_dimensions: int
     at_unit: float
     at_hundred: float
+    is_whole: bool = False
 
     @property
     def size(self) -> float:
@@ -60,6 +65,7 @@ def value_range(
     high: NDArray[np.float64],
     at_unit: NDArray[np.float64],
     at_hundred: NDArray[np.float64],
+    is_whole: NDArray[np.float64],
 ) -> ValueRange:
     """The range of dimensions (D,); D is at least 1."""
     import numpy as np
@@ -72,6 +78,7 @@ def value_range(
         num_dimensions=int((size > 0).sum()),
         at_unit=float(at_unit.max()),
         at_hundred=float(at_hundred.max()),
+        is_whole=bool(is_whole.min() >= 1),
     )
 
 
@@ -82,10 +89,27 @@ def score_angle_units(values: ValueRange) -> dict[str, float]:
         return {}
     return {
         "rad": 0.0 if size <= _TURN else -3.0 if size <= _TWO_TURNS else -12.0,
-        "deg": -4.0 - 0.5 * values.num_dimensions if size <= _TURN else -0.7 if size <= 100 else 0.0,
+        "deg": _degree_score(values),
+        "ticks": _tick_score(values),
         "percent": _percent_score(values),
         "normalised": _normalised_score(values),
     }
+
+
+def _degree_score(values: ValueRange) -> float:
+    """Degrees end at two turns, which no joint of an arm goes beyond."""
+    if values.size <= _TURN:
+        return -4.0 - 0.5 * values.num_dimensions
+    return -0.7 if values.size <= 100 else 0.0 if values.size <= _TWO_TURNS_DEGREES else -12.0
+
+
+def _tick_score(values: ValueRange) -> float:
+    """Steps of a servo's encoder: beyond two turns in degrees and within its range, or whole numbers of hundreds."""
+    if not _TURN_DEGREES < values.size <= _MOST_TICKS:
+        return -12.0
+    if values.size > _TWO_TURNS_DEGREES:
+        return 0.0
+    return 3.5 if values.is_whole and values.low >= 0 else -6.0
 
 
 def _percent_score(values: ValueRange) -> float:
@@ -94,7 +118,7 @@ def _percent_score(values: ValueRange) -> float:
         return -10.0
     if values.at_hundred > 0 and values.size < 130:
         return 4.0
-    return -0.7 if values.size <= 100 else -4.0
+    return -0.7 if values.size <= 100 else -4.0 if values.size < 130 else -12.0
 
 
 def _normalised_score(values: ValueRange) -> float:

@@ -62,6 +62,8 @@ _MAX_STEPS = 2_000
 # A command within this share of its range from an end of it is at that end.
 _END_SHARE = 0.15
 _RESTING_SECONDS = 0.4
+# An episode is odd where its values are so many times those of the others, of at least so many.
+_ODD_SIZE, _ODD_SHARE, _LEAST_EPISODES = 10.0, 0.2, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +80,7 @@ class SignalContractEvidence:
         turns: (D,) jumps by more than 5 between two steps, as at the end of a turn in radians.
         norm_error: (D,) median of how far the norm of the four values from this one on is from 1; infinite where
             fewer follow.
+        is_whole: (D,) 1 where all values are whole numbers, else 0.
         profile: (9, D) how the values are distributed; see `episode_profile`.
     """
 
@@ -89,6 +92,7 @@ class SignalContractEvidence:
     at_hundred: NDArray[np.float64]
     turns: NDArray[np.float64]
     norm_error: NDArray[np.float64]
+    is_whole: NDArray[np.float64]
     profile: NDArray[np.float64]
 
 
@@ -120,12 +124,14 @@ class ContractEvidence:
     """Of one episode.
 
     Attributes:
+        episode_id: The episode.
         rate_hz: Steps per second.
         state: Of the state.
         action: Of the action.
         pairs: Of the dimensions that belong together; see `pair_dimensions`.
     """
 
+    episode_id: str
     rate_hz: float
     state: SignalContractEvidence
     action: SignalContractEvidence
@@ -158,6 +164,7 @@ def collect_contract_evidence(signals: EpisodeSignals) -> ContractEvidence | Non
     pairs = pair_dimensions(signals.state_names, signals.action_names)
     of_state, of_action = state[:, [i for i, _ in pairs]], action[:, [j for _, j in pairs]]
     return ContractEvidence(
+        episode_id=signals.episode_id,
         rate_hz=signals.rate_hz,
         state=_signal_evidence(state, signals.rate_hz),
         action=_signal_evidence(action, signals.rate_hz),
@@ -186,6 +193,7 @@ def _signal_evidence(values: NDArray[np.float64], rate_hz: float) -> SignalContr
         at_hundred=(size == 100).mean(axis=0),
         turns=(np.abs(np.diff(values, axis=0)) > 5).sum(axis=0).astype(float),
         norm_error=_norm_errors(values),
+        is_whole=(values == np.round(values)).all(axis=0).astype(float),
         profile=episode_profile(values, rate_hz),
     )
 
@@ -280,6 +288,7 @@ class PooledSignal:
         at_hundred: (D,) share of the steps that are exactly 100 or -100.
         turns: (D,) number of jumps by a whole turn.
         norm_error: (D,) median over the episodes.
+        is_whole: (D,) share of the episodes in which all values are whole numbers.
         profile: How the values are distributed.
     """
 
@@ -293,6 +302,7 @@ class PooledSignal:
     at_hundred: NDArray[np.float64]
     turns: NDArray[np.float64]
     norm_error: NDArray[np.float64]
+    is_whole: NDArray[np.float64]
     profile: SignalProfile
 
 
@@ -332,6 +342,23 @@ class PooledContractEvidence:
     pairs: PooledPairs
 
 
+def are_odd_episodes(
+    episodes: Sequence[ContractEvidence], groups: Sequence[DimensionGroup]
+) -> NDArray[np.bool_]:
+    """(N,): whether an episode has values far beyond those of all others; never of few, nor of a fifth of them."""
+    import numpy as np
+
+    is_odd = np.zeros(len(episodes), bool)
+    for group in groups if len(episodes) >= _LEAST_EPISODES else ():
+        parts = [episode.state if group.signal == "state" else episode.action for episode in episodes]
+        numbers = list(group.numbers)
+        sizes = np.array([np.maximum(np.abs(part.low), np.abs(part.high))[numbers].max() for part in parts])
+        is_beyond = sizes > _ODD_SIZE * np.median(sizes)
+        if np.median(sizes) > 0 and is_beyond.mean() < _ODD_SHARE:
+            is_odd |= is_beyond
+    return is_odd
+
+
 def pool_contract_evidence(episodes: Sequence[ContractEvidence]) -> PooledContractEvidence:
     """The evidence of at least one episode, pooled."""
     return PooledContractEvidence(
@@ -360,6 +387,7 @@ def _pool_signal(episodes: Sequence[SignalContractEvidence]) -> PooledSignal:
         at_hundred=stacked("at_hundred").mean(axis=0),
         turns=stacked("turns").sum(axis=0),
         norm_error=np.median(stacked("norm_error"), axis=0),
+        is_whole=stacked("is_whole").mean(axis=0),
         profile=pool_profiles([episode.profile for episode in episodes]),
     )
 

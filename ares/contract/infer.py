@@ -36,6 +36,7 @@ from ares.contract.evidence import (
     DimensionGroup,
     PooledContractEvidence,
     PooledSignal,
+    are_odd_episodes,
     collect_contract_evidence,
     dimension_groups,
     pair_dimensions,
@@ -82,9 +83,10 @@ def infer_contract(
     """
     if not episodes:
         return None
-    evidence = pool_contract_evidence(episodes)
     states = {group.kind: group for group in dimension_groups("state", state_names)}
     actions = {group.kind: group for group in dimension_groups("action", action_names)}
+    is_odd = are_odd_episodes(episodes, [*states.values(), *actions.values()])
+    evidence = pool_contract_evidence([episodes[number] for number in (~is_odd).nonzero()[0]])
     pairs = pair_dimensions(state_names, action_names)
     signals: list[SignalContract] = []
     for kind in dict.fromkeys([*states, *actions]):
@@ -95,6 +97,7 @@ def infer_contract(
         action_names=action_names,
         num_episodes=len(episodes),
         signals=tuple(sorted(signals, key=lambda signal: signal.signal != "state")),
+        odd_episodes=tuple(episodes[number].episode_id for number in is_odd.nonzero()[0]),
         profiles={"state": evidence.state.profile, "action": evidence.action.profile},
     )
 
@@ -168,7 +171,7 @@ def _named_estimates(group: DimensionGroup) -> Estimates:
 
 def _group_value_range(group: DimensionGroup, signal: PooledSignal) -> ValueRange:
     numbers = list(group.numbers)
-    parts = (signal.low, signal.high, signal.at_unit, signal.at_hundred)
+    parts = (signal.low, signal.high, signal.at_unit, signal.at_hundred, signal.is_whole)
     return value_range(*(part[numbers] for part in parts))
 
 

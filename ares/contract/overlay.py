@@ -26,8 +26,10 @@ _MOST_DIFFERENCES = 4
 _KNOWN_FACTORS = (180 / pi, 1000.0, 100.0, 50.0, 4096 / (2 * pi))
 # A smaller factor may be a smaller motion.
 _LEAST_FACTOR = 2.0
-# A smaller one of only some dimensions may be another task.
-_LEAST_PART = 4.0
+# A smaller one of some dimensions, or of one alone, may be another task.
+_LEAST_PART, _LEAST_ALONE = 5.0, 20.0
+# Quantiles of the same episodes differ by at most this share of the range, but for dimensions that are changed.
+_EQUAL, _NEARLY_ALL = 0.02, 0.9
 # What a factor that no two units have costs in nats.
 _ANY_FACTOR = 2.0
 # A dimension that moves less than this share of its neighbours rests: its size says nothing.
@@ -43,7 +45,7 @@ _COSTS: Mapping[DifferenceKind, float] = {
     "sign": 3.5,
     "offset": 6.0,
     "open end": 3.5,
-    "exchanged": 3.0,
+    "exchanged": 6.0,
 }
 
 
@@ -174,11 +176,6 @@ class _Fit:
 
         return float(np.logaddexp.reduce(self.total))
 
-    @property
-    def are_same_episodes(self) -> bool:
-        """Whether the two datasets are most probably the same episodes."""
-        return int(self.total.argmax()) == 0
-
 
 @dataclass(slots=True)
 class _Comparison:
@@ -234,10 +231,10 @@ class _Comparison:
             *self._exchanges(rows, fit),
             *self._scales(rows, fit),
         ):
-            changed = self.fit(apply_difference(rows, candidate))
-            if not (changed.are_same_episodes or self._is_far(candidate, rows)):
+            changed = apply_difference(rows, candidate)
+            if not (self._is_far(candidate, rows) or self._are_same_episodes(changed)):
                 continue
-            odds = changed.best - fit.best - cost - _COSTS[candidate.kind]
+            odds = self.fit(changed).best - fit.best - cost - _COSTS[candidate.kind]
             yield Difference(
                 kind=candidate.kind,
                 numbers=candidate.numbers,
@@ -247,13 +244,22 @@ class _Comparison:
                 odds=odds,
             )
 
+    def _are_same_episodes(self, rows: Array) -> bool:
+        """Whether nearly all dimensions that move have the same values, as no two recordings have."""
+        import numpy as np
+
+        parts = _compare_rows(self, rows)
+        gaps = np.abs(np.vstack([parts.start[None], parts.values, parts.span[None]])).max(axis=0)
+        return bool(parts.moves.any() and (gaps[parts.moves] < _EQUAL).mean() >= _NEARLY_ALL)
+
     def _is_far(self, difference: Difference, rows: Array) -> bool:
         """Whether an offset leads out of the range, and a factor of some dimensions is no other task."""
         if difference.kind == "offset":
             return abs(difference.offsets[0]) > float(_sizes(self, rows)[difference.numbers[0]])
         kind = self.kinds[difference.numbers[0]]
         is_part = len(difference.numbers) < self.kinds.count(kind)
-        return difference.kind != "scale" or not is_part or abs(log(difference.factor)) > log(_LEAST_PART)
+        least = _LEAST_PART if len(difference.numbers) > 1 else _LEAST_ALONE
+        return difference.kind != "scale" or not is_part or abs(log(difference.factor)) > log(least)
 
     def _one_by_one(self, rows: Array, fit: _Fit) -> Iterator[tuple[Difference, float]]:
         """Signs and offsets of single dimensions; tried where the dimension alone fits better."""

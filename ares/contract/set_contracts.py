@@ -204,7 +204,7 @@ class LayoutConversion:
 
     def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
         """The episode as it is exported. Raises SourceError for one that is in another unit than its dataset."""
-        _check_size(self.layout, trajectory)
+        _check_size(self.layout, episode, trajectory)
         signals = {"state": trajectory.state, "action": trajectory.action}
         for step in self.steps:
             signals[step.signal] = _apply_step(step, signals[step.signal], signals["state"])
@@ -237,10 +237,15 @@ def _reorder_signal(signal: Signal | None, names: tuple[str, ...]) -> Signal | N
     return Signal(signal.values[:, [signal.names.index(name) for name in names]], names)
 
 
-def _check_size(layout: LayoutContract, trajectory: Trajectory) -> None:
-    """One episode in degrees within a dataset in radians is no part of an export."""
+def _check_size(layout: LayoutContract, episode: Episode, trajectory: Trajectory) -> None:
+    """One episode in degrees within a dataset in radians is no part of an export, nor is an odd one."""
     import numpy as np
 
+    if layout.contract is not None and episode.episode_id in layout.contract.odd_episodes:
+        raise SourceError(
+            "the episode has another unit than its dataset",
+            "values far beyond those of all others; see `ares check`",
+        )
     for group in layout.contract.signals if layout.contract is not None else ():
         signal = trajectory.state if group.signal == "state" else trajectory.action
         if (

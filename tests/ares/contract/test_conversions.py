@@ -64,6 +64,14 @@ def test_deltas_add_up_to_positions() -> None:
         ("state.arm=open1", "state.arm cannot be converted to open1"),
         ("state.arm=xyzw", "state.arm is no rotation"),
         ("state.arm=order", "no signal 'state.arm'"),
+        ("state.arm: degrees -> rad", "no unit 'degrees'"),
+        ("state.arm: deg -> radians", "no conversion to 'radians': did you mean 'rad'"),
+        ("states.arm: deg -> rad", "no signal 'states.arm'"),
+        ("state: deg -> rad", "names no kind of dimensions"),
+        ("state[elbow]: times zero", "has no number"),
+        ("state[elbow]: times 0", "has no usable factor"),
+        ("state[elbow, wrist]: from elbow", "does not name the same dimensions twice"),
+        ("state.arm: turn it", "no conversion 'turn it'"),
     ],
 )
 def test_a_wrong_conversion_is_refused(text: str, message: str) -> None:

@@ -68,6 +68,13 @@ def test_the_unit_of_joints_is_told_by_their_size(scale: float, unit: str) -> No
     assert value(contract, "action.arm", "mode") == "absolute"
 
 
+@pytest.mark.parametrize(("center", "scale"), [(2048, 500), (2000, 652), (500, 150)])
+def test_servo_ticks_are_no_degrees(center: float, scale: float) -> None:
+    state = np.clip(np.round(center + scale * moving_joints()), 0, 4095)
+    contract = contract_of(state, np.roll(state, -2, axis=0), JOINTS)
+    assert value(contract, "state.arm", "unit") == value(contract, "action.arm", "unit") == "ticks"
+
+
 def test_percent_of_the_range_is_told_from_degrees_by_clipping() -> None:
     state = np.clip(moving_joints() * 70, -100, 100)
     assert (np.abs(state) == 100).any()

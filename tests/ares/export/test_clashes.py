@@ -202,7 +202,8 @@ def test_the_set_is_made_and_the_command_warns(
     assert "set mix@1: 2 episodes" in printed.out
     assert "warning: unit of state.arm: deg in degrees; rad in radians" in printed.err
     assert main(["export", "mix", str(tmp_path / "out"), "--format", "parquet", "-w", path]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 2
+    refused = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ares export:")]
+    assert len(refused) == 2
 
 
 def test_sets_of_many_members_have_the_contracts_of_small_ones(
@@ -221,3 +222,47 @@ def test_sets_of_many_members_have_the_contracts_of_small_ones(
     monkeypatch.setattr("ares.contract.set_contracts._READ_BY_ID", 2)
     assert find_contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen)) == contracts
     assert find_contracts_of_episodes(workspace.stores, []) == []
+
+
+def test_a_person_states_what_nothing_infers(workspace: Workspace, tmp_path: Path) -> None:
+    """The factor shows, the unit does not: 35 is degrees or a percentage."""
+    records = [arm_record(1, "radians"), arm_record(2, "radians"), arm_record(3, "other", 10.0)]
+    frozen = make_set(workspace, records)
+    with pytest.raises(ClashError) as refusal:
+        workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    assert "or sign that they mean the same" in refusal.value.lines[0]
+    convert = [f"other/{signal}.arm: times 0.1" for signal in ("state", "action")]
+    report = workspace.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
+    assert [change["episodes"] for change in report.changed] == [1, 1]
+    states = exported_states(tmp_path / "out")
+    assert max(np.abs(values).max() for values in states.values()) < 4
+    stated = [f"other/{signal}.arm: as in radians" for signal in ("state", "action")]
+    workspace.export(frozen, tmp_path / "signed", format="parquet", convert=stated, quiet=True)
+    assert max(np.abs(values).max() for values in exported_states(tmp_path / "signed").values()) > 10
+
+
+def test_a_stated_unit_converts_only_the_dataset_that_may_have_it(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    records = [arm_record(1, "radians"), arm_record(2, "degrees", 180 / np.pi / 1.5)]
+    frozen = make_set(workspace, records)
+    convert = [f"{signal}.arm: deg -> rad" for signal in ("state", "action")]
+    workspace.export(frozen, tmp_path / "out", format="parquet", convert=convert, quiet=True)
+    states = exported_states(tmp_path / "out")
+    stored = records[0].trajectory.state
+    assert stored is not None
+    np.testing.assert_allclose(states[records[0].episode.episode_id], stored.values, rtol=1e-5)
+    assert np.abs(states[records[1].episode.episode_id]).max() < 3
+
+
+def test_one_odd_episode_does_not_turn_the_unit_and_is_left_out(workspace: Workspace, tmp_path: Path) -> None:
+    records = [arm_record(number, "radians") for number in range(1, 56)]
+    records[30] = arm_record(31, "radians", 600.0)
+    frozen = make_set(workspace, records)
+    contract = find_contracts_of_episodes(workspace.stores, workspace.sets.ids(frozen))[0].contract
+    assert contract is not None
+    arm = contract.signal("state.arm")
+    assert arm is not None and arm.estimate("unit").value == "rad"
+    assert contract.odd_episodes == (records[30].episode.episode_id,)
+    report = workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
+    assert report.episodes == 54 and "another unit than its dataset" in str(report.failures)
