@@ -43,7 +43,8 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SIGNAL=TARGET",
-        help="convert a signal whose meaning differs within the set, such as action.gripper=open1 or state.arm=rad",
+        help="convert a signal whose meaning differs within the set, such as action.gripper=open1, state.arm=rad or "
+        "'DATASET/state.arm: deg -> rad'",
     )
     parser.add_argument(
         "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"

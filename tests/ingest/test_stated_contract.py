@@ -73,3 +73,9 @@ def test_ingestion_stores_the_contract_and_a_later_spec_corrects_it(
     stated = corrected.signal("action.position")
     assert stated is not None
     assert (stated.estimate("unit").value, stated.estimate("unit").origin) == ("mm", "spec")
+
+
+def test_a_person_signs_that_two_datasets_mean_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text("contract: {state.arm: {same_as: g1}}\nreference: one driver\n")
+    assert read_stated_contract(read_spec(path)) == {"state.arm": {"same_as": "g1"}}
