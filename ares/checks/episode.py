@@ -201,8 +201,8 @@ def check_joint_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterato
     largest = np.maximum(np.abs(typical.low), np.abs(typical.high))[moving]
     # A unit changes where a joint is, and not only how far it moves: a small motion does not.
     is_scaled = np.abs(signals.state[:, moving]).max(axis=0) <= _SAME_FACTOR * factor * largest
-    is_one = (np.abs(np.log(factors / factor)) < np.log(_SAME_FACTOR)) & is_scaled
-    if is_one.mean() < _MOST_JOINTS:
+    is_common = (np.abs(np.log(factors / factor)) < np.log(_SAME_FACTOR)) & is_scaled
+    if is_common.mean() < _MOST_JOINTS:
         return
     if _LARGEST_UNIT_FACTOR >= max(factor, 1 / factor) >= _UNIT_FACTOR:
         yield _command_finding(

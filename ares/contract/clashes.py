@@ -101,10 +101,10 @@ def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
         for name, signals in by_name.items()
         for clash in _value_clashes(name, signals)
     ]
-    told = {
+    reported = {
         (dataset, clash.signal) for clash in values for names in clash.datasets.values() for dataset in names
     }
-    shown = [clash for overlay in overlays for clash in _overlay_clashes(overlay, told)]
+    shown = [clash for overlay in overlays for clash in _overlay_clashes(overlay, reported)]
     return [*values, *shown, *_order_clashes(contracts)]
 
 
@@ -150,7 +150,7 @@ def _overlay_datasets(contracts: Sequence[LayoutContract], signal: SignalName) -
 def _lay_over_pair(first: LayoutContract, second: LayoutContract, signal: SignalName) -> _OverlaidDatasets:
     assert first.contract is not None and second.contract is not None
     names, others = _layout_names(first, signal), _layout_names(second, signal)
-    profile = second.contract.profiles[signal].taken([others.index(name) for name in names])
+    profile = second.contract.profiles[signal].reordered([others.index(name) for name in names])
     overlay = lay_over(first.contract.profiles[signal], profile, classify_by_name(names))
     return _OverlaidDatasets(signal, first, second, names, overlay)
 
@@ -182,13 +182,13 @@ def _taking_values(
     for group in layout.contract.signals:
         model = other.contract.signal(group.name) if group.name in names else None
         if model is not None:
-            taken = {
+            estimates = {
                 name: model.estimate(name)
                 for name in COMPARED
                 if by_person or (name in ("unit", "gripper") and _is_inferred(group, model, name))
             }
             mixed = model.mixed_units if by_person else group.mixed_units
-            group = replace(group, estimates={**group.estimates, **taken}, mixed_units=mixed)
+            group = replace(group, estimates={**group.estimates, **estimates}, mixed_units=mixed)
         signals.append(group)
     return replace(layout, contract=replace(layout.contract, signals=tuple(signals)))
 
@@ -225,26 +225,26 @@ def _with_ways_out(clash: Clash, overlays: Sequence[_OverlaidDatasets]) -> Clash
 
 def _shown_conversions(clash: Clash, overlays: Sequence[_OverlaidDatasets]) -> tuple[str, ...]:
     """The factors by which datasets of the clash differ where they are laid over each other."""
-    found: list[str] = []
+    conversions: list[str] = []
     for part in overlays:
         kinds = classify_by_name(part.names)
         for difference in part.overlay.differences:
             groups = {f"{part.signal}.{kinds[number]}" for number in difference.numbers}
             if difference.kind == "scale" and groups == {clash.signal}:
-                found += _suggest_conversions(part, difference, list(groups))
-    return tuple(found)
+                conversions += _suggest_conversions(part, difference, list(groups))
+    return tuple(conversions)
 
 
 def _stated_units(clash: Clash) -> tuple[str, ...]:
     """For each dataset whose unit is one of several, the first that a factor exists for."""
-    found = []
+    conversions = []
     for value, names in clash.datasets.items():
         unit = next(
             (unit for unit in ("deg", "mm") if clash.name == "unit" and unit in value.rstrip("?").split()), ""
         )
         target = {"deg": "rad", "mm": "m"}.get(unit, "")
-        found += [f"{name}/{clash.signal}: {unit} -> {target}" for name in names if unit]
-    return tuple(found)
+        conversions += [f"{name}/{clash.signal}: {unit} -> {target}" for name in names if unit]
+    return tuple(conversions)
 
 
 def _property_estimates(
@@ -289,14 +289,14 @@ def _order_clashes(contracts: Sequence[LayoutContract]) -> Iterator[Clash]:
                 yield Clash(signal=signal, name="order", datasets=by_order, convert=(f"{signal}=order",))
 
 
-def _overlay_clashes(part: _OverlaidDatasets, told: Collection[tuple[str, str]]) -> Iterator[Clash]:
+def _overlay_clashes(part: _OverlaidDatasets, reported: Collection[tuple[str, str]]) -> Iterator[Clash]:
     """What differs where two datasets are laid over each other, but for what is told already or signed."""
     kinds = classify_by_name(part.names)
     for difference in part.overlay.differences:
         groups = dict.fromkeys(f"{part.signal}.{kinds[number]}" for number in difference.numbers)
         dataset, other = part.second.key.dataset, part.first.key.dataset
-        is_told = all((dataset, group) in told and (other, group) in told for group in groups)
-        if is_told or all(_is_signed(part, group) for group in groups):
+        is_known = all((dataset, group) in reported and (other, group) in reported for group in groups)
+        if is_known or all(_is_signed(part, group) for group in groups):
             continue
         yield Clash(
             signal=next(iter(groups)) if len(groups) == 1 else part.signal,

@@ -199,7 +199,7 @@ class MeaningContract:
         action_names: Names of the action's dimensions.
         num_episodes: Episodes that it was learnt from.
         signals: One per group of dimensions.
-        odd_episodes: Episodes of the sample whose values are far beyond those of all others, which teach nothing.
+        outlier_episodes: Episodes of the sample whose values are far beyond those of all others, which teach nothing.
         profiles: How the dimensions of each signal are distributed, by "state" and "action"; stored, and no part of
             the JSON.
     """
@@ -209,7 +209,7 @@ class MeaningContract:
     action_names: tuple[str, ...]
     num_episodes: int
     signals: tuple[SignalContract, ...]
-    odd_episodes: tuple[str, ...] = ()
+    outlier_episodes: tuple[str, ...] = ()
     profiles: Mapping[str, SignalProfile] = field(default_factory=dict)
 
     def signal(self, name: str) -> SignalContract | None:
@@ -224,7 +224,7 @@ class MeaningContract:
             "action_names": list(self.action_names),
             "episodes": self.num_episodes,
             "signals": [signal.to_json() for signal in self.signals],
-            **({"odd_episodes": list(self.odd_episodes)} if self.odd_episodes else {}),
+            **({"outlier_episodes": list(self.outlier_episodes)} if self.outlier_episodes else {}),
         }
 
 
@@ -237,7 +237,7 @@ def meaning_contract_from_json(document: Json) -> MeaningContract:
         action_names=tuple(cast("list[str]", fields["action_names"])),
         num_episodes=int(cast("int", fields["episodes"])),
         signals=tuple(map(signal_contract_from_json, cast("Iterable[Json]", fields["signals"]))),
-        odd_episodes=tuple(cast("list[str]", fields.get("odd_episodes", []))),
+        outlier_episodes=tuple(cast("list[str]", fields.get("outlier_episodes", []))),
         profiles=_stored_profiles(fields.get("profiles")),
     )
 

@@ -63,7 +63,7 @@ _MAX_STEPS = 2_000
 _END_SHARE = 0.15
 _RESTING_SECONDS = 0.4
 # An episode is odd where its values are so many times those of the others, of at least so many.
-_ODD_SIZE, _ODD_SHARE, _LEAST_EPISODES = 10.0, 0.2, 6
+_OUTLIER_SIZE, _OUTLIER_SHARE, _LEAST_EPISODES = 10.0, 0.2, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -342,21 +342,21 @@ class PooledContractEvidence:
     pairs: PooledPairs
 
 
-def are_odd_episodes(
+def are_outlier_episodes(
     episodes: Sequence[ContractEvidence], groups: Sequence[DimensionGroup]
 ) -> NDArray[np.bool_]:
     """(N,): whether an episode has values far beyond those of all others; never of few, nor of a fifth of them."""
     import numpy as np
 
-    is_odd = np.zeros(len(episodes), bool)
+    is_outlier = np.zeros(len(episodes), bool)
     for group in groups if len(episodes) >= _LEAST_EPISODES else ():
         parts = [episode.state if group.signal == "state" else episode.action for episode in episodes]
         numbers = list(group.numbers)
         sizes = np.array([np.maximum(np.abs(part.low), np.abs(part.high))[numbers].max() for part in parts])
-        is_beyond = sizes > _ODD_SIZE * np.median(sizes)
-        if np.median(sizes) > 0 and is_beyond.mean() < _ODD_SHARE:
-            is_odd |= is_beyond
-    return is_odd
+        is_beyond = sizes > _OUTLIER_SIZE * np.median(sizes)
+        if np.median(sizes) > 0 and is_beyond.mean() < _OUTLIER_SHARE:
+            is_outlier |= is_beyond
+    return is_outlier
 
 
 def pool_contract_evidence(episodes: Sequence[ContractEvidence]) -> PooledContractEvidence:

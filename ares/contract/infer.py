@@ -36,7 +36,7 @@ from ares.contract.evidence import (
     DimensionGroup,
     PooledContractEvidence,
     PooledSignal,
-    are_odd_episodes,
+    are_outlier_episodes,
     collect_contract_evidence,
     dimension_groups,
     pair_dimensions,
@@ -85,8 +85,10 @@ def infer_contract(
         return None
     states = {group.kind: group for group in dimension_groups("state", state_names)}
     actions = {group.kind: group for group in dimension_groups("action", action_names)}
-    is_odd = are_odd_episodes(episodes, [*states.values(), *actions.values()])
-    evidence = pool_contract_evidence([episodes[number] for number in (~is_odd).nonzero()[0]])
+    is_outlier = are_outlier_episodes(episodes, [*states.values(), *actions.values()])
+    evidence = pool_contract_evidence(
+        [part for part, outlier in zip(episodes, is_outlier, strict=True) if not outlier]
+    )
     pairs = pair_dimensions(state_names, action_names)
     signals: list[SignalContract] = []
     for kind in dict.fromkeys([*states, *actions]):
@@ -97,7 +99,9 @@ def infer_contract(
         action_names=action_names,
         num_episodes=len(episodes),
         signals=tuple(sorted(signals, key=lambda signal: signal.signal != "state")),
-        odd_episodes=tuple(episodes[number].episode_id for number in is_odd.nonzero()[0]),
+        outlier_episodes=tuple(
+            part.episode_id for part, outlier in zip(episodes, is_outlier, strict=True) if outlier
+        ),
         profiles={"state": evidence.state.profile, "action": evidence.action.profile},
     )
 

@@ -9,7 +9,7 @@ from ares.checks import CODES
 from ares.contract.clashes import COMPARED, Clash, find_clashes
 from ares.contract.contracts import UNKNOWN, DatasetKey
 from ares.contract.set_contracts import LayoutContract, LayoutConversion, applies, plan_layout_conversion
-from ares.contract.statements import CHANGE, ORDER, PLACES, NamedConversion
+from ares.contract.statements import CHANGE, ORDER, PERMUTATION, NamedConversion
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import RequestError
 from ares.signals import SignalChange, changed_trajectory
@@ -157,7 +157,7 @@ def _check_used(conversion: NamedConversion, contracts: Sequence[LayoutContract]
 
 
 def _check_dimensions(conversion: NamedConversion, contracts: Sequence[LayoutContract]) -> None:
-    if conversion.aspect not in (CHANGE, PLACES):
+    if conversion.aspect not in (CHANGE, PERMUTATION):
         return
     layouts = [layout for layout in contracts if conversion.dataset in ("", layout.key.dataset)]
     names = {

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 DifferenceKind = Literal["scale", "sign", "offset", "open end", "exchanged"]
 
 # A difference is told from these odds on, in nats; measured on generated robots, see docs/contract.md.
-_TOLD = 3.0
+_LEAST_ODDS = 3.0
 _MOST_DIFFERENCES = 4
 # Factors between known units: degrees, metres, percents, ticks of 4096 a turn.
 _KNOWN_FACTORS = (180 / pi, 1000.0, 100.0, 50.0, 4096 / (2 * pi))
 # A smaller factor may be a smaller motion.
 _LEAST_FACTOR = 2.0
 # A smaller one of some dimensions, or of one alone, may be another task.
-_LEAST_PART, _LEAST_ALONE = 5.0, 20.0
+_LEAST_PART, _LEAST_SINGLE = 5.0, 20.0
 # Quantiles of the same episodes differ by at most this share of the range, but for dimensions that are changed.
 _EQUAL, _NEARLY_ALL = 0.02, 0.9
 # What a factor that no two units have costs in nats.
@@ -129,17 +129,17 @@ def lay_over(first: SignalProfile, second: SignalProfile, kinds: Sequence[GroupK
         second: The other.
         kinds: What each dimension is.
     """
-    overlay = _Comparison(first.array(), tuple(kinds))
-    rows, found = second.array(), list[Difference]()
+    overlay = _ProfileComparison(first.array(), tuple(kinds))
+    rows, differences = second.array(), list[Difference]()
     if not (profiles.spans(overlay.rows).any() and profiles.spans(rows).any()):
         return Overlay((), frozenset())  # what never moves is like everything
-    while len(found) < _MOST_DIFFERENCES:
+    while len(differences) < _MOST_DIFFERENCES:
         best = max(overlay.differences(rows), key=lambda difference: difference.odds, default=None)
-        if best is None or best.odds < _TOLD:
+        if best is None or best.odds < _LEAST_ODDS:
             break
-        found.append(best)
+        differences.append(best)
         rows = apply_difference(rows, best)
-    return Overlay(tuple(found), frozenset() if found else overlay.aligned_kinds(rows))
+    return Overlay(tuple(differences), frozenset() if differences else overlay.aligned_kinds(rows))
 
 
 def apply_difference(rows: Array, difference: Difference) -> Array:
@@ -162,11 +162,11 @@ class _Fit:
     """How well rows fit: log-likelihoods of each of the S situations.
 
     Attributes:
-        each: (S, D) of each dimension.
+        scores: (S, D) of each dimension.
         total: (S,) of all, with the cost of the situation.
     """
 
-    each: Array
+    scores: Array
     total: Array
 
     @property
@@ -178,7 +178,7 @@ class _Fit:
 
 
 @dataclass(slots=True)
-class _Comparison:
+class _ProfileComparison:
     """Compares rows of other datasets with those of one.
 
     Attributes:
@@ -206,7 +206,7 @@ class _Comparison:
 
         parts = _compare_rows(self, rows)
         fits = [_situation_fit(parts, situation, self.groups) for situation in _SITUATIONS]
-        return _Fit(np.array([each for each, _ in fits]), np.array([total for _, total in fits]))
+        return _Fit(np.array([scores for scores, _ in fits]), np.array([total for _, total in fits]))
 
     def aligned_kinds(self, rows: Array) -> frozenset[GroupKind]:
         """Kinds that start in one pose and whose ranges are no factor apart, in most of the dimensions that move."""
@@ -215,18 +215,18 @@ class _Comparison:
         parts = _compare_rows(self, rows)
         starts = np.abs(parts.start) < _ALIGNED + parts.spread
         alike = starts & (np.abs(parts.span) < log(_LEAST_FACTOR))
-        found = set[GroupKind]()
+        aligned = set[GroupKind]()
         for kind in set(self.kinds):
             moves = parts.moves & (np.array(self.kinds) == kind)
             if moves.any() and alike[moves].mean() > _MOST:
-                found.add(kind)
-        return frozenset(found)
+                aligned.add(kind)
+        return frozenset(aligned)
 
     def differences(self, rows: Array) -> Iterator[Difference]:
         """Every difference that may be, with its odds."""
         fit = self.fit(rows)
         for candidate, cost in (
-            *self._one_by_one(rows, fit),
+            *self._single_dimensions(rows, fit),
             *self._open_ends(rows),
             *self._exchanges(rows, fit),
             *self._scales(rows, fit),
@@ -255,24 +255,24 @@ class _Comparison:
     def _is_far(self, difference: Difference, rows: Array) -> bool:
         """Whether an offset leads out of the range, and a factor of some dimensions is no other task."""
         if difference.kind == "offset":
-            return abs(difference.offsets[0]) > float(_sizes(self, rows)[difference.numbers[0]])
+            return abs(difference.offsets[0]) > float(_value_sizes(self, rows)[difference.numbers[0]])
         kind = self.kinds[difference.numbers[0]]
         is_part = len(difference.numbers) < self.kinds.count(kind)
-        least = _LEAST_PART if len(difference.numbers) > 1 else _LEAST_ALONE
+        least = _LEAST_PART if len(difference.numbers) > 1 else _LEAST_SINGLE
         return difference.kind != "scale" or not is_part or abs(log(difference.factor)) > log(least)
 
-    def _one_by_one(self, rows: Array, fit: _Fit) -> Iterator[tuple[Difference, float]]:
+    def _single_dimensions(self, rows: Array, fit: _Fit) -> Iterator[tuple[Difference, float]]:
         """Signs and offsets of single dimensions; tried where the dimension alone fits better."""
         import numpy as np
 
-        ones, none, ways = np.ones(rows.shape[1]), np.zeros(rows.shape[1]), log(rows.shape[1])
-        turned = self.fit(profiles.affine(rows, -ones, none))
+        unchanged, none, ways = np.ones(rows.shape[1]), np.zeros(rows.shape[1]), log(rows.shape[1])
+        turned = self.fit(profiles.affine(rows, -unchanged, none))
         gaps = profiles.positions(self.rows) - profiles.positions(rows)
-        for number in _better(turned, fit):
+        for number in _better_dimensions(turned, fit):
             if self.kinds[number] not in _ENDS:
                 yield Difference(kind="sign", numbers=(number,), factor=-1.0), ways
         for offsets in (gaps[0], np.median(gaps, axis=0)):
-            for number in _better(self.fit(profiles.affine(rows, ones, offsets)), fit):
+            for number in _better_dimensions(self.fit(profiles.affine(rows, unchanged, offsets)), fit):
                 moved = (float(offsets[number]),)
                 yield Difference(kind="offset", numbers=(number,), offsets=moved), ways
 
@@ -297,12 +297,12 @@ class _Comparison:
         table = np.empty((len(_SITUATIONS), size, size))
         for shift in range(size):
             order = np.roll(numbers, shift)
-            table[:, numbers, order] = self.fit(rows[:, order]).each
+            table[:, numbers, order] = self.fit(rows[:, order]).scores
         own = np.diagonal(table, axis1=1, axis2=2)
         gains = table + table.transpose(0, 2, 1) - own[:, :, None] - own[:, None, :]
         same_group = self.groups[:, None] == self.groups[None, :]
-        for one, other in np.argwhere(np.triu((gains.max(axis=0) > _TOLD) & same_group, 1)).tolist():
-            yield Difference(kind="exchanged", numbers=(one, other), sources=(other, one)), 2 * log(size)
+        for row, column in np.argwhere(np.triu((gains.max(axis=0) > _LEAST_ODDS) & same_group, 1)).tolist():
+            yield Difference(kind="exchanged", numbers=(row, column), sources=(column, row)), 2 * log(size)
         for situation in table[:_FROM_ANOTHER_POSE]:
             order = _best_assignment(situation)
             moved = np.flatnonzero(order != numbers)
@@ -321,7 +321,9 @@ class _Comparison:
             for factor in _candidate_factors(self.rows[:, is_member], rows[:, is_member]):
                 scaled = self.fit(profiles.affine(rows, np.where(is_member, factor, 1.0), none))
                 parts = {tuple(np.flatnonzero(is_member).tolist())}
-                parts |= {tuple(np.flatnonzero(is_member & row).tolist()) for row in scaled.each > fit.each}
+                parts |= {
+                    tuple(np.flatnonzero(is_member & row).tolist()) for row in scaled.scores > fit.scores
+                }
                 for numbers in parts - {()}:
                     left = int(is_member.sum()) - len(numbers)
                     cost = 0.7 * min(len(numbers), left) + (1.5 if left else 0.0)
@@ -358,10 +360,10 @@ def _best_assignment(scores: Array) -> NDArray[np.int64]:
     return np.asarray(np.argsort(row_of[1:]))
 
 
-def _better(other: _Fit, fit: _Fit) -> list[int]:
+def _better_dimensions(other: _Fit, fit: _Fit) -> list[int]:
     import numpy as np
 
-    return np.flatnonzero((other.each - fit.each).max(axis=0) > _TOLD).tolist()
+    return np.flatnonzero((other.scores - fit.scores).max(axis=0) > _LEAST_ODDS).tolist()
 
 
 def _usual_spans(rows: Array, groups: Array) -> Array:
@@ -388,8 +390,8 @@ def _candidate_factors(own: Array, other: Array) -> list[float]:
     ratios = own_span[moves] / other_span[moves]
     of_starts = np.abs(profiles.positions(own)[0][starts] / profiles.positions(other)[0][starts])
     common = [float(np.exp(np.median(np.log(part)))) for part in (ratios, of_starts) if len(part)]
-    found = [*_known_factors(), *common, *ratios.tolist(), *of_starts.tolist()]
-    return [factor for factor in dict.fromkeys(found) if abs(log(factor)) >= log(_LEAST_FACTOR)]
+    factors = [*_known_factors(), *common, *ratios.tolist(), *of_starts.tolist()]
+    return [factor for factor in dict.fromkeys(factors) if abs(log(factor)) >= log(_LEAST_FACTOR)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,12 +417,12 @@ class _Parts:
     fixed: Array
 
 
-def _compare_rows(comparison: _Comparison, rows: Array) -> _Parts:
+def _compare_rows(comparison: _ProfileComparison, rows: Array) -> _Parts:
     import numpy as np
 
     own, usual, other_usual = comparison.rows, comparison.usual, _usual_spans(rows, comparison.groups)
     own_span, other_span = profiles.spans(own), profiles.spans(rows)
-    size = _sizes(comparison, rows)
+    size = _value_sizes(comparison, rows)
     gaps = (profiles.positions(own) - profiles.positions(rows)) / size
     rests = (own_span <= _RESTING_SHARE * usual) | (other_span <= _RESTING_SHARE * other_usual)
     fixed = _ratio_score(profiles.resolutions(own), profiles.resolutions(rows), *_SAME_RESOLUTION)
@@ -436,7 +438,7 @@ def _compare_rows(comparison: _Comparison, rows: Array) -> _Parts:
     )
 
 
-def _sizes(comparison: _Comparison, rows: Array) -> Array:
+def _value_sizes(comparison: _ProfileComparison, rows: Array) -> Array:
     """(D,): the range in which the values of both datasets lie anyway."""
     import numpy as np
 
@@ -476,15 +478,15 @@ def _situation_fit(parts: _Parts, situation: _Situation, groups: Array) -> tuple
     import numpy as np
 
     common, cost = _common_ratio(parts, situation, groups)
-    each = np.logaddexp.reduce(
+    scores = np.logaddexp.reduce(
         [
             log(1 - _OTHER_SHARE - _ANY_SHARE) + _block_score(parts, situation, common),
             log(_OTHER_SHARE) + _block_score(parts, _OTHER_TASK, common),
             log(_ANY_SHARE) + _block_score(parts, _ANYTHING, np.zeros_like(common)),
         ]
     )
-    each = each + parts.fixed
-    return each, float(each.sum()) - cost - situation.cost
+    scores = scores + parts.fixed
+    return scores, float(scores.sum()) - cost - situation.cost
 
 
 def _common_ratio(parts: _Parts, situation: _Situation, groups: Array) -> tuple[Array, float]:

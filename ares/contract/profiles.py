@@ -59,7 +59,7 @@ class SignalProfile:
         factors[list(numbers)], offsets[list(numbers)] = factor, offset
         return profile_from_array(affine(self.array(), factors, offsets))
 
-    def taken(self, numbers: Sequence[int]) -> SignalProfile:
+    def reordered(self, numbers: Sequence[int]) -> SignalProfile:
         """The profile of the dimensions in another order."""
         return SignalProfile(tuple(tuple(row[number] for number in numbers) for row in self.rows))
 
@@ -105,12 +105,12 @@ def episode_profile(values: Array, rate_hz: float) -> Array:
             np.quantile(values, QUANTILES, axis=0),
             np.quantile(np.abs(steps), _FAST, axis=0)[None] * rate_hz,
             np.quantile(np.abs(np.diff(steps, axis=0)), _STILL, axis=0)[None],
-            np.array([[_resolution(column) for column in steps.T]]).reshape(1, -1),
+            np.array([[_encoder_resolution(column) for column in steps.T]]).reshape(1, -1),
         ]
     )
 
 
-def _resolution(steps: Array) -> float:
+def _encoder_resolution(steps: Array) -> float:
     """Distance of neighbouring values of an encoder; 0 where the steps (T,) are no multiples of one."""
     import numpy as np
 

@@ -33,7 +33,7 @@ from ares.contract.conversions import (
 )
 from ares.contract.evidence import CONTRACT_EPISODES, pair_dimensions
 from ares.contract.infer import infer_contracts
-from ares.contract.statements import CHANGE, PLACES, SAME_AS, NamedConversion
+from ares.contract.statements import CHANGE, PERMUTATION, SAME_AS, NamedConversion
 from ares.episode import Episode, Signal, Trajectory
 from ares.errors import RequestError, SourceError
 from ares.store import TempDatabase, batched, ids_filter
@@ -155,7 +155,7 @@ if TYPE_CHECKING:
 # Values of an arm in radians that are so large, and so much larger than those of its dataset, are degrees.
 _LARGEST_RADIANS, _LARGER = 30.0, 10.0
 # Units first: the others are computed in the unit that is exported.
-_ORDER = (CHANGE, PLACES, "unit", "gripper", "rotation", "mode", "order", SAME_AS)
+_ORDER = (CHANGE, PERMUTATION, "unit", "gripper", "rotation", "mode", "order", SAME_AS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ def _check_size(layout: LayoutContract, episode: Episode, trajectory: Trajectory
     """One episode in degrees within a dataset in radians is no part of an export, nor is an odd one."""
     import numpy as np
 
-    if layout.contract is not None and episode.episode_id in layout.contract.odd_episodes:
+    if layout.contract is not None and episode.episode_id in layout.contract.outlier_episodes:
         raise SourceError(
             "the episode has another unit than its dataset",
             "values far beyond those of all others; see `ares check`",
@@ -325,7 +325,7 @@ def _reorder_profiles(
 ) -> MeaningContract:
     names = {"state": layout.state_names, "action": layout.action_names}
     profiles = {
-        signal: profile.taken([names[signal].index(name) for name in orders[signal]])
+        signal: profile.reordered([names[signal].index(name) for name in orders[signal]])
         if signal in orders
         else profile
         for signal, profile in contract.profiles.items()
@@ -393,13 +393,13 @@ def _convert_dimensions(
         return contract, None
     signal = cast("SignalName", conversion.signal)
     numbers, profile = tuple(names.index(name) for name in present), contract.profiles.get(signal)
-    if conversion.aspect == PLACES:
+    if conversion.aspect == PERMUTATION:
         order = list(range(len(names)))
         for number, source in zip(numbers, conversion.sources, strict=True):
             order[number] = names.index(source)
-        places = [numbers.index(order[number]) for number in numbers]
-        convert, words = (lambda values, start: values[:, places]), "values of each other"
-        changed = profile.taken(order) if profile is not None else None
+        permutation = [numbers.index(order[number]) for number in numbers]
+        convert, words = (lambda values, start: values[:, permutation]), "values of each other"
+        changed = profile.reordered(order) if profile is not None else None
     else:
         factor, offset = conversion.factor, conversion.offset
         convert, words = (
@@ -418,7 +418,7 @@ def _after_change(
     group: SignalContract, signal: SignalName, numbers: Sequence[int], conversion: NamedConversion
 ) -> SignalContract:
     """A group whose unit is not known any more after a factor, and whose open end is the other after a turn."""
-    if group.signal != signal or not set(group.numbers) & set(numbers) or conversion.aspect == PLACES:
+    if group.signal != signal or not set(group.numbers) & set(numbers) or conversion.aspect == PERMUTATION:
         return group
     estimates = dict(group.estimates)
     if abs(conversion.factor) != 1:

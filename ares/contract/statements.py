@@ -13,7 +13,7 @@ from ares.contract.conversions import GRIPPER_CONVENTIONS
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 
-ORDER, CHANGE, PLACES, SAME_AS = "order", "change", "places", "same_as"
+ORDER, CHANGE, PERMUTATION, SAME_AS = "order", "change", "permutation", "same_as"
 _TARGET_UNITS = ("rad", "deg", "m", "mm")
 _TARGET_MODES = ("absolute", "delta")
 _TARGET_ROTATIONS: Mapping[str, str] = {
@@ -37,7 +37,7 @@ class NamedConversion:
     Attributes:
         signal: Signal group, such as "action.gripper"; "state" or "action" for the order and for dimensions.
         aspect: Property that is converted: "unit", "gripper", "mode" or "rotation"; "order"; "change" for a factor and
-            an offset; "places" for dimensions with the values of others; "same_as" for what is signed to be the same.
+            an offset; "permutation" for dimensions that get the values of others; "same_as" for what is signed.
         target: Its value afterwards; the name of a gripper convention or of a dataset, or "".
         dataset: The one dataset that it is for, "" for each.
         source: Its value before, as a person states it; "" for what is known.
@@ -128,7 +128,7 @@ def _parse_statement(text: str, subject: str, statement: str) -> NamedConversion
         sources = _split_names(statement.removeprefix("from "))
         if sorted(sources) != sorted(dimensions):
             raise RequestError(f"{text!r} does not name the same dimensions twice", _FORMS)
-        return NamedConversion(signal, PLACES, "", dataset, dimensions=dimensions, sources=sources)
+        return NamedConversion(signal, PERMUTATION, "", dataset, dimensions=dimensions, sources=sources)
     factor, offset = _parse_change(text, statement)
     if not (dimensions or kind):
         raise RequestError(f"{text!r} names no dimensions", _FORMS)
@@ -161,10 +161,10 @@ def _stated_conversion(text: str, dataset: str, signal: str, statement: str) -> 
     source = _TARGET_ROTATIONS.get(source, source)
     if plain.aspect == "gripper":
         if source not in GRIPPER_CONVENTIONS:
-            there = ", ".join(GRIPPER_CONVENTIONS)
+            names = ", ".join(GRIPPER_CONVENTIONS)
             raise RequestError(
                 f"no gripper convention {source!r}",
-                f"{did_you_mean(source, GRIPPER_CONVENTIONS)}there are: {there}",
+                f"{did_you_mean(source, GRIPPER_CONVENTIONS)}there are: {names}",
             )
     elif source not in VALUES[cast("PropertyName", plain.aspect)]:
         values = VALUES[cast("PropertyName", plain.aspect)]

@@ -263,6 +263,6 @@ def test_one_odd_episode_does_not_turn_the_unit_and_is_left_out(workspace: Works
     assert contract is not None
     arm = contract.signal("state.arm")
     assert arm is not None and arm.estimate("unit").value == "rad"
-    assert contract.odd_episodes == (records[30].episode.episode_id,)
+    assert contract.outlier_episodes == (records[30].episode.episode_id,)
     report = workspace.export(frozen, tmp_path / "out", format="parquet", quiet=True)
     assert report.episodes == 54 and "another unit than its dataset" in str(report.failures)
