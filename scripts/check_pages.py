@@ -1,4 +1,4 @@
-"""Writes one page for each code of `ares check` into docs/checks, from the catalogue and its section of docs/check-codes.md.
+"""Writes a page for each code of `ares check` into docs/checks, from the catalogue and its part of check-codes.md.
 
 .venv/bin/python scripts/check_pages.py --write
 """
