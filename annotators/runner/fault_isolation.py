@@ -71,6 +71,7 @@ class GuardedAnnotator:
     call_limit: Callable[[], int] | None = None
     space: str = ""
     estimate: Callable[[Subject], Cost] = _no_cost
+    estimate_run: Callable[[Sequence[Subject], int], Cost] | None = None
     warnings: Sequence[str] = ()
     preflight: Callable[[Sequence[Maker]], Preflight] = _no_preflight
     charges_budget: bool = False
