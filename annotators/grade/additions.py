@@ -66,7 +66,8 @@ def addresses_judge(values: Sequence[str]) -> str:
 
 def rule_on_extra_words(words: Sequence[str], slots: SlotValues) -> str:
     """Why words beside the slots leave a caption in doubt, by code; "" where a model of texts is to be asked."""
-    address = addresses_judge([*words, *slots.values()])
+    stated = [value for slot, value in slots.items() if slot != "outcome"]
+    address = addresses_judge([*words, *stated])
     if address:
         return f"it may speak to the judge: {address!r}"
     if len(words) > MOST_WORDS:

@@ -1,4 +1,4 @@
-"""A judge that gets no caption: it looks first, then two values of a slot are compared, and a choice is asked blindly."""
+"""A judge that gets no caption: it looks first; two values of a slot are compared, and a choice is asked blindly."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _ask_once(
     vlm: Vlm, requests: Sequence[VlmRequest], keys: Sequence[object]
 ) -> list[VlmReply | VlmFailure]:
     """Replies; of requests with the same key one is asked, and the first of them has paid for it."""
-    first = {key: request for key, request in zip(reversed(keys), reversed(requests), strict=True)}
+    first = dict(zip(reversed(keys), reversed(requests), strict=True))
     replies = dict(zip(first, vlm.ask(list(first.values())), strict=True)) if first else {}
     paid_for: set[object] = set()
     answers: list[VlmReply | VlmFailure] = []

@@ -1,4 +1,4 @@
-"""What a judge asks beside the observation: two values of one slot, a choice among values, words, and a lab's questions."""
+"""What a judge asks beside the observation: two values of a slot, a choice, words, and questions of a lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many calls a judge makes for a caption: as measured on a dataset and kept in the log, and before any measurement."""
+"""How many calls a judge makes for a caption: measured on a dataset and kept, and before any measurement."""
 
 from __future__ import annotations
 

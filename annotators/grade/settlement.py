@@ -29,7 +29,9 @@ from annotators.models import VlmFailure, VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.errors import AresError
 from ares.rubric import (
+    COMPLETED,
     GATES,
+    NOT_COMPLETED,
     NOT_VISIBLE,
     OTHER,
     SLOTS,
@@ -52,7 +54,7 @@ _CHOSEN, _OTHERWISE = "the frames show what the caption says", "the frames show 
 _NOT_SHOWN, _TOO_UNSURE = "the frames do not tell", "the model is not sure of what the frames show"
 _NO_FRAME = "reply cites no frame"
 
-# Chooses another value of a slot where the observation has none: dataset, slot, value of the caption, id of the segment.
+# Chooses another value of a slot where the observation has none: of a dataset, beside a value, for a segment.
 RivalChooser = Callable[[str, SlotName, str, str], str]
 
 
@@ -242,7 +244,7 @@ class SlotSettlement:
         """What no model is shown is in doubt by code: values that are sentences, or that speak to a judge."""
         for criterion in list(self._queue):
             if criterion.slot in SLOTS:
-                problem = _claim_problem(self._claimed(criterion))
+                problem = _claim_problem(criterion.slot, self._claimed(criterion))
                 if problem:
                     self._rule(criterion, Verdict.UNSURE, problem, source="hard", margin=0.0)
 
@@ -377,10 +379,12 @@ def _slot_of(criterion: Criterion) -> SlotName:
     return slot
 
 
-def _claim_problem(claimed: str) -> str:
+def _claim_problem(slot: SlotName, claimed: str) -> str:
     """Why no model is shown a value of a caption, or ""."""
     if not is_short_value(claimed):
         return "its value is no short value" if claimed else "caption does not say"
+    if slot == "outcome":
+        return "" if claimed in (COMPLETED, NOT_COMPLETED) else "caption states no outcome"
     word = addresses_judge([claimed])
     if word:
         return f"it may speak to the judge: {word!r}"
