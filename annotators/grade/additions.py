@@ -47,7 +47,7 @@ def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str])
     if slots.get("outcome") == NOT_COMPLETED:
         borne |= {_stem(word) for word in _word_list("failure")}
     words = split_words(sentence)
-    before = ["", *words[:-1]]
+    before = ["", *words][: len(words)]
     extra = {
         word
         for word, previous in zip(words, before, strict=True)

@@ -253,6 +253,7 @@ class GradeAnnotator:
 
     needs_signals = True
     charges_budget = True
+    reads_stored = ("success",)
 
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(GradeOptions)

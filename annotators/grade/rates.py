@@ -24,6 +24,8 @@ CALL_KINDS: tuple[CallKind, ...] = get_args(CallKind)
 # Captions are those of the run; controls are what is graded beside them to measure the judge.
 GradedKind = Literal["captions", "controls"]
 JUDGE_RATES = "judge_rates"
+# So many captions of a process count in full.
+_MOST_COUNTED = 200
 # With fewer captions the defaults are better.
 _FEWEST_MEASURED = 5
 
@@ -81,7 +83,10 @@ class RateMeter:
         """Count one caption or control, with what was paid for it; kept by `store`."""
         with self._lock:
             counts = self._counts.setdefault(dataset, {})
-            counts.setdefault(kind, [0.0, 0.0, 0.0])[0] += 1
+            count = counts.setdefault(kind, [0.0, 0.0, 0.0])
+            if count[0] >= _MOST_COUNTED:
+                _fade_counts(counts, kind)
+            count[0] += 1
             for name, cost in calls.items():
                 row = counts.setdefault(f"{kind} {name}", [0.0, 0.0, 0.0])
                 for position, amount in enumerate((cost.calls, cost.tokens_in, cost.tokens_out)):
@@ -98,6 +103,13 @@ class RateMeter:
             }
         if documents:
             self._log.put_documents(JUDGE_RATES, documents)
+
+
+def _fade_counts(counts: Mapping[str, list[float]], kind: GradedKind) -> None:
+    """Let older counts weigh less: the more pairs of values are known, the fewer are asked about."""
+    for name, row in counts.items():
+        if name.split()[0] == kind:
+            row[:] = [amount * (1 - 1 / _MOST_COUNTED) for amount in row]
 
 
 def read_judge_rates(stores: Stores, maker_id: str, dataset: str, kind: GradedKind) -> CallRates | None:

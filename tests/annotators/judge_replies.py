@@ -35,7 +35,7 @@ def observation(**slots: Any) -> str:
     """The reply of a model that sees a green drawer closed; other slots by name, "" for one that is not visible."""
     values = {**DRAWER, **{name.rstrip("_"): value for name, value in slots.items()}}
     document = {name: _part_of(name, values.get(name, "")) for name in SLOTS}
-    document["action"]["other_action"] = ""
+    document["action"].setdefault("other_action", "")
     return json.dumps(document)
 
 
