@@ -20,7 +20,7 @@ from annotators.base import (
     new_annotation,
 )
 from annotators.grade.additions import word_lists_hash
-from annotators.grade.controls import Control, ControlPlan, make_control_value, plan_controls
+from annotators.grade.controls import Control, make_control_value, plan_controls
 from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
@@ -28,6 +28,7 @@ from annotators.grade.grading import (
     StoredOutcomeSource,
     Text,
     grade_texts,
+    is_refuted_by_label,
     open_outcome_source,
 )
 from annotators.grade.judge import Judge
@@ -43,7 +44,7 @@ from annotators.grade.panel import (
     warn_of_missing_schema,
 )
 from annotators.grade.rates import CallKind, RateMeter, RunQuote
-from annotators.grade.slot_values import ReadSlots, read_slots_by_tables, read_stored_slots
+from annotators.grade.slot_values import ReadSlots, fill_slots_of, read_stored_slots
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
@@ -122,6 +123,7 @@ class _Caption:
         work: The work about it.
         read: What it states.
         controls: Its controls; most captions have none.
+        paid_for_controls: What was paid now to read what the controls state.
         texts: The caption, then its controls. Controls are judged by the stored outcome as the caption is, also those
             on changed frames: these test what the judge decides itself.
     """
@@ -130,30 +132,30 @@ class _Caption:
     work: Work
     read: ReadSlots
     controls: Sequence[Control]
+    paid_for_controls: Cost
     texts: Sequence[Text]
 
 
-def _controlled_caption(
+def _join_texts(
     work: Work,
     read: ReadSlots,
-    grader: Grader,
-    plan: ControlPlan,
+    controls: Sequence[tuple[Control, ReadSlots]],
     outcome: StoredOutcome | None,
 ) -> _Caption:
     caption = _caption_of(work)
-    text = str(caption.value["text"])
-    controls = plan.draw(work, text)
-    own = Text(work=work, text=text, slots=read.slots, outcome=outcome)
+    own = Text(work=work, text=str(caption.value["text"]), slots=read.slots, outcome=outcome)
     texts = [
-        Text(
-            work=control.work,
-            text=control.text,
-            slots=read_slots_by_tables(control.text, grader.verbs).slots,
-            outcome=outcome,
-        )
-        for control in controls
+        Text(work=control.work, text=control.text, slots=stated.slots, outcome=outcome)
+        for control, stated in controls
     ]
-    return _Caption(annotation=caption, work=work, read=read, controls=controls, texts=[own, *texts])
+    return _Caption(
+        annotation=caption,
+        work=work,
+        read=read,
+        controls=[control for control, _ in controls],
+        paid_for_controls=sum((stated.paid for _, stated in controls), Cost()),
+        texts=[own, *texts],
+    )
 
 
 def _caption_of(work: Work) -> Annotation:
@@ -189,7 +191,7 @@ def _grading_result(
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=cost)
     observations = _distinct_observations(own, controls)
     side = _control_annotations(caption, own, controls, grader)
-    paid = own.judgement.paid + caption.read.paid + _paid_for_controls(controls)
+    paid = own.judgement.paid + caption.read.paid + caption.paid_for_controls + _paid_for_controls(controls)
     return Result(annotations=[annotation, *observations, *side], paid=paid)
 
 
@@ -197,7 +199,7 @@ def _grading_failure(
     caption: _Caption, own: PaidFailure | AresError, controls: Sequence[GradeOutcome]
 ) -> PaidFailure | AresError:
     """The failure of a caption, with what its controls have cost: they are graded again with it."""
-    paid = caption.read.paid + _paid_for_controls(controls)
+    paid = caption.read.paid + caption.paid_for_controls + _paid_for_controls(controls)
     if isinstance(own, PaidFailure):
         return PaidFailure(own.error, own.cost + paid)
     return PaidFailure(own, paid) if paid.calls else own
@@ -313,6 +315,8 @@ class GradeAnnotator:
         """
         quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
         for subject in sample:
+            if is_refuted_by_label(subject, self._grader.rubric):
+                continue
             quote.add_caption(subject)
             quote.add_controls(
                 subject, self._plan.expected(subject), self._plan.expected_changed_frames(subject)
@@ -343,26 +347,48 @@ class GradeAnnotator:
         """The captions that this judge may rule on, with what they state and their controls."""
         grader, captioners = self._grader, _caption_makers(self._stores)
         outcomes = grader.outcomes.read(works)
+        reads = iter(self._read_captions(works))
         prepared: list[_Caption | PaidFailure | AresError] = []
-        for work in works:
-            caption = _caption_of(work)
-            maker = captioners.get(caption.maker_id)
+        for work, read in zip(works, reads, strict=True):
+            maker = captioners.get(_caption_of(work).maker_id)
             error = model_family_error(grader.judge, maker, grader.families_file) if maker else None
-            if error:
-                prepared.append(error)
+            if error or not isinstance(read, ReadSlots):
+                prepared.append(error or read)
                 continue
             stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
-            read = read_stored_slots(caption) or read_slots_by_tables(
-                str(caption.value["text"]), grader.verbs
+            controls = self._plan.draw(work, str(_caption_of(work).value["text"]))
+            stated = fill_slots_of(
+                [control.text for control in controls], grader.judge.text_vlm, grader.verbs
             )
-            prepared.append(_controlled_caption(work, read, grader, self._plan, stored))
+            readable = [
+                (control, own)
+                for control, own in zip(controls, stated, strict=True)
+                if isinstance(own, ReadSlots)
+            ]
+            prepared.append(_join_texts(work, read, readable, stored))
         return prepared
+
+    def _read_captions(self, works: Sequence[Work]) -> list[ReadSlots | PaidFailure | AresError]:
+        """What captions state; sentences without slots are asked about at once."""
+        captions = [_caption_of(work) for work in works]
+        stored = [read_stored_slots(caption) for caption in captions]
+        sentences = [
+            str(caption.value["text"]) for caption, own in zip(captions, stored, strict=True) if own is None
+        ]
+        filled = iter(fill_slots_of(sentences, self._grader.judge.text_vlm, self._grader.verbs))
+        return [own or next(filled) for own in stored]
 
     def _count_calls(self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome]) -> None:
         dataset = caption.work.episode.dataset
-        self._meter.add(dataset, "captions", _paid_calls(own, caption.read.paid))
+        if not _was_settled_by_code(own):
+            self._meter.add(dataset, "captions", _paid_calls(own, caption.read.paid))
         for graded in controls:
             self._meter.add(dataset, "controls", _paid_calls(graded, Cost()))
+
+
+def _was_settled_by_code(graded: GradeOutcome) -> bool:
+    """Whether nothing was asked about a caption: a quote leaves out those that their labels refute."""
+    return isinstance(graded, GradedText) and not (graded.judgement.calls or graded.judgement.observation_ids)
 
 
 def _paid_calls(graded: GradeOutcome, for_slots: Cost) -> dict[CallKind, Cost]:

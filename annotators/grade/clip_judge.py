@@ -54,6 +54,7 @@ class ClipJudge:
     call_limit = None
     is_free = True
     reads_slots = False
+    text_vlm = None
     prompt_hash = short_hash([_TEMPLATE])
     observation_makers: Sequence[Maker] = ()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from annotators.base import PaidFailure, Work
+from annotators.base import PaidFailure, Subject, Work
 from annotators.grade.additions import find_extra_words, rule_on_extra_words
 from annotators.grade.judge import GradeCase, Judge, Judgement
 from annotators.grade.panel import model_family_error
@@ -17,6 +17,7 @@ from ares.errors import AresError
 from ares.rubric import (
     CHECKS,
     COMPLETED,
+    GATES,
     NOT_COMPLETED,
     NOT_VISIBLE,
     SLOTS,
@@ -31,6 +32,7 @@ from ares.rubric import (
     make_grade_value,
     parse_caption,
     slot_matches,
+    slots_from_json,
 )
 
 if TYPE_CHECKING:
@@ -136,6 +138,17 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     ):
         return None
     return _model_ruling(criterion, claimed, text.outcome)
+
+
+def is_refuted_by_label(subject: Subject, rubric: Rubric) -> bool:
+    """Whether a typed caption states another outcome than the source records, so that nothing is asked about it."""
+    recorded, caption = subject.episode.success, subject.annotation
+    if recorded is None or caption is None or not subject.is_whole_episode:
+        return False
+    if not any(item.slot == _SLOT and item.category in GATES for item in rubric.criteria):
+        return False
+    claimed = (slots_from_json(caption.value.get("slots")) or {}).get(_SLOT, "")
+    return claimed == (NOT_COMPLETED if recorded else COMPLETED)
 
 
 def _stored_ruling(criterion: Criterion, claimed: str, observed: str, reason: str, margin: float) -> Ruling:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from annotators.base import CameraSeconds, Frames, PaidFailure, Preflight, Subject, Work
 from annotators.caption import FrameLayout, select_frame_seconds
 from annotators.grade.rates import CallKind, CallRates
-from annotators.models import ModelProperties, ReadableImages
+from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Json
 from ares.errors import AresError, MediaError
@@ -80,6 +80,10 @@ class Judge(ModelProperties, Protocol):
     @property
     def reads_slots(self) -> bool:
         """Whether it rules slot by slot; the demo's judge compares whole phrases."""
+
+    @property
+    def text_vlm(self) -> Vlm | None:
+        """The model that reads words for it, or None."""
 
     @property
     def prompt_hash(self) -> str:

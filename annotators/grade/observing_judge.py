@@ -36,7 +36,7 @@ class TextModel:
     """
 
     def __init__(self, vlm: Vlm) -> None:
-        self._vlm = vlm
+        self.vlm = vlm
         self.has_schema = "schema" in vlm.capabilities
         self.settings: Mapping[str, Json] = {
             "text_model": vlm.name,
@@ -46,12 +46,12 @@ class TextModel:
 
     def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply | VlmFailure]:
         """A reply for each request; the same question of several captions is asked, and paid, once."""
-        return _ask_once(self._vlm, requests, [request.prompt for request in requests])
+        return _ask_once(self.vlm, requests, [request.prompt for request in requests])
 
     def preflight(self) -> Preflight:
         """One question whose reply has to be of the form asked for. Raises ModelError."""
         request = comparison_request("action", "open", "pull open", self.has_schema)
-        return make_test_call(self._vlm, request, _comparison_problem)
+        return make_test_call(self.vlm, request, _comparison_problem)
 
 
 def _comparison_problem(reply: VlmReply) -> str:
@@ -107,6 +107,7 @@ class ObservingJudge:
         self._choose_rival, self._questions = choose_rival, questions
         self._has_schema = "schema" in vlm.capabilities
         self.name, self.family = vlm.name, vlm.family
+        self.text_vlm: Vlm | None = texts.vlm
         self.batch_size, self.workers = vlm.batch_size, vlm.workers
         self.prompt_hash = short_hash([observer.prompt_hash, questions_hash()])
         self.observation_makers: Sequence[Maker] = [observer.maker]

@@ -53,6 +53,7 @@ class PanelJudge:
         self.family = " + ".join(judge.family for judge in self.members)
         self.is_free = all(judge.is_free for judge in self.members)
         self.reads_slots = any(judge.reads_slots for judge in self.members)
+        self.text_vlm = next((judge.text_vlm for judge in self.members if judge.text_vlm), None)
         self.prompt_hash = short_hash([judge.prompt_hash for judge in self.members])
         self.batch_size = min(judge.batch_size for judge in self.members)
         self.workers = min(judge.workers for judge in self.members)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from annotators.grade.observation import MOST_FRAMES, Frames, Percent, StrictForm
 from annotators.models import VlmRequest
-from annotators.prompting import read_json_reply, read_prompt
+from annotators.prompting import escape_json, read_json_reply, read_prompt
 from ares.annotation import short_hash
 from ares.episode import Json
 from ares.rubric import COMPLETED, NOT_COMPLETED, OTHER, SlotName, SlotValues, slots_to_json
@@ -45,12 +43,6 @@ def questions_hash() -> str:
     return short_hash([*(read_prompt(_PACKAGE, name) for name in _PROMPTS), list[Json](_MEANINGS.values())])
 
 
-def escaped_json(document: Mapping[str, Json]) -> str:
-    """Data of a prompt on one line: no letter of it reaches the model's chat template as markup."""
-    data = json.dumps(document, ensure_ascii=True)
-    return re.sub(r"[<>&`|]", lambda match: f"\\u{ord(match.group()):04x}", data)
-
-
 def _stable_order(seed: str, values: Sequence[str]) -> list[str]:
     """Distinct values in an order that a hash decides, whoever said them."""
     return sorted(
@@ -72,7 +64,7 @@ class ComparisonReply(StrictForm):
 def comparison_request(slot: SlotName, first: str, second: str, has_schema: bool) -> VlmRequest:
     """The question whether two values of a slot mean the same; it is one question, in whichever order they come."""
     one, other = _stable_order(slot, [bare_value(slot, first), bare_value(slot, second)])
-    data = escaped_json({"slot": slot, "first": one, "second": other})
+    data = escape_json({"slot": slot, "first": one, "second": other})
     prompt = read_prompt(_PACKAGE, "compare").replace("{meaning}", _MEANINGS[slot]).replace("{data}", data)
     schema = ComparisonReply.model_json_schema() if has_schema else None
     return VlmRequest(images=(), prompt=prompt, schema=schema, max_tokens=MAX_NEW_TOKENS)
@@ -143,7 +135,7 @@ def choice_request(
     slot: SlotName, options: Sequence[str], evidence: ImageEvidence, has_schema: bool
 ) -> VlmRequest:
     """The question which of some values the frames show."""
-    data = escaped_json({"slot": slot, "options": list(options)})
+    data = escape_json({"slot": slot, "options": list(options)})
     prompt = read_prompt(_PACKAGE, "choose").replace("{meaning}", _MEANINGS[slot])
     schema = ChoiceReply.model_json_schema()
     schema["properties"]["option"]["maximum"] = len(options)
@@ -172,7 +164,7 @@ def rubric_question_request(
     question: str, slots: SlotValues, evidence: ImageEvidence, has_schema: bool
 ) -> VlmRequest:
     """A criterion of a rubric that is about no slot, asked with the slots of the caption."""
-    data = escaped_json({"question": question, "slots": slots_to_json(slots)})
+    data = escape_json({"question": question, "slots": slots_to_json(slots)})
     prompt = read_prompt(_PACKAGE, "question")
     return _frames_request(prompt, data, evidence, QuestionReply.model_json_schema() if has_schema else None)
 
@@ -224,7 +216,7 @@ class WordsReply(StrictForm):
 
 def words_request(words: Sequence[str], slots: SlotValues, has_schema: bool) -> VlmRequest:
     """The question whether words of a sentence say something that the slots do not."""
-    data = escaped_json({"words": list[Json](sorted(words)), "slots": slots_to_json(slots)})
+    data = escape_json({"words": list[Json](sorted(words)), "slots": slots_to_json(slots)})
     schema = WordsReply.model_json_schema() if has_schema else None
     prompt = read_prompt(_PACKAGE, "words").replace("{data}", data)
     return VlmRequest(images=(), prompt=prompt, schema=schema, max_tokens=MAX_NEW_TOKENS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Preflight, Subject, Work, new_annotation
+from annotators.caption import describe_verbs
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observation import (
     Observation,
@@ -181,8 +182,8 @@ class SegmentObserver:
 
     def _request(self, images: Sequence[NDArray[np.uint8]], seconds: Sequence[float]) -> VlmRequest:
         legend = self._frames.layout.legend(seconds)
-        guide = "\n".join(f"- {verb}: {meaning}" for verb, meaning in self._verbs.items())
-        prompt = read_prompt(_PACKAGE, "observe").replace("{legend}", legend).replace("{verbs}", guide)
+        prompt = read_prompt(_PACKAGE, "observe").replace("{legend}", legend)
+        prompt = prompt.replace("{verbs}", describe_verbs(self._verbs))
         return VlmRequest(
             images=images,
             prompt=prompt,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from annotators.base import PaidFailure
 from ares.annotation import Annotation, Cost
 from ares.rubric import (
     COMPLETED,
@@ -23,6 +24,7 @@ from ares.rubric import (
 )
 
 if TYPE_CHECKING:
+    from annotators.models import Vlm
     from ares.rubric import NounPhrase
     from ares.store import Stores
 
@@ -57,6 +59,28 @@ def read_stored_slots(caption: Annotation) -> ReadSlots | None:
     """The slots of a typed caption; None for one that is a sentence alone."""
     slots = slots_from_json(caption.value.get("slots"))
     return ReadSlots(slots=drop_unstated(slots), source="caption") if slots is not None else None
+
+
+def fill_slots_of(
+    sentences: Sequence[str], vlm: Vlm | None, verbs: Mapping[str, str]
+) -> list[ReadSlots | PaidFailure]:
+    """What sentences without slots state: a model of texts fills them, the word tables only where there is none.
+
+    Args:
+        sentences: The sentences.
+        vlm: The model of texts, or None.
+        verbs: The guide of verbs.
+    """
+    if vlm is None:
+        return [read_slots_by_tables(sentence, verbs) for sentence in sentences]
+    from annotators.caption import FilledSlots, fill_slots
+
+    return [
+        ReadSlots(slots=drop_unstated(outcome.slots), source="model", cost=outcome.cost, paid=outcome.paid)
+        if isinstance(outcome, FilledSlots)
+        else PaidFailure(outcome.error, outcome.cost)
+        for outcome in fill_slots(sentences, vlm, verbs)
+    ]
 
 
 _TABLE_VERBS: Mapping[str, str] = {"pick": "pick up", "put": "place", "turn": "rotate", "grab": "grasp"}
