@@ -280,13 +280,15 @@ def subject_of(episode: Episode, caption: Annotation | None) -> Subject:
 
 @pytest.fixture(scope="session")
 def caption_of() -> Callable[..., Annotation]:
-    """Makes a caption that no model wrote."""
+    """Makes a caption that no model wrote; with slots one that is typed."""
 
-    def make(episode: Episode, text: str, maker_id: str = "by-hand") -> Annotation:
+    def make(
+        episode: Episode, text: str, maker_id: str = "by-hand", slots: dict[str, Any] | None = None
+    ) -> Annotation:
         return Annotation(
             episode_id=episode.episode_id,
             name="caption",
-            value={"text": text, "caption": text},
+            value={"text": text, "caption": text, **({"slots": slots} if slots else {})},
             maker_id=maker_id,
             subject=episode.episode_id,
             start_seconds=0.0,

@@ -20,7 +20,8 @@ from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 NO_SUCCESS = (
-    "no success is stored: the judge alone decides on OUTCOME; run ares annotate success before grade"
+    "no success is stored, and not every episode has one of its source: the judge alone decides on OUTCOME there; "
+    "run ares annotate success,grade"
 )
 
 
