@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     )
     from ares.rubric.trust import (
         CONTROL as CONTROL,
-        MAX_FALSE_FAILS_OF_CODE as MAX_FALSE_FAILS_OF_CODE,
+        SOURCE_SAYS_SO as SOURCE_SAYS_SO,
         TRUST_COLUMN as TRUST_COLUMN,
         VERDICTS_COLUMN as VERDICTS_COLUMN,
-        Gates as Gates,
         JudgeTrust as JudgeTrust,
         TrustState as TrustState,
-        describe_gates as describe_gates,
+        describe_missing as describe_missing,
         describe_trust as describe_trust,
+        mark_table_slots as mark_table_slots,
     )
     from ares.rubric.trust_projection import (
         JUDGE_TRUST as JUDGE_TRUST,

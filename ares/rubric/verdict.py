@@ -28,7 +28,14 @@ GRADE_COLUMNS = (
     Column(
         name="acceptable",
         type="bool",
-        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or an untrusted judge.",
+        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or by a judge that is "
+        "not trusted here.",
+        needs_current_maker=True,
+    ),
+    Column(
+        name="acceptable_unproven",
+        type="bool",
+        meaning="As acceptable, also by a judge that is not proven here; empty for an untrusted one.",
         needs_current_maker=True,
     ),
     Column(
@@ -178,8 +185,8 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
 
     Returns:
-        grade, acceptable, score, grade_score, counts, the verdict on each criterion under the name of its column,
-        grade_verdicts, and the rulings themselves.
+        grade, acceptable, acceptable_unproven, score, grade_score, counts, the verdict on each criterion under the
+        name of its column, grade_verdicts, and the rulings themselves.
 
     Raises:
         ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
@@ -197,12 +204,13 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     return {
         "grade": grade.grade,
         "acceptable": grade.acceptable,
+        "acceptable_unproven": grade.acceptable,
         "score": grade.score,
         "grade_score": grade.score,
         "counts": dict(grade.counts),
         **{_column_name(ruling.criterion): ruling.verdict.value for ruling in verdicts},
         VERDICTS_COLUMN: format_gate_verdicts(
-            (name, str(ruling["verdict"]), str(ruling.get("source", "")))
+            (name, str(ruling["verdict"]), str(ruling.get("source", "")), str(ruling.get("reason", "")))
             for (name, category), ruling in zip(categories, rulings, strict=True)
             if category in GATES
         ),
@@ -229,7 +237,7 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
     corrected = make_grade_value(list(by_criterion.values()))
     if not rulings and corrected["grade"] == "acceptable":
-        corrected |= {"grade": "unsure", "acceptable": None}
+        corrected |= {"grade": "unsure", "acceptable": None, "acceptable_unproven": None}
     return corrected
 
 
