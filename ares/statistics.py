@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -256,6 +257,7 @@ _Z = 1.959963984540054
 _BISECTIONS = 50
 
 
+@lru_cache(maxsize=10_000)
 def share_upper_bound(hits: float, total: float, confidence: float = 0.95) -> float:
     """The exact one-sided upper bound of a share (Clopper and Pearson, Biometrika 26, 1934); 1.0 without trials.
 
@@ -267,6 +269,7 @@ def share_upper_bound(hits: float, total: float, confidence: float = 0.95) -> fl
     return 1.0 if hits >= total else 1.0 - share_lower_bound(total - hits, total, confidence)
 
 
+@lru_cache(maxsize=10_000)
 def share_lower_bound(hits: float, total: float, confidence: float = 0.95) -> float:
     """The exact one-sided lower bound of a share; 0.0 without hits. For the arguments see `share_upper_bound`."""
     if hits <= 0:

@@ -50,7 +50,15 @@ from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
-from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_hash
+from ares.rubric import (
+    CONTROL,
+    GRADE_COLUMNS,
+    PANEL_COLUMNS,
+    Rubric,
+    parse_known_text,
+    parser_hash,
+    slots_from_json,
+)
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -157,7 +165,9 @@ def _controlled_caption(
     if error:
         return error
     outcome = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
-    controls = plan.draw(work, str(caption.value["text"]))
+    text = str(caption.value["text"])
+    slots = slots_from_json(caption.value.get("slots")) or parse_known_text(text).slots
+    controls = plan.draw(work, slots, text)
     return _Caption(annotation=caption, work=work, controls=controls, outcome=outcome)
 
 
@@ -267,7 +277,9 @@ class GradeAnnotator:
             rubric=rubric, judge=judge, maker=self.maker, families_file=families_file, outcomes=outcomes
         )
         self._stores = stores
-        self._plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
+        self._plan = plan_controls(
+            stores, options.planned_episodes, maker_id=self.maker.maker_id, calibrate=own.calibrate
+        )
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
         self.warnings, self.needs = warn_of_missing_schema(judge, own), sum_judge_resources(specs)
         self.side_makers = judge.observation_makers

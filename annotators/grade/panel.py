@@ -313,7 +313,7 @@ class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
     # The maker knows judges by their names, and by their settings whether they observe first.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge", "observe"}
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge", "observe", "calibrate"}
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(
@@ -336,6 +336,11 @@ class GradeOptions(LocalModelOptions):
     judge: tuple[str, ...] = Field(
         default=(),
         description="judge; given several times, a panel that votes (default: --model, or ARES_JUDGE_MODEL)",
+    )
+    calibrate: Literal["auto", "yes", "no"] = Field(
+        default="auto",
+        description="texts of known truth that measure the judge, bought once a dataset: auto (when a run covers the "
+        "dataset), yes (also for a part of it) or no",
     )
     camera: str = Field(
         default="",

@@ -162,7 +162,8 @@ def _wrong_value(
     slot: SlotName, value: str, others: Sequence[str], said: Sequence[KnownText], random: Random
 ) -> str:
     """Another value of a slot that is surely wrong, of the dataset where it offers one; "" for none."""
-    swapped = _exclusive_values(value, others, random)
+    # "up" of "pick up" is no direction.
+    swapped = "" if slot == "action" else _exclusive_values(value, others, random)
     if swapped or slot == "attributes":
         return swapped
     for values in (others, _material()["values"][slot]):

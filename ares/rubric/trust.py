@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -178,15 +179,16 @@ class _GateVerdict(NamedTuple):
     is_label: bool
 
 
-def _parse_gate_verdicts(text: str) -> list[_GateVerdict]:
-    """Gates and verdicts in a text of `format_gate_verdicts`."""
+@lru_cache(maxsize=20_000)
+def _parse_gate_verdicts(text: str) -> tuple[_GateVerdict, ...]:
+    """Gates and verdicts in a text of `format_gate_verdicts`; few texts are different."""
     pairs = [part.partition("=")[::2] for part in text.split() if part != TABLES_MARK]
-    return [
+    return tuple(
         _GateVerdict(
             gate, verdict.removesuffix(_BY_CODE).removesuffix(_BY_LABEL), verdict.endswith(_BY_LABEL)
         )
         for gate, verdict in pairs
-    ]
+    )
 
 
 def grade_from_verdicts(text: str) -> GradeName:
@@ -235,10 +237,13 @@ class ControlKindRate:
         if self.state == "trusted":
             return 0
         hits = self.accepted * self.effective / self.total if self.total else 0.0
-        wanted = max(1, ceil(self.effective))
-        while share_upper_bound(hits, wanted) > self.limit:
-            wanted += 1
-        return max(1, ceil(wanted - self.effective))
+        low, high = ceil(self.effective), 2 * ceil(self.effective) + 64
+        while share_upper_bound(hits, high) > self.limit:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if share_upper_bound(hits, middle) > self.limit else (low, middle)
+        return max(1, ceil(high - self.effective))
 
     def to_json(self) -> dict[str, Json]:
         """The counts with their bounds."""
@@ -408,7 +413,7 @@ def _is_outcome_gate(gate: str, gates: Mapping[str, str]) -> bool:
     return gates.get(gate, _OUTCOME if gate == _OUTCOME_GATE else "") == _OUTCOME
 
 
-def _verdicts_of(row: Mapping[str, Any]) -> list[_GateVerdict]:
+def _verdicts_of(row: Mapping[str, Any]) -> tuple[_GateVerdict, ...]:
     return _parse_gate_verdicts(str(row.get("gates") or ""))
 
 
