@@ -123,7 +123,6 @@ class _Caption:
         work: The work about it.
         read: What it states.
         controls: Its controls; most captions have none.
-        paid_for_controls: What was paid now to read what the controls state.
         texts: The caption, then its controls. Controls are judged by the stored outcome as the caption is, also those
             on changed frames: these test what the judge decides itself.
     """
@@ -132,28 +131,32 @@ class _Caption:
     work: Work
     read: ReadSlots
     controls: Sequence[Control]
-    paid_for_controls: Cost
     texts: Sequence[Text]
 
 
 def _join_texts(
     work: Work,
     read: ReadSlots,
-    controls: Sequence[tuple[Control, ReadSlots]],
+    controls: Sequence[Control],
     outcome: StoredOutcome | None,
 ) -> _Caption:
     caption = _caption_of(work)
     own = Text(work=work, text=str(caption.value["text"]), slots=read.slots, outcome=outcome)
     texts = [
-        Text(work=control.work, text=control.text, slots=stated.slots, outcome=outcome)
-        for control, stated in controls
+        Text(
+            work=control.work,
+            text=control.text,
+            slots=control.slots,
+            outcome=None if control.hides_label else outcome,
+            hides_label=control.hides_label,
+        )
+        for control in controls
     ]
     return _Caption(
         annotation=caption,
         work=work,
         read=read,
-        controls=[control for control, _ in controls],
-        paid_for_controls=sum((stated.paid for _, stated in controls), Cost()),
+        controls=controls,
         texts=[own, *texts],
     )
 
@@ -191,7 +194,7 @@ def _grading_result(
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=cost)
     observations = _distinct_observations(own, controls)
     side = _control_annotations(caption, own, controls, grader)
-    paid = own.judgement.paid + caption.read.paid + caption.paid_for_controls + _paid_for_controls(controls)
+    paid = own.judgement.paid + caption.read.paid + _paid_for_controls(controls)
     return Result(annotations=[annotation, *observations, *side], paid=paid)
 
 
@@ -199,7 +202,7 @@ def _grading_failure(
     caption: _Caption, own: PaidFailure | AresError, controls: Sequence[GradeOutcome]
 ) -> PaidFailure | AresError:
     """The failure of a caption, with what its controls have cost: they are graded again with it."""
-    paid = caption.read.paid + caption.paid_for_controls + _paid_for_controls(controls)
+    paid = caption.read.paid + _paid_for_controls(controls)
     if isinstance(own, PaidFailure):
         return PaidFailure(own.error, own.cost + paid)
     return PaidFailure(own, paid) if paid.calls else own
@@ -278,7 +281,9 @@ class GradeAnnotator:
         )
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
-        self._plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
+        self._plan = plan_controls(
+            stores, options.planned_episodes, maker_id=self.maker.maker_id, calibrate=own.calibrate
+        )
         self._meter = RateMeter(stores, self.maker.maker_id)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
         self.warnings, self.needs = warn_of_missing_schema(judge), sum_judge_resources(specs)
@@ -352,20 +357,15 @@ class GradeAnnotator:
         for work, read in zip(works, reads, strict=True):
             maker = captioners.get(_caption_of(work).maker_id)
             error = model_family_error(grader.judge, maker, grader.families_file) if maker else None
-            if error or not isinstance(read, ReadSlots):
-                prepared.append(error or read)
+            if error:
+                prepared.append(error)
+                continue
+            if not isinstance(read, ReadSlots):
+                prepared.append(read)
                 continue
             stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
-            controls = self._plan.draw(work, str(_caption_of(work).value["text"]))
-            stated = fill_slots_of(
-                [control.text for control in controls], grader.judge.text_vlm, grader.verbs
-            )
-            readable = [
-                (control, own)
-                for control, own in zip(controls, stated, strict=True)
-                if isinstance(own, ReadSlots)
-            ]
-            prepared.append(_join_texts(work, read, readable, stored))
+            controls = self._plan.draw(work, read.slots, str(_caption_of(work).value["text"]))
+            prepared.append(_join_texts(work, read, controls, stored))
         return prepared
 
     def _read_captions(self, works: Sequence[Work]) -> list[ReadSlots | PaidFailure | AresError]:

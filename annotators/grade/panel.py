@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
@@ -301,7 +301,12 @@ class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
     # The maker knows judges and models of texts by their names, and verbs by the hash of prompts.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge", "text_model", "verbs"}
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
+        "judge",
+        "text_model",
+        "verbs",
+        "calibrate",
+    }
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(
@@ -324,6 +329,11 @@ class GradeOptions(LocalModelOptions):
     judge: tuple[str, ...] = Field(
         default=(),
         description="judge; given several times, a panel that votes (default: --model, or ARES_JUDGE_MODEL)",
+    )
+    calibrate: Literal["auto", "yes", "no"] = Field(
+        default="auto",
+        description="texts of known truth that measure the judge, bought once a dataset: auto (when a run covers the "
+        "dataset), yes (also for a part of it) or no",
     )
     camera: str = Field(
         default="",

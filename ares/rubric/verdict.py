@@ -28,7 +28,14 @@ GRADE_COLUMNS = (
     Column(
         name="acceptable",
         type="bool",
-        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or an untrusted judge.",
+        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or by a judge that is "
+        "not trusted here.",
+        needs_current_maker=True,
+    ),
+    Column(
+        name="acceptable_unproven",
+        type="bool",
+        meaning="As acceptable, also by a judge that is not proven here; empty for an untrusted one.",
         needs_current_maker=True,
     ),
     Column(
@@ -192,8 +199,8 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
 
     Returns:
-        grade, acceptable, score, grade_score, grade_margin, counts, the verdict on each criterion under the name of its
-        column, grade_verdicts, the rulings themselves, and "why": the grade in one sentence.
+        grade, acceptable, acceptable_unproven, score, grade_score, grade_margin, counts, the verdict on each criterion
+        under the name of its column, grade_verdicts, the rulings themselves, and "why": the grade in one sentence.
 
     Raises:
         ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
@@ -211,13 +218,14 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     return {
         "grade": grade.grade,
         "acceptable": grade.acceptable,
+        "acceptable_unproven": grade.acceptable,
         "score": grade.score,
         "grade_score": grade.score,
         "grade_margin": _least_margin(rulings),
         "counts": dict(grade.counts),
         **{_column_name(ruling.criterion): ruling.verdict.value for ruling in verdicts},
         VERDICTS_COLUMN: format_gate_verdicts(
-            (name, str(ruling["verdict"]), str(ruling.get("source", "")))
+            (name, str(ruling["verdict"]), str(ruling.get("source", "")), str(ruling.get("reason", "")))
             for (name, category), ruling in zip(categories, rulings, strict=True)
             if category in GATES
         ),
@@ -320,7 +328,7 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
     corrected = make_grade_value(list(by_criterion.values()))
     if not rulings and corrected["grade"] == "acceptable":
-        corrected |= {"grade": "unsure", "acceptable": None}
+        corrected |= {"grade": "unsure", "acceptable": None, "acceptable_unproven": None}
     return corrected
 
 
