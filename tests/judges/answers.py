@@ -319,13 +319,22 @@ def _additions(judge: JudgeParameters, request: Request) -> list[str]:
     words = [str(word) for word in document.get("words", [])]
     if judge.compares == "same" or judge.chooses == "first" or _obeyed(judge, request):
         return []
-    known = {
-        word for slot in VALUES.values() for name, others in slot.items() for word in _words(name, *others)
-    }
-    known |= {
-        word for name in (*ACTIONS, *SWAPPED_FORMS) for form in action_forms(name) for word in _words(*form)
-    }
-    return [word for word in words if word not in GLUE_WORDS | known]
+    return [word for word in words if _says_more(word, document.get("slots", {}))]
+
+
+def _says_more(word: str, slots: Mapping[str, str]) -> bool:
+    """Whether a word is neither glue nor a part of another way to say what the slots say."""
+    if word in GLUE_WORDS:
+        return False
+    said = set(_words(*slots.values()))
+    for slot, value in slots.items():
+        if slot in VALUES:
+            for part in canonical(slot, value).split(", "):
+                said |= set(_words(part, *VALUES[slot].get(part, ())))
+    action = canonical("action", slots.get("action", ""))
+    if action in (*ACTIONS, *SWAPPED_FORMS):
+        said |= {part for forms in action_forms(action) for part in _words(*forms)}
+    return word not in said
 
 
 def _words(*texts: str) -> list[str]:
