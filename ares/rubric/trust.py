@@ -435,10 +435,14 @@ def _near_miss_acceptance(
 ) -> tuple[bool, bool]:
     """Whether a near miss is accepted, and whether it has tested its slot.
 
-    Where another gate refuses the caption itself, it refuses the near miss as well: then the gate of the slot alone
-    says something, if it was asked.
+    Where the judge denies the slot of the caption itself, the other value may be the right one: it tests nothing. Where
+    another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone says something,
+    if it was asked.
     """
-    refusing = {verdict.gate for verdict in _verdicts_of(own) if verdict.verdict == "UNMET"}
+    said = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
+    if any(said[gate] == "UNMET" for gate in said if gates.get(gate) == row.get("slot")):
+        return False, False
+    refusing = {gate for gate, verdict in said.items() if verdict == "UNMET"}
     verdicts = {verdict.gate: verdict.verdict for verdict in _verdicts_of(row)}
     own_gates = {gate for gate in verdicts if gates.get(gate) == row.get("slot")}
     is_refused_anyway = any(verdicts.get(gate) == "UNMET" for gate in refusing - own_gates)
