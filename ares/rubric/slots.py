@@ -94,13 +94,49 @@ def normalize_value(value: str) -> str:
     return " ".join(word for word in words if word not in ("the", "a", "an"))
 
 
+# Relations of a place that say the same. A bare place, or one that a thing merely goes "to" or comes "from", leaves the
+# relation open: it is true of every one of them.
+_RELATIONS: Mapping[str, str] = {
+    **dict.fromkeys(("in", "into", "inside", "inside of", "within"), "in"),
+    **dict.fromkeys(("on", "onto", "on top of", "upon", "atop"), "on"),
+    **dict.fromkeys(("under", "underneath", "below", "beneath"), "under"),
+    **dict.fromkeys(("next to", "beside", "by"), "beside"),
+    **dict.fromkeys(("to", "at", "from", "off", "off of", "out of", "from in", "from inside", "from on"), ""),
+}
+_LONGEST_RELATION = 3
+# Words of a hand that say nothing beside its side.
+_HAND_WORDS = frozenset({"hand", "arm", "gripper", "manipulator", "robot", "robotic", "side", "s"})
+
+
 def is_same_value(slot: SlotName, first: str, second: str) -> bool:
     """Whether two values of a slot are equal in all that matters; attributes in any order."""
     if slot == "attributes":
         return {normalize_value(part) for part in first.split(",")} == {
             normalize_value(part) for part in second.split(",")
         }
-    return normalize_value(first) == normalize_value(second)
+    one, other = normalize_value(first), normalize_value(second)
+    if slot in ("from", "to"):
+        return one == other or _is_same_place(one, other)
+    return one == other or (slot == "hand" and bool(_side_of(one)) and _side_of(one) == _side_of(other))
+
+
+def _is_same_place(first: str, second: str) -> bool:
+    (relation, place), (other_relation, other_place) = _split_relation(first), _split_relation(second)
+    return place == other_place and (relation == other_relation or not relation or not other_relation)
+
+
+def _split_relation(place: str) -> tuple[str, str]:
+    """The relation to a place in one word, "" where it is open, and the place."""
+    words = place.split()
+    for count in range(min(_LONGEST_RELATION, len(words) - 1), 0, -1):
+        relation = _RELATIONS.get(" ".join(words[:count]))
+        if relation is not None:
+            return relation, " ".join(words[count:])
+    return "", place
+
+
+def _side_of(hand: str) -> str:
+    return " ".join(word for word in hand.split() if word not in _HAND_WORDS)
 
 
 def is_short_value(value: str) -> bool:
