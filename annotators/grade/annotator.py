@@ -352,8 +352,11 @@ class GradeAnnotator:
         for work, read in zip(works, reads, strict=True):
             maker = captioners.get(_caption_of(work).maker_id)
             error = model_family_error(grader.judge, maker, grader.families_file) if maker else None
-            if error or not isinstance(read, ReadSlots):
-                prepared.append(error or read)
+            if error:
+                prepared.append(error)
+                continue
+            if not isinstance(read, ReadSlots):
+                prepared.append(read)
                 continue
             stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
             controls = self._plan.draw(work, str(_caption_of(work).value["text"]))
