@@ -197,6 +197,10 @@ class Budget:
         """Whether no call is to be made any more."""
         return self._is_stopped
 
+    def renewed(self) -> Budget:
+        """A budget of what is left, for the next part of a run whose first has ended."""
+        return Budget(self._left_usd)
+
     def stop(self) -> None:
         """The run is ending: calls that have not been sent are not made."""
         with self._settled:

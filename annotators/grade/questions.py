@@ -44,10 +44,8 @@ def questions_hash() -> str:
 
 
 def _stable_order(seed: str, values: Sequence[str]) -> list[str]:
-    """Distinct values in an order that a hash decides, whoever said them."""
-    return sorted(
-        dict.fromkeys(values), key=lambda value: hashlib.blake2b(f"{seed}\n{value}".encode()).digest()
-    )
+    """Values in an order that a hash decides, whoever said them."""
+    return sorted(values, key=lambda value: hashlib.blake2b(f"{seed}\n{value}".encode()).digest())
 
 
 def bare_value(slot: SlotName, value: str) -> str:
@@ -128,7 +126,7 @@ def choice_options(segment: str, slot: SlotName, claimed: str, rival: str) -> li
     values = [bare_value(slot, claimed), bare_value(slot, rival), OTHER, CANNOT_TELL]
     if slot == "outcome":
         values = [COMPLETED, NOT_COMPLETED, CANNOT_TELL]
-    return _stable_order(f"{segment} {slot}", values)
+    return _stable_order(f"{segment} {slot}", list(dict.fromkeys(values)))
 
 
 def choice_request(

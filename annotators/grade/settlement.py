@@ -13,6 +13,7 @@ from annotators.grade.questions import (
     CANNOT_TELL,
     FrameAnswer,
     ImageEvidence,
+    bare_value,
     choice_options,
     choice_request,
     comparison_request,
@@ -259,7 +260,9 @@ class SlotSettlement:
         elif criterion.slot in SLOTS:
             part = self._part(criterion.slot)
             claimed = self._claimed(criterion)
-            is_equal = is_same_value(criterion.slot, claimed, part.value)
+            is_equal = is_same_value(
+                criterion.slot, bare_value(criterion.slot, claimed), bare_value(criterion.slot, part.value)
+            )
             if criterion.slot == "attributes":
                 is_equal = not self._claimed_rest("attributes")
             if part.is_visible and is_equal:
@@ -407,7 +410,5 @@ def _verdict_of_answer(answer: FrameAnswer, chosen: str, slot: SlotName | None =
         return Verdict.UNSURE, _NO_FRAME
     if answer.confidence < LEAST_CONFIDENCE:
         return Verdict.UNSURE, _TOO_UNSURE
-    is_met = (
-        answer.answer == chosen.removeprefix(f"{OTHER}: ") if slot == "action" else answer.answer == chosen
-    )
+    is_met = answer.answer == bare_value(slot, chosen) if slot else answer.answer == chosen
     return (Verdict.MET, _CHOSEN) if is_met else (Verdict.UNMET, _OTHERWISE)

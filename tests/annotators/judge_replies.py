@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tests.annotators.caption_replies import CAPTIONS, typed_caption
+
 OBSERVES = "Observe one segment of a robot recording."
 COMPARES = "Compare two values of one slot."
 CHOOSES = "Choose what the frames show."
 WORDS = "Do these words say more than the slots?"
 ASKS = "Answer one question about a segment of a robot recording."
 FILLS = "Fill the slots of one sentence."
-CAPTIONS = "Caption one segment of a robot recording."
 _KINDS = {
     OBSERVES: "observation",
     COMPARES: "comparison",
@@ -95,6 +96,8 @@ def judge(
         kind = kind_of(request)
         if kind == "observation":
             return [_choice(seen)]
+        if kind == "caption":
+            return [_choice(typed_caption("close the drawer"))]
         if kind not in ("comparison", "choice", "words", "question"):
             return [_choice("yes" if "Answer yes or no" in prompt_of(request) else "close the drawer")]
         data = data_of(request)

@@ -141,6 +141,13 @@ def test_what_is_not_visible_is_no_evidence(grade: Any, model_server: Any, hidde
     assert value_of(outcome)["why"].endswith("a camera that shows the drawer, or a person, would settle it")
 
 
+def test_an_action_outside_the_guide_is_the_same_in_its_own_words(grade: Any, model_server: Any) -> None:
+    seen = observation(action={**part("other"), "other_action": "juggle"})
+    model_server.replies(judge(seen, compares="different", chooses="other"))
+    assert value_of(grade("juggle the green drawer", action="other: juggle"))["grade"] == "acceptable"
+    assert value_of(grade("juggle the green drawer", action="juggle"))["grade"] == "acceptable"
+
+
 def test_a_segment_that_shows_nothing_is_asked_nothing_more(grade: Any, model_server: Any) -> None:
     blank = observation(action="", object="", attributes="", outcome="")
     model_server.replies(judge(blank, chooses="drawer"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -102,10 +103,35 @@ def test_a_run_without_work_makes_no_test_call(ws: Workspace, remote: Options, m
     assert (again.kept, len(model_server.requests)) == (0, asked)
 
 
+def _judge_of_success(request: Any) -> Any:
+    """Answers the questions of `success`, and those of `grade`."""
+    prompt = prompt_of(request)
+    replies = {
+        "one to five": {"criteria": ["it is closed"]},
+        "Compare the start": {
+            "observation": "closed",
+            "conditions": ["met"],
+            "frames": [1],
+            "outcome": "success",
+        },
+        "in random order": {"progress": list(range(len(request["messages"][-1]["content"]) - 1))},
+    }
+    document = next((reply for words, reply in replies.items() if words in prompt), None)
+    if document is None:
+        return judge()(request)
+    return [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": json.dumps(document)},
+            "finish_reason": "stop",
+        }
+    ]
+
+
 def test_success_and_grade_in_one_command_run_in_that_order(
     ws: Workspace, remote: Options, model_server: Any
 ) -> None:
-    model_server.replies(judge())
+    model_server.replies(_judge_of_success)
     _write_captions(ws, 1)
     values = {"success.votes": 1, "grade.layout": "tiles"}
     reports = annotate(ws.stores, ["grade", "success"], replace(remote, values=values), quiet=True, limit=2)
@@ -125,8 +151,10 @@ def test_no_missing_success_is_told_where_the_source_labels_every_episode(
 
     annotator = GradeAnnotator(remote, ws.stores)
     model_server.replies(judge())
+    table = type(ws.stores.tables.episodes)
+    monkeypatch.setattr(table, "count", lambda self, where="": 1 if where == "success IS NULL" else 0)
     assert any("no success is stored" in text for text in annotator.preflight([]).warnings)
-    monkeypatch.setattr(type(ws.stores.tables.episodes), "count", lambda self, where="": 0)
+    monkeypatch.setattr(table, "count", lambda self, where="": 0)
     assert not any("no success is stored" in text for text in annotator.preflight([]).warnings)
 
 

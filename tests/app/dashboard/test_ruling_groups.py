@@ -91,7 +91,7 @@ def test_what_was_seen_first_is_said_once_and_a_contested_claim_says_why_it_was_
     asked = _ruling("OUTCOME", "UNMET", "claim", observed="it is shut", evidence=[2.0], **contested)
     groups: Any = group_rulings([*agreed, asked])
     first, second = groups
-    assert first["source"] == "seen before the caption was read, and compared with it"
+    assert first["source"] == "seen before anything was known of the caption"
     assert (first["observed"], first["reasons"]) == (
         "open the drawer",
         ["MET: the observation says the same"],
