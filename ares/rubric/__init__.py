@@ -45,6 +45,24 @@ if TYPE_CHECKING:
         slot_matches as slot_matches,
         unsupported_claims as unsupported_claims,
     )
+    from ares.rubric.slots import (
+        COMPLETED as COMPLETED,
+        NOT_COMPLETED as NOT_COMPLETED,
+        NOT_VISIBLE as NOT_VISIBLE,
+        OTHER as OTHER,
+        OUTCOMES as OUTCOMES,
+        SLOTS as SLOTS,
+        SlotName as SlotName,
+        SlotValues as SlotValues,
+        is_same_value as is_same_value,
+        is_short_value as is_short_value,
+        join_attributes as join_attributes,
+        normalize_value as normalize_value,
+        read_verbs as read_verbs,
+        shipped_verbs as shipped_verbs,
+        slots_from_json as slots_from_json,
+        slots_to_json as slots_to_json,
+    )
     from ares.rubric.trust import (
         CONTROL as CONTROL,
         MAX_FALSE_FAILS_OF_CODE as MAX_FALSE_FAILS_OF_CODE,

@@ -1,4 +1,4 @@
-"""The slots of a typed caption: what is done, to what, from where, to where, by which hand, how, how often, with what end."""
+"""The slots of a typed caption: action, object, its attributes, places, hand, manner, count and outcome."""
 
 from __future__ import annotations
 
