@@ -26,6 +26,8 @@ RLDS_RATE_HZ = 10.0
 # Grades read the success that is stored, so each of these is a run of its own.
 RUNS = (("motion", "embed", "caption"), ("success",), ("grade",))
 GRADE_OPTIONS = {"rubric": "simulation", "candidates": str(DEMO_FOLDER / "candidates.txt")}
+# The captioner writes sentences alone, of a list whose slots are known.
+CAPTION_OPTIONS = {"phrases": str(DEMO_FOLDER / "phrases.yaml")}
 # An acceptable caption is true, also where it says that the robot fails; `success` is that the episode succeeded.
 ACCEPTED = "acceptable AND success"
 LABEL = (
@@ -171,7 +173,8 @@ def _annotate_episodes(workspace: Workspace, report_step: Callable[[str], None])
     failed = 0
     for names in RUNS:
         report_step(f"annotate: {', '.join(names)}")
-        options = {"grade": GRADE_OPTIONS} if "grade" in names else {}
+        known = {"caption": CAPTION_OPTIONS, "grade": GRADE_OPTIONS}
+        options = {name: known[name] for name in names if name in known}
         failed += sum(report.failed for report in workspace.annotate(*names, options=options, quiet=True))
     return failed
 

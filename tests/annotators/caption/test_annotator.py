@@ -12,7 +12,7 @@ import pytest
 
 from annotators.base import Options, Outcome, PaidFailure, Result, Work, make_episode_subject
 from annotators.caption import CaptionAnnotator
-from annotators.caption.annotator import clean_caption_reply
+from annotators.caption.captioner import clean_caption_reply
 from annotators.models import load_vlm
 from ares.episode import Episode
 from ares.errors import MediaError, ModelError, RequestError
