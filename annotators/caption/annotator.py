@@ -51,7 +51,7 @@ _VERSION = "2"
 _MAX_NEW_TOKENS = 400
 _TEST_SIDE = 256
 # For estimates only: tokens of a caption with slots, and of a sentence; characters of a prompt that are one token.
-_TYPED_TOKENS, _SENTENCE_TOKENS, _CHARACTERS_PER_TOKEN = 105, 20, 4.2
+_TYPED_TOKENS, _SENTENCE_TOKENS, _CHARACTERS_PER_TOKEN = 105, 20, 4.0
 _COLUMNS = (
     Column(name="caption", type="string", meaning="Caption of the whole episode."),
     Column(
@@ -164,6 +164,11 @@ def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | 
     return Result(annotations=[annotation], paid=written.paid)
 
 
+def count_prompt_tokens(prompt: str) -> int:
+    """Tokens of the words of a prompt, for an estimate; the real number depends on the tokenizer of the model."""
+    return math.ceil(len(prompt) / _CHARACTERS_PER_TOKEN)
+
+
 def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
     """What one caption will cost: images and words of its prompt, and of the second call of a model without schemas."""
     plan, is_served = captioner.plan(subject), spec.startswith("openai:")
@@ -173,7 +178,7 @@ def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, pr
     if captioner.writing == "two calls":
         texts.append(fill_prompt("x" * round(_SENTENCE_TOKENS * _CHARACTERS_PER_TOKEN), captioner.verbs))
         tokens_out += FILL_REPLY_TOKENS
-    words = sum(math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for text in texts)
+    words = sum(map(count_prompt_tokens, texts))
     tokens_in = estimate_image_tokens(name, plan.image_sizes()) + words
     usd = price_usd(price, tokens_in, tokens_out) if is_served else 0.0
     return Cost(calls=len(texts), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)

@@ -131,7 +131,10 @@ def fill_schema(verbs: Mapping[str, str]) -> dict[str, Json]:
 
 
 def limit_actions(schema: dict[str, Any], verbs: Mapping[str, str]) -> dict[str, Json]:
-    """A JSON schema whose `action` is a verb of the guide, or "other"."""
+    """A JSON schema without notes for programmers, whose `action` is a verb of the guide, or "other"."""
+    schema = {name: value for name, value in schema.items() if name not in ("title", "description")}
+    for form in schema["properties"].values():
+        form.pop("title", None)
     schema["properties"]["action"] = {"enum": [*verbs, OTHER], "type": "string"}
     return schema
 
