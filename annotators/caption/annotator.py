@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 _VERSION = "2"
-_MAX_NEW_TOKENS = 400
+_MAX_NEW_TOKENS = 300
 _TEST_SIDE = 256
 # For estimates only: tokens of a caption with slots, and of a sentence; characters of a prompt that are one token.
 _TYPED_TOKENS, _SENTENCE_TOKENS, _CHARACTERS_PER_TOKEN = 105, 20, 4.0
@@ -71,9 +71,9 @@ class CaptionOptions(LocalModelOptions):
 
     layout: CaptionLayout = Field(
         default="auto",
-        description="frames that the captioner gets: auto (one in 2 seconds of each good camera, at most 60 in all), "
-        "sheets (those on contact sheets, for a model that takes few images), tiles, collage or frames:N (of one "
-        "camera)",
+        description="frames that the captioner gets: auto (one in 2 seconds of each good camera, at most 60), sheets "
+        "(the same as contact sheets, for a model that takes few images), or those of one camera as tiles, collage or "
+        "frames:N",
     )
     camera: str = Field(
         default="",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from annotators.base import CameraSeconds, Subject
 
 # Length limits of replies: all slots with a sentence, and a sentence alone.
-MAX_TYPED_TOKENS, MAX_SENTENCE_TOKENS = 400, 64
+MAX_TYPED_TOKENS, MAX_SENTENCE_TOKENS = 300, 64
 # How a captioner writes: slots and sentence at once by a schema; a sentence, whose slots a second call fills; or a
 # sentence alone, by a model that takes no question.
 Writing = Literal["typed", "two calls", "sentence"]

@@ -236,9 +236,7 @@ def check_caption_layout(text: str) -> str:
     try:
         return parse_frame_layout(text).name
     except RequestError as error:
-        raise RequestError(
-            error.reason, f"there are: {AUTO}, {SHEETS}, {error.detail[len('there are: ') :]}"
-        ) from None
+        raise RequestError(error.reason, f"{error.detail}; by duration: {AUTO}, {SHEETS}") from None
 
 
 # A layout in the options of the captioner.

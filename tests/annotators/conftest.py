@@ -110,6 +110,12 @@ class ModelServer:
 
         self._script.append(answer)
 
+    def captions(self, sentence: str, **slots: str) -> None:
+        """Replies with a typed caption of a sentence."""
+        empty = dict.fromkeys(("from", "to", "hand", "manner", "count"), "")
+        form = {"action": "close", "other_action": "", "object": "drawer", "attributes": [], **empty}
+        self.says(json.dumps({**form, "outcome": "completed", "sentence": sentence, **slots}))
+
     def sends_choices(self, choices: list[dict[str, Any]]) -> None:
         self._script.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))
 
