@@ -26,6 +26,7 @@ from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.caption_replies import typed_caption
 
 Behaviour = Callable[[BaseHTTPRequestHandler], None]
 SECRET = "sk-very-secret-0123456789"
@@ -110,11 +111,9 @@ class ModelServer:
 
         self._script.append(answer)
 
-    def captions(self, sentence: str, **slots: str) -> None:
+    def captions(self, sentence: str, **slots: str | list[str]) -> None:
         """Replies with a typed caption of a sentence."""
-        empty = dict.fromkeys(("from", "to", "hand", "manner", "count"), "")
-        form = {"action": "close", "other_action": "", "object": "drawer", "attributes": [], **empty}
-        self.says(json.dumps({**form, "outcome": "completed", "sentence": sentence, **slots}))
+        self.says(typed_caption(sentence, **slots))
 
     def sends_choices(self, choices: list[dict[str, Any]]) -> None:
         self._script.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))

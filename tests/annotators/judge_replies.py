@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from tests.annotators.caption_replies import CAPTIONS, typed_caption
+
 OBSERVES, COMPARES, RULES = (
     "Say what happens in one robot episode",
     "what follows from",
@@ -71,6 +73,8 @@ def judge(
             return [_choice(follows, is_scored=True)]
         if is_asked(request, RULES):
             return [_choice(rules if isinstance(rules, str) else rules(request))]
+        if is_asked(request, CAPTIONS):
+            return [_choice(typed_caption("close the drawer"))]
         return [_choice("yes" if is_asked(request, "Answer yes or no") else "close the drawer")]
 
     return answer

@@ -140,7 +140,7 @@ def test_flagged_cameras_are_left_out(segment: Segment) -> None:
 
 @pytest.mark.parametrize("text", ["", "auto:3", "sheet", "frames:0", "frames:65"])
 def test_an_unknown_layout_is_named(text: str) -> None:
-    with pytest.raises(RequestError, match="tiles, collage, frames:N .* by duration: auto, sheets"):
+    with pytest.raises(RequestError, match=r"tiles, collage, frames:N .* by duration: auto, sheets"):
         check_caption_layout(text)
 
 

@@ -19,6 +19,7 @@ from annotators.revise.rounds import EpisodeWorks, RevisionJudge, Spent, grade_c
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.caption_replies import typed_caption
 from tests.annotators.conftest import ModelServer
 from tests.annotators.judge_replies import criterion_of, grey_share
 from tests.annotators.runs import annotate
@@ -53,9 +54,9 @@ class Script:
         prompt = _prompt(request)
         before = re.search(r"frames before: (\"[^\n]+\")\n", prompt)
         if not before:
-            return REFUSED
+            return typed_caption(REFUSED, action="open", attributes=["red"])
         self.prompts.append(prompt)
-        return self.revises(json.loads(before[1]), prompt)
+        return typed_caption(self.revises(json.loads(before[1]), prompt))
 
     def _rule(self, request: Any) -> str:
         criterion = criterion_of(request)
