@@ -215,8 +215,12 @@ def test_phrases_of_the_demo_have_slots_from_their_own_words() -> None:
         said = {name: value for name, value in slots.items() if name != "action"}
         words = " ".join(said.values()).replace(",", "").split()
         assert set(words) <= {"with", *phrase.replace(",", "").split()}
-    slots = look_up_phrase("Fail to push the green drawer closed.", phrases)
-    assert slots == {"action": "close", "object": "drawer", "attributes": "green", "outcome": "not completed"}
+    assert look_up_phrase("Fail to push the green drawer closed.", phrases) == {
+        "action": "close",
+        "object": "drawer",
+        "attributes": "green",
+        "outcome": "not completed",
+    }
     assert look_up_phrase("push the green drawer", phrases) is None
 
 

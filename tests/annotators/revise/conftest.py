@@ -108,7 +108,7 @@ def graded_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
     with open_workspace(str(folder), options.settings) as workspace:
         stores = workspace.stores
         ingest_paths(stores, [str(demo_samples / "video")], limit=EPISODES, quiet=True)
-        annotate(stores, ["caption"], replace(options, values={}), quiet=True)
+        annotate(stores, ["caption"], replace(options, values={"layout": "tiles"}), quiet=True)
         _grade_all(stores, options)
     server.close()
     yield folder

@@ -16,6 +16,7 @@ from annotators.models import ReadableImages
 from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.caption_replies import typed_caption
 from tests.annotators.judge_replies import COMPARES, OBSERVES, is_asked, observation, ruling
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
@@ -82,7 +83,7 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
         if pixels.decodings:  # else it is the test call
             in_flight["grade" if is_grade else "caption"].add(pixels.in_memory())
         if not is_grade:
-            return "open the drawer"
+            return typed_caption("open the drawer", action="open")
         if is_asked(request, OBSERVES):
             return observation("open the drawer")
         return "neutral" if is_asked(request, COMPARES) else ruling()
@@ -92,7 +93,8 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
         caption_model=f"openai:Some/Captioner-7B@{model_server.url}",
         judge_model=f"openai:Other/Judge-9B@{model_server.url}",
     )
-    reports = annotate(ws.stores, ["caption", "grade"], Options(settings=settings), quiet=True)
+    options = Options(settings=settings, values={"caption.layout": "tiles"})
+    reports = annotate(ws.stores, ["caption", "grade"], options, quiet=True)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
     # The judge reads the three frames of the captioner; for claims of controls that it contests they are decoded again.
     assert in_flight == {"caption": {3}, "grade": {0}}
