@@ -25,7 +25,7 @@ OUTCOMES = (COMPLETED, NOT_COMPLETED, NOT_VISIBLE)
 OTHER = "other"
 # A value of a slot that reaches a model is one of a few words, never a sentence.
 MAX_WORDS = 12
-_MAX_VERBS = 80
+_MAX_VERBS, _MAX_MEANING = 80, 200
 
 
 @cache
@@ -57,9 +57,12 @@ def _parse_guide(text: str, name: str) -> Mapping[str, str]:
         raise RequestError("guide of verbs cannot be read", str(error)) from None
     if not isinstance(document, dict) or not 1 <= len(document) <= _MAX_VERBS:
         raise RequestError(f"a guide of verbs is a mapping of 1 to {_MAX_VERBS} verbs to meanings", name)
-    wrong = [verb for verb, meaning in document.items() if not (_is_verb(verb) and isinstance(meaning, str))]
+    wrong = [verb for verb, meaning in document.items() if not (_is_verb(verb) and _is_meaning(meaning))]
     if wrong:
-        raise RequestError("a verb is one to three words with its meaning", f"{name}: {wrong[0]!r}")
+        raise RequestError(
+            "a verb is one to three words with a meaning of one line",
+            f"{name}: {wrong[0]!r}; {OTHER!r} and {NOT_VISIBLE!r} are no verbs",
+        )
     return {verb.lower(): meaning for verb, meaning in document.items()}
 
 
@@ -67,8 +70,13 @@ def _is_verb(verb: object) -> bool:
     return (
         isinstance(verb, str)
         and re.fullmatch(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,2}", verb) is not None
-        and verb != OTHER
+        and verb.lower() not in (OTHER, NOT_VISIBLE)
     )
+
+
+def _is_meaning(meaning: object) -> bool:
+    """Whether it is one line of a prompt."""
+    return isinstance(meaning, str) and 0 < len(meaning) <= _MAX_MEANING and meaning.isprintable()
 
 
 def slots_to_json(slots: SlotValues) -> dict[str, Json]:
