@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     from ares.store.lance_tables import Tables
 
 
-_LOG, _VIEWS, _ACTIONS = "log", "views", "actions"
-_MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted/"
+# Numbered where a version computes what follows from the log by other rules: tables of an earlier one are brought up
+# to date at the next application.
+_LOG, _VIEWS, _ACTIONS = "log", "views2", "actions"
+_MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted2/"
 _FIRST, _COVERING = "first/", "covering/"
 
 
@@ -408,7 +410,8 @@ class _ApplyJob:
         """Show another maker of an annotator once it covers what the shown one does."""
         covering = find_covering_makers(
             self.catalog.makers,
-            self.state.first_sequences,
+            # Tables of earlier versions know the newest annotation of a maker alone.
+            self.state.maker_sequences | self.state.first_sequences,
             self._annotations.find_episodes,
             self._has_episode,
         )
