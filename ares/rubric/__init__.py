@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         CONTROL as CONTROL,
         SOURCE_SAYS_SO as SOURCE_SAYS_SO,
         TRUST_COLUMN as TRUST_COLUMN,
+        TRUST_STATES as TRUST_STATES,
         VERDICTS_COLUMN as VERDICTS_COLUMN,
         JudgeTrust as JudgeTrust,
         TrustState as TrustState,

@@ -20,15 +20,12 @@ from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 MakeAnnotation = Callable[..., Annotation]
 Write = Callable[..., None]
 
-_COLUMNS = ["episode_id", "dataset", "grade", "acceptable", "grade_trust"]
-_HONEST = {"own": "acceptable", "instruction": "acceptable", "paraphrase": "acceptable"}
-# The gates of the judge; what it refuses, it refuses for the outcome.
-_GATES: list[Json] = [
-    {"gate": "VERB", "limit": 0.25, "needs_outcome": False},
-    {"gate": "OUTCOME", "limit": 0.25, "needs_outcome": False},
-]
-_VERDICTS = {"acceptable": "VERB=MET OUTCOME=MET", "not_acceptable": "VERB=MET OUTCOME=UNMET"}
-_KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
+_COLUMNS = ["episode_id", "dataset", "grade", "acceptable", "acceptable_unproven", "grade_trust"]
+_HONEST = {"own": "acceptable"}
+_GATES: list[Json] = [{"gate": "VERB", "slot": "action"}, {"gate": "OUTCOME", "slot": "outcome"}]
+# The source says how each episode ended.
+_VERDICTS = {"acceptable": "VERB=MET OUTCOME=MET(label)", "not_acceptable": "VERB=UNMET OUTCOME=MET(label)"}
+_KINDS = ("foreign", "foreign", "foreign", "near_miss", "injected", "blank", "scrambled")
 
 
 @pytest.fixture
@@ -74,9 +71,8 @@ def write(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> Wri
 
 def _row(kind: str, controls: Mapping[str, str]) -> dict[str, Json]:
     grade = controls.get(kind, "not_acceptable")
-    is_foreign = grade == "not_acceptable" and kind in ("foreign", "blank", "scrambled")
-    verdicts = "VERB=UNMET OUTCOME=MET" if is_foreign else _VERDICTS[grade]
-    return {"kind": kind, "grade": grade, "known_false": True, "gates": verdicts}
+    slot: dict[str, Json] = {"slot": "action"} if kind == "near_miss" else {}
+    return {"kind": kind, **slot, "grade": grade, "known_false": True, "gates": _VERDICTS[grade]}
 
 
 def _grade(grade: str) -> dict[str, Json]:
@@ -122,7 +118,8 @@ def test_a_judge_without_controls_is_unproven_and_decides(
 ) -> None:
     write(ids, None)
     apply_log(tables, sqlite)
-    assert _states(tables) == {key: {("unproven", True)} for key in ("set0", "set1")}
+    assert _states(tables) == {key: {("unproven", None)} for key in ("set0", "set1")}
+    assert tables.episodes.count("acceptable_unproven") == tables.episodes.count("grade = 'acceptable'") > 0
     assert not read_judge_trust(sqlite)
 
 
