@@ -17,7 +17,7 @@ from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
-from tests.annotators.judge_replies import COMPARES, OBSERVES, is_asked, observation, ruling
+from tests.annotators.judge_replies import judge, kind_of
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
@@ -79,14 +79,13 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
     in_flight: dict[str, set[int]] = {"caption": set(), "grade": set()}
 
     def reply(request: dict[str, Any]) -> str:
-        is_grade = request["messages"][0]["role"] == "system" or is_asked(request, COMPARES)
+        is_grade = kind_of(request) != "caption"
         if pixels.decodings:  # else it is the test call
             in_flight["grade" if is_grade else "caption"].add(pixels.in_memory())
         if not is_grade:
             return typed_caption("open the drawer", action="open")
-        if is_asked(request, OBSERVES):
-            return observation("open the drawer")
-        return "neutral" if is_asked(request, COMPARES) else ruling()
+        (choice,) = judge(compares="different")(request)
+        return str(choice["message"]["content"])
 
     model_server.answers(reply)
     settings = Settings(

@@ -51,7 +51,7 @@ def test_each_claim_keeps_its_own_observation_and_no_ruling_is_lost() -> None:
     code = [_ruling(name, "NA", "hard", reason="caption does not say") for name in ("SOURCE", "MANNER")]
     groups: Any = group_rulings([*claims, *code, {"verdict": "ERROR"}])
     assert [group["source"] for group in groups] == [
-        "asked about the caption, with the frames",
+        "asked about the caption, with the frames (an older judge)",
         "",
         "checked by code",
     ]
