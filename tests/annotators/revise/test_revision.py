@@ -158,7 +158,9 @@ def test_a_later_grading_has_nothing_to_do(
     graded: Workspace, judging: Options, script: Script, model_server: ModelServer
 ) -> None:
     revise(graded, judging)
-    (caption,) = annotate(graded.stores, ["caption"], replace(judging, values={}), quiet=True)
+    (caption,) = annotate(
+        graded.stores, ["caption"], replace(judging, values={"layout": "tiles"}), quiet=True
+    )
     (grade,) = annotate(graded.stores, ["grade"], judging, quiet=True)
     assert (caption.kept, grade.kept, grade.failed) == (0, 0, 0)
     assert graded.doctor() == []
