@@ -162,10 +162,10 @@ def test_a_sentence_whose_slots_cannot_be_filled_fails_and_both_calls_are_paid(
     failure = _caption(annotator, work_for, episodes["drawer-close_000"])
     assert isinstance(failure, PaidFailure) and failure.error.reason == "slots cannot be filled"
     assert failure.cost.calls == 2
-    # The sentence is kept, so another try pays for the slots alone.
+    # Replies are kept, so another try pays for neither again.
     again = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
-    assert isinstance(again, PaidFailure) and again.cost.calls == 1
-    assert model_server.prompts()[-1].startswith("Fill the slots")
+    assert isinstance(again, PaidFailure) and again.cost.calls == 0
+    assert len(model_server.requests) == 2
 
 
 @pytest.mark.parametrize(
