@@ -74,7 +74,7 @@ class Score:
         )
 
     def calls(self, grade: str) -> float:
-        """Mean calls of the captions with a grade, without controls; calls without frames are shared by all captions."""
+        """Mean calls of the captions with a grade, without controls; all captions share the calls without frames."""
         chosen = [c.calls for c in self.result.captions if c.grade == grade]
         shared = self.result.text_calls / max(len(self.result.captions), 1)
         return sum(chosen) / len(chosen) + shared if chosen else 0.0
