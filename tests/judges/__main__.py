@@ -22,6 +22,7 @@ from tests.judges.parameters import JudgeTrial, draw_trial, named_trials
 from tests.judges.scores import DrawSummary, Score, describe_false_rulings, format_table, wilson
 from tests.judges.server import JudgeServer
 
+_DRAWN = "drawn-"
 # First seed of the worlds of each part.
 PARTS = {"development": 1_000, "thresholds": 50_000, "test": 900_000}
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = PARTS[options.part] + options.seed
     print(f"part {options.part}, world seed {seed}, {options.episodes} episodes a world", flush=True)
     named = {name: trial for name, trial in named_trials().items() if options.match in name}
-    drawn = {f"drawn-{seed}-{number}": draw_trial(f"{seed} {number}") for number in range(options.draws)}
+    drawn = {f"{_DRAWN}{seed}-{number}": draw_trial(f"{seed} {number}") for number in range(options.draws)}
     trials = {**({} if options.only_draws else named), **drawn}
     with tempfile.TemporaryDirectory(prefix="ares-judges-") as folder:
         results = _run_all(Path(options.keep or folder), trials, seed, options)
@@ -51,9 +52,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only-draws", action="store_true", help="leave the named judges out")
     parser.add_argument("--match", default="", help="only named judges whose name has this text")
     parser.add_argument("--workers", type=int, default=2, help="judges at a time (2)")
-    parser.add_argument(
-        "--keep", default="", help="existing folder in which workspaces and requests are kept"
-    )
+    parser.add_argument("--keep", default="", help="existing folder in which worlds and requests are kept")
     return parser.parse_args(arguments)
 
 
@@ -85,7 +84,7 @@ def _run_all(
 
     def work(grading: Grading) -> None:
         for name, trial in waiting:
-            result = grading.run(name, trial, keeps=bool(options.keep))
+            result = grading.run(name, trial, counts_calls=not name.startswith(_DRAWN))
             results[name] = result
             took = time.monotonic() - started
             said = (
@@ -113,8 +112,9 @@ def _print_named(scores: Sequence[Score]) -> int:
         bad += bool(complaints)
         for complaint in complaints:
             print(f"NOT RIGHT {score.result.name}: {complaint}")
-        if score.is_truthful:
-            print("\n".join(describe_false_rulings(score.result)[:12]))
+        rulings = describe_false_rulings(score.result) if score.is_truthful else []
+        for line in rulings[:12]:
+            print(line)
         if score.result.refused:
             print(f"{score.result.name} was refused: {score.result.refused}")
     print(f"{bad} of {len(scores)} judges are not as they should be")

@@ -100,7 +100,9 @@ def _caption(request: Request) -> dict[str, Any]:
         "other_action": slots["action"] if action == "other" else "",
         "object": slots.get("object", ""),
         "attributes": listed.split(", ") if listed else [],
-        **{slot: slots.get(slot, "") for slot in ("from", "to", "hand", "manner", "count")},
+        # Places come with their relation, as the request wants them.
+        **{slot: f"in the {slots[slot]}" if slot in slots else "" for slot in ("from", "to")},
+        **{slot: slots.get(slot, "") for slot in ("hand", "manner", "count")},
         "outcome": slots.get("outcome", NOT_VISIBLE),
         "sentence": sentence,
     }
@@ -201,7 +203,7 @@ def _in_own_words(judge: JudgeParameters, request: Request, slot: str, value: st
         others = VALUES[slot].get(part, ())
         said.append(dice.choice(list(others)) if others and dice.random() < judge.own_words else part)
     if judge.says_relations and slot in ("from", "to"):
-        return f"{'in' if slot == 'to' else 'on'} the {said[0]}"
+        return f"in the {said[0]}"
     return ", ".join(said)
 
 
@@ -356,9 +358,16 @@ def _fill_slots(judge: JudgeParameters, request: Request) -> dict[str, Any]:
         "action_words": slots.get("words", ""),
         "object": kept.get("object", ""),
         "attributes": listed.split(", ") if listed else [],
-        **{slot: kept.get(slot, "") for slot in ("from", "to", "hand", "manner", "count")},
+        **{slot: _with_relation(sentence, kept.get(slot, "")) for slot in ("from", "to")},
+        **{slot: kept.get(slot, "") for slot in ("hand", "manner", "count")},
         "outcome": kept.get("outcome", NOT_VISIBLE),
     }
+
+
+def _with_relation(sentence: str, place: str) -> str:
+    """A place with the preposition that stands before it in a sentence."""
+    match = re.search(rf"\b(?:from|in|into|onto) the {re.escape(place)}\b", sentence, re.IGNORECASE)
+    return match[0] if place and match else place
 
 
 def parse_sentence(sentence: str) -> dict[str, str]:

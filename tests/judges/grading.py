@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,8 +76,7 @@ class Graded:
         acceptable: The column `acceptable`.
         acceptable_unproven: The column `acceptable_unproven`.
         verdicts: The verdicts of the gates as one text.
-        calls: Calls of the grade itself and of what it observed.
-        control_calls: Calls of its controls.
+        calls: Calls with frames that a run without controls has paid for it.
     """
 
     episode: WorldEpisode
@@ -85,7 +85,6 @@ class Graded:
     acceptable_unproven: bool | None
     verdicts: str
     calls: int
-    control_calls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +99,7 @@ class TrialResult:
         quoted: Calls, tokens in and tokens out of the dry run.
         billed: The same of the run.
         kinds: Number of calls that the server answered, by the first line of the request.
+        text_calls: Calls without frames that a run without controls has paid.
         messages: What the commands said on standard error.
         refused: Why the command refused the judge, or "".
     """
@@ -111,6 +111,7 @@ class TrialResult:
     quoted: tuple[int, int, int] = (0, 0, 0)
     billed: tuple[int, int, int] = (0, 0, 0)
     kinds: Mapping[str, int] = field(default_factory=dict)
+    text_calls: int = 0
     messages: str = ""
     refused: str = ""
 
@@ -141,25 +142,40 @@ class Grading:
     def __exit__(self, *error: object) -> None:
         self._commands.close()
 
-    def run(self, name: str, trial: JudgeTrial, *options: str, keeps: bool = False) -> TrialResult:
+    def run(self, name: str, trial: JudgeTrial, *options: str, counts_calls: bool = False) -> TrialResult:
         """Let a judge grade its world.
 
         Args:
             name: Name of the judge in the server.
             trial: The judge and its world.
             options: More arguments of `ares annotate grade`.
-            keeps: Whether the workspace is kept, at `workspace_of`.
+            counts_calls: Whether it grades once more without controls, so that the calls of each caption are known.
         """
-        template = self._template(trial.world)
-        workspace = self.workspace_of(name)
+        own, texts = self._count_calls(name, trial) if counts_calls else ({}, 0)
+        before = len(self._server.calls(name))
+        command = self._copy(name, trial)
+        try:
+            result = self._grade(name, trial, [*command, *options], before)
+        finally:
+            shutil.rmtree(self.workspace_of(name), ignore_errors=True)
+        captions = [replace(graded, calls=own.get(graded.episode.number, 0)) for graded in result.captions]
+        return replace(result, captions=captions, text_calls=texts)
+
+    def _copy(self, name: str, trial: JudgeTrial) -> list[str]:
+        """A new copy of the world of a trial, and the command that grades it."""
+        template, workspace = self._template(trial.world), self.workspace_of(name)
         shutil.rmtree(workspace, ignore_errors=True)
         shutil.copytree(template, workspace)
-        command = ["annotate", "grade", "--model", self._server.judge_spec(name), *options]
-        try:
-            return self._grade(name, trial, [*command, "-w", str(workspace), "--json"])
-        finally:
-            if not keeps:
-                shutil.rmtree(workspace, ignore_errors=True)
+        return ["annotate", "grade", "--model", self._server.judge_spec(name), "-w", str(workspace), "--json"]
+
+    def _count_calls(self, name: str, trial: JudgeTrial) -> tuple[dict[int, int], int]:
+        """Calls with frames by episode, and calls without frames, of a run without controls."""
+        self._commands.run(*self._copy(name, trial), "--calibrate", "no")
+        calls = self._server.calls(name)
+        about_frames = Counter(call.episode for call in calls if call.episode is not None)
+        # The test call shows grey frames.
+        texts = sum(call.episode is None for call in calls) - 1
+        return {number: count for number, count in about_frames.items() if number is not None}, max(texts, 0)
 
     def workspace_of(self, name: str) -> Path:
         """The workspace of a judge."""
@@ -182,7 +198,7 @@ class Grading:
         assert done.returncode == 0, f"ares {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
-    def _grade(self, name: str, trial: JudgeTrial, command: Sequence[str]) -> TrialResult:
+    def _grade(self, name: str, trial: JudgeTrial, command: Sequence[str], before: int) -> TrialResult:
         quote = self._commands.run(*command, "--dry-run")
         messages, trust, bill = [quote.stderr], dict[str, Any](), (0, 0, 0)
         for _ in range(_MOST_RUNS):
@@ -199,7 +215,7 @@ class Grading:
             bill = (bill[0] + new[0], bill[1] + new[1], bill[2] + new[2])
             if not report["failed"] and not report["open"]:
                 break
-        calls = self._server.calls(name)
+        calls = self._server.calls(name)[before:]
         return TrialResult(
             name=name,
             trial=trial,
@@ -219,7 +235,6 @@ class Grading:
             rows = episodes.read_columns(
                 ["episode_id", "key", *(n for n in wanted if n in known)]
             ).to_pylist()
-            calls = _count_calls(opened, [row["episode_id"] for row in rows])
         by_key = {f"{episode.number:04d}.npz": episode for episode in self._episodes[world]}
         return [
             Graded(
@@ -228,8 +243,7 @@ class Grading:
                 acceptable=row.get("acceptable"),
                 acceptable_unproven=row.get("acceptable_unproven"),
                 verdicts=row.get("grade_verdicts") or "",
-                calls=calls.get(row["episode_id"], (0, 0))[0],
-                control_calls=calls.get(row["episode_id"], (0, 0))[1],
+                calls=0,
             )
             for row in rows
         ]
@@ -238,20 +252,6 @@ class Grading:
 def _costs(report: Any) -> tuple[int, int, int]:
     document = report[0] if isinstance(report, list) else report
     return round(document["calls"]), round(document["tokens_in"]), round(document["tokens_out"])
-
-
-def _count_calls(workspace: Any, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Calls of the grade of each episode with its observation, and those of its controls."""
-    stored = workspace.stores.annotations.find_annotations(list(ids))
-    counted: dict[str, tuple[int, int]] = {}
-    for annotation in stored:
-        if annotation.name not in ("grade", "observation", "control"):
-            continue
-        own, controls = counted.get(annotation.episode_id, (0, 0))
-        calls = annotation.cost.calls
-        is_control = annotation.name == "control"
-        counted[annotation.episode_id] = (own + calls * (not is_control), controls + calls * is_control)
-    return counted
 
 
 def _let_people_caption(workspace: Path) -> None:

@@ -73,18 +73,21 @@ class Score:
             if c.grade == "acceptable" and not c.episode.caption.is_true
         )
 
-    def calls(self, grade: str, with_controls: bool) -> float:
-        """Mean calls of the captions with a grade."""
-        chosen = [c for c in self.result.captions if c.grade == grade]
-        calls = [c.calls + (c.control_calls if with_controls else 0) for c in chosen]
-        return sum(calls) / len(calls) if calls else 0.0
+    def calls(self, grade: str) -> float:
+        """Mean calls of the captions with a grade, without controls; all captions share the calls without frames."""
+        chosen = [c.calls for c in self.result.captions if c.grade == grade]
+        shared = self.result.text_calls / max(len(self.result.captions), 1)
+        return sum(chosen) / len(chosen) + shared if chosen else 0.0
+
+    def calls_with_controls(self) -> float:
+        """Mean calls of a caption with its share of the controls."""
+        return self.result.billed[0] / max(len(self.result.captions), 1)
 
     def row(self) -> list[str]:
         """The row of the table."""
         result, trial = self.result, self.result.trial
         sure, asked = self.accepted(is_proven=True), self.accepted(is_proven=False)
-        accepted = [self.calls(g, False) for g in ("acceptable", "not_acceptable")]
-        controlled = [self.calls(g, True) for g in ("acceptable", "not_acceptable")]
+        own_calls = [self.calls(grade) for grade in ("acceptable", "not_acceptable")]
         quoted, billed = result.quoted, result.billed
         false = " ".join(f"{kind}:{number}" for kind, number in sorted(self.false_accepted().items()))
         return [
@@ -92,9 +95,16 @@ class Score:
             str(len(sure)), self._describe(sure), str(len(asked)), self._describe(asked), false or "none",
             *(f"{self.share(True, grade):.2f}" for grade in ("acceptable", "not_acceptable", "unsure")),
             f"{self.share(False, 'not_acceptable'):.2f}",
-            "/".join(f"{calls:.1f}" for calls in accepted), "/".join(f"{calls:.1f}" for calls in controlled),
+            "/".join(f"{calls:.1f}" for calls in own_calls), f"{self.calls_with_controls():.1f}",
             f"{quoted[0]}/{billed[0]}", f"{(quoted[1] + quoted[2]) // 1000}k/{(billed[1] + billed[2]) // 1000}k",
         ]  # fmt: skip
+
+    @property
+    def deserved_state(self) -> str:
+        """The state that decides `acceptable`: that of content where the source labels every episode."""
+        trust = self.result.trust
+        is_labelled = self.result.trial.world != "unlabelled"
+        return str(trust.get("content") or self.result.state) if is_labelled else self.result.state
 
     def state(self) -> str:
         """The state of the judge, with those of content and outcome where they differ."""
@@ -116,20 +126,27 @@ class Score:
         return [*self._complaints_of_trust(), *self._complaints_of_grades(), *self._complaints_of_money()]
 
     def _complaints_of_trust(self) -> Iterable[str]:
-        deserves, state = self.result.trial.deserves, self.result.state
+        deserves, state = self.result.trial.deserves, self.deserved_state
         sure = self.accepted(is_proven=True)
         if deserves == "untrusted" and state == "trusted":
             yield "an untruthful judge is trusted"
-        if state != "trusted" and sure and self.result.trust.get("content") != "trusted":
+        if state != "trusted" and sure:
             yield f"{len(sure)} captions are acceptable by a judge that is {state}"
         if state == "trusted" and self.precision(sure) < LEAST_PRECISION:
             yield f"trusted with a precision of {self.precision(sure):.3f}"
         if any(c.episode.caption.kind == "injected" for c in [*sure, *self.accepted(is_proven=False)]):
             yield "an injected lie is acceptable"
         if deserves == "trusted" and state != "trusted":
-            yield f"a truthful judge is {state}: {json.dumps(self.result.trust.get('reasons', ''))[:300]}"
+            yield f"a truthful judge is {state}: {self.broken_bounds()}"
         if deserves == "usable" and state in ("untrusted", "refused"):
-            yield f"a judge without lies is {state}: {json.dumps(self.result.trust.get('reasons', ''))[:300]}"
+            yield f"a judge without lies is {state}: {self.broken_bounds()}"
+
+    def broken_bounds(self) -> str:
+        """The kinds of controls that are not proven, with what was accepted of them."""
+        kinds = self.result.trust.get("kinds") or {}
+        open_kinds = {name: kind for name, kind in kinds.items() if kind.get("state") != "trusted"}
+        counted = [f"{name} {kind['accepted']}/{kind['total']}" for name, kind in sorted(open_kinds.items())]
+        return f"{', '.join(counted)} {json.dumps(self.result.trust.get('reasons', ''))}"
 
     def _complaints_of_grades(self) -> Iterable[str]:
         if not self.is_truthful:
@@ -145,8 +162,8 @@ class Score:
         if refused < _LEAST_REFUSED:
             yield f"only {refused:.2f} of the false captions are refused"
         for name, grade in (("accepted", "acceptable"), ("refused", "not_acceptable")):
-            if self.calls(grade, with_controls=False) > _MOST_CALLS[name]:
-                yield f"{self.calls(grade, with_controls=False):.2f} calls for each {name} caption"
+            if self.calls(grade) > _MOST_CALLS[name]:
+                yield f"{self.calls(grade):.2f} calls for each {name} caption"
 
     @property
     def is_truthful(self) -> bool:
@@ -209,7 +226,7 @@ class DrawSummary:
             accepted = [c for c in score.result.captions if c.grade == "acceptable"]
             if not accepted:
                 continue
-            precision, is_trusted = score.precision(accepted), score.result.state == "trusted"
+            precision, is_trusted = score.precision(accepted), score.deserved_state == "trusted"
             judge = score.result.trial.judge
             names = []
             if precision < LEAST_PRECISION:
