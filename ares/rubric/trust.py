@@ -435,12 +435,12 @@ def _near_miss_acceptance(
 ) -> tuple[bool, bool]:
     """Whether a near miss is accepted, and whether it has tested its slot.
 
-    Where the judge denies the slot of the caption itself, the other value may be the right one: it tests nothing. Where
-    another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone says something,
-    if it was asked.
+    Where the judge does not bear out the slot of the caption itself, the other value may be the right one: it tests
+    nothing. Where another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone
+    says something, if it was asked.
     """
     said = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
-    if any(said[gate] == "UNMET" for gate in said if gates.get(gate) == row.get("slot")):
+    if any(said[gate] != "MET" for gate in said if gates.get(gate) == row.get("slot")):
         return False, False
     refusing = {gate for gate, verdict in said.items() if verdict == "UNMET"}
     verdicts = {verdict.gate: verdict.verdict for verdict in _verdicts_of(row)}

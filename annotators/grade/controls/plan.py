@@ -53,7 +53,8 @@ _MOST_FOREIGN = 6
 # Recorded outcomes of each end that are tested.
 _OUTCOMES = 64
 # Controls of a caption: foreign, injected, blank and scrambled, near misses of about four slots, and a wrong outcome.
-_NEAR_MISSES, _CHANGED_FRAMES = 4, 2
+_SLOTS_STATED, _CHANGED_FRAMES = 4, 2
+_MOST_NEAR_MISSES = 3
 # What controls may add to the calls of a run once a judge is measured, when each costs as much as a caption.
 _SHARE_AFTERWARDS = 0.2
 _MOST_PHRASES, _DRAWS = 2_000, 60
@@ -117,9 +118,14 @@ class DatasetControls:
         return min(_MOST_FOREIGN, max(_FOREIGN, ceil(_CAPTIONS * _FOREIGN / captions)))
 
     @property
+    def near_misses(self) -> int:
+        """Near misses of each slot of a caption: more where there are few captions, of which some are wrong themselves."""
+        return min(_MOST_NEAR_MISSES, max(1, ceil(_CAPTIONS * 1.6 / max(1, self.episodes))))
+
+    @property
     def controls_per_caption(self) -> int:
         """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
-        return self.foreign + 1 + _NEAR_MISSES + _CHANGED_FRAMES
+        return self.foreign + 1 + _SLOTS_STATED * self.near_misses + _CHANGED_FRAMES
 
     def outcome_share(self, succeeds: bool | None) -> float:
         """Share of the captions of episodes with a recorded end whose outcome is tested."""
@@ -195,7 +201,8 @@ def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, rand
     """Near misses, other captions, one with a note to the judge, and the caption itself on frames without content."""
     others = random.sample(list(dataset.texts), min(len(dataset.texts), _DRAWS))
     known = [parse_known_text(text) for text in work.episode.instructions]
-    misses = make_near_misses(own, others, known, random)
+    drawn = [miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)]
+    misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
     foreign = choose_foreign_texts(own, others, known, dataset.foreign + 1, random)
     return [
         *(
