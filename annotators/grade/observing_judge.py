@@ -17,7 +17,7 @@ from annotators.grade.questions import (
 from annotators.grade.rates import CallRates, CallTotals
 from annotators.grade.segment_observer import SegmentObserver, shared_frames_key
 from annotators.grade.settlement import NextQuestion, RivalChooser, SlotSettlement
-from annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest, make_test_call
+from annotators.models import ReadableImages, Vlm, VlmFailure, VlmReply, VlmRequest, make_test_call
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError
@@ -64,6 +64,10 @@ def _ask_once(
 ) -> list[VlmReply | VlmFailure]:
     """Replies; of requests with the same key one is asked, and the first of them has paid for it."""
     first = dict(zip(reversed(keys), reversed(requests), strict=True))
+    for key, request in zip(keys, requests, strict=True):
+        # What is not sent holds no pixels meanwhile.
+        if request is not first[key] and isinstance(request.images, ReadableImages):
+            request.images.release()
     replies = dict(zip(first, vlm.ask(list(first.values())), strict=True)) if first else {}
     paid_for: set[object] = set()
     answers: list[VlmReply | VlmFailure] = []
