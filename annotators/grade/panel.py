@@ -313,7 +313,11 @@ class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
     # The maker knows judges by their names, and by their settings whether they observe first.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge", "observe", "calibrate"}
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
+        "judge",
+        "observe",
+        "calibrate",
+    }
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(

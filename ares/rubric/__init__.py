@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
     from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
+    from ares.rubric.slot_match import (
+        claims_slot as claims_slot,
+        contradicts as contradicts,
+        slot_matches as slot_matches,
+        unsupported_claims as unsupported_claims,
+    )
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,
         NOT_COMPLETED as NOT_COMPLETED,
@@ -59,12 +65,6 @@ if TYPE_CHECKING:
         shipped_verbs as shipped_verbs,
         slots_from_json as slots_from_json,
         slots_to_json as slots_to_json,
-    )
-    from ares.rubric.slot_match import (
-        claims_slot as claims_slot,
-        contradicts as contradicts,
-        slot_matches as slot_matches,
-        unsupported_claims as unsupported_claims,
     )
     from ares.rubric.trust import (
         CONTROL as CONTROL,

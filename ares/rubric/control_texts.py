@@ -24,9 +24,52 @@ from ares.rubric.slots import (
 )
 
 _FAILURE = "fail to "
-_FUNCTION_WORDS = frozenset("a an the its of on in into onto to at from off out and with by up down".split())
+_FUNCTION_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "its",
+        "of",
+        "on",
+        "in",
+        "into",
+        "onto",
+        "to",
+        "at",
+        "from",
+        "off",
+        "out",
+        "and",
+        "with",
+        "by",
+        "up",
+        "down",
+    ]
+)
 _PREPOSITIONS = frozenset(
-    "on onto in into inside under below over above at to from off behind beside next near between through out".split()
+    [
+        "on",
+        "onto",
+        "in",
+        "into",
+        "inside",
+        "under",
+        "below",
+        "over",
+        "above",
+        "at",
+        "to",
+        "from",
+        "off",
+        "behind",
+        "beside",
+        "next",
+        "near",
+        "between",
+        "through",
+        "out",
+    ]
 )
 # Verbs of the parser's tables by the guide's.
 _GUIDE_VERBS = {"pick": "pick up", "turn": "rotate", "put": "place", "grab": "grasp", "give": "hand over"}

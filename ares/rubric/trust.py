@@ -472,9 +472,7 @@ def _rates_by_kind(rows: Sequence[_Grading]) -> dict[str, ControlKindRate]:
     for kind in sorted(counts, key=lambda kind: (order.index(kind.partition(":")[0]), kind)):
         hits, totals = zip(*counts[kind].values(), strict=True)
         effective = effective_items(hits, totals, _LEAST_CORRELATION)
-        rates[kind] = ControlKindRate(
-            kind=kind, accepted=sum(hits), total=sum(totals), effective=effective
-        )
+        rates[kind] = ControlKindRate(kind=kind, accepted=sum(hits), total=sum(totals), effective=effective)
     return rates
 
 
@@ -506,7 +504,9 @@ def _caps(values: Sequence[Mapping[str, Any]], is_typed: bool) -> list[str]:
     if not is_typed and values:
         caps.append("word tables have filled the slots of the captions: configure a text model")
     if any(value.get("one_family") for value in values):
-        caps.append("captioner, observer and comparer are of one model family: only labels of people prove it")
+        caps.append(
+            "captioner, observer and comparer are of one model family: only labels of people prove it"
+        )
     return caps
 
 

@@ -262,9 +262,7 @@ def _trust_of_rows(
     import pyarrow.compute as pc
 
     # Few texts are different: the function is called once for each.
-    joined = pc.binary_join_element_wise(
-        pc.fill_null(keys, ""), pc.fill_null(verdicts, "-"), _SEPARATOR
-    )
+    joined = pc.binary_join_element_wise(pc.fill_null(keys, ""), pc.fill_null(verdicts, "-"), _SEPARATOR)
 
     def measure(text: str) -> str:
         key, _, own = text.partition(_SEPARATOR)

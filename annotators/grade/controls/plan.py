@@ -284,7 +284,9 @@ def _count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:
 
     counts: dict[str, Counter[bool | None]] = {}
     for batch in stores.tables.episodes.scan(["dataset", "success"]):
-        groups = pa.Table.from_batches([batch]).group_by(["dataset", "success"]).aggregate([([], "count_all")])
+        groups = (
+            pa.Table.from_batches([batch]).group_by(["dataset", "success"]).aggregate([([], "count_all")])
+        )
         for row in groups.to_pylist():
             counts.setdefault(row["dataset"], Counter())[row["success"]] += row["count_all"]
     return counts
@@ -297,7 +299,10 @@ def _read_texts(stores: Stores) -> dict[str, list[KnownText]]:
     texts: dict[str, list[KnownText]] = {}
     for dataset, own in phrases.items():
         known = {split_outcome(text.text)[1]: text for text in typed.get(dataset, ())}
-        texts[dataset] = [*known.values(), *(parse_known_text(phrase) for phrase in own if phrase not in known)]
+        texts[dataset] = [
+            *known.values(),
+            *(parse_known_text(phrase) for phrase in own if phrase not in known),
+        ]
     return texts
 
 
