@@ -1,4 +1,4 @@
-"""Which captions get controls: a calibration bought once over a dataset, 20 % afterwards, the same whoever works on them."""
+"""Which captions get controls: a calibration once a dataset, a fifth afterwards, the same whoever works on them."""
 
 from __future__ import annotations
 
