@@ -155,7 +155,9 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
         task_source=export.task_source,
         task_sources=dict(export.task_sources),
         caption_truth_agreement=_true_fraction([_is_true(row) for row in captioned]),
-        grade_truth_agreement=_true_fraction([row["acceptable_unproven"] == _is_true(row) for row in decided]),
+        grade_truth_agreement=_true_fraction(
+            [row["acceptable_unproven"] == _is_true(row) for row in decided]
+        ),
         grade_decided=_true_fraction([row["acceptable_unproven"] is not None for row in captioned]),
         judge_trust=workspace.status().judge_trust,
         failed=failed,

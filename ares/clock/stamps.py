@@ -26,7 +26,7 @@ _NAME_ENDS: dict[str, TimeUnit] = {
     **dict.fromkeys(("us", "usec", "micros", "microseconds"), "us"),
     **dict.fromkeys(("ns", "nsec", "nanos", "nanoseconds"), "ns"),
 }
-# Twenty minutes after its start a clock in microseconds has the size of a date in seconds, but then its steps take hours.
+# Twenty minutes after its start a clock in microseconds has the size of a date in seconds; its steps would take hours.
 _SLOWEST_STEP_SECONDS = 10.0
 # Seconds since 1970 of the years 2000 and 2100.
 UNIX_SECONDS = (946_684_800.0, 4_102_444_800.0)
@@ -92,7 +92,7 @@ def unit_by_rate_or_size(
 def _first_and_period(stamps: NDArray[np.generic]) -> tuple[float, float]:
     """The first finite stamp and the median of the rising periods, in units of the stamps; 0 for none.
 
-    Of an even number the lower of the two in the middle: of two periods, one of which is a pause, their mean is neither.
+    Of an even number the lower of the two in the middle: where one of two periods is a pause, their mean is neither.
     """
     import numpy as np
 

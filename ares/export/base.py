@@ -305,8 +305,8 @@ def episode_tasks(
     """The task of every episode, in the same order.
 
     With "instruction" it is the instruction; without one, the caption, unless a grade rejects it or its judge is
-    untrusted. With "caption" it is the caption where a trusted judge accepts it, with "caption_unproven" also where one
-    does that is not proven, with "caption_untrusted" where any does; else the instruction. Without either it is NO_TASK.
+    untrusted. With "caption" it is the caption where a trusted judge accepts it, with "caption_unproven" also where
+    an unproven one does, with "caption_untrusted" where any does; else the instruction. Without either it is NO_TASK.
 
     Args:
         episodes: The episodes.

@@ -1,4 +1,4 @@
-"""Families of texts whose truth is known, made of slots: near misses, other captions, notes to a judge, other outcomes."""
+"""Texts whose truth is known, made of slots: near misses, other captions, notes to a judge, other outcomes."""
 
 from __future__ import annotations
 

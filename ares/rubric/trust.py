@@ -539,7 +539,7 @@ _KIND_WORDS: Mapping[str, str] = {
 def describe_kind(kind: str) -> str:
     """A kind of controls in words."""
     slot = kind.removeprefix(f"{NEAR_MISS}:")
-    return _KIND_WORDS[kind] if kind in _KIND_WORDS else f"captions with a wrong {slot}"
+    return _KIND_WORDS.get(kind, f"captions with a wrong {slot}")
 
 
 def describe_trust(document: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Controls of judges: which captions get them and what they show, and the attack, which informs by the same families."""
+"""Controls of judges: which captions get them, and what they show."""
 
 from typing import TYPE_CHECKING
 

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 ControlKind = Literal["near_miss", "foreign", "injected", "blank", "scrambled", "outcome"]
 Calibrate = Literal["auto", "yes", "no"]
 
-# Captions with controls in a calibration: of so many near misses of a slot four may be accepted for a bound of 0.10, and
-# of two foreign texts of each caption three for 0.05. A judge that errs in 1 of 100 is proven by them in most runs,
+# Captions with controls in a calibration: of so many near misses of a slot four may be accepted for a bound of 0.10,
+# and of two foreign texts of each caption three for 0.05. A judge that errs in 1 of 100 is proven by them in most runs,
 # where the least that could prove it (29 and 59) would fail by the first error.
 _CAPTIONS = 92
 _FOREIGN = 2
@@ -119,7 +119,7 @@ class DatasetControls:
 
     @property
     def near_misses(self) -> int:
-        """Near misses of each slot of a caption: more where there are few captions, of which some are wrong themselves."""
+        """Near misses of each slot of a caption: more where there are few captions, some of them wrong."""
         return min(_MOST_NEAR_MISSES, max(1, ceil(_CAPTIONS * 1.6 / max(1, self.episodes))))
 
     @property
@@ -201,7 +201,9 @@ def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, rand
     """Near misses, other captions, one with a note to the judge, and the caption itself on frames without content."""
     others = random.sample(list(dataset.texts), min(len(dataset.texts), _DRAWS))
     known = [parse_known_text(text) for text in work.episode.instructions]
-    drawn = [miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)]
+    drawn = [
+        miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)
+    ]
     misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
     foreign = choose_foreign_texts(own, others, known, dataset.foreign + 1, random)
     return [

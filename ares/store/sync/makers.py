@@ -380,7 +380,9 @@ def find_covering_makers(
         is_present: Whether the tables still have one of some episodes.
     """
     by_annotator: dict[str, list[Maker]] = {}
-    for maker_id in sorted(first_sequences.keys() & makers.keys(), key=lambda key: (first_sequences[key], key)):
+    for maker_id in sorted(
+        first_sequences.keys() & makers.keys(), key=lambda key: (first_sequences[key], key)
+    ):
         if makers[maker_id].kind not in _RANKS:
             by_annotator.setdefault(makers[maker_id].annotator, []).append(makers[maker_id])
     covering: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Which captions get controls: a calibration bought once over a dataset, 20 % afterwards, the same whoever works on them."""
+"""Which captions get controls: a calibration once a dataset, a fifth afterwards, the same whoever works on them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def test_a_calibration_has_enough_of_each_kind_or_all_captions(
     assert kinds["outcome", ""] >= min(count, 46)
 
 
-def test_a_near_miss_is_wrong_in_its_slot_and_in_the_sentence_alone(works: Callable[[int], list[Work]]) -> None:
+def test_a_near_miss_is_wrong_in_its_slot_and_in_the_sentence_alone(
+    works: Callable[[int], list[Work]],
+) -> None:
     members = works(3)
     misses = [control for control in _draw(_plan(members), members) if control.kind == "near_miss"]
     for control in misses:
@@ -85,10 +87,15 @@ def test_a_wrong_outcome_hides_the_label_and_a_note_stands_in_the_sentence_alone
     for control in controls:
         if control.kind == "injected":
             assert len(control.text) > 1.3 * len(" ".join(control.slots.values()))
-            assert control.slots["object"] != OWN.slots["object"] or control.slots["action"] != OWN.slots["action"]
+            assert (
+                control.slots["object"] != OWN.slots["object"]
+                or control.slots["action"] != OWN.slots["action"]
+            )
 
 
-def test_after_the_calibration_controls_are_a_fifth_of_the_captions(works: Callable[[int], list[Work]]) -> None:
+def test_after_the_calibration_controls_are_a_fifth_of_the_captions(
+    works: Callable[[int], list[Work]],
+) -> None:
     members = works(2_000)
     plan = _plan(members, calibrates=False)
     assert len(_draw(plan, members)) < 0.3 * len(members)

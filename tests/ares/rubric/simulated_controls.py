@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 SLOT_GATES = {"action": "VERB", "object": "OBJECT", "attributes": "ATTRIBUTES", "to": "DESTINATION"}
-GATES = [*({"gate": gate, "slot": slot} for slot, gate in SLOT_GATES.items()), {"gate": "OUTCOME", "slot": "outcome"}]
+GATES = [
+    *({"gate": gate, "slot": slot} for slot, gate in SLOT_GATES.items()),
+    {"gate": "OUTCOME", "slot": "outcome"},
+]
 KINDS = ("foreign", "injected", "blank", "scrambled", "near_miss", "outcome")
 
 

@@ -74,7 +74,10 @@ def test_a_refusal_for_the_outcome_alone_does_not_hide_an_accepted_lie() -> None
     for value in values:
         for row in value["gradings"]:
             if row["kind"] == "foreign":
-                row |= {"grade": "not_acceptable", "gates": row["gates"].replace("OUTCOME=MET", "OUTCOME=UNMET")}
+                row |= {
+                    "grade": "not_acceptable",
+                    "gates": row["gates"].replace("OUTCOME=MET", "OUTCOME=UNMET"),
+                }
     assert measure_judge_trust(values).content == "untrusted"
 
 
@@ -84,7 +87,10 @@ def test_a_near_miss_of_a_refused_caption_counts_by_the_gate_of_its_slot() -> No
     for value in values:
         for row in value["gradings"]:
             if row["kind"] in ("own", "near_miss"):
-                row |= {"grade": "not_acceptable", "gates": row["gates"].replace("OBJECT=MET", "OBJECT=UNMET")}
+                row |= {
+                    "grade": "not_acceptable",
+                    "gates": row["gates"].replace("OBJECT=MET", "OBJECT=UNMET"),
+                }
     rates = {rate.kind: rate for rate in measure_judge_trust(values).kinds}
     assert (rates["near_miss:to"].accepted, rates["near_miss:to"].total) == (92, 92)
     assert rates["near_miss:action"].accepted == 0
