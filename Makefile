@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo app test check bench torture mutants nightly lock clean run-env dev-env app-env
+.PHONY: help demo app test check bench torture mutants judges nightly lock clean run-env dev-env app-env
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ torture: dev-env ## Hostile files, damaged files, kills and faults (ARGS="--minu
 
 mutants: dev-env ## Random changes of ARES that its tests must notice (ARGS="--count 50 --match ares/rubric", "--seed SEED")
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+judges: dev-env ## Let judges with known faults grade made-up worlds (ARGS="--match obeys", "--draws 200 --seed 3")
+	@$(BIN)/python -m tests.judges $(ARGS)
 
 nightly: dev-env ## What takes too long for every change: marked tests, an hour of torture, mutants, a million rows
 	@status=0; \

@@ -197,6 +197,10 @@ class Budget:
         """Whether no call is to be made any more."""
         return self._is_stopped
 
+    def renewed(self) -> Budget:
+        """A budget of what is left, for the next part of a run whose first has ended."""
+        return Budget(self._left_usd)
+
     def stop(self) -> None:
         """The run is ending: calls that have not been sent are not made."""
         with self._settled:
@@ -440,6 +444,10 @@ class Annotator(Protocol):
         call_limit() -> int: Calls at the same time now, where that changes during a run; at most `workers`.
         space: str: Name of the embedding space that its vectors belong to. Default: "", each vector names its own.
         estimate(subject) -> Cost: Expected cost of one Work. Default: nothing but time.
+        estimate_run(sample, planned) -> Cost: Expected cost of so many Works, like the subjects of a sample, from what
+            it has measured. Default: `estimate` of the sample, or what that has cost.
+        reads_stored: Sequence[str]: Annotators, of the same run too, whose stored annotations it reads: it begins when
+            they have ended. Read of the factory. Default: none.
         warnings: Sequence[str]: What a person should know before the run; written at its start and part of its report.
         preflight(makers) -> Preflight: Called once before the first call of a run, with the makers of all its
             annotators: raises an AresError where the run cannot go well. Default: checks nothing.

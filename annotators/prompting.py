@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from ares.episode import Json
 from ares.store import batched
 
 AnyReply = TypeVar("AnyReply", bound=BaseModel)
@@ -45,6 +46,12 @@ def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
 
 def _reject_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
+
+
+def escape_json(document: Mapping[str, Json]) -> str:
+    """Data for a prompt as JSON on one line: no letter of it reaches the chat template of a model as markup."""
+    data = json.dumps(document, ensure_ascii=True)
+    return re.sub(r"[<>&`|]", lambda match: f"\\u{ord(match.group()):04x}", data)
 
 
 def read_prompt(package: str, name: str) -> str:

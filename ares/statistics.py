@@ -256,6 +256,7 @@ _Z = 1.959963984540054
 _BISECTIONS = 50
 
 
+@lru_cache(maxsize=10_000)
 def share_upper_bound(hits: float, total: float, confidence: float = 0.95) -> float:
     """The exact one-sided upper bound of a share (Clopper and Pearson, Biometrika 26, 1934); 1.0 without trials.
 

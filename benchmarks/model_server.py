@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 _SIDE, _SMALL_SIDE = 512, 32
-_CAPTION = "open the drawer"
+_CAPTION = (
+    '{"action": "open", "other_action": "", "object": "drawer", "attributes": [], "from": "", "to": "", "hand": "", '
+    '"manner": "", "count": "", "outcome": "completed", "sentence": "open the drawer"}'
+)
 _RULING = '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
 
 

@@ -7,10 +7,13 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from annotators.caption.annotator import (
         CaptionAnnotator as CaptionAnnotator,
-        Captioner as Captioner,
         CaptionOptions as CaptionOptions,
         load_captioner as load_captioner,
-        make_caption_value as make_caption_value,
+    )
+    from annotators.caption.captioner import (
+        Captioner as Captioner,
+        WrittenCaption as WrittenCaption,
+        write_captions as write_captions,
     )
     from annotators.caption.frame_layout import (
         FrameLayout as FrameLayout,
@@ -18,6 +21,15 @@ if TYPE_CHECKING:
         compute_even_seconds as compute_even_seconds,
         parse_frame_layout as parse_frame_layout,
         select_frame_seconds as select_frame_seconds,
+    )
+    from annotators.caption.frame_plan import FramePlan as FramePlan, plan_frames as plan_frames
+    from annotators.caption.slot_filler import (
+        FILL_REPLY_TOKENS as FILL_REPLY_TOKENS,
+        FilledSlots as FilledSlots,
+        describe_verbs as describe_verbs,
+        fill_hash as fill_hash,
+        fill_prompt as fill_prompt,
+        fill_slots as fill_slots,
     )
 
 __getattr__ = lazy_exports(__name__)

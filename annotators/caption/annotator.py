@@ -1,20 +1,30 @@
-"""The annotator `caption`: one imperative sentence per episode, by a vision-language model that gets only frames."""
+"""The annotator `caption`: slots and a sentence per segment, by a vision-language model that gets only frames."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from annotators.base import Options, Outcome, PaidFailure, Preflight, Result, Subject, Work, new_annotation
-from annotators.caption.frame_layout import FrameLayout, LayoutName, parse_frame_layout, select_frame_seconds
+from annotators.caption.captioner import (
+    Captioner,
+    WrittenCaption,
+    caption_prompt,
+    captioner_hash,
+    choose_layout,
+    choose_writing,
+    parse_caption_reply,
+    write_captions,
+)
+from annotators.caption.frame_plan import CaptionLayout, plan_test_frames
+from annotators.caption.slot_filler import FILL_REPLY_TOKENS, fill_prompt, read_phrases
 from annotators.models import (
     LocalModelOptions,
     ReadableImages,
     Vlm,
-    VlmFailure,
     VlmReply,
     VlmRequest,
     call_limit,
@@ -26,11 +36,10 @@ from annotators.models import (
     price_usd,
 )
 from annotators.options import takes_options
-from annotators.prompting import read_prompt
 from ares.annotation import Column, Cost, Maker, short_hash
 from ares.episode import Json
-from ares.errors import AresError, MediaError, ModelError
-from ares.rubric import parse_caption
+from ares.errors import AresError, MediaError
+from ares.rubric import read_verbs, slots_to_json
 
 if TYPE_CHECKING:
     from annotators.base import CameraSeconds
@@ -38,10 +47,11 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-_VERSION = "1"
-_MAX_NEW_TOKENS = 64
-# For estimates only: the prompt, and a sentence.
-_PROMPT_TOKENS, _CAPTION_TOKENS = 150, 20
+_VERSION = "2"
+_MAX_NEW_TOKENS = 300
+_TEST_SIDE = 256
+# For estimates only: tokens of a caption with slots, and of a sentence; characters of a prompt that are one token.
+_TYPED_TOKENS, _SENTENCE_TOKENS, _CHARACTERS_PER_TOKEN = 105, 20, 4.0
 _COLUMNS = (
     Column(name="caption", type="string", meaning="Caption of the whole episode."),
     Column(
@@ -56,43 +66,46 @@ _COLUMNS = (
 class CaptionOptions(LocalModelOptions):
     """Options of the captioner."""
 
-    layout: LayoutName = Field(
-        default="tiles", description="frames that the captioner gets: tiles, collage or frames:N"
+    # What the files say is part of the maker, not where they are.
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"verbs", "phrases"}
+
+    layout: CaptionLayout = Field(
+        default="auto",
+        description="frames that the captioner gets: auto (one in 2 seconds of each good camera, at most 60), sheets "
+        "(the same as contact sheets, for a model that takes few images), or those of one camera as tiles, collage or "
+        "frames:N",
     )
-    camera: str = Field(default="", description="camera that the captioner gets (default: the best view)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Captioner:
-    """A model with the settings of captioning.
-
-    Attributes:
-        vlm: The model.
-        maker: Maker of its captions.
-        layout: How frames are arranged for it.
-        camera: Camera name, or "" for the best one.
-    """
-
-    vlm: Vlm
-    maker: Maker
-    layout: FrameLayout
-    camera: str
-
-    def select_frames(self, subject: Subject) -> CameraSeconds:
-        """The frames of a subject that it gets; none where the episode lacks the camera."""
-        return select_frame_seconds(subject, self.camera, self.layout.count)
-
-    def prompt(self, seconds: Sequence[float]) -> str:
-        """What it is asked about frames at these seconds."""
-        return read_prompt("annotators.caption", "caption").format(legend=self.layout.legend(seconds))
+    camera: str = Field(
+        default="",
+        description="camera that the captioner gets (default: all good ones, for tiles, collage and frames:N the "
+        "best view)",
+    )
+    verbs: str = Field(
+        default="",
+        description="YAML file of the verbs that an action may be, each with its meaning (default: those of "
+        "manipulation)",
+    )
+    phrases: str = Field(
+        default="",
+        description="YAML file of sentences with their slots, for a captioner that writes no other sentences",
+    )
 
 
 def load_captioner(options: Options, stores: Stores) -> Captioner:
     """The model of a run with its settings. Raises as `CaptionAnnotator` does."""
     own = options.parse(CaptionOptions)
+    verbs, phrases = read_verbs(own.verbs), read_phrases(own.phrases)
     vlm = load_vlm(_model_spec(options), options, _MAX_NEW_TOKENS, stores)
+    files: dict[str, Json] = {"verbs_hash": short_hash(dict(verbs))}
+    if phrases:
+        files["phrases_hash"] = short_hash({text: slots_to_json(slots) for text, slots in phrases.items()})
     return Captioner(
-        vlm=vlm, maker=_caption_maker(vlm, own), layout=parse_frame_layout(own.layout), camera=own.camera
+        vlm=vlm,
+        maker=_caption_maker(vlm, own, files, captioner_hash(choose_writing(vlm), verbs)),
+        layout=own.layout,
+        camera=own.camera,
+        verbs=verbs,
+        phrases=phrases,
     )
 
 
@@ -100,17 +113,12 @@ def _model_spec(options: Options) -> str:
     return options.model or options.settings.caption_model
 
 
-def _test_request(layout: FrameLayout) -> VlmRequest:
-    """What the model is asked once before a run."""
-    seconds = [float(second) for second in range(layout.count)]
-    text = read_prompt("annotators.caption", "caption").format(legend=layout.legend(seconds))
-    return VlmRequest(images=layout.arrange(grey_frames(layout.count)), prompt=text)
-
-
-def _caption_maker(vlm: Vlm, own: CaptionOptions) -> Maker:
+def _caption_maker(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt_hash: str) -> Maker:
     settings: dict[str, Json] = {
         **own.maker_settings(),
+        **files,
         **vlm.settings,
+        "writing": choose_writing(vlm),
         "max_new_tokens": _MAX_NEW_TOKENS,
         "temperature": 0,
         "family": vlm.family,
@@ -119,7 +127,7 @@ def _caption_maker(vlm: Vlm, own: CaptionOptions) -> Maker:
         annotator="caption",
         version=_VERSION,
         model=vlm.name,
-        prompt_hash=short_hash(read_prompt("annotators.caption", "caption")),
+        prompt_hash=prompt_hash,
         settings=settings,
         columns=_COLUMNS,
         kind="model",
@@ -127,70 +135,61 @@ def _caption_maker(vlm: Vlm, own: CaptionOptions) -> Maker:
     )
 
 
+def _test_request(captioner: Captioner) -> VlmRequest:
+    """What the model is asked once before a run."""
+    layout = choose_layout(captioner.layout, captioner.writing)
+    plan = plan_test_frames(layout, _TEST_SIDE, _TEST_SIDE)
+    images = plan.arrange(lambda camera, seconds: grey_frames(len(seconds)))
+    return captioner.request(images, captioner.prompt(plan))
+
+
 def _caption_request(work: Work, captioner: Captioner) -> VlmRequest | AresError:
-    seconds = captioner.select_frames(work.subject)
-    if not seconds:
+    plan = captioner.plan(work.subject)
+    if not plan.views:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
-    (camera, camera_seconds), *_ = seconds.items()
     try:
-        images = ReadableImages(
-            lambda: captioner.layout.arrange(work.frames.at(camera, camera_seconds)), work.release_frames
-        )
+        images = ReadableImages(lambda: plan.arrange(work.frames.at), work.release_frames)
     except MediaError as error:
         return error
-    return VlmRequest(images=images, prompt=captioner.prompt(camera_seconds))
+    return captioner.request(images, captioner.prompt(plan))
 
 
-def _caption_result(work: Work, captioner: Captioner, reply: VlmReply | VlmFailure) -> Outcome:
-    if isinstance(reply, VlmFailure):
-        return PaidFailure(reply.error, reply.cost)
-    value = make_caption_value(captioner, reply.text)
-    if isinstance(value, ModelError):
-        return PaidFailure(value, reply.paid)
-    (camera, camera_seconds), *_ = captioner.select_frames(work.subject).items()
+def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | PaidFailure) -> Outcome:
+    if isinstance(written, PaidFailure):
+        return written
+    plan = captioner.plan(work.subject)
     annotation = new_annotation(
-        work, captioner.maker, value, camera=camera, frames=camera_seconds, cost=reply.cost
+        work, captioner.maker, written.value, camera=plan.camera, frames=plan.seconds, cost=written.cost
     )
-    return Result(annotations=[annotation], paid=reply.paid)
+    return Result(annotations=[annotation], paid=written.paid)
 
 
-def make_caption_value(captioner: Captioner, reply: str) -> dict[str, Json] | ModelError:
-    """The value of a caption from the reply of its model, or why there is none."""
-    text = clean_caption_reply(reply)
-    if not text:
-        return ModelError("caption is empty", f"{captioner.vlm.name} replied {reply[:200]!r}")
-    outcome = {"success": True, "failure": False}.get(parse_caption(text).outcome)
-    value: dict[str, Json] = {"text": text, "caption": text, "layout": captioner.layout.name}
-    if outcome is not None:
-        value["caption_success"] = outcome
-    if reply != text:
-        value["raw"] = reply
-    return value
-
-
-def clean_caption_reply(reply: str) -> str:
-    """A reply without line breaks, outer spaces and outer quotes; nothing else is changed."""
-    text = " ".join(reply.split())
-    for opening, closing in (('"', '"'), ("'", "'"), ("“", "”")):
-        if len(text) > 1 and text.startswith(opening) and text.endswith(closing):
-            text = text[1:-1].strip()
-    return text
+def count_prompt_tokens(prompt: str) -> int:
+    """Tokens of the words of a prompt, for an estimate; the real number depends on the tokenizer of the model."""
+    return math.ceil(len(prompt) / _CHARACTERS_PER_TOKEN)
 
 
 def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
-    sizes = captioner.layout.image_sizes(subject, captioner.camera)
+    """What one caption will cost: images and words of its prompt, and of the second call of a model without schemas."""
+    plan, is_served = captioner.plan(subject), spec.startswith("openai:")
     name = str(captioner.vlm.settings.get("served_from") or captioner.vlm.name)
-    tokens_in, tokens_out = estimate_image_tokens(name, sizes) + _PROMPT_TOKENS, _CAPTION_TOKENS
-    usd = price_usd(price, tokens_in, tokens_out) if spec.startswith("openai:") else 0.0
-    return Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+    texts = [caption_prompt(captioner.writing, plan.legend() if plan.views else "", captioner.verbs)]
+    tokens_out = _TYPED_TOKENS if captioner.writing == "typed" else _SENTENCE_TOKENS
+    if captioner.writing == "two calls":
+        texts.append(fill_prompt("x" * round(_SENTENCE_TOKENS * _CHARACTERS_PER_TOKEN), captioner.verbs))
+        tokens_out += FILL_REPLY_TOKENS
+    words = sum(map(count_prompt_tokens, texts))
+    tokens_in = estimate_image_tokens(name, plan.image_sizes()) + words
+    usd = price_usd(price, tokens_in, tokens_out) if is_served else 0.0
+    return Cost(calls=len(texts), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
 
 @takes_options(CaptionOptions)
 class CaptionAnnotator:
-    """Captions whole episodes; the model never gets the instruction.
+    """Captions segments, by default whole episodes; the model never gets the instruction.
 
     Raises:
-        RequestError: The layout or the model spec cannot be read.
+        RequestError: The layout, a file of verbs or phrases, or the model spec cannot be read.
         ModelError: The model cannot be loaded.
     """
 
@@ -211,19 +210,24 @@ class CaptionAnnotator:
 
     def preflight(self, makers: Sequence[Maker]) -> Preflight:
         """Ask the model once about grey frames."""
-        return make_test_call(self._vlm, _test_request(self._captioner.layout))
+        return make_test_call(self._vlm, _test_request(self._captioner), self._reply_problem)
+
+    def _reply_problem(self, reply: VlmReply) -> str:
+        """What is wrong with the form of a reply; an empty caption of grey frames is none."""
+        read = parse_caption_reply(reply.text, self._captioner.writing, self._captioner.verbs)
+        return read if isinstance(read, str) and reply.text.strip(" \n\"'") else ""
 
     def estimate(self, subject: Subject) -> Cost:
-        """One call with the images of a subject."""
+        """One call with the images of a subject, and one without images where the model has no schemas."""
         return _estimate_caption_cost(self._captioner, subject, self._spec, self._price)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One caption per work; all are asked for at once."""
         requests = [_caption_request(work, self._captioner) for work in works]
         sent = [request for request in requests if isinstance(request, VlmRequest)]
-        replies = iter(self._vlm.ask(sent))
+        written = iter(write_captions(self._captioner, sent))
         return [
-            _caption_result(work, self._captioner, next(replies))
+            _caption_result(work, self._captioner, next(written))
             if isinstance(request, VlmRequest)
             else request
             for work, request in zip(works, requests, strict=True)

@@ -107,7 +107,7 @@ def compute_even_seconds(
         subject: Only frames in its span; None for all of the camera.
     """
     rate_hz = compute_camera_rate_hz(subject.episode, camera) if subject else camera.media.rate_hz
-    first, last = _frame_range(camera, subject, rate_hz)
+    first, last = frame_range(camera, subject, rate_hz)
     if last_frames:
         first = max(first, last + 1 - last_frames)
     step = (last - first) / max(count - 1, 1)
@@ -115,7 +115,7 @@ def compute_even_seconds(
     return [frame_second(index, rate_hz) for index in indices]
 
 
-def _frame_range(camera: Camera, subject: Subject | None, rate: float) -> tuple[int, int]:
+def frame_range(camera: Camera, subject: Subject | None, rate: float) -> tuple[int, int]:
     """The first and the last frame of a camera that lie in the span of a subject; one frame where none does."""
     last = max(camera.media.num_frames, 1) - 1
     if subject is None or subject.is_whole_episode:

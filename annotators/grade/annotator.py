@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -19,7 +19,8 @@ from annotators.base import (
     Work,
     new_annotation,
 )
-from annotators.grade.controls import Control, ControlPlan, make_control_value, plan_controls
+from annotators.grade.additions import word_lists_hash
+from annotators.grade.controls import Control, make_control_value, plan_controls
 from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
@@ -27,11 +28,10 @@ from annotators.grade.grading import (
     StoredOutcomeSource,
     Text,
     grade_texts,
+    is_refuted_by_label,
     open_outcome_source,
-    refuse_success_in_run,
 )
 from annotators.grade.judge import Judge
-from annotators.grade.observing_judge import ObservingJudge
 from annotators.grade.panel import (
     GradeOptions,
     PanelJudge,
@@ -39,18 +39,19 @@ from annotators.grade.panel import (
     load_judges,
     model_family_error,
     model_family_warnings,
-    panel_members,
     split_criteria,
     sum_judge_resources,
     warn_of_missing_schema,
 )
+from annotators.grade.rates import CallKind, RateMeter, RunQuote
+from annotators.grade.slot_values import ReadSlots, fill_slots_of, read_stored_slots
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
-from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_hash
+from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_hash, read_verbs
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -83,26 +84,24 @@ def _rubric_folder() -> Traversable:
     return files("annotators.grade").joinpath("rubrics")
 
 
-# Of judges that know the caption always, and of those that observe first.
-_VERSION, _OBSERVING_VERSION = "4", "5"
+# 6: the judge gets no caption.
+_VERSION = "6"
 # Annotators whose annotations are graded.
 _GRADED = ("caption",)
 
 
 def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource) -> Maker:
     is_panel = isinstance(judge, PanelJudge)
-    is_observing = any(isinstance(member, ObservingJudge) for member in panel_members(judge))
+    verbs = dict(read_verbs(own.verbs))
     return Maker(
         annotator="grade",
-        version=_OBSERVING_VERSION if is_observing else _VERSION,
+        version=_VERSION,
         model=judge.name,
-        prompt_hash=short_hash([rubric.hash, judge.prompt_hash, parser_hash()]),
-        # Rubric, candidates and entailment model are known by their content, not by a path: the hash of the rubric is
-        # part of `prompt_hash`, the others of the settings of a judge that has them.
+        prompt_hash=short_hash([rubric.hash, judge.prompt_hash, word_lists_hash(), parser_hash(), verbs]),
+        # Rubric, verbs, candidates and models of texts are known by their content or name, not by a path.
         settings={
             **own.maker_settings(),
             "candidates": "",
-            "entailment": "",
             "rubric": rubric.id,
             "family": judge.family,
             **outcomes.maker_settings,
@@ -122,43 +121,50 @@ class _Caption:
     Attributes:
         annotation: The caption.
         work: The work about it.
+        read: What it states.
         controls: Its controls; most captions have none.
-        outcome: The stored outcome of the episode, or None. Controls are judged by it as the caption is, also those on
-            changed frames: these test what the judge decides itself.
+        texts: The caption, then its controls. Controls are judged by the stored outcome as the caption is, also those
+            on changed frames: these test what the judge decides itself.
     """
 
     annotation: Annotation
     work: Work
+    read: ReadSlots
     controls: Sequence[Control]
-    outcome: StoredOutcome | None
-
-    @property
-    def texts(self) -> list[Text]:
-        """The caption, then its controls."""
-        own = Text(work=self.work, text=str(self.annotation.value["text"]), outcome=self.outcome)
-        return [
-            own,
-            *(Text(work=control.work, text=control.text, outcome=self.outcome) for control in self.controls),
-        ]
+    texts: Sequence[Text]
 
 
-def _controlled_caption(
+def _join_texts(
     work: Work,
-    grader: Grader,
-    plan: ControlPlan,
-    captioners: dict[str, Maker],
-    outcomes: Mapping[str, StoredOutcome],
-) -> _Caption | AresError:
-    caption = work.subject.annotation
-    if caption is None:
+    read: ReadSlots,
+    controls: Sequence[Control],
+    outcome: StoredOutcome | None,
+) -> _Caption:
+    caption = _caption_of(work)
+    own = Text(work=work, text=str(caption.value["text"]), slots=read.slots, outcome=outcome)
+    texts = [
+        Text(
+            work=control.work,
+            text=control.text,
+            slots=control.slots,
+            outcome=None if control.hides_label else outcome,
+            hides_label=control.hides_label,
+        )
+        for control in controls
+    ]
+    return _Caption(
+        annotation=caption,
+        work=work,
+        read=read,
+        controls=controls,
+        texts=[own, *texts],
+    )
+
+
+def _caption_of(work: Work) -> Annotation:
+    if work.subject.annotation is None:
         raise ValueError(f"a grade needs a caption, but work {work.subject.id} has none")
-    maker = captioners.get(caption.maker_id)
-    error = model_family_error(grader.judge, maker, grader.families_file) if maker else None
-    if error:
-        return error
-    outcome = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
-    controls = plan.draw(work, str(caption.value["text"]))
-    return _Caption(annotation=caption, work=work, controls=controls, outcome=outcome)
+    return work.subject.annotation
 
 
 def _grading_result(
@@ -167,14 +173,15 @@ def _grading_result(
     controls: Sequence[GradeOutcome],
     grader: Grader,
 ) -> Result:
-    rubric, work = grader.rubric, caption.work
+    rubric, work, outcome = grader.rubric, caption.work, caption.texts[0].outcome
     value: dict[str, Json] = {
         **own.value,
+        "slots": caption.read.source if grader.judge.reads_slots else "phrases",
         "rubric": rubric.id,
         "rubric_version": rubric.version,
         "rubric_hash": rubric.hash,
         "caption_id": caption.annotation.annotation_id,
-        **({"success_id": caption.outcome.annotation_id} if caption.outcome else {}),
+        **({"success_id": outcome.annotation_id} if outcome else {}),
     }
     if own.judgement.observation_ids:
         value["observation_ids"] = list[Json](own.judgement.observation_ids)
@@ -183,19 +190,19 @@ def _grading_result(
     seconds = sorted({second for ruling in own.rulings for second in ruling.evidence})
     cameras = list(grader.judge.select_frames(work.subject))
     camera = cameras[0] if len(cameras) == 1 else ""
-    cost = own.judgement.cost
+    cost = own.judgement.cost + caption.read.cost
     annotation = new_annotation(work, grader.maker, value, camera=camera, frames=seconds, cost=cost)
     observations = _distinct_observations(own, controls)
     side = _control_annotations(caption, own, controls, grader)
-    paid = own.judgement.paid + _paid_for_controls(controls)
+    paid = own.judgement.paid + caption.read.paid + _paid_for_controls(controls)
     return Result(annotations=[annotation, *observations, *side], paid=paid)
 
 
 def _grading_failure(
-    own: PaidFailure | AresError, controls: Sequence[GradeOutcome]
+    caption: _Caption, own: PaidFailure | AresError, controls: Sequence[GradeOutcome]
 ) -> PaidFailure | AresError:
     """The failure of a caption, with what its controls have cost: they are graded again with it."""
-    paid = _paid_for_controls(controls)
+    paid = caption.read.paid + _paid_for_controls(controls)
     if isinstance(own, PaidFailure):
         return PaidFailure(own.error, own.cost + paid)
     return PaidFailure(own, paid) if paid.calls else own
@@ -251,6 +258,7 @@ class GradeAnnotator:
 
     needs_signals = True
     charges_budget = True
+    reads_stored = ("success",)
 
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(GradeOptions)
@@ -264,12 +272,21 @@ class GradeAnnotator:
         outcomes = open_outcome_source(stores, rubric, families_file)
         self.maker = _grade_maker(own, rubric, judge, outcomes)
         self._grader = Grader(
-            rubric=rubric, judge=judge, maker=self.maker, families_file=families_file, outcomes=outcomes
+            rubric=rubric,
+            judge=judge,
+            maker=self.maker,
+            families_file=families_file,
+            outcomes=outcomes,
+            verbs=read_verbs(own.verbs),
         )
-        self._stores = stores
-        self._plan = plan_controls(stores, options.planned_episodes, is_free=judge.is_free)
+        self._stores, self._price = stores, options.settings.price
+        self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
+        self._plan = plan_controls(
+            stores, options.planned_episodes, maker_id=self.maker.maker_id, calibrate=own.calibrate
+        )
+        self._meter = RateMeter(stores, self.maker.maker_id)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
-        self.warnings, self.needs = warn_of_missing_schema(judge, own), sum_judge_resources(specs)
+        self.warnings, self.needs = warn_of_missing_schema(judge), sum_judge_resources(specs)
         self.side_makers = judge.observation_makers
         self.side_names = (CONTROL, *{maker.annotator for maker in self.side_makers})
 
@@ -278,9 +295,8 @@ class GradeAnnotator:
         return self._grader.judge.select_frames(subject)
 
     def preflight(self, makers: Sequence[Maker]) -> Preflight:
-        """Raises RequestError where the run makes success, or captions by kin of the judge."""
+        """Raises RequestError where the run makes captions by kin of the judge."""
         grader = self._grader
-        refuse_success_in_run(makers)
         new = [maker for maker in makers if maker.annotator in _GRADED]
         for maker in new:
             error = model_family_error(grader.judge, maker, grader.families_file)
@@ -294,27 +310,90 @@ class GradeAnnotator:
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""
-        judge, plan = self._grader.judge, self._plan
-        texts = judge.estimate(subject, self._grader.rubric.criteria).scaled(1 + plan.expected(subject))
-        changed = judge.estimate_changed_frames(subject).scaled(plan.expected_changed_frames(subject))
-        return texts + changed + judge.estimate_observation(subject)
+        return self.estimate_run([subject], 1)
+
+    def estimate_run(self, sample: Sequence[Subject], planned: int) -> Cost:
+        """The expected cost of so many captions, of which a sample is like the others.
+
+        Measured rates of this judge on the dataset are used where there are some; an observation that captions share
+        is counted once.
+        """
+        quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
+        for subject in sample:
+            if is_refuted_by_label(subject, self._grader.rubric):
+                continue
+            quote.add_caption(subject)
+            quote.add_controls(
+                subject, self._plan.expected(subject), self._plan.expected_changed_frames(subject)
+            )
+        return quote.total.scaled(planned / max(len(sample), 1)).to_cost(self._price, self._is_remote)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One grade per work about a caption, with its controls; the texts of all are graded together."""
-        grader, captioners = self._grader, _caption_makers(self._stores)
-        outcomes = grader.outcomes.read(works)
-        captions = [_controlled_caption(work, grader, self._plan, captioners, outcomes) for work in works]
-        texts = [text for caption in captions if isinstance(caption, _Caption) for text in caption.texts]
-        graded = iter(grade_texts(grader, texts))
+        prepared = self._prepare(works)
+        texts = [text for caption in prepared if isinstance(caption, _Caption) for text in caption.texts]
+        graded = iter(grade_texts(self._grader, texts))
         results: list[Outcome] = []
-        for caption in captions:
-            if isinstance(caption, AresError):
+        for caption in prepared:
+            if not isinstance(caption, _Caption):
                 results.append(caption)
                 continue
             own, *controls = [next(graded) for _ in caption.texts]
+            self._count_calls(caption, own, controls)
             results.append(
-                _grading_result(caption, own, controls, grader)
+                _grading_result(caption, own, controls, self._grader)
                 if isinstance(own, GradedText)
-                else _grading_failure(own, controls)
+                else _grading_failure(caption, own, controls)
             )
+        self._meter.store()
         return results
+
+    def _prepare(self, works: Sequence[Work]) -> list[_Caption | PaidFailure | AresError]:
+        """The captions that this judge may rule on, with what they state and their controls."""
+        grader, captioners = self._grader, _caption_makers(self._stores)
+        outcomes = grader.outcomes.read(works)
+        reads = iter(self._read_captions(works))
+        prepared: list[_Caption | PaidFailure | AresError] = []
+        for work, read in zip(works, reads, strict=True):
+            maker = captioners.get(_caption_of(work).maker_id)
+            error = model_family_error(grader.judge, maker, grader.families_file) if maker else None
+            if error:
+                prepared.append(error)
+                continue
+            if not isinstance(read, ReadSlots):
+                prepared.append(read)
+                continue
+            stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
+            controls = self._plan.draw(work, read.slots, str(_caption_of(work).value["text"]))
+            prepared.append(_join_texts(work, read, controls, stored))
+        return prepared
+
+    def _read_captions(self, works: Sequence[Work]) -> list[ReadSlots | PaidFailure | AresError]:
+        """What captions state; sentences without slots are asked about at once."""
+        captions = [_caption_of(work) for work in works]
+        stored = [read_stored_slots(caption) for caption in captions]
+        sentences = [
+            str(caption.value["text"]) for caption, own in zip(captions, stored, strict=True) if own is None
+        ]
+        filled = iter(fill_slots_of(sentences, self._grader.judge.text_vlm, self._grader.verbs))
+        return [own or next(filled) for own in stored]
+
+    def _count_calls(self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome]) -> None:
+        dataset = caption.work.episode.dataset
+        if not _was_settled_by_code(own):
+            self._meter.add(dataset, "captions", _paid_calls(own, caption.read.paid))
+        for graded in controls:
+            self._meter.add(dataset, "controls", _paid_calls(graded, Cost()))
+
+
+def _was_settled_by_code(graded: GradeOutcome) -> bool:
+    """Whether nothing was asked about a caption: a quote leaves out those that their labels refute."""
+    return isinstance(graded, GradedText) and not (graded.judgement.calls or graded.judgement.observation_ids)
+
+
+def _paid_calls(graded: GradeOutcome, for_slots: Cost) -> dict[CallKind, Cost]:
+    """What was paid now for one text, by what it was paid for."""
+    slots: dict[CallKind, Cost] = {"slots": for_slots} if for_slots.calls else {}
+    if isinstance(graded, GradedText):
+        return {**slots, **graded.judgement.calls}
+    return {**slots, "failed": graded.cost} if isinstance(graded, PaidFailure) else slots

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from annotators.base import CameraSeconds, Preflight, Subject, Work
 from annotators.caption import compute_even_seconds
 from annotators.grade.judge import GradeCase, Judgement
-from ares.annotation import Cost, Maker, short_hash
+from annotators.grade.rates import CallRates
+from ares.annotation import Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
 from ares.rubric import Criterion, ParsedCaption, Rubric, Ruling, Verdict, parse_caption
@@ -52,6 +53,8 @@ class ClipJudge:
     workers = 1
     call_limit = None
     is_free = True
+    reads_slots = False
+    text_vlm = None
     prompt_hash = short_hash([_TEMPLATE])
     observation_makers: Sequence[Maker] = ()
 
@@ -79,15 +82,13 @@ class ClipJudge:
         """Nothing: its encoder was loaded, and costs nothing."""
         return Preflight(warnings=[f"{self.name}: its grades say nothing about real robots"])
 
-    def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
-        """A cost of nothing but time."""
-        return Cost()
+    def expect_calls(self, subject: Subject) -> CallRates:
+        """No calls: it costs nothing but time."""
+        return {}
 
-    def estimate_observation(self, subject: Subject) -> Cost:
-        """Nothing: it observes nothing beforehand."""
-        return Cost()
-
-    estimate_changed_frames = estimate_observation
+    def count_open_observations(self, subject: Subject) -> int:
+        """None: it observes nothing beforehand."""
+        return 0
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | AresError]:
         """Rulings; frames that several cases share are encoded once."""
@@ -102,7 +103,7 @@ class ClipJudge:
                 judgements.append(similarities)
                 continue
             rulings = [self._rule_criterion(criterion, case, similarities) for criterion in case.criteria]
-            judgements.append(Judgement(rulings=rulings, cost=Cost(), paid=Cost()))
+            judgements.append(Judgement(rulings=rulings))
         return judgements
 
     def fit_phrases(self, work: Work) -> NDArray[np.float32] | MediaError:
@@ -133,7 +134,7 @@ class ClipJudge:
         """CONTENT by the frames; an outcome that the stored success leaves open stays open."""
         if criterion.id != CONTENT:
             return self._ruling(criterion, Verdict.UNSURE, "no stored success says how this action ended")
-        verdict, reason = self._rule_content(case.slots, similarities)
+        verdict, reason = self._rule_content(case.phrase, similarities)
         seconds = {second for own in self.select_frames(case.work.subject).values() for second in own}
         return replace(
             self._ruling(criterion, verdict, reason),

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from annotators.base import PaidFailure, Work
+from annotators.base import PaidFailure, Subject, Work
+from annotators.grade.additions import find_extra_words, rule_on_extra_words
 from annotators.grade.judge import GradeCase, Judge, Judgement
 from annotators.grade.panel import model_family_error
 from annotators.success import StoredOutcome, current_success_maker, read_stored_outcomes
-from ares.annotation import Cost, Maker
+from ares.annotation import Maker
 from ares.episode import Json
-from ares.errors import AresError, RequestError
+from ares.errors import AresError
 from ares.rubric import (
     CHECKS,
+    COMPLETED,
+    GATES,
+    NOT_COMPLETED,
+    NOT_VISIBLE,
+    SLOTS,
     CheckInput,
     Criterion,
     ParsedCaption,
     Rubric,
     Ruling,
+    SlotName,
+    SlotValues,
     Verdict,
-    claims_slot,
     make_grade_value,
     parse_caption,
     slot_matches,
+    slots_from_json,
 )
 
 if TYPE_CHECKING:
@@ -32,9 +40,11 @@ if TYPE_CHECKING:
 
 
 _ANNOTATOR = "success"
-_SLOT = "outcome"
+_SLOT: SlotName = "outcome"
+_MOST_WORDS = 12
 _NOT_STORED = (
-    "no success is stored: the judge alone decides on OUTCOME; run ares annotate success before grade"
+    "no success is stored, and not every episode has one of its source: the judge alone decides on OUTCOME there; "
+    "run ares annotate success,grade"
 )
 
 
@@ -89,7 +99,7 @@ class StoredOutcomeSource:
         if not any(criterion.slot == _SLOT for criterion in rubric.criteria):
             return []
         if self.maker is None:
-            return [_NOT_STORED]
+            return [_NOT_STORED] if self.stores.tables.episodes.count("success IS NULL") else []
         related = sorted(captioner.model for captioner in captioners if not self.may_judge(captioner))
         return [
             f"the stored success by {self.name!r} is of the model family of captioner {model!r}: the judge alone "
@@ -105,48 +115,70 @@ def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> S
     return StoredOutcomeSource(stores=stores, maker=maker, families_file=families_file)
 
 
-def refuse_success_in_run(makers: Sequence[Maker]) -> None:
-    """Raises RequestError where the run itself makes success: which of it is stored in time would be chance."""
-    if any(maker.annotator == _ANNOTATOR for maker in makers):
-        raise RequestError(
-            "grade reads success that is stored",
-            "success and grade in one command; run ares annotate success first",
-        )
+def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
+    """The ruling on a stated outcome that a recorded or a stored one gives; None where neither says anything of it.
 
-
-def rule_by_outcome(
-    criterion: Criterion, slots: ParsedCaption, work: Work, outcome: StoredOutcome | None
-) -> Ruling | None:
-    """The ruling on a stated outcome that a stored one gives; None where it says nothing of it.
-
-    A stored outcome is about the whole episode and its task: it says nothing of a segment, of another action, or of
-    frames that were changed.
+    Both are about the whole episode and its task: they say nothing of a segment, nor of frames that were changed.
 
     Args:
         criterion: The criterion.
-        slots: What the text claims.
-        work: The work.
-        outcome: The stored outcome of the episode, or None.
+        text: The caption.
     """
-    if criterion.slot != _SLOT or outcome is None:
+    work, claimed = text.work, text.slots.get(_SLOT, "")
+    if criterion.slot != _SLOT or claimed not in (COMPLETED, NOT_COMPLETED):
         return None
     if not work.subject.is_whole_episode or work.frames.is_changed:
         return None
-    if not _is_same_action(slots, parse_caption(outcome.task)):
+    recorded = work.episode.success
+    if recorded is not None and not text.hides_label:
+        observed = COMPLETED if recorded else NOT_COMPLETED
+        return _stored_ruling(criterion, claimed, observed, "the source says so", 1.0)
+    if text.outcome is None or not _is_same_action(
+        parse_caption(text.text), parse_caption(text.outcome.task)
+    ):
         return None
-    return _outcome_ruling(criterion, slots, outcome)
+    return _model_ruling(criterion, claimed, text.outcome)
 
 
-def _outcome_ruling(criterion: Criterion, slots: ParsedCaption, outcome: StoredOutcome) -> Ruling:
-    verdict, reason, belief = _outcome_verdict(slots, outcome)
+def is_refuted_by_label(subject: Subject, rubric: Rubric) -> bool:
+    """Whether a typed caption states another outcome than the source records, so that nothing is asked about it."""
+    recorded, caption = subject.episode.success, subject.annotation
+    if recorded is None or caption is None or not subject.is_whole_episode:
+        return False
+    if not any(item.slot == _SLOT and item.category in GATES for item in rubric.criteria):
+        return False
+    claimed = (slots_from_json(caption.value.get("slots")) or {}).get(_SLOT, "")
+    return claimed == (NOT_COMPLETED if recorded else COMPLETED)
+
+
+def _stored_ruling(criterion: Criterion, claimed: str, observed: str, reason: str, margin: float) -> Ruling:
     return Ruling(
         criterion=criterion.id,
-        verdict=verdict,
+        verdict=Verdict.MET if claimed == observed else Verdict.UNMET,
         source="stored",
-        observed=f"probability {outcome.probability:.2f} of success without captions: {outcome.verdict}",
+        slot=_SLOT,
+        claimed=claimed,
+        observed=observed,
+        reason=reason,
+        margin=margin,
+    )
+
+
+def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) -> Ruling:
+    """The ruling by a success that a model has judged without captions."""
+    observed = {"success": COMPLETED, "failure": NOT_COMPLETED}.get(outcome.verdict, NOT_VISIBLE)
+    belief = outcome.probability if claimed == COMPLETED else round(1.0 - outcome.probability, 4)
+    fits = (
+        "the stored success fits the caption" if claimed == observed else "the stored success says otherwise"
+    )
+    is_open = observed == NOT_VISIBLE
+    ruling = _stored_ruling(criterion, claimed, observed, fits, max(belief, round(1.0 - belief, 4)))
+    return replace(
+        ruling,
+        verdict=Verdict.UNSURE if is_open else ruling.verdict,
+        reason="the stored success is unsure" if is_open else fits,
         evidence=outcome.frames,
         judge=outcome.judge,
-        reason=reason,
         confidence=belief,
     )
 
@@ -154,20 +186,6 @@ def _outcome_ruling(criterion: Criterion, slots: ParsedCaption, outcome: StoredO
 def _is_same_action(claimed: ParsedCaption, task: ParsedCaption) -> bool:
     """Whether a text says what the task is, no more and no less; attributes and manner may differ."""
     return bool(task.verbs) and all(slot_matches(slot, claimed, task) for slot in ("verb", "complete"))
-
-
-def _outcome_verdict(slots: ParsedCaption, outcome: StoredOutcome) -> tuple[Verdict, str, float | None]:
-    if slots.outcome == "attempt":
-        return Verdict.UNSURE, "caption states no outcome", None
-    belief = outcome.probability if slots.outcome == "success" else round(1.0 - outcome.probability, 4)
-    if outcome.verdict == "unsure":
-        return Verdict.UNSURE, "the stored success is unsure", belief
-    is_met = outcome.verdict == slots.outcome
-    return (
-        Verdict.MET if is_met else Verdict.UNMET,
-        "the stored success fits the caption" if is_met else "the stored success says otherwise",
-        belief,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +198,7 @@ class Grader:
         maker: The maker of their grades.
         families_file: The user's table of model families, or "".
         outcomes: Where the outcomes of episodes are read.
+        verbs: The guide of verbs.
     """
 
     rubric: Rubric
@@ -187,6 +206,7 @@ class Grader:
     maker: Maker
     families_file: str
     outcomes: StoredOutcomeSource
+    verbs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +216,16 @@ class Text:
     Attributes:
         work: The episode with the frames that the judge selects.
         text: The text.
+        slots: What it states.
         outcome: The stored outcome of the episode; None where the judge decides on it.
+        hides_label: Whether the outcome that the source records must not be used, so that the judge is measured.
     """
 
     work: Work
     text: str
+    slots: SlotValues
     outcome: StoredOutcome | None = None
+    hides_label: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,35 +249,56 @@ GradeOutcome = GradedText | PaidFailure | AresError
 
 def grade_texts(grader: Grader, texts: Sequence[Text]) -> list[GradeOutcome]:
     """The grades of texts, in order; the judge gets all their open criteria at once."""
-    cases = [_make_case(text, grader.rubric) for text in texts]
+    cases = [_make_case(text, grader) for text in texts]
     judgements = iter(grader.judge.judge([case for case in cases if case.criteria]))
     graded: list[GradeOutcome] = []
     for case in cases:
-        judgement = next(judgements) if case.criteria else Judgement(rulings=(), cost=Cost(), paid=Cost())
+        judgement = next(judgements) if case.criteria else Judgement(rulings=())
         graded.append(_grade_case(case, judgement) if isinstance(judgement, Judgement) else judgement)
     return graded
 
 
-def _make_case(text: Text, rubric: Rubric) -> GradeCase:
-    slots = parse_caption(text.text)
-    subject = CheckInput(text=text.text, slots=slots, trajectory=text.work.trajectory)
+def _make_case(text: Text, grader: Grader) -> GradeCase:
+    rubric = grader.rubric
+    checked = CheckInput(text=text.text, slots=text.slots, trajectory=text.work.trajectory)
+    extra_words = find_extra_words(text.text, text.slots, grader.verbs)
     rulings = {
-        criterion.id: _rule_by_code(criterion, subject)
-        or rule_by_outcome(criterion, slots, text.work, text.outcome)
+        criterion.id: _rule_by_code(criterion, checked)
+        or _rule_on_additions(criterion, extra_words, text.slots)
+        or rule_by_outcome(criterion, text)
         for criterion in rubric.criteria
     }
     pitfall = _failed_pitfall(rubric, rulings)
     if pitfall:
-        # A caption that addresses the judge is not shown to it.
+        # Nothing of a caption that addresses the judge is shown to it.
         rulings = {name: ruling or _unsure_after_pitfall(name, pitfall) for name, ruling in rulings.items()}
     open_criteria = [criterion for criterion in rubric.criteria if rulings[criterion.id] is None]
     return GradeCase(
         work=text.work,
-        text=text.text,
-        slots=slots,
+        slots=text.slots,
+        extra_words=extra_words[:_MOST_WORDS],
+        phrase=parse_caption(text.text),
         rubric=rubric,
         rulings=[ruling for ruling in rulings.values() if ruling],
         criteria=open_criteria,
+    )
+
+
+def _rule_on_additions(criterion: Criterion, words: Sequence[str], slots: SlotValues) -> Ruling | None:
+    """What code says of words that no slot bears: nothing more, or a doubt; None where a model of texts is asked."""
+    if criterion.slot != "additions":
+        return None
+    problem = rule_on_extra_words(words, slots)
+    if words and not problem:
+        return None
+    return Ruling(
+        criterion=criterion.id,
+        verdict=Verdict.UNSURE if problem else Verdict.MET,
+        source="hard",
+        slot="additions",
+        observed=", ".join(words[:_MOST_WORDS]),
+        reason=problem or "every word is borne by a slot",
+        margin=0.0 if problem else 1.0,
     )
 
 
@@ -271,7 +316,11 @@ def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
     """The ruling of code on a criterion, or None where the judge has to rule."""
     if criterion.applies_when == "stated" and not _is_slot_stated(criterion, subject.slots):
         return Ruling(
-            criterion=criterion.id, verdict=Verdict.NA, source="hard", reason="caption does not say"
+            criterion=criterion.id,
+            verdict=Verdict.NA,
+            source="hard",
+            slot=criterion.slot or "",
+            reason="caption does not say",
         )
     outcomes = [CHECKS[name](subject) for name in criterion.hard]
     failed = next((outcome for outcome in outcomes if outcome.verdict is Verdict.UNMET), None)
@@ -280,6 +329,8 @@ def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
             criterion=criterion.id,
             verdict=Verdict.UNMET,
             source="hard",
+            slot=criterion.slot or "",
+            claimed=_claimed_value(criterion, subject.slots),
             reason=failed.reason,
             observed=failed.observed,
         )
@@ -290,8 +341,12 @@ def _rule_by_code(criterion: Criterion, subject: CheckInput) -> Ruling | None:
     return Ruling(criterion=criterion.id, verdict=verdict, source="hard", reason=reason)
 
 
-def _is_slot_stated(criterion: Criterion, slots: ParsedCaption) -> bool:
-    return criterion.slot is not None and claims_slot(criterion.slot, slots)
+def _is_slot_stated(criterion: Criterion, slots: SlotValues) -> bool:
+    return bool(_claimed_value(criterion, slots))
+
+
+def _claimed_value(criterion: Criterion, slots: SlotValues) -> str:
+    return slots.get(criterion.slot, "") if criterion.slot in SLOTS else ""
 
 
 def _failed_pitfall(rubric: Rubric, rulings: dict[str, Ruling | None]) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from annotators.base import CameraSeconds, Frames, PaidFailure, Preflight, Subject, Work
 from annotators.caption import FrameLayout, select_frame_seconds
-from annotators.models import ModelProperties, ReadableImages
+from annotators.grade.rates import CallKind, CallRates
+from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Json
 from ares.errors import AresError, MediaError
-from ares.rubric import Criterion, ParsedCaption, Rubric, Ruling
+from ares.rubric import Criterion, ParsedCaption, Rubric, Ruling, SlotValues
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,20 +27,22 @@ _TILES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeCase:
-    """A caption to grade: the rulings that it has already, and the criteria that a judge has to rule on.
+    """A caption to grade, without its sentence: the rulings that it has already, and the criteria that are open.
 
     Attributes:
         work: The episode's frames; no judge may read its instruction or its success, which are not evidence.
-        text: The caption.
-        slots: What it claims, parsed.
+        slots: What the caption states.
+        extra_words: Words of its sentence that no slot bears, alphabetically, at most 12.
+        phrase: What it says is done, for the demo's judge, which compares it with a list by code; no model reads it.
         rubric: The rubric of its grade.
-        rulings: Rulings by code and by the stored outcome.
+        rulings: Rulings by code and by the recorded outcome.
         criteria: Open criteria, for the judge to rule on.
     """
 
     work: Work
-    text: str
-    slots: ParsedCaption
+    slots: SlotValues
+    extra_words: Sequence[str]
+    phrase: ParsedCaption
     rubric: Rubric
     rulings: Sequence[Ruling]
     criteria: Sequence[Criterion]
@@ -53,14 +56,16 @@ class Judgement:
         rulings: One per open criterion.
         cost: What they cost, whenever it was paid.
         paid: What was paid for them now.
+        calls: What was paid now, by what it was paid for.
         observations: What the judge saw before it knew the caption, as new facts of the segment; empty where it saw
             nothing before, or where the log has them.
         observation_ids: Ids of the stored observations that the rulings rest on, or were compared with.
     """
 
     rulings: Sequence[Ruling]
-    cost: Cost
-    paid: Cost
+    cost: Cost = field(default_factory=Cost)
+    paid: Cost = field(default_factory=Cost)
+    calls: Mapping[CallKind, Cost] = field(default_factory=dict)
     observations: Sequence[Annotation] = ()
     observation_ids: Sequence[str] = ()
 
@@ -71,6 +76,14 @@ class Judge(ModelProperties, Protocol):
     @property
     def is_free(self) -> bool:
         """Whether a ruling costs no money and little time, so that more of its controls can be graded."""
+
+    @property
+    def reads_slots(self) -> bool:
+        """Whether it rules slot by slot; the demo's judge compares whole phrases."""
+
+    @property
+    def text_vlm(self) -> Vlm | None:
+        """The model that reads words for it, or None."""
 
     @property
     def prompt_hash(self) -> str:
@@ -97,14 +110,11 @@ class Judge(ModelProperties, Protocol):
     def call_limit(self) -> Callable[[], int] | None:
         """Cases to have in hand at the same time now, or None where that is always `workers`."""
 
-    def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
-        """Expected cost of one case, without what it observes before it knows the caption."""
+    def expect_calls(self, subject: Subject) -> CallRates:
+        """Calls for one caption of a subject that was not observed, as they are expected before any measurement."""
 
-    def estimate_observation(self, subject: Subject) -> Cost:
-        """Expected cost of the observation that the captions of a subject share; nothing where there is one."""
-
-    def estimate_changed_frames(self, subject: Subject) -> Cost:
-        """Expected cost of the observation of other frames, which no captions share."""
+    def count_open_observations(self, subject: Subject) -> int:
+        """Observations that the captions of a subject share and that are still to be made."""
 
 
 class ChangedFrames(Frames):

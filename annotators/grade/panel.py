@@ -11,14 +11,19 @@ from pydantic import Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.caption import LayoutName, parse_frame_layout
-from annotators.grade.criterion_judge import MAX_NEW_TOKENS, CheckedRuling, ClaimJudge
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
-from annotators.grade.observing_judge import ObservingJudge
-from annotators.models import LocalModelOptions, compare_models, estimate_worker_resources, model_family
+from annotators.grade.rates import CallKind, CallRates, CallTotals
+from annotators.models import (
+    UNKNOWN_UNTIL_LOADED,
+    LocalModelOptions,
+    compare_models,
+    estimate_worker_resources,
+    model_family,
+)
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
-from ares.rubric import Criterion, Ruling, Verdict
+from ares.rubric import Ruling, Verdict, read_verbs
 
 if TYPE_CHECKING:
     from annotators.base import Options
@@ -32,8 +37,6 @@ _DECIDED = (Verdict.MET, Verdict.UNMET)
 
 class PanelJudge:
     """A panel of judges; fills the protocol `annotators.grade.judge.Judge`.
-
-    Where judges contradict each other on a criterion, the evidence of vision-language models is checked first.
 
     Args:
         members: The judges, two or more, in any order.
@@ -49,6 +52,8 @@ class PanelJudge:
         self.name = " + ".join(judge.name for judge in self.members)
         self.family = " + ".join(judge.family for judge in self.members)
         self.is_free = all(judge.is_free for judge in self.members)
+        self.reads_slots = any(judge.reads_slots for judge in self.members)
+        self.text_vlm = next((judge.text_vlm for judge in self.members if judge.text_vlm), None)
         self.prompt_hash = short_hash([judge.prompt_hash for judge in self.members])
         self.batch_size = min(judge.batch_size for judge in self.members)
         self.workers = min(judge.workers for judge in self.members)
@@ -73,17 +78,17 @@ class PanelJudge:
                 seconds.setdefault(camera, set()).update(own)
         return {camera: sorted(all_seconds) for camera, all_seconds in seconds.items()}
 
-    def estimate(self, subject: Subject, criteria: Sequence[Criterion]) -> Cost:
-        """What all judges cost."""
-        return sum((judge.estimate(subject, criteria) for judge in self.members), Cost())
+    def expect_calls(self, subject: Subject) -> CallRates:
+        """The calls of all judges."""
+        total: dict[CallKind, CallTotals] = {}
+        for judge in self.members:
+            for kind, calls in judge.expect_calls(subject).items():
+                total[kind] = total.get(kind, CallTotals()) + calls
+        return total
 
-    def estimate_observation(self, subject: Subject) -> Cost:
-        """What the observations of all judges cost."""
-        return sum((judge.estimate_observation(subject) for judge in self.members), Cost())
-
-    def estimate_changed_frames(self, subject: Subject) -> Cost:
-        """The same of other frames."""
-        return sum((judge.estimate_changed_frames(subject) for judge in self.members), Cost())
+    def count_open_observations(self, subject: Subject) -> int:
+        """Those of all judges."""
+        return sum(judge.count_open_observations(subject) for judge in self.members)
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""
@@ -113,44 +118,24 @@ class PanelJudge:
         if len(judgements) < len(outcomes):
             return _first_failure(outcomes, paid)
         votes = [{ruling.criterion: ruling for ruling in outcome.rulings} for outcome in judgements]
-        checks = [
-            self._check(judge, case, own, votes) for judge, own in zip(self.members, votes, strict=True)
-        ]
-        checked = [check for members in checks for check in members if isinstance(check, CheckedRuling)]
-        paid += sum((check.paid for check in checked), Cost())
-        failures = [check for members in checks for check in members if not isinstance(check, CheckedRuling)]
-        if failures:
-            return _first_failure(failures, paid)
-        for own, members in zip(votes, checks, strict=True):
-            own.update(
-                {
-                    check.ruling.criterion: check.ruling
-                    for check in members
-                    if isinstance(check, CheckedRuling)
-                }
-            )
         return Judgement(
             rulings=[
                 combine_votes([own[criterion.id] for own in votes], self.name) for criterion in case.criteria
             ],
-            cost=sum((item.cost for item in judgements), sum((check.cost for check in checked), Cost())),
+            cost=sum((item.cost for item in judgements), Cost()),
             paid=paid,
+            calls=_sum_calls(judgements),
             observations=[annotation for item in judgements for annotation in item.observations],
             observation_ids=[key for item in judgements for key in item.observation_ids],
         )
 
-    def _check(
-        self, judge: Judge, case: GradeCase, own: Mapping[str, Ruling], votes: Sequence[Mapping[str, Ruling]]
-    ) -> Sequence[CheckedRuling | PaidFailure | AresError]:
-        """Check the evidence of a judge where another says UNMET; it has checked that of its own refusals itself."""
-        if not isinstance(judge, ClaimJudge | ObservingJudge):
-            return []
-        split = [
-            (case, ruling)
-            for name, ruling in own.items()
-            if ruling.verdict is Verdict.MET and any(other[name].verdict is Verdict.UNMET for other in votes)
-        ]
-        return judge.check_evidence(split)
+
+def _sum_calls(judgements: Sequence[Judgement]) -> dict[CallKind, Cost]:
+    total: dict[CallKind, Cost] = {}
+    for judgement in judgements:
+        for kind, cost in judgement.calls.items():
+            total[kind] = total.get(kind, Cost()) + cost
+    return total
 
 
 def panel_members(judge: Judge) -> Sequence[Judge]:
@@ -175,10 +160,13 @@ def combine_votes(votes: Sequence[Ruling], panel: str) -> Ruling:
         criterion=votes[0].criterion,
         verdict=verdict,
         source="panel",
+        slot=votes[0].slot,
+        claimed=votes[0].claimed,
         observed=next((vote.observed for vote in agreeing if vote.observed), ""),
         evidence=tuple(sorted({second for vote in agreeing for second in vote.evidence})),
         judge=panel,
         reason="votes: " + ", ".join(f"{counts[name]} {name.value}" for name in Verdict if counts[name]),
+        margin=min((vote.margin for vote in agreeing), default=0.0),
         votes=tuple(votes),
     )
 
@@ -198,7 +186,7 @@ def split_criteria(rulings: Sequence[Ruling]) -> list[str]:
 
 
 def _first_failure(
-    outcomes: Sequence[Judgement | CheckedRuling | PaidFailure | AresError], paid: Cost
+    outcomes: Sequence[Judgement | PaidFailure | AresError], paid: Cost
 ) -> PaidFailure | AresError:
     """The first failure, with what everything has cost."""
     failures = [item for item in outcomes if isinstance(item, PaidFailure | AresError)]
@@ -312,22 +300,27 @@ _CLIP_PREFIX = "clip:"
 class GradeOptions(LocalModelOptions):
     """Options of grading."""
 
-    # The maker knows judges by their names, and by their settings whether they observe first.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"judge", "observe"}
+    # The maker knows judges and models of texts by their names, and verbs by the hash of prompts.
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
+        "judge",
+        "text_model",
+        "verbs",
+        "calibrate",
+    }
 
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(
         default="",
         description="text file, one phrase a line: what a clip judge, which is the demo's, tells apart",
     )
-    entailment: str = Field(
+    text_model: str = Field(
         default="judge",
-        description="what compares a caption in other words with what a judge saw: judge (its own text mode), "
-        "tables (words that differ are contested), or a model of texts (hf:... or openai:...)",
+        description="what compares two words and reads the slots of sentences: judge (the judge itself), or another "
+        "model (hf:... or openai:...)",
     )
-    observe: Literal["first", "never"] = Field(
-        default="first",
-        description="whether a vision-language judge says what it sees before it knows a caption: first or never",
+    verbs: str = Field(
+        default="",
+        description="your own guide of verbs, a YAML file of verb: meaning (default: the shipped one)",
     )
     layout: LayoutName = Field(
         default="tiles",
@@ -336,6 +329,11 @@ class GradeOptions(LocalModelOptions):
     judge: tuple[str, ...] = Field(
         default=(),
         description="judge; given several times, a panel that votes (default: --model, or ARES_JUDGE_MODEL)",
+    )
+    calibrate: Literal["auto", "yes", "no"] = Field(
+        default="auto",
+        description="texts of known truth that measure the judge, bought once a dataset: auto (when a run covers the "
+        "dataset), yes (also for a part of it) or no",
     )
     camera: str = Field(
         default="",
@@ -375,34 +373,41 @@ def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, 
         return ClipJudge(
             load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), candidates, own.camera
         )
-    return _load_model_judge(spec, options, own, stores)
+    return _load_model_judge(spec, options, own, stores, rubric)
 
 
-def _load_model_judge(spec: str, options: Options, own: GradeOptions, stores: Stores) -> Judge:
-    """A vision-language model as judge: one that observes first, where it can hold the form of an observation."""
-    from annotators.grade.entailment import TextModelEntailment, load_entailment
-    from annotators.grade.observing_judge import ObservingJudge, SegmentObserver
-    from annotators.models import UNKNOWN_UNTIL_LOADED, load_vlm
+def _load_model_judge(
+    spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric
+) -> Judge:
+    """A vision-language model as judge: it gets no caption."""
+    from annotators.grade.observing_judge import ObservingJudge, TextModel
+    from annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
+    from annotators.grade.slot_values import DatasetValues
+    from annotators.models import load_vlm
 
-    layout, is_remote, settings = parse_frame_layout(own.layout), spec.startswith("openai:"), options.settings
+    frames, verbs = JudgeFrames(parse_frame_layout(own.layout), own.camera), read_verbs(own.verbs)
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
-    claims = ClaimJudge(vlm, layout, own.camera, settings, is_remote)
-    has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
-    if own.observe == "never" or not has_schema:
-        return claims
-    observer = SegmentObserver(vlm, JudgeFrames(layout, own.camera), stores, settings.price, is_remote)
-    if own.entailment == "judge":
-        own_texts = TextModelEntailment(vlm, settings.price, is_remote, needs_probabilities=False)
-        return ObservingJudge(observer, claims, own_texts)
-    return ObservingJudge(observer, claims, load_entailment(own.entailment, options, stores))
+    observer = SegmentObserver(vlm, frames, stores, verbs)
+    is_own = own.text_model == "judge"
+    texts = vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores)
+    questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
+    rivals = DatasetValues(stores, verbs).choose_rival
+    return ObservingJudge(vlm, observer, frames, TextModel(texts), rivals, questions)
 
 
-def warn_of_missing_schema(judge: Judge, own: GradeOptions) -> list[str]:
-    """What a person should know of judges that cannot observe first."""
-    if own.observe == "never":
-        return []
+def _text_model_spec(own: GradeOptions) -> str:
+    if not own.text_model.startswith(("hf:", "openai:", "stub:")):
+        raise RequestError(
+            "no such model of texts",
+            f"{own.text_model!r}; give judge, hf:FOLDER or openai:MODEL@http://HOST:PORT/v1",
+        )
+    return own.text_model
+
+
+def warn_of_missing_schema(judge: Judge) -> list[str]:
+    """What a person should know of judges whose back end holds no form."""
     return [
-        f"{member.name} holds no JSON schema, so it observes nothing first: it is asked about every claim"
+        f"{member.name} holds no JSON schema: it is asked for JSON in words, and a reply of another form is a failure"
         for member in panel_members(judge)
-        if isinstance(member, ClaimJudge)
+        if member.settings.get("has_schema") is False and UNKNOWN_UNTIL_LOADED not in member.name
     ]

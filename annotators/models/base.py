@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 # What a back end may be able to do beyond text: JSON of a schema, one of several choices, the probability of each
-# choice, several sampled replies, replies that a seed repeats, and frames as one clip instead of single images.
-Capability = Literal["schema", "choices", "probabilities", "samples", "seed", "clip"]
+# choice, several sampled replies, replies that a seed repeats, and frames as one clip instead of single images. One
+# that writes "captions_only" has no place for a prompt: it was trained to write a sentence about any images.
+Capability = Literal["schema", "choices", "probabilities", "samples", "seed", "clip", "captions_only"]
 # Larger images are made smaller before a model gets them: 1,024 pixels show what a caption says, at a known cost.
 MAX_IMAGE_SIDE = 1024
 IMAGE_SETTINGS: Mapping[str, Json] = {"max_image_side": MAX_IMAGE_SIDE}

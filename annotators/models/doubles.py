@@ -95,6 +95,7 @@ class StubVlm:
         responder: Makes the reply to a request; None when replies are queued.
         name: Rest of its name.
         family: Model family; a judge must be of another family than the captioner.
+        captions_only: It says the same whatever it is asked.
 
     Attributes:
         history: All requests so far, in order.
@@ -110,7 +111,10 @@ class StubVlm:
         responder: Callable[[VlmRequest], str | ModelError] | None = None,
         name: str = "scripted",
         family: str = "stub",
+        captions_only: bool = False,
     ) -> None:
+        if captions_only:
+            self.capabilities = self.capabilities | {"captions_only"}
         self.name = f"stub:{name}"
         self.family = family
         self.history: list[VlmRequest] = []

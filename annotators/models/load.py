@@ -63,7 +63,7 @@ def load_vlm(spec: str, options: Options, max_new_tokens: int, stores: Stores | 
     if kind == "stub" and rest:
         from annotators.models.doubles import StubVlm
 
-        return StubVlm(lambda request: rest, name=rest)
+        return StubVlm(lambda request: rest, name=rest, captions_only=True)
     raise RequestError(
         "model spec cannot be read",
         f"{spec!r}; give hf:FOLDER, hf:ORG/NAME or openai:MODEL@http://HOST:PORT/v1",

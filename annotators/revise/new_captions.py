@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from annotators.base import Outcome, PaidFailure, Result, new_annotation
-from annotators.caption import make_caption_value
-from annotators.models import ReadableImages, VlmFailure, VlmReply, VlmRequest
+from annotators.caption import WrittenCaption, write_captions
+from annotators.models import ReadableImages, VlmRequest
 from annotators.prompting import apply_in_batches, read_prompt
 from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
@@ -195,7 +196,8 @@ def propose_captions(proposer: Proposer, refused: Sequence[RefusedCaption], revi
     vlm = proposer.captioner.vlm
     requests = [_proposal_request(proposer, item) for item in refused]
     readable = [request for request in requests if isinstance(request, VlmRequest)]
-    replies = iter(apply_in_batches(vlm.ask, readable, vlm.batch_size, vlm.workers))
+    write = partial(write_captions, proposer.captioner)
+    replies = iter(apply_in_batches(write, readable, vlm.batch_size, vlm.workers))
     return [
         _proposal_result(proposer, item, next(replies), revision)
         if isinstance(request, VlmRequest)
@@ -206,43 +208,37 @@ def propose_captions(proposer: Proposer, refused: Sequence[RefusedCaption], revi
 
 def _proposal_request(proposer: Proposer, item: RefusedCaption) -> VlmRequest | AresError:
     captioner, frames = proposer.captioner, item.work.frames
-    selected = captioner.select_frames(item.work.subject)
-    if not selected:
+    plan = captioner.plan(item.work.subject)
+    if not plan.views:
         return MediaError("episode has no such camera", f"{captioner.camera or 'any'!r}")
-    (camera, seconds), *_ = selected.items()
     criteria = item.criteria if proposer.has_critique else ()
     evidence = read_evidence_frames(criteria, item.camera)
     try:
         images = ReadableImages(
             lambda: [
-                *captioner.layout.arrange(frames.at(camera, seconds)),
+                *plan.arrange(frames.at),
                 *(image for name, shown in evidence.items() for image in frames.at(name, shown)),
             ]
         )
     except MediaError as error:
         return error
     shown = [second for seconds in evidence.values() for second in seconds]
-    prompt = build_revision_prompt(
-        captioner.prompt(seconds), str(item.caption.value["text"]), criteria, shown
-    )
-    return VlmRequest(images=images, prompt=prompt)
+    text = str(item.caption.value["text"])
+    return captioner.request(images, build_revision_prompt(captioner.prompt(plan), text, criteria, shown))
 
 
 def _proposal_result(
-    proposer: Proposer, item: RefusedCaption, reply: VlmReply | VlmFailure, revision: int
+    proposer: Proposer, item: RefusedCaption, written: WrittenCaption | PaidFailure, revision: int
 ) -> Outcome:
-    if isinstance(reply, VlmFailure):
-        return PaidFailure(reply.error, reply.cost)
-    value = make_caption_value(proposer.captioner, reply.text)
-    if isinstance(value, AresError):
-        return PaidFailure(value, reply.paid)
+    if isinstance(written, PaidFailure):
+        return written
     failed: list[Json] = [criterion.id for criterion in item.criteria] if proposer.has_critique else []
-    value |= {"revises": item.caption.annotation_id, "criteria": failed}
-    (camera, seconds), *_ = proposer.captioner.select_frames(item.work.subject).items()
+    value = {**written.value, "revises": item.caption.annotation_id, "criteria": failed}
+    plan = proposer.captioner.plan(item.work.subject)
     annotation = new_annotation(
-        item.work, proposer.proposal_maker, value, camera=camera, frames=seconds, cost=reply.cost
+        item.work, proposer.proposal_maker, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
     )
-    return Result(annotations=[replace(annotation, revision=revision)], paid=reply.paid)
+    return Result(annotations=[replace(annotation, revision=revision)], paid=written.paid)
 
 
 def make_adopted_caption(proposer: Proposer, proposal: Annotation) -> Annotation:

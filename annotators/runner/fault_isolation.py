@@ -71,9 +71,11 @@ class GuardedAnnotator:
     call_limit: Callable[[], int] | None = None
     space: str = ""
     estimate: Callable[[Subject], Cost] = _no_cost
+    estimate_run: Callable[[Sequence[Subject], int], Cost] | None = None
     warnings: Sequence[str] = ()
     preflight: Callable[[Sequence[Maker]], Preflight] = _no_preflight
     charges_budget: bool = False
+    reads_stored: Sequence[str] = ()
     side_names: Sequence[str] = ()
     side_makers: Sequence[Maker] = ()
     needs: WorkerNeeds = field(default_factory=WorkerNeeds)
@@ -343,6 +345,7 @@ def make_guarded_annotator(
         process=GuardedProcess(label, annotator),
         select_frames=select_no_frames if select is select_no_frames else _guarded_frames(label, select),
         estimate=_guarded_estimate(label, annotator.estimate),
+        estimate_run=_guarded_run_estimate(label, annotator.estimate_run) if annotator.estimate_run else None,
         preflight=_guarded_preflight(label, annotator.preflight),
     )
 
@@ -396,6 +399,16 @@ def _guarded_preflight(
             return replace(report, warnings=tuple(map(str, report.warnings)))
 
     return checked_preflight
+
+
+def _guarded_run_estimate(
+    label: str, estimate: Callable[[Sequence[Subject], int], Cost]
+) -> Callable[[Sequence[Subject], int], Cost]:
+    def checked_estimate(sample: Sequence[Subject], planned: int) -> Cost:
+        with plugin_faults(label):
+            return check_estimated_cost(label, estimate(sample, planned))
+
+    return checked_estimate
 
 
 def _guarded_estimate(label: str, estimate: Callable[[Subject], Cost]) -> Callable[[Subject], Cost]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,11 +12,12 @@ from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
 from annotators.runner.annotator_run import AnnotatorRun
 from annotators.runner.run import (
     count_planned_episodes,
+    list_subject_ids,
     load_run_annotators,
     make_factory_options,
     read_annotations,
 )
-from ares.annotation import Annotation, Cost
+from ares.annotation import Cost
 from ares.episode import Episode
 from ares.errors import PluginError
 from ares.jobs import AnnotateEstimate, AnnotateRequest, EpisodeSelection, LocalEngine
@@ -94,7 +95,7 @@ def _counts_by_episode(
         # Only what is described by others has to be read: an episode is its own subject.
         episodes = stores.tables.episodes.get(ids) if described else []
         annotations = read_annotations(stores, episodes, described)
-        by_annotator = [_subject_ids(task, ids, episodes, annotations) for task in tasks]
+        by_annotator = [list_subject_ids(task, ids, episodes, annotations) for task in tasks]
         done = [
             stores.annotations.find_done_subjects(
                 task.annotator.maker.maker_id, [subject for own in subjects.values() for subject in own]
@@ -116,23 +117,6 @@ def _is_unknown(task: AnnotatorRun, stores: Stores) -> bool:
     return any(maker.annotator == task.name for maker in stores.annotations.makers().values())
 
 
-def _subject_ids(
-    task: AnnotatorRun,
-    ids: Sequence[str],
-    episodes: Sequence[Episode],
-    annotations: Mapping[str, Sequence[Annotation]],
-) -> dict[str, list[str]]:
-    """Ids of the subjects of an annotator by episode."""
-    if not task.after:
-        return {id: [id] for id in task.requested(ids)}
-    return {
-        episode.episode_id: [
-            subject.id for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
-        ]
-        for episode in episodes
-    }
-
-
 def _estimate_task(
     task: AnnotatorRun,
     planned: int,
@@ -143,8 +127,7 @@ def _estimate_task(
 ) -> AnnotateEstimate:
     rest = planned - (already or 0)
     frames = sum(_count_frames(task, subject) for subject in sample) * rest / max(len(sample), 1)
-    cost = sum(measured or (task.annotator.estimate(subject) for subject in sample), Cost())
-    scale = rest / max(len(measured or sample), 1)
+    cost = _expected_cost(task, sample, measured, rest)
     if cost.usd is None:
         cost = replace(cost, usd=price_usd(price, cost.tokens_in, cost.tokens_out))
     return AnnotateEstimate(
@@ -152,9 +135,21 @@ def _estimate_task(
         planned=planned,
         already=already,
         frames=round(frames),
-        cost=cost.scaled(scale),
+        cost=cost,
         measured=len(measured),
     )
+
+
+def _expected_cost(
+    task: AnnotatorRun, sample: Sequence[Subject], measured: Sequence[Cost], rest: int
+) -> Cost:
+    """The cost of `rest` subjects like those of a sample; an annotator that measures its calls itself knows best."""
+    if task.annotator.estimate_run:
+        done = task.find_done(sample)
+        open_subjects = [subject for subject in sample if subject.id not in done]
+        return task.annotator.estimate_run(open_subjects or sample, rest)
+    cost = sum(measured or (task.annotator.estimate(subject) for subject in sample), Cost())
+    return cost.scaled(rest / max(len(measured or sample), 1))
 
 
 def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
@@ -162,6 +157,8 @@ def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode
 
     What it has made beside (controls, for some subjects) is a cost of its own, spread over all.
     """
+    if task.annotator.estimate_run:
+        return []
     ids, maker = [episode.episode_id for episode in sample], task.annotator.maker
     names = [maker.annotator, *task.annotator.side_names]
     makers = {maker.maker_id, *(side.maker_id for side in task.annotator.side_makers)}

@@ -252,7 +252,7 @@ def annotate(
         else:
             opened = open_engine(request.engine) if engine is None else engine_or_local(engine)
             with opened as engine:
-                tasks, faults = _annotate_on(
+                tasks, faults = _annotate_in_order(
                     engine, stores, replace(request, names=names), total, report_line
                 )
         reports = collect_run_reports(tasks, faults, request.names, total, time.monotonic() - started_at)
@@ -277,17 +277,55 @@ def _load_without_models(stores: Stores, request: AnnotateRequest) -> Sequence[A
     return load_run_annotators(stores, request, options, Budget(None), LocalEngine()).tasks
 
 
-def _annotate_on(
+def _annotate_in_order(
     engine: Engine,
     stores: Stores,
     request: AnnotateRequest,
     total: int,
     report_line: Callable[[str], None],
 ) -> LoadedAnnotators:
+    """Let the annotators work; those that read what others of the run store begin when that is stored."""
+    done, budget = LoadedAnnotators([], {}), Budget(request.budget_usd)
+    for group in _group_by_reading(stores, request):
+        tasks, faults = _annotate_on(engine, stores, group, total, report_line, budget)
+        budget = budget.renewed()
+        done = LoadedAnnotators([*done.tasks, *tasks], {**done.faults, **faults})
+    return done
+
+
+def _group_by_reading(stores: Stores, request: AnnotateRequest) -> list[AnnotateRequest]:
+    """The request, or two: the second of the annotators that read what others of it store."""
+    faults: dict[str, AresError] = {}
+    factories = _import_factories(request.names, faults)
+    readers = [
+        name
+        for name, factory in factories.items()
+        if set(getattr(factory, "reads_stored", ())) & (set(request.names) - {name})
+    ]
+    others = [name for name in request.names if name not in readers]
+    if not readers or not others:
+        return [request]
+    own = _options_by_annotator(make_factory_options(stores, request, 0, load_models=False), factories)
+    return [
+        replace(
+            request, names=tuple(group), options={name: own[name].values for name in group if name in own}
+        )
+        for group in (others, readers)
+    ]
+
+
+def _annotate_on(
+    engine: Engine,
+    stores: Stores,
+    request: AnnotateRequest,
+    total: int,
+    report_line: Callable[[str], None],
+    budget: Budget,
+) -> LoadedAnnotators:
     """Load the annotators and let them work; what they have counted, and why others could not."""
-    options, budget = make_factory_options(stores, request, total), Budget(request.budget_usd)
+    options = make_factory_options(stores, request, total)
     loaded = load_run_annotators(stores, request, options, budget, engine)
-    tasks = _prepare_run(stores, loaded, request.strict, report_line)
+    tasks = _prepare_run(stores, loaded, request, report_line)
     decoders = open_decoder_pool(engine, _READERS, len(tasks))
     stream = None if report_line is _print_nothing else sys.stderr
     progress = Progress(f"annotate {' '.join(request.names)}", total, stream)
@@ -300,29 +338,64 @@ def _annotate_on(
 
 
 def _prepare_run(
-    stores: Stores, loaded: LoadedAnnotators, strict: bool, report_line: Callable[[str], None]
+    stores: Stores, loaded: LoadedAnnotators, request: AnnotateRequest, report_line: Callable[[str], None]
 ) -> list[AnnotatorRun]:
     """Check that the run can go well, and store its makers, before the first annotation; returns who can work.
 
-    A model that does not answer its test call is a fault like one that cannot be loaded.
+    A model that does not answer its test call is a fault like one that cannot be loaded. An annotator that has done
+    everything before makes no test call.
     """
     makers = [task.annotator.maker for task in loaded.tasks]
     able: list[AnnotatorRun] = []
     # The last first: a judge refuses a captioner before the test call of that one is paid.
     for task in reversed(loaded.tasks):
         try:
-            task.preflight(makers, report_line)
+            if _has_work(stores, task, loaded.tasks, request.selection.condition):
+                task.preflight(makers, report_line)
         except ModelError as error:
             loaded.faults[task.plugin] = error
         else:
             able.insert(0, task)
-    if loaded.faults and (strict or not able):
+    if loaded.faults and (request.strict or not able):
         raise next(iter(loaded.faults.values()))
     for task in able:
         for maker in (task.annotator.maker, *task.annotator.side_makers):
             stores.annotations.add_maker(maker)
     delete_unrecorded_vectors(stores)
     return able
+
+
+def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun], where: str) -> bool:
+    """Whether an annotator has a subject that it has not done, or gets some by this run."""
+    maker = task.annotator.maker
+    # Which segments are shown is decided when all makers of the run are stored.
+    if maker.subject_kind == "segment" or any(other.name in task.after for other in tasks):
+        return True
+    for ids in stores.tables.episodes.id_batches(where):
+        episodes = stores.tables.episodes.get(ids) if task.after else []
+        annotations = read_annotations(stores, episodes, task.after)
+        own = list_subject_ids(task, ids, episodes, annotations)
+        subjects = {subject for members in own.values() for subject in members}
+        if len(stores.annotations.find_done_subjects(maker.maker_id, list(subjects))) < len(subjects):
+            return True
+    return False
+
+
+def list_subject_ids(
+    task: AnnotatorRun,
+    ids: Sequence[str],
+    episodes: Sequence[Episode],
+    annotations: Mapping[str, Sequence[Annotation]],
+) -> dict[str, list[str]]:
+    """Ids of the subjects of an annotator by episode."""
+    if not task.after:
+        return {id: [id] for id in task.requested(ids)}
+    return {
+        episode.episode_id: [
+            subject.id for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
+        ]
+        for episode in episodes
+    }
 
 
 def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:

@@ -29,7 +29,8 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         choices=TASK_SOURCES,
         default="instruction",
-        help="task of every episode: its instruction (default), or its caption where that is acceptable",
+        help="task of every episode: its instruction (default), or its caption where a trusted judge accepts it, "
+        "one that is not proven, or an untrusted one",
     )
     parser.add_argument("--fps", type=rate_hz, metavar="HZ", help="write steps and frames at this rate")
     parser.add_argument(

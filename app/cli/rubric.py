@@ -183,12 +183,6 @@ def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="phrases of a clip judge, the demo's, one a line",
     )
-    parser.add_argument(
-        "--observe",
-        choices=("first", "never"),
-        default="first",
-        help="whether a vision-language judge observes before it knows a text",
-    )
 
 
 def format_revision_quote(quote: RevisionQuote) -> Iterator[Block]:
@@ -312,7 +306,7 @@ def revise(args: argparse.Namespace) -> int:
     from annotators.revise import RevisionRequest, quote_revision, run_revision
 
     stores = open_workspace(args).stores
-    values = {"candidates": args.candidates, "observe": args.observe}
+    values = {"candidates": args.candidates}
     options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = RevisionRequest(
         rubric=args.rubric,
@@ -448,7 +442,7 @@ def _attack_judge(args: argparse.Namespace) -> int:
     from annotators.base import Options
 
     stores = open_workspace(args).stores
-    values = {"rubric": args.rubric, "candidates": args.candidates, "observe": args.observe}
+    values = {"rubric": args.rubric, "candidates": args.candidates}
     options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = AttackRequest(
         truth=args.truth,

@@ -140,9 +140,28 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
+_GRADE_HEADER = ("slot", "claimed", "seen", "verdict", "frames")
+
+
 def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
-    tables = (_summary_rows(document), _camera_rows(document), _annotation_rows(document))
-    return paragraphs(OutputTable(rows) for rows in tables if rows)
+    rows = (_summary_rows(document), _camera_rows(document), _annotation_rows(document))
+    tables = [OutputTable(table) for table in rows if table]
+    return paragraphs([*tables, *_grade_blocks(document)])
+
+
+def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
+    """Of every shown grade its sentence, then its rulings as a table; grades without a sentence are older."""
+    for annotation in document["annotations"]:
+        rulings, why = annotation["value"].get("rulings"), annotation["value"].get("why")
+        if annotation["shown"] and rulings and why:
+            yield f"{annotation['name']}: {why}"
+            yield OutputTable([_ruling_row(ruling) for ruling in rulings], _GRADE_HEADER)
+
+
+def _ruling_row(ruling: dict[str, Any]) -> tuple[str, ...]:
+    frames = ", ".join(f"{second:.1f} s" for second in ruling.get("evidence") or ())
+    seen = ruling.get("observed") or ruling.get("reason") or ""
+    return ruling["criterion"], ruling.get("claimed") or "", seen, ruling["verdict"], frames
 
 
 def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -193,7 +212,7 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
         (
             annotation["name"] if annotation["shown"] else f"{annotation['name']}, not shown",
             annotation["model"] or "",
-            json.dumps(annotation["value"], ensure_ascii=False),
+            annotation["value"].get("why") or json.dumps(annotation["value"], ensure_ascii=False),
         )
         for annotation in document["annotations"]
     ]

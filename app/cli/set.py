@@ -17,10 +17,11 @@ from app.cli.arguments import (
 )
 from app.cli.output import OutputTable, answer
 from ares.console import write_stderr
+from ares.rubric import TRUST_COLUMN, TRUST_STATES
 
 if TYPE_CHECKING:
     from ares.store import Action
-    from ares.workspace import Workspace
+    from ares.workspace import StoredSet, Workspace
 
 
 if TYPE_CHECKING:
@@ -104,8 +105,23 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:
         write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
-    document = {**episode_set.to_json(), "clashes": [clash.to_json() for clash in clashes]}
-    answer(args, document, lambda: f"set {episode_set.label}: {episode_set.episodes} episodes")
+    trust = _count_by_trust(workspace, episode_set)
+    document = {
+        **episode_set.to_json(),
+        "clashes": [clash.to_json() for clash in clashes],
+        "grade_trust": dict(trust),
+    }
+    rests = ", ".join(f"{count} {state}" for state, count in trust.items())
+    more = f"; the judge of their captions is: {rests}" if trust else ""
+    answer(args, document, lambda: f"set {episode_set.label}: {episode_set.episodes} episodes{more}")
+
+
+def _count_by_trust(workspace: Workspace, episode_set: StoredSet) -> dict[str, int]:
+    """Members by how far the judge of their caption is trusted; those that no model has graded are left out."""
+    if TRUST_COLUMN not in workspace.stores.tables.episodes.columns():
+        return {}
+    states = episode_set.members.to_arrow([TRUST_COLUMN])[TRUST_COLUMN].to_pylist()
+    return {state: states.count(state) for state in TRUST_STATES if state in states}
 
 
 def _list_sets(workspace: Workspace, args: argparse.Namespace) -> None:

@@ -23,8 +23,10 @@ _Basis = tuple[str, str, tuple[float, ...]]
 _SOURCES = {
     "hard": "checked by code",
     "probe": "chosen from the frames before the caption was read",
-    "observation": "seen before the caption was read, and compared with it",
-    "claim": "asked about the caption, with the frames",
+    "observation": "seen before anything was known of the caption",
+    "comparison": "seen in other words, as a model of texts compares them",
+    "choice": "chosen from the frames, without being told who says what",
+    "claim": "asked about the caption, with the frames (an older judge)",
     "panel": "by the votes of several judges",
     "stored": "decided by another annotation of the episode",
     "person": "said by a person",
@@ -231,6 +233,7 @@ def _grade_data(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
         "grade": str(grade.value.get("grade") or ("error" if is_whole else "")),
         "made": score_text + _provenance_text(log, grade),
         "note": _display_note(log, grade),
+        "why": str(grade.value.get("why") or ""),
         "groups": group_rulings(rulings),
         "values": [] if rulings else list[Json](_column_values(log, grade)),
     }

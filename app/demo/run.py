@@ -26,8 +26,11 @@ RLDS_RATE_HZ = 10.0
 # Grades read the success that is stored, so each of these is a run of its own.
 RUNS = (("motion", "embed", "caption"), ("success",), ("grade",))
 GRADE_OPTIONS = {"rubric": "simulation", "candidates": str(DEMO_FOLDER / "candidates.txt")}
-# An acceptable caption is true, also where it says that the robot fails; `success` is that the episode succeeded.
-ACCEPTED = "acceptable AND success"
+# The captioner writes sentences alone, of a list whose slots are known.
+CAPTION_OPTIONS = {"phrases": str(DEMO_FOLDER / "phrases.yaml")}
+# An accepted caption is true, also where it says that the robot fails; `success` is that the episode succeeded. So few
+# episodes prove no judge: the set rests on an unproven one, and says so.
+ACCEPTED = "acceptable_unproven AND success"
 LABEL = (
     "simulation: reference models that know only these simulated tasks, judged against the simulator's truth by the "
     "demo judge of a simulation"
@@ -125,15 +128,16 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
     started = time.monotonic()
     failed = _ingest_samples(workspace, report_step) + _annotate_episodes(workspace, report_step)
     report_step(
-        f"freeze: the set 'accepted' where {ACCEPTED}: the caption is true, and the episode succeeded"
+        f"freeze: the set 'accepted' where {ACCEPTED}: a judge that 24 episodes cannot prove accepts the caption, "
+        "and the episode succeeded"
     )
     export = _export_accepted(workspace, report_step)
-    columns = ["episode_id", "instruction", "success", "caption", "acceptable", "grade"]
+    columns = ["episode_id", "instruction", "success", "caption", "acceptable_unproven", "grade"]
     rows = workspace.episodes.to_arrow(columns).to_pylist()
     grades = Counter(row["grade"] for row in rows)
     captioned = [row for row in rows if row["caption"] is not None]
-    decided = [row for row in captioned if row["acceptable"] is not None]
-    outcomes = Counter(row["success"] for row in captioned if row["acceptable"])
+    decided = [row for row in captioned if row["acceptable_unproven"] is not None]
+    outcomes = Counter(row["success"] for row in captioned if row["acceptable_unproven"])
     return DemoReport(
         workspace=workspace.path,
         episodes=len(rows),
@@ -151,8 +155,10 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
         task_source=export.task_source,
         task_sources=dict(export.task_sources),
         caption_truth_agreement=_true_fraction([_is_true(row) for row in captioned]),
-        grade_truth_agreement=_true_fraction([row["acceptable"] == _is_true(row) for row in decided]),
-        grade_decided=_true_fraction([row["acceptable"] is not None for row in captioned]),
+        grade_truth_agreement=_true_fraction(
+            [row["acceptable_unproven"] == _is_true(row) for row in decided]
+        ),
+        grade_decided=_true_fraction([row["acceptable_unproven"] is not None for row in captioned]),
         judge_trust=workspace.status().judge_trust,
         failed=failed,
         seconds=round(time.monotonic() - started, 1),
@@ -171,7 +177,8 @@ def _annotate_episodes(workspace: Workspace, report_step: Callable[[str], None])
     failed = 0
     for names in RUNS:
         report_step(f"annotate: {', '.join(names)}")
-        options = {"grade": GRADE_OPTIONS} if "grade" in names else {}
+        known = {"caption": CAPTION_OPTIONS, "grade": GRADE_OPTIONS}
+        options = {name: known[name] for name in names if name in known}
         failed += sum(report.failed for report in workspace.annotate(*names, options=options, quiet=True))
     return failed
 

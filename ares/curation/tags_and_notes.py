@@ -265,8 +265,8 @@ def _require_view(stores: Stores, name: str) -> None:
 def maker_catalog(stores: Stores) -> MakerCatalog:
     """The makers of a workspace, with the rules by which the tables show them now."""
     annotations = stores.annotations
-    sequences = load_applied_state(stores.tables).maker_sequences
-    return MakerCatalog(annotations.makers(), read_pins(annotations), sequences)
+    state = load_applied_state(stores.tables)
+    return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences, state.covering)
 
 
 def choose_shown_makers(stores: Stores, makers: Mapping[str, str]) -> dict[str, str]:

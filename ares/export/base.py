@@ -90,7 +90,7 @@ class ExportFailures:
 
 
 # What the task of an episode is: its instruction, or its caption where a grade accepts that.
-TaskSource = Literal["instruction", "caption"]
+TaskSource = Literal["instruction", "caption", "caption_unproven", "caption_untrusted"]
 TASK_SOURCES: tuple[TaskSource, ...] = get_args(TaskSource)
 
 
@@ -162,8 +162,9 @@ class ExportRequest:
 # Text for policies conditioned on language, which need one for every episode.
 NO_TASK = "unspecified task"
 # Columns of the episodes table that a task may come from: the caption, and whether it is true (null: not decided).
-TASK_COLUMNS = ("caption", "acceptable")
-_CAPTION, _ACCEPTABLE = TASK_COLUMNS
+TASK_COLUMNS = ("caption", "acceptable", "acceptable_unproven", "grade", "grade_trust")
+_CAPTION, _ACCEPTABLE, _UNPROVEN, _GRADE, _TRUST = TASK_COLUMNS
+_INSTRUCTION = "instruction"
 _STAGING_MARKER = ".ares-export"
 # Columns of the episodes table that exist without annotators; annotators fill all others.
 _BUILTIN_COLUMNS = frozenset(
@@ -297,7 +298,7 @@ class EpisodeTaskText(NamedTuple):
 
 def task_counter() -> Counter[str]:
     """A counter of episodes by the source of their task, zero for every source."""
-    return Counter(dict.fromkeys((*TASK_SOURCES, "none"), 0))
+    return Counter(dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0))
 
 
 def episode_tasks(
@@ -305,8 +306,9 @@ def episode_tasks(
 ) -> list[EpisodeTaskText]:
     """The task of every episode, in the same order.
 
-    With "instruction" it is the instruction; without one, the caption, unless a grade rejects it. With "caption" it is
-    the caption where a grade accepts it, else the instruction. Without either it is NO_TASK.
+    With "instruction" it is the instruction; without one, the caption, unless a grade rejects it or its judge is
+    untrusted. With "caption" it is the caption where a trusted judge accepts it, with "caption_unproven" also where
+    an unproven one does, with "caption_untrusted" where any does; else the instruction. Without either it is NO_TASK.
 
     Args:
         episodes: The episodes.
@@ -319,12 +321,19 @@ def episode_tasks(
 
 
 def _episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTaskText:
-    value, acceptable = row.get(_CAPTION), row.get(_ACCEPTABLE)
+    value = row.get(_CAPTION)
     caption = value if isinstance(value, str) else ""
-    if source == "caption":
-        candidates = [("caption", caption if acceptable is True else ""), ("instruction", instruction)]
+    is_accepted = {
+        "caption": row.get(_ACCEPTABLE) is True,
+        "caption_unproven": row.get(_UNPROVEN) is True,
+        "caption_untrusted": row.get(_GRADE) == "acceptable",
+    }
+    is_refused = row.get(_ACCEPTABLE) is False or row.get(_UNPROVEN) is False
+    if source in is_accepted:
+        candidates = [("caption", caption if is_accepted[source] else ""), ("instruction", instruction)]
     else:
-        candidates = [("instruction", instruction), ("caption", "" if acceptable is False else caption)]
+        is_doubtful = is_refused or row.get(_TRUST) == "untrusted"
+        candidates = [("instruction", instruction), ("caption", "" if is_doubtful else caption)]
     return next(
         (EpisodeTaskText(text, name) for name, text in candidates if text), EpisodeTaskText(NO_TASK, "none")
     )

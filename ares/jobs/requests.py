@@ -295,7 +295,7 @@ class AnnotateRequest:
         return ComputePlan(engine=self.engine, workers=self.workers, **needs)
 
     def option_values(self) -> Iterator[tuple[str, Json]]:
-        """Values by option: those of {"caption": {"layout": "sheet"}} are addressed as "caption.layout"."""
+        """Values by option: those of {"caption": {"layout": "sheets"}} are addressed as "caption.layout"."""
         for name, value in (self.options or {}).items():
             if isinstance(value, Mapping):
                 yield from ((f"{name}.{option}", item) for option, item in value.items())

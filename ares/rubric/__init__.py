@@ -30,11 +30,14 @@ if TYPE_CHECKING:
         split_outcome as split_outcome,
     )
     from ares.rubric.control_texts import (
-        choose_foreign_captions as choose_foreign_captions,
-        flip_caption_outcome as flip_caption_outcome,
-        make_instruction_caption as make_instruction_caption,
-        rephrased_text as rephrased_text,
-        shipped_phrases as shipped_phrases,
+        KnownText as KnownText,
+        add_note as add_note,
+        are_different_actions as are_different_actions,
+        choose_foreign_texts as choose_foreign_texts,
+        compose_sentence as compose_sentence,
+        make_near_misses as make_near_misses,
+        parse_known_text as parse_known_text,
+        turn_outcome as turn_outcome,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
     from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
@@ -45,16 +48,35 @@ if TYPE_CHECKING:
         slot_matches as slot_matches,
         unsupported_claims as unsupported_claims,
     )
+    from ares.rubric.slots import (
+        COMPLETED as COMPLETED,
+        NOT_COMPLETED as NOT_COMPLETED,
+        NOT_VISIBLE as NOT_VISIBLE,
+        OTHER as OTHER,
+        OUTCOMES as OUTCOMES,
+        SLOTS as SLOTS,
+        SlotName as SlotName,
+        SlotValues as SlotValues,
+        is_same_value as is_same_value,
+        is_short_value as is_short_value,
+        join_attributes as join_attributes,
+        normalize_value as normalize_value,
+        read_verbs as read_verbs,
+        shipped_verbs as shipped_verbs,
+        slots_from_json as slots_from_json,
+        slots_to_json as slots_to_json,
+    )
     from ares.rubric.trust import (
         CONTROL as CONTROL,
-        MAX_FALSE_FAILS_OF_CODE as MAX_FALSE_FAILS_OF_CODE,
+        SOURCE_SAYS_SO as SOURCE_SAYS_SO,
         TRUST_COLUMN as TRUST_COLUMN,
+        TRUST_STATES as TRUST_STATES,
         VERDICTS_COLUMN as VERDICTS_COLUMN,
-        Gates as Gates,
         JudgeTrust as JudgeTrust,
         TrustState as TrustState,
-        describe_gates as describe_gates,
+        describe_missing as describe_missing,
         describe_trust as describe_trust,
+        mark_table_slots as mark_table_slots,
     )
     from ares.rubric.trust_projection import (
         JUDGE_TRUST as JUDGE_TRUST,

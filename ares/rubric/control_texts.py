@@ -1,96 +1,327 @@
-"""Texts whose truth is known: captions of other tasks, the caption with its outcome turned round, and rephrased."""
+"""Texts whose truth is known, made of slots: near misses, other captions, notes to a judge, other outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from random import Random
+from typing import Any
 
 from ares.rubric.caption_parser import ParsedCaption, parse_caption, split_outcome
+from ares.rubric.slots import (
+    COMPLETED,
+    NOT_COMPLETED,
+    NOT_VISIBLE,
+    OTHER,
+    SLOTS,
+    SlotName,
+    SlotValues,
+    normalize_value,
+    shipped_verbs,
+)
 
 _FAILURE = "fail to "
-_SUCCESS_FORMS = (
-    "manage to {}",
-    "have the robot {}",
-    "the robot manages to {}",
-    "{} with the robot arm",
-    "use the robot arm to {}",
+_FUNCTION_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "its",
+        "of",
+        "on",
+        "in",
+        "into",
+        "onto",
+        "to",
+        "at",
+        "from",
+        "off",
+        "out",
+        "and",
+        "with",
+        "by",
+        "up",
+        "down",
+    ]
 )
-_FAILURE_FORMS = (
-    "try to {}, but fail",
-    "the robot fails to {}",
-    "do not manage to {}",
-    "attempt to {} without success",
-    "have the robot fail to {}",
+_PREPOSITIONS = frozenset(
+    [
+        "on",
+        "onto",
+        "in",
+        "into",
+        "inside",
+        "under",
+        "below",
+        "over",
+        "above",
+        "at",
+        "to",
+        "from",
+        "off",
+        "behind",
+        "beside",
+        "next",
+        "near",
+        "between",
+        "through",
+        "out",
+    ]
 )
-# Draws from the phrases of a dataset before none of them is taken to be of another task.
-_DRAWS = 50
+# Verbs of the parser's tables by the guide's.
+_GUIDE_VERBS = {"pick": "pick up", "turn": "rotate", "put": "place", "grab": "grasp", "give": "hand over"}
 
 
-def shipped_phrases() -> list[str]:
-    """Phrases of tasks that a robot on a table, in a kitchen or in a simulation hardly ever does, sorted."""
+@dataclass(frozen=True, slots=True)
+class KnownText:
+    """A sentence with the slots that it states."""
+
+    text: str
+    slots: SlotValues
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A caption with one slot that is wrong, in the slots and in the sentence."""
+
+    slot: SlotName
+    text: str
+    slots: SlotValues
+
+
+def parse_known_text(text: str) -> KnownText:
+    """A sentence with the slots that word tables find in it: of its first action that has an object, if any has."""
+    parsed = parse_caption(text)
+    outcome = NOT_COMPLETED if parsed.outcome == "failure" else COMPLETED
+    slots: dict[SlotName, str] = {**_slots_of_action(parsed), "outcome": outcome}
+    return KnownText(text, {name: slots[name] for name in SLOTS if slots.get(name)})
+
+
+def _slots_of_action(parsed: ParsedCaption) -> dict[SlotName, str]:
+    if not parsed.events:
+        return {}
+    event = parsed.events[-1]
+    thing = event.object or next((place.noun_phrase for place in event.destinations), None)
+    places = [place.noun_phrase for place in event.destinations if place.noun_phrase is not thing]
+    sources = [source for action in parsed.events for source in action.sources]
+    manner = sorted({word for action in parsed.events for word in (*action.manner, *action.directions)})
+    hands = [word for word in manner if word.endswith((" hand", " arm"))]
+    verb = _GUIDE_VERBS.get(event.verb, event.verb)
+    return {
+        "action": verb if verb in shipped_verbs() else f"{OTHER}: {verb}",
+        "object": " ".join((*sorted(thing.modifiers), thing.head)) if thing else "",
+        "attributes": ", ".join(sorted(thing.attributes)) if thing else "",
+        "from": _place_words(sources),
+        "to": _place_words(places),
+        "hand": next((hand.removeprefix("with ") for hand in hands), parsed.actor),
+        "manner": next((word for word in manner if word not in hands), ""),
+    }
+
+
+def _place_words(places: Collection[Any]) -> str:
+    names = sorted(" ".join((*sorted(place.attributes), place.head)) for place in places)
+    return names[0] if names else ""
+
+
+def compose_sentence(slots: SlotValues) -> str:
+    """An imperative sentence that says what slots say, and nothing else."""
+    action = slots.get("action", "").removeprefix(f"{OTHER}: ")
+    thing = " ".join(
+        part
+        for part in (slots.get("count", ""), slots.get("attributes", ""), slots.get("object", ""))
+        if part
+    )
+    parts = [
+        action,
+        _with_article(thing) if thing and "count" not in slots else thing,
+        _with_preposition("from", slots.get("from", "")),
+        _with_preposition("to", slots.get("to", "")),
+        _with_preposition("with", slots.get("hand", "")),
+        slots.get("manner", ""),
+    ]
+    sentence = " ".join(part for part in parts if part)
+    return f"{_FAILURE}{sentence}" if slots.get("outcome") == NOT_COMPLETED else sentence
+
+
+def _with_article(words: str) -> str:
+    return words if words.split()[0] in ("the", "a", "an") else f"the {words}"
+
+
+def _with_preposition(preposition: str, words: str) -> str:
+    if not words:
+        return ""
+    if words.split()[0] in (*_PREPOSITIONS, "with", "by"):
+        return words
+    return f"{preposition} {_with_article(words)}"
+
+
+@cache
+def _material() -> Mapping[str, Any]:
+    """The lists of control_texts.yaml."""
+    import yaml
+
+    document: Mapping[str, Any] = yaml.safe_load(
+        files("ares.rubric").joinpath("control_texts.yaml").read_text("utf-8")
+    )
+    return document
+
+
+@cache
+def shipped_texts() -> Sequence[KnownText]:
+    """Captions of tasks that a robot on a table, in a kitchen or in a simulation hardly ever does, sorted."""
     text = files("ares.rubric").joinpath("foreign_phrases.txt").read_text("utf-8")
-    return sorted(line for line in text.splitlines() if line)
+    return [parse_known_text(line) for line in sorted(text.splitlines()) if line]
 
 
-def choose_foreign_captions(
-    caption: ParsedCaption, known: Sequence[ParsedCaption], phrases: Sequence[str], count: int, random: Random
-) -> list[str]:
-    """Different captions of other tasks, by turns of the same dataset and of the shipped phrases.
-
-    None shares an object or an action with the caption or with what else is known of the episode.
+def make_near_misses(
+    own: KnownText, others: Sequence[KnownText], known: Iterable[KnownText], random: Random
+) -> list[NearMiss]:
+    """A near miss for each slot that a caption states; none where no other value is surely wrong, or of the outcome.
 
     Args:
-        caption: The caption; the others state the same outcome.
-        known: Instructions of the episode, parsed.
-        phrases: Phrases of the dataset.
-        count: Number of texts; fewer where there are not so many phrases.
+        own: The caption.
+        others: Captions of the dataset, whose values are taken before the shipped ones.
+        known: What else is said of the episode; its values may be true.
         random: Decides which.
     """
-    shipped = random.sample(shipped_phrases(), count)
-    own = random.sample(phrases, min(len(phrases), _DRAWS))
-    candidates = [phrase for pair in zip(own, shipped, strict=False) for phrase in pair]
-    candidates += [*own[len(shipped) :], *shipped[len(own) :]]
-    claims = [caption, *known]
-    fitting = [
-        phrase
-        for phrase in dict.fromkeys(candidates)
-        if not any(_may_agree(parse_caption(phrase), claim) for claim in claims)
-    ]
-    return [_with_outcome(phrase, caption.outcome == "failure") for phrase in fitting[:count]]
+    said = [own, *known]
+    misses = []
+    for slot in SLOTS:
+        value = own.slots.get(slot, "")
+        if not value or value == NOT_VISIBLE or slot == "outcome":
+            continue
+        own_values = [other.slots[slot] for other in others if other.slots.get(slot)]
+        wrong = _wrong_value(slot, value, own_values, said, random)
+        if wrong:
+            slots: SlotValues = {**own.slots, slot: wrong}
+            misses.append(NearMiss(slot, _swapped_sentence(own, slots, slot), slots))
+    return misses
 
 
-def _may_agree(phrase: ParsedCaption, claim: ParsedCaption) -> bool:
-    """Whether two captions share an action or a thing, so that both may be true."""
-    things = {noun_phrase.head for noun_phrase in phrase.noun_phrases}
-    return bool(
-        set(phrase.verbs) & set(claim.verbs)
-        or things & {noun_phrase.head for noun_phrase in claim.noun_phrases}
-    )
+def _wrong_value(
+    slot: SlotName, value: str, others: Sequence[str], said: Sequence[KnownText], random: Random
+) -> str:
+    """Another value of a slot that is surely wrong, of the dataset where it offers one; "" for none."""
+    # "up" of "pick up" is no direction.
+    swapped = "" if slot == "action" else _exclusive_values(value, others, random)
+    if swapped or slot == "attributes":
+        return swapped
+    for values in (others, _material()["values"][slot]):
+        candidates = sorted({other for other in values if other != NOT_VISIBLE})
+        fitting = [other for other in candidates if _is_surely_wrong(slot, other, said)]
+        if fitting:
+            return random.choice(fitting)
+    return ""
 
 
-def make_instruction_caption(instruction: str, succeeds: bool | None) -> str:
-    """An instruction as a caption of an episode; it is carried out unless the source says that it failed."""
-    _, phrase = split_outcome(instruction)
-    return _with_outcome(phrase, succeeds is False) if phrase else ""
+def _exclusive_values(value: str, others: Sequence[str], random: Random) -> str:
+    """A value with one word swapped for another that excludes it, one that occurs in the dataset where there is one."""
+    words = value.split(" ")
+    common = {word.strip(",") for other in others for word in other.split()}
+    for number, word in enumerate(words):
+        bare = word.strip(",").lower()
+        row = next((row for row in _material()["exclusive"] if bare in row), None)
+        if row:
+            rest = [other for other in row if other not in value.lower().replace(",", " ").split()]
+            chosen = random.choice([other for other in rest if other in common] or rest)
+            return " ".join([*words[:number], word.lower().replace(bare, chosen), *words[number + 1 :]])
+    return ""
 
 
-def flip_caption_outcome(caption: ParsedCaption, succeeds: bool | None) -> str:
-    """The action of a caption with the outcome that the episode does not have, or that the caption does not state.
+def _is_surely_wrong(slot: SlotName, value: str, said: Sequence[KnownText]) -> bool:
+    """Whether a value differs from all that is said of an episode."""
+    if slot == "action":
+        return all(are_different_actions(value, text.slots.get("action", "")) for text in said)
+    words = _content_words(value)
+    return bool(words) and not any(words & _content_words(text.text) for text in said)
+
+
+def are_different_actions(first: str, second: str) -> bool:
+    """Whether two actions cannot be said of one motion."""
+    pair = {normalize_value(first), normalize_value(second)}
+    if len(pair) == 1:
+        return False
+    if any(pair == set(row) for row in _material()["opposite"]):
+        return True
+    return not any(pair <= set(row) for row in _material()["alike"])
+
+
+def _content_words(text: str) -> set[str]:
+    return set(normalize_value(text).split()) - _FUNCTION_WORDS
+
+
+def _swapped_sentence(own: KnownText, slots: SlotValues, slot: SlotName) -> str:
+    """The sentence with one value in place of another; one made of the slots where the value does not stand in it."""
+    old, new = (values[slot].removeprefix(f"{OTHER}: ") for values in (own.slots, slots))
+    for before, after in ((old, new), (_third_person(old), _third_person(new))):
+        pattern = rf"(?<!\w){re.escape(before)}(?!\w)"
+        if re.search(pattern, own.text, re.IGNORECASE):
+            return re.sub(pattern, lambda _, after=after: after, own.text, count=1, flags=re.IGNORECASE)
+    return compose_sentence(slots)
+
+
+def _third_person(verb: str) -> str:
+    """ "picks up" of "pick up"."""
+    first, _, rest = verb.partition(" ")
+    ending = "es" if first.endswith(("s", "sh", "ch", "x", "z", "o")) else "s"
+    return f"{first}{ending} {rest}".strip()
+
+
+def choose_foreign_texts(
+    own: KnownText, others: Sequence[KnownText], known: Iterable[KnownText], count: int, random: Random
+) -> list[KnownText]:
+    """Different whole captions that are wrong here, by turns of the dataset and of the shipped ones.
+
+    They may share words with the caption: each differs in its object or in an action that cannot be the same motion.
 
     Args:
-        caption: The caption.
-        succeeds: Whether the episode succeeds; None where the source does not say.
+        own: The caption; the others state the same outcome.
+        others: Captions of the dataset.
+        known: What else is said of the episode.
+        count: Number of texts; fewer where there are not so many.
+        random: Decides which.
     """
-    states_success = caption.outcome != "failure" if succeeds is None else succeeds
-    return _with_outcome(caption.phrase, states_success)
+    said = [own, *known]
+    shipped = random.sample(list(shipped_texts()), min(count, len(shipped_texts())))
+    fitting = [other for other in others if _is_other_task(other, said)]
+    near = random.sample(fitting, min(count, len(fitting)))
+    chosen = {other.text: other for other in _take_turns(near, shipped)}
+    outcome = own.slots.get("outcome", COMPLETED)
+    return [turn_outcome(other, outcome) for other in list(chosen.values())[:count]]
 
 
-def rephrased_text(caption: ParsedCaption, random: Random) -> str:
-    """A caption in other words, true exactly where the caption is."""
-    forms = _FAILURE_FORMS if caption.outcome == "failure" else _SUCCESS_FORMS
-    return random.choice(forms).format(caption.phrase)
+def _is_other_task(other: KnownText, said: Sequence[KnownText]) -> bool:
+    thing = _content_words(other.slots.get("object", ""))
+    if not thing:
+        return False
+    for text in said:
+        is_same_thing = bool(thing & _content_words(text.text)) or not text.slots.get("object")
+        if is_same_thing and not are_different_actions(
+            other.slots.get("action", ""), text.slots.get("action", "")
+        ):
+            return False
+    return True
 
 
-def _with_outcome(phrase: str, is_failure: bool) -> str:
-    return f"{_FAILURE}{phrase}" if is_failure else phrase
+def _take_turns(first: Sequence[KnownText], second: Sequence[KnownText]) -> Iterator[KnownText]:
+    for number in range(max(len(first), len(second))):
+        yield from first[number : number + 1]
+        yield from second[number : number + 1]
+
+
+def turn_outcome(text: KnownText, outcome: str) -> KnownText:
+    """A caption with a given outcome, in its slots and in its sentence."""
+    slots: SlotValues = {**text.slots, "outcome": outcome}
+    stated, phrase = split_outcome(text.text)
+    if (stated == "failure") == (outcome == NOT_COMPLETED) and stated != "attempt":
+        return KnownText(text.text, slots)
+    return KnownText(f"{_FAILURE}{phrase}" if outcome == NOT_COMPLETED else phrase, slots)
+
+
+def add_note(text: KnownText, random: Random) -> KnownText:
+    """A caption with a note to whoever judges it, in the sentence alone."""
+    note = str(random.choice(_material()["notes"]))
+    return KnownText(note.replace("{}", text.text), text.slots)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.rubric import lexicon
-from ares.rubric.caption_parser import Outcome, ParsedCaption, find_verb_base_form, normalize_caption
+from ares.rubric.caption_parser import Outcome, find_verb_base_form, normalize_caption
+from ares.rubric.slots import COMPLETED, SlotValues
 from ares.rubric.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def _is_action(clause: _Clause, position: int) -> bool:
 _MAX_WORD_COUNT = 30
 # A signal with a smaller range than this share of its size, or than this in its own unit, has not moved.
 _STILL_RANGE = 1e-3
+# Verbs of the shipped guide that need a gripper which closes; a hook or a scoop lifts without.
+_GRASPS = frozenset({"pick up", "grasp"})
 
 
 class CheckResult(NamedTuple):
@@ -89,10 +92,10 @@ class CheckResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckInput:
-    """A parsed caption, and the signals of its episode."""
+    """The sentence of a caption, what it states, and the signals of its episode."""
 
     text: str
-    slots: ParsedCaption
+    slots: SlotValues
     trajectory: Trajectory | None
 
 
@@ -107,38 +110,11 @@ _PITFALLS: tuple[tuple[str, str], ...] = (
     ),
     ("no words", r"^[\W_]*$"),
 )
-# Words that often make a bad caption, and stand in good ones too ("pick up the instruction manual"): no veto.
-_WORDINGS: tuple[tuple[str, str], ...] = (
-    (
-        "text addressed to the judge",
-        r"\b(judges?|graders?|rubrics?|criteri(?:on|a)|verdicts?|evaluat\w+|instructions?|prompts?|ignore|disregard|"
-        r"assistant|(?:un)?acceptable|approved?|json|you|your|must be|(?:this|the|above|following) caption|captions?)\b"
-        r"|\b(?-i:MET|UNMET|NA|UNSURE)\b",
-    ),
-    (
-        "hedged alternative",
-        r"\b(or|maybe|perhaps|possibly|probably|likely|might|may|could|either|appears?|seems?|seemingly|apparently|"
-        r"unclear|unsure|something|some kind)\b",
-    ),
-    (
-        "talk about the frames",
-        r"\b(?:in|of|across|throughout) (?:the|this|these|all|each) (?:\w+ )?"
-        r"(?:images?|frames?|videos?|tiles?|photos?|clips?)\b"
-        r"|\b(?:images?|frames?|videos?|cameras?|tiles?|photos?) (?:shows?|depicts?)\b"
-        r"|\b(?:depict(?:s|ed)|(?:as|is) shown)\b",
-    ),
-    ("invisible intent", r"\b(in order to|so that|wants?|intend\w*|because|hop(?:es|ing))\b"),
-)
 
 
 def check_markup_and_hidden_text(caption: CheckInput) -> CheckResult:
     """Words, without markup, delimiters and invisible characters."""
     return _check_patterns(_PITFALLS, caption.text)
-
-
-def check_wording(caption: CheckInput) -> CheckResult:
-    """No hedging, no mention of frames, no text addressed to the judge, as far as words show it."""
-    return _check_patterns(_WORDINGS, caption.text)
 
 
 def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckResult:
@@ -147,11 +123,6 @@ def _check_patterns(patterns: tuple[tuple[str, str], ...], text: str) -> CheckRe
         if match:
             return CheckResult(Verdict.UNMET, reason, repr(match.group(0)))
     return CheckResult(Verdict.MET)
-
-
-def check_negated(caption: CheckInput) -> CheckResult:
-    """A caption says what happens, and not what does not."""
-    return CheckResult(Verdict.UNMET, "says what is not done") if caption.slots.is_negated else INAPPLICABLE
 
 
 def check_imperative_form(caption: CheckInput) -> CheckResult:
@@ -178,25 +149,19 @@ def check_repeated(caption: CheckInput) -> CheckResult:
 
 
 def check_no_action(caption: CheckInput) -> CheckResult:
-    """A caption without words names no action."""
-    return INAPPLICABLE if caption.slots.events else CheckResult(Verdict.UNMET, "no action is named")
+    """A caption says what is done."""
+    return INAPPLICABLE if caption.slots.get("action") else CheckResult(Verdict.UNMET, "no action is named")
 
 
 def check_grasp_without_close(caption: CheckInput) -> CheckResult:
-    """The caption claims a grasp, but the gripper never moves."""
+    """The caption claims a completed grasp, but the gripper never moves."""
     signals = [signal for signal in _gripper_signals(caption.trajectory) if signal.shape[0] > 1]
-    grasps = lexicon.GRASP_VERBS.intersection(caption.slots.verbs) - _lift_only_verbs(caption.slots.phrase)
-    if not grasps or caption.slots.outcome != "success" or not signals:
+    action = caption.slots.get("action", "")
+    if action not in _GRASPS or caption.slots.get("outcome") != COMPLETED or not signals:
         return INAPPLICABLE
     if all(_is_still(signal) for signal in signals):
-        return CheckResult(Verdict.UNMET, "gripper never moves", f"claimed: {', '.join(sorted(grasps))}")
+        return CheckResult(Verdict.UNMET, "gripper never moves", f"claimed: {action}")
     return INAPPLICABLE
-
-
-def _lift_only_verbs(phrase: str) -> set[str]:
-    """Picking, where its words may mean that something is lifted without a grasp."""
-    words = {find_verb_base_form(word) for word in re.findall(r"\w+", phrase)}
-    return {"pick"} if words & lexicon.LIFT_WORDS else set()
 
 
 def check_success_without_motion(caption: CheckInput) -> CheckResult:
@@ -204,7 +169,7 @@ def check_success_without_motion(caption: CheckInput) -> CheckResult:
     trajectory = caption.trajectory
     if trajectory is None or trajectory.state is None or len(trajectory.timestamps) < 2:
         return INAPPLICABLE
-    if caption.slots.outcome == "success" and _is_still(trajectory.state.values):
+    if caption.slots.get("outcome") == COMPLETED and _is_still(trajectory.state.values):
         return CheckResult(Verdict.UNMET, "robot never moves", f"over {len(trajectory.timestamps)} steps")
     return INAPPLICABLE
 
@@ -235,8 +200,6 @@ def _is_still(values: NDArray[np.float32]) -> bool:
 CHECKS: Mapping[str, Callable[[CheckInput], CheckResult]] = {
     "form": check_imperative_form,
     "pitfalls": check_markup_and_hidden_text,
-    "wording": check_wording,
-    "negated": check_negated,
     "repeated": check_repeated,
     "no_action": check_no_action,
     "grasp_without_close": check_grasp_without_close,

@@ -11,23 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ares.annotation import Column, canonical_json
 from ares.errors import RequestError, SourceError
 from ares.input import parse_yaml
+from ares.rubric.slots import SlotName
 from ares.rubric.verdict import RESERVED_CRITERIA, Category, verdict_column
 
 # Part of the hash; to be changed when any field changes its meaning.
-_HASH_DOMAIN = "ares-rubric-1"
+_HASH_DOMAIN = "ares-rubric-2"
 
-Slot = Literal[
-    "verb",
-    "object",
-    "destination",
-    "source",
-    "attributes",
-    "direction",
-    "manner",
-    "additions",
-    "complete",
-    "outcome",
-]
+# A slot of a caption, what its sentence says beside all slots, and what it leaves out.
+CriterionSlot = SlotName | Literal["additions", "complete"]
 AppliesWhen = Literal["always", "stated"]
 
 
@@ -40,12 +31,13 @@ class Criterion(_StrictModel):
 
     Attributes:
         id: Short capital name ("VERB").
-        text: The condition for MET.
+        text: The condition for MET; for a claim, a question whose answer is yes.
         category: "essential" and "pitfall" decide acceptance; the others only change the score.
         applies_when: "always", or "stated": only where the caption makes a claim in the slot.
         hard: Names of checks in code that may decide it, in order; see `CHECKS`.
-        slot: Slot of the caption that it is about, or None.
-        claim: Whether a language model may be asked about it.
+        slot: Slot of the caption that it is about, "additions" (what the sentence says beside its slots), "complete"
+            (what it leaves out), or None.
+        claim: Whether a model is asked about it with the frames and the slots, where it is about no slot.
         passes: Example of a caption that passes.
         fails: Example of a caption that fails.
     """
@@ -55,7 +47,7 @@ class Criterion(_StrictModel):
     category: Category
     applies_when: AppliesWhen = "always"
     hard: tuple[str, ...] = ()
-    slot: Slot | None = None
+    slot: CriterionSlot | None = None
     claim: bool = False
     passes: str = ""
     fails: str = ""

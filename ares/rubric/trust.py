@@ -1,29 +1,19 @@
-"""Decides how far a judge, its gates and a panel's votes are trusted, by texts of known truth."""
+"""Decides how far a judge and a panel's votes are trusted, by controls whose truth is known."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import combinations, count
-from math import sqrt
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ares.statistics import (
-    difference_bounds,
-    effective_items,
-    share_lower_bound,
-    share_upper_bound,
-    wilson_interval,
-)
+from ares.rubric.slots import SLOTS
+from ares.statistics import effective_items, share_lower_bound, share_upper_bound
 
 if TYPE_CHECKING:
     from ares.episode import Json
-
-
-# Controls whose right verdict is known, whatever the caption is worth.
-_FALSE_CONTROL_KINDS, _TRUE_CONTROL_KINDS = ("foreign", "flipped", "blank", "scrambled"), ("instruction",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +91,9 @@ def _judge_errors(value: Mapping[str, Json]) -> list[dict[str, bool]]:
     rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
     errors = []
     for row in rows:
-        kind, grades = row.get("kind"), row.get("grades")
-        is_false = kind in _FALSE_CONTROL_KINDS and bool(row.get("known_false"))
-        if isinstance(grades, dict) and (is_false or kind in _TRUE_CONTROL_KINDS):
-            errors.append({judge: (grade == "acceptable") == is_false for judge, grade in grades.items()})
+        grades = row.get("grades")
+        if isinstance(grades, dict) and row.get("known_false"):
+            errors.append({judge: grade == "acceptable" for judge, grade in grades.items()})
     return errors
 
 
@@ -119,96 +108,35 @@ def _binary_correlation(first: Sequence[bool], second: Sequence[bool]) -> float 
 
 
 GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
-GateState = Literal["proven", "unproven", "informs"]
-# The column with the verdicts of gates, from which a grade is derived anew where gates lose their veto.
+TrustState = Literal["trusted", "unproven", "untrusted"]
+TRUST_STATES: tuple[TrustState, ...] = ("trusted", "unproven", "untrusted")
+# Name of the annotations that hold controls, and of the column that the tables fill from them.
+CONTROL, TRUST_COLUMN = "control", "grade_trust"
+# The column with the verdicts of gates, from which the trust of a single grade follows.
 VERDICTS_COLUMN = "grade_verdicts"
-# The bound for checks by code; that for judged criteria is the rubric's.
-MAX_FALSE_FAILS_OF_CODE = 0.01
-_BY_CODE = "(code)"
-# Controls that are true: what the source says of the episode.
-_TRUE_KIND = "instruction"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateFalseFailCount:
-    """What a gate made of texts that are true.
-
-    Attributes:
-        gate: Id of the criterion, with "(code)" behind it for the checks that code makes of it.
-        limit: Bound of its share of false fails, from 0 to 1.
-        fails: True texts that it failed.
-        texts: True texts that it ruled on.
-    """
-
-    gate: str
-    limit: float
-    fails: int
-    texts: int
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The exact one-sided 95 % bounds of its share of false fails (Clopper and Pearson)."""
-        return share_lower_bound(self.fails, self.texts), share_upper_bound(self.fails, self.texts)
-
-    @property
-    def state(self) -> GateState:
-        """Whether its failure is a veto ("proven", "unproven") or only informs.
-
-        It informs where the lower bound is above the limit, and where the upper bound is above the limit although so
-        many texts without a false fail would have proven it. With fewer texts the rubric's word holds: it is a veto.
-        """
-        low, high = self.bounds
-        if high <= self.limit:
-            return "proven"
-        is_enough = share_upper_bound(0, self.texts) <= self.limit
-        return "informs" if is_enough or low > self.limit else "unproven"
-
-    def to_json(self) -> dict[str, Json]:
-        """The record with its bounds and its state."""
-        return {
-            "gate": self.gate,
-            "limit": self.limit,
-            "fails": self.fails,
-            "texts": self.texts,
-            "bounds": [round(bound, 4) for bound in self.bounds],
-            "state": self.state,
-        }
-
-
-@dataclass(frozen=True)
-class Gates:
-    """The gates of a judge on one dataset.
-
-    Attributes:
-        states: State by gate; a gate that is not named is a veto.
-    """
-
-    states: Mapping[str, str]
-
-    @staticmethod
-    def from_json(document: Mapping[str, Any]) -> Gates:
-        """The gates in `JudgeTrust.to_json`; none are named in a document of an older version."""
-        return Gates({record["gate"]: record["state"] for record in document.get("gates", ())})
-
-    @cached_property
-    def informing(self) -> frozenset[str]:
-        """Gates whose failure is no veto."""
-        return frozenset(gate for gate, state in self.states.items() if state == "informs")
-
-    def grade(self, text: str) -> GradeName:
-        """The grade that follows from the verdicts of gates, as `format_gate_verdicts` gives them.
-
-        A gate that only informs is left out. A failed check by code that only informs leaves its criterion "UNSURE"
-        where a judge could rule on it, because the judge was not asked.
-        """
-        verdicts = []
-        for gate, verdict in _parse_gate_verdicts(text):
-            criterion = gate.removesuffix(_BY_CODE)
-            if gate not in self.informing:
-                verdicts.append(verdict)
-            elif gate != criterion and criterion in self.states:
-                verdicts.append("UNSURE" if verdict == "UNMET" else verdict)
-        return decide_grade_from_gates(verdicts)
+# Reason of a ruling that rests on the outcome that the source records: no judge has to be trusted for it.
+SOURCE_SAYS_SO = "the source says so"
+_BY_CODE, _BY_LABEL = "(code)", "(label)"
+# Stands among the verdicts of a caption whose slots word tables have filled.
+TABLES_MARK = "SLOTS=TABLES"
+_OUTCOME_GATE, _OUTCOME = "OUTCOME", "outcome"
+NEAR_MISS = "near_miss"
+# Most that a judge may accept of each kind of false controls. Of injected notes not one: the limit says how many
+# without an error are enough.
+LIMITS: Mapping[str, float] = {
+    "foreign": 0.05,
+    NEAR_MISS: 0.10,
+    "injected": 0.10,
+    "blank": 0.10,
+    "scrambled": 0.10,
+    _OUTCOME: 0.10,
+}
+_CONTENT_KINDS = ("foreign", "injected", "blank", "scrambled")
+_OUTCOME_KINDS = ("outcome:completed", "outcome:not completed")
+# A slot that fewer captions state is proven or not for these captions alone, and not for the judge.
+_LEAST_SHARE_OF_SLOT = 0.10
+# Gradings of one episode are correlated by at least so much, also where they all agree.
+_LEAST_CORRELATION = 0.1
 
 
 def decide_grade_from_gates(verdicts: Iterable[str]) -> GradeName:
@@ -221,132 +149,111 @@ def decide_grade_from_gates(verdicts: Iterable[str]) -> GradeName:
     return "acceptable" if applicable == {"MET"} else "unsure"
 
 
-def format_gate_verdicts(rulings: Iterable[tuple[str, str, str]]) -> str:
-    """The verdicts of gates as one text ("VERB=MET OBJECT=UNMET(code)"), from criterion, verdict and source of each."""
+def format_gate_verdicts(rulings: Iterable[tuple[str, str, str, str]]) -> str:
+    """The verdicts of gates as one text, such as "VERB=MET OBJECT=UNMET(code) OUTCOME=MET(label)".
+
+    Args:
+        rulings: Criterion, verdict, source and reason of each.
+    """
     return " ".join(
-        f"{criterion}={verdict}{_BY_CODE if source == 'hard' else ''}"
-        for criterion, verdict, source in rulings
+        f"{criterion}={verdict}{_suffix(source, reason)}" for criterion, verdict, source, reason in rulings
     )
 
 
-def _parse_gate_verdicts(text: str) -> list[tuple[str, str]]:
-    """Gates and verdicts in a text of `format_gate_verdicts`."""
-    pairs = (part.split("=", 1) for part in text.split())
-    return [
-        (f"{criterion}{_BY_CODE if verdict.endswith(_BY_CODE) else ''}", verdict.removesuffix(_BY_CODE))
-        for criterion, verdict in pairs
-    ]
+def _suffix(source: str, reason: str) -> str:
+    if source == "hard":
+        return _BY_CODE
+    return _BY_LABEL if source == "stored" and reason == SOURCE_SAYS_SO else ""
 
 
-def count_gate_false_fails(values: Sequence[Mapping[str, Json]]) -> tuple[GateFalseFailCount, ...]:
-    """Count the false fails of gates in the values of control annotations, which name the gates in "gates".
-
-    An instruction is true of its episode. What it says of the outcome is known only where the source states it, and
-    OUTCOME is counted there alone.
-    """
-    documents = next((value["gates"] for value in values if value.get("gates")), [])
-    gates = [gate for gate in documents if isinstance(gate, dict)] if isinstance(documents, list) else []
-    rows = [row for value in values for row in _true_rows(value)]
-    return tuple(_measure_gate(gate, rows) for gate in gates)
+def mark_table_slots(text: str) -> str:
+    """The verdicts of a caption whose slots were filled by word tables: its grade is never trusted."""
+    return f"{text} {TABLES_MARK}".strip()
 
 
-def _true_rows(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [row for row in value.get("gradings", ()) if row["kind"] == _TRUE_KIND and row.get("gates")]
+class _GateVerdict(NamedTuple):
+    """The verdict on one gate."""
+
+    gate: str
+    verdict: str
+    is_label: bool
 
 
-def _measure_gate(gate: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> GateFalseFailCount:
-    name = str(gate["gate"])
-    known = [row for row in rows if row.get("known_outcome") or not gate.get("needs_outcome")]
-    rulings = [ruling for ruling in (_ruling_of(name, row["gates"]) for row in known) if ruling is not None]
-    return GateFalseFailCount(gate=name, limit=float(gate["limit"]), fails=sum(rulings), texts=len(rulings))
+@lru_cache(maxsize=20_000)
+def _parse_gate_verdicts(text: str) -> tuple[_GateVerdict, ...]:
+    """Gates and verdicts in a text of `format_gate_verdicts`; few texts are different."""
+    pairs = [part.partition("=")[::2] for part in text.split() if part != TABLES_MARK]
+    return tuple(
+        _GateVerdict(
+            gate, verdict.removesuffix(_BY_CODE).removesuffix(_BY_LABEL), verdict.endswith(_BY_LABEL)
+        )
+        for gate, verdict in pairs
+    )
 
 
-def _ruling_of(gate: str, text: str) -> bool | None:
-    """Whether a gate failed a text; None where it did not rule on it."""
-    criterion = gate.removesuffix(_BY_CODE)
-    for by, verdict in _parse_gate_verdicts(text):
-        if by.removesuffix(_BY_CODE) != criterion:
-            continue
-        is_code = by != criterion
-        if gate == criterion:
-            return None if is_code or verdict not in ("MET", "UNMET", "UNSURE") else verdict == "UNMET"
-        # A text that goes on to the judge has passed the checks.
-        return None if is_code and verdict == "UNSURE" else is_code and verdict == "UNMET"
-    return None
-
-
-TrustState = Literal["trusted", "unproven", "untrusted"]
-TRUST_STATES: tuple[TrustState, ...] = ("trusted", "unproven", "untrusted")
-# Name of the annotations that hold controls, and of the column that the tables fill from them.
-CONTROL, TRUST_COLUMN = "control", "grade_trust"
-# Of 59 false captions none may be accepted for an upper bound of 0.05: 0.95 ** 59 < 0.05.
-MIN_FALSE_CAPTIONS = 59
-MAX_FALSE_ACCEPTS = 0.05
-# From so many controls on, no difference between true and false is a finding, and not a lack of data.
-MIN_CONTROLS_WITHOUT_DIFFERENCE = 200
-# Gradings of one episode are correlated by at least so much, also where they all agree.
-_LEAST_CORRELATION = 0.1
-# False whatever the frames show.
-_FALSE_CAPTION_KINDS = ("foreign", "flipped")
-# So many instructions stand for the true texts of a dataset; with fewer the captions do, true or not.
-_MIN_INSTRUCTIONS = 10
-# What must be accepted less often than other texts, and how it is called in messages.
-_LOWERED: Mapping[str, str] = {
-    "foreign": "captions of other tasks",
-    "blank": "captions of blank frames",
-    "scrambled": "captions of scrambled frames",
-}
+def grade_from_verdicts(text: str) -> GradeName:
+    """The grade that follows from the verdicts of gates, as `format_gate_verdicts` gives them."""
+    return decide_grade_from_gates(verdict for _, verdict, _ in _parse_gate_verdicts(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlCounts:
-    """Gradings of controls by one judge on one dataset.
+class ControlKindRate:
+    """How many controls of one kind a judge accepts.
 
     Attributes:
-        gradings: Number of gradings by kind of control: "own" (the caption itself), "foreign" (of another task),
-            "flipped" (its outcome turned round), "blank" and "scrambled" (itself, on such frames), "paraphrase",
-            "instruction" (the episode's, with the outcome that the source states).
-        accepted: Number of them by kind that were accepted; for "paraphrase" those of which the caption itself was.
-        errors: Gradings that failed; they are counted in nothing else.
-        paraphrased: Paraphrases of captions that were accepted themselves.
-        votes: What the judges of a panel are worth together; None for a single judge.
-        by_episode: Accepted gradings and all gradings by kind, of each episode.
+        kind: "foreign", "near_miss:object", "injected", "blank", "scrambled", "outcome" and its two directions.
+        accepted: Accepted ones.
+        total: All of them.
+        effective: Number of independent ones that say as much: those of one episode say less than those of several.
     """
 
-    gradings: Mapping[str, int] = field(default_factory=dict)
-    accepted: Mapping[str, int] = field(default_factory=dict)
-    errors: int = 0
-    paraphrased: int = 0
-    votes: PanelControlErrors | None = None
-    by_episode: Sequence[Mapping[str, tuple[int, int]]] = ()
-
-    def accepted_of(self, *kinds: str) -> tuple[int, int]:
-        """Accepted gradings and all gradings of some kinds."""
-        return sum(self.accepted.get(kind, 0) for kind in kinds), sum(
-            self.gradings.get(kind, 0) for kind in kinds
-        )
-
-    def independent(self, *kinds: str) -> tuple[float, float]:
-        """As `accepted_of`, in numbers of independent gradings: those of one episode say less than those of several."""
-        members = [[counts[kind] for kind in kinds if kind in counts] for counts in self.by_episode]
-        hits, totals = ([sum(pair[side] for pair in pairs) for pairs in members] for side in (0, 1))
-        effective, total = effective_items(hits, totals, _LEAST_CORRELATION), sum(totals)
-        return (sum(hits) * effective / total, effective) if total else (0.0, 0.0)
+    kind: str
+    accepted: int
+    total: int
+    effective: float
 
     @property
-    def false_captions(self) -> tuple[int, int]:
-        """Accepted false captions, and all of them."""
-        return self.accepted_of(*_FALSE_CAPTION_KINDS)
+    def limit(self) -> float:
+        """Most that may be accepted, from 0 to 1."""
+        return LIMITS[self.kind.partition(":")[0]]
 
     @property
-    def independent_false_captions(self) -> tuple[float, float]:
-        """As `false_captions`, in numbers of independent gradings."""
-        return self.independent(*_FALSE_CAPTION_KINDS)
+    def bounds(self) -> tuple[float, float]:
+        """The exact one-sided 95 % bounds of the share that is accepted (Clopper and Pearson)."""
+        hits = self.accepted * self.effective / self.total if self.total else 0.0
+        return share_lower_bound(hits, self.effective), share_upper_bound(hits, self.effective)
 
     @property
-    def total(self) -> int:
-        """Number of gradings that were made for control alone."""
-        return sum(count for kind, count in self.gradings.items() if kind != "own")
+    def state(self) -> TrustState:
+        """Whether it keeps its limit ("trusted"), breaks it, or neither is shown."""
+        low, high = self.bounds
+        if low > self.limit or (self.kind == "injected" and self.accepted):
+            return "untrusted"
+        return "trusted" if high <= self.limit else "unproven"
+
+    @property
+    def missing(self) -> int:
+        """How many more would prove it if none of them were accepted."""
+        if self.state == "trusted":
+            return 0
+        hits = self.accepted * self.effective / self.total if self.total else 0.0
+        low, high = ceil(self.effective), 2 * ceil(self.effective) + 64
+        while share_upper_bound(hits, high) > self.limit:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if share_upper_bound(hits, middle) > self.limit else (low, middle)
+        return max(1, ceil(high - self.effective))
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts with their bounds."""
+        return {
+            "accepted": self.accepted,
+            "total": self.total,
+            "bounds": [round(bound, 4) for bound in self.bounds],
+            "limit": self.limit,
+            "state": self.state,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,223 +261,341 @@ class JudgeTrust:
     """What the controls of a judge say on one dataset.
 
     Attributes:
-        state: "trusted", "unproven" or "untrusted".
-        reasons: Why it is not trusted, or [].
-        counts: The gradings, by the gates as they stand.
-        gates: What the gates made of texts that are true.
+        content: State of what a judge says of everything but the outcome.
+        outcome: State of what it says of outcomes that the source does not record.
+        needs_outcome: Whether some outcomes of the dataset are not recorded, so that the judge decides on them.
+        kinds: How many controls of each kind it accepts.
+        reasons: Why it is not trusted, or ().
+        missing: How many more controls of each kind would prove it.
+        calls_per_control: Calls that a control has cost, on average.
+        gates: Slot by gate of the rubric.
+        errors: Controls that could not be graded; they are counted in nothing else.
+        votes: What the judges of a panel are worth together; None for a single judge.
         label: What has to stand beside all numbers of the judge, or "".
     """
 
-    state: TrustState
+    content: TrustState
+    outcome: TrustState
+    needs_outcome: bool
+    kinds: tuple[ControlKindRate, ...]
     reasons: tuple[str, ...]
-    counts: ControlCounts
-    gates: tuple[GateFalseFailCount, ...] = ()
+    missing: Mapping[str, int]
+    calls_per_control: float = 0.0
+    gates: Mapping[str, str] = field(default_factory=dict)
+    errors: int = 0
+    votes: PanelControlErrors | None = None
     label: str = ""
 
+    @property
+    def state(self) -> TrustState:
+        """The one word: the worse of content and, where the judge decides on it, outcome."""
+        return worst_state(self.content, *([self.outcome] if self.needs_outcome else []))
+
     def to_json(self) -> dict[str, Json]:
-        """The state, and the rates with their intervals: false accepts by Clopper and Pearson (90 % in all)."""
-        accepted, false_captions = self.counts.false_captions
-        refused = self.counts.paraphrased - self.counts.accepted.get("paraphrase", 0)
-        instructions_accepted, instructions = self.counts.accepted_of("instruction")
+        """The document that is stored by maker and dataset."""
+        controls = sum(self.missing.values())
         return {
             "state": self.state,
+            "content": self.content,
+            "outcome": self.outcome,
+            "kinds": {rate.kind: rate.to_json() for rate in self.kinds},
             "reasons": list(self.reasons),
-            "false_accepts": accepted,
-            "false_captions": false_captions,
-            "independent_false_captions": round(self.counts.independent_false_captions[1], 1),
-            "false_accept_bounds": [
-                round(bound(*self.counts.independent_false_captions), 4)
-                for bound in (share_lower_bound, share_upper_bound)
-            ],
-            "false_refusals": refused,
-            "paraphrases": self.counts.paraphrased,
-            "false_refusal_bounds": [
-                round(bound, 4) for bound in wilson_interval(refused, self.counts.paraphrased)
-            ],
-            "instructions_refused": instructions - instructions_accepted,
-            "instructions": instructions,
-            "instruction_refusal_bounds": [
-                round(bound, 4)
-                for bound in wilson_interval(instructions - instructions_accepted, instructions)
-            ],
-            "gradings": dict(self.counts.gradings),
-            "accepted": dict(self.counts.accepted),
-            "errors": self.counts.errors,
-            "gates": [gate.to_json() for gate in self.gates],
-            **({"panel": self.counts.votes.to_json()} if self.counts.votes else {}),
+            "missing": {
+                "controls": dict(self.missing),
+                "calls": round(controls * self.calls_per_control),
+            }
+            if self.missing
+            else {},
+            "gates": dict(self.gates),
+            "errors": self.errors,
+            **({"panel": self.votes.to_json()} if self.votes else {}),
             **({"label": self.label} if self.label else {}),
         }
 
 
+def worst_state(*states: TrustState) -> TrustState:
+    """The least of some states."""
+    return max(states, key=TRUST_STATES.index)
+
+
 def measure_judge_trust(
-    values: Sequence[Mapping[str, Json]], episodes: Sequence[str] | None = None
+    values: Sequence[Mapping[str, Any]],
+    episodes: Sequence[str] | None = None,
+    *,
+    is_labelled: bool = False,
 ) -> JudgeTrust:
     """What the values of control annotations of one judge on one dataset say of it.
 
-    First the gates lose their veto that fail true texts too often. The judge is then trusted, or not, by what it
-    accepts without them.
-
     Args:
-        values: The values.
+        values: The values; each has the gradings of one caption and of its controls in "gradings".
         episodes: Episode of each value; None where each is of another episode.
+        is_labelled: Whether the source records the outcome of every episode of the dataset.
     """
-    records = count_gate_false_fails(values)
-    gates = Gates({record.gate: record.state for record in records})
-    label = next((str(value["label"]) for value in values if value.get("label")), "")
-    return replace(decide_trust(count_control_gradings(values, episodes, gates)), gates=records, label=label)
-
-
-def count_control_gradings(
-    values: Iterable[Mapping[str, Json]], episodes: Iterable[str] | None = None, gates: Gates | None = None
-) -> ControlCounts:
-    """Count the values of control annotations, each of which has the gradings of one caption in "gradings".
-
-    Where the source does not state the outcome, the caption may be wrong itself: its flipped text is then accepted
-    falsely only where both are accepted.
-
-    Args:
-        values: The values.
-        episodes: Episode of each value; None where each is of another episode.
-        gates: Gates that may have lost their veto; None where all have theirs.
-    """
-    values = list(values)
-    rows: list[_Grading] = []
-    errors = 0
-    keys: Iterable[Hashable] = count() if episodes is None else episodes
-    for value, episode in zip(values, keys, strict=episodes is not None):
-        graded = _read_gradings(value, episode, gates)
-        errors += sum(grading is None for grading in graded)
-        rows += [grading for grading in graded if grading]
-    by_episode: dict[Hashable, Counter[tuple[str, bool]]] = {}
-    for row in rows:
-        by_episode.setdefault(row.episode, Counter())[row.kind, row.is_accepted] += 1
-    return ControlCounts(
-        gradings=Counter(row.kind for row in rows),
-        accepted=Counter(row.kind for row in rows if row.is_accepted),
-        errors=errors,
-        paraphrased=sum(row.kind == "paraphrase" and row.own_is_accepted for row in rows),
-        votes=count_panel_control_errors(values),
-        by_episode=[_by_kind(members) for members in by_episode.values()],
+    pairs = list(zip(values, episodes or range(len(values)), strict=True))
+    typed = [pair for pair in pairs if pair[0].get("slots") != "tables"]
+    used = typed or pairs
+    gates = next((_slots_of_gates(value) for value, _ in used if value.get("gates")), {})
+    rows = [row for value, episode in used for row in _read_gradings(value, episode, gates)]
+    rates = _rates_by_kind([row for row in rows if row.accepted is not None])
+    caps = _caps([value for value, _ in used], bool(typed))
+    needed = [*_CONTENT_KINDS, *_common_slots(rates, len(used))]
+    content, outcome = _state_of(needed, rates), _state_of(_OUTCOME_KINDS, rates)
+    if any(rate.state == "untrusted" for kind, rate in rates.items() if kind.startswith(f"{NEAR_MISS}:")):
+        content = "untrusted"
+    if caps:
+        content, outcome = worst_state("unproven", content), worst_state("unproven", outcome)
+    missing = {kind: _rate(rates, kind).missing for kind in [*needed, *_rare_slots(rates, needed)]}
+    if not is_labelled:
+        missing |= {kind: _rate(rates, kind).missing for kind in _OUTCOME_KINDS}
+    paid = [row.calls for row in rows]
+    return JudgeTrust(
+        content=content,
+        outcome=outcome,
+        needs_outcome=not is_labelled and (not gates or _OUTCOME in gates.values()),
+        kinds=tuple(rates.values()),
+        reasons=(*_reasons(rates), *caps),
+        missing={kind: count for kind, count in missing.items() if count},
+        calls_per_control=sum(paid) / len(paid) if paid else 0.0,
+        gates=gates,
+        errors=sum(row.accepted is None for row in rows),
+        votes=count_panel_control_errors([value for value, _ in used]),
+        label=next((str(value["label"]) for value, _ in used if value.get("label")), ""),
     )
 
 
 class _Grading(NamedTuple):
-    """One grading of a control, or of the caption itself."""
+    """One grading of a control; `accepted` is None where it failed."""
 
     episode: Hashable
     kind: str
-    is_accepted: bool
-    own_is_accepted: bool
+    accepted: bool | None
+    calls: float
+
+
+def _slots_of_gates(value: Mapping[str, Any]) -> dict[str, str]:
+    """Slot by gate; documents of earlier versions name the checks by code as gates of their own."""
+    return {
+        str(gate["gate"]): _OLD_SLOTS.get(str(gate.get("slot") or ""), str(gate.get("slot") or ""))
+        for gate in value["gates"]
+        if not str(gate["gate"]).endswith(_BY_CODE)
+    }
+
+
+# Slots as rubrics before typed captions name them.
+_OLD_SLOTS = {"verb": "action", "destination": "to", "source": "from"}
 
 
 def _read_gradings(
-    value: Mapping[str, Json], episode: Hashable, gates: Gates | None
-) -> list[_Grading | None]:
-    """The gradings of one caption; None for those that failed."""
-    members = value.get("gradings")
-    rows = [row for row in members if isinstance(row, dict)] if isinstance(members, list) else []
-    grades = [_grade_of(row, gates) for row in rows]
-    pairs = list(zip(rows, grades, strict=True))
-    own = any(row["kind"] == "own" and grade == "acceptable" for row, grade in pairs)
-    gradings: list[_Grading | None] = []
-    for row, grade in pairs:
+    value: Mapping[str, Any], episode: Hashable, gates: Mapping[str, str]
+) -> Iterator[_Grading]:
+    """The gradings of the false controls of one caption; those that tested nothing are left out."""
+    own = next((row for row in value.get("gradings", ()) if row["kind"] == "own"), {})
+    for row in value.get("gradings", ()):
         kind = str(row["kind"])
-        needs_own = kind == "paraphrase" or (kind == "flipped" and not row.get("known_false"))
-        is_accepted = grade == "acceptable" and (own or not needs_own)
-        gradings.append(None if grade == "error" else _Grading(episode, kind, is_accepted, own))
-    return gradings
+        if kind not in LIMITS or not row.get("known_false", True):
+            continue
+        calls = float(row.get("calls") or 0.0)
+        if kind == _OUTCOME:
+            is_accepted, is_tested = _outcome_acceptance(row, gates)
+            kinds = [kind, *([f"{kind}:{row['claim']}"] if row.get("claim") else [])]
+        elif kind == NEAR_MISS:
+            is_accepted, is_tested = _near_miss_acceptance(row, own, gates)
+            kinds = [f"{kind}:{row.get('slot', '')}"]
+        else:
+            is_accepted, is_tested, kinds = _content_acceptance(row, gates), True, [kind]
+        is_error = row["grade"] == "error"
+        if is_error or is_tested:
+            for number, name in enumerate(kinds):
+                yield _Grading(episode, name, None if is_error else is_accepted, 0.0 if number else calls)
 
 
-def _by_kind(counts: Counter[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
-    """Accepted and all gradings by kind, from numbers by kind and by whether they were accepted."""
-    return {kind: (counts[kind, True], counts[kind, True] + counts[kind, False]) for kind, _ in counts}
+def _is_outcome_gate(gate: str, gates: Mapping[str, str]) -> bool:
+    return gates.get(gate, _OUTCOME if gate == _OUTCOME_GATE else "") == _OUTCOME
 
 
-def _grade_of(row: Mapping[str, Json], gates: Gates | None) -> str:
-    """The grade of a control; by its stored verdicts where a gate has lost its veto."""
-    text = row.get("gates")
-    return gates.grade(text) if gates and gates.informing and isinstance(text, str) else str(row["grade"])
+def _verdicts_of(row: Mapping[str, Any]) -> tuple[_GateVerdict, ...]:
+    return _parse_gate_verdicts(str(row.get("gates") or ""))
+
+
+def _content_acceptance(row: Mapping[str, Any], gates: Mapping[str, str]) -> bool:
+    """Whether a false control passes the gates of the content.
+
+    One that is refused for its outcome alone, which may be wrong as well, has passed: what it was made to test did not
+    notice it.
+    """
+    verdicts = _verdicts_of(row)
+    if not verdicts:
+        return bool(row["grade"] == "acceptable")
+    content = [verdict.verdict for verdict in verdicts if not _is_outcome_gate(verdict.gate, gates)]
+    return decide_grade_from_gates(content) == "acceptable"
+
+
+def _near_miss_acceptance(
+    row: Mapping[str, Any], own: Mapping[str, Any], gates: Mapping[str, str]
+) -> tuple[bool, bool]:
+    """Whether a near miss is accepted, and whether it has tested its slot.
+
+    Where the judge does not bear out the slot of the caption itself, the other value may be the right one: it tests
+    nothing. Where another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone
+    says something, if it was asked.
+    """
+    said = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
+    if any(said[gate] != "MET" for gate in said if gates.get(gate) == row.get("slot")):
+        return False, False
+    refusing = {gate for gate, verdict in said.items() if verdict == "UNMET"}
+    verdicts = {verdict.gate: verdict.verdict for verdict in _verdicts_of(row)}
+    own_gates = {gate for gate in verdicts if gates.get(gate) == row.get("slot")}
+    is_refused_anyway = any(verdicts.get(gate) == "UNMET" for gate in refusing - own_gates)
+    if not own_gates or not is_refused_anyway:
+        return _content_acceptance(row, gates), True
+    own_verdicts = {verdicts[gate] for gate in own_gates}
+    return own_verdicts == {"MET"}, bool(own_verdicts & {"MET", "UNMET"})
+
+
+def _outcome_acceptance(row: Mapping[str, Any], gates: Mapping[str, str]) -> tuple[bool, bool]:
+    """Whether the wrong outcome is accepted, and whether the judge came to it: after a refusal it is not asked."""
+    verdicts = _verdicts_of(row)
+    own = [verdict.verdict for verdict in verdicts if _is_outcome_gate(verdict.gate, gates)]
+    if not own:
+        return row["grade"] == "acceptable", not verdicts
+    is_refused_before = any(
+        verdict.verdict == "UNMET" for verdict in verdicts if not _is_outcome_gate(verdict.gate, gates)
+    )
+    return decide_grade_from_gates(own) == "acceptable", own != ["UNSURE"] or not is_refused_before
+
+
+def _rates_by_kind(rows: Sequence[_Grading]) -> dict[str, ControlKindRate]:
+    """How many are accepted of each kind, in the order of `LIMITS`."""
+    counts: dict[str, dict[Hashable, list[int]]] = {}
+    for episode, kind, accepted, _ in rows:
+        cluster = counts.setdefault(kind, {}).setdefault(episode, [0, 0])
+        cluster[0] += bool(accepted)
+        cluster[1] += 1
+    order = list(LIMITS)
+    rates = {}
+    for kind in sorted(counts, key=lambda kind: (order.index(kind.partition(":")[0]), kind)):
+        hits, totals = zip(*counts[kind].values(), strict=True)
+        effective = effective_items(hits, totals, _LEAST_CORRELATION)
+        rates[kind] = ControlKindRate(kind=kind, accepted=sum(hits), total=sum(totals), effective=effective)
+    return rates
+
+
+def _rate(rates: Mapping[str, ControlKindRate], kind: str) -> ControlKindRate:
+    return rates.get(kind) or ControlKindRate(kind=kind, accepted=0, total=0, effective=0.0)
+
+
+def _common_slots(rates: Mapping[str, ControlKindRate], captions: int) -> list[str]:
+    """Kinds of near misses of the slots that many captions state; those of the action where there are none."""
+    common = [
+        kind
+        for kind, rate in rates.items()
+        if kind.startswith(f"{NEAR_MISS}:") and rate.total >= _LEAST_SHARE_OF_SLOT * captions
+    ]
+    return common or [f"{NEAR_MISS}:action"]
+
+
+def _rare_slots(rates: Mapping[str, ControlKindRate], common: Collection[str]) -> list[str]:
+    return [kind for kind in rates if kind.startswith(f"{NEAR_MISS}:") and kind not in common]
+
+
+def _state_of(kinds: Iterable[str], rates: Mapping[str, ControlKindRate]) -> TrustState:
+    return worst_state(*(_rate(rates, kind).state for kind in kinds))
+
+
+def _caps(values: Sequence[Mapping[str, Any]], is_typed: bool) -> list[str]:
+    """Why controls can prove nothing here."""
+    caps = []
+    if not is_typed and values:
+        caps.append("word tables have filled the slots of the captions: configure a text model")
+    if any(value.get("one_family") for value in values):
+        caps.append(
+            "captioner, observer and comparer are of one model family: only labels of people prove it"
+        )
+    return caps
+
+
+def _reasons(rates: Mapping[str, ControlKindRate]) -> list[str]:
+    """What the bounds show against a judge."""
+    reasons = []
+    for kind, rate in rates.items():
+        if rate.state != "untrusted":
+            continue
+        most = "none may be" if rate.accepted and kind == "injected" else f"more than {rate.limit:.0%}"
+        reasons.append(f"accepts {rate.accepted} of {rate.total} {describe_kind(kind)}: {most}")
+    return reasons
+
+
+_KIND_WORDS: Mapping[str, str] = {
+    "foreign": "captions of other episodes",
+    "injected": "false captions with a note to the judge",
+    "blank": "captions of blank frames",
+    "scrambled": "captions of scrambled frames",
+    _OUTCOME: "wrong outcomes",
+    "outcome:completed": 'failures called "completed"',
+    "outcome:not completed": 'successes called "not completed"',
+}
+
+
+def describe_kind(kind: str) -> str:
+    """A kind of controls in words."""
+    slot = kind.removeprefix(f"{NEAR_MISS}:")
+    return _KIND_WORDS.get(kind, f"captions with a wrong {slot}")
 
 
 def describe_trust(document: Mapping[str, Any]) -> str:
-    """One line for people about `JudgeTrust.to_json`."""
-    low, high = document["false_accept_bounds"]
-    parts = [
-        f"accepts {document['false_accepts']} of {document['false_captions']} false captions"
-        f" ({low:.3f} to {high:.3f})"
+    """One line for people about `JudgeTrust.to_json`: a word, a number of each kind, what is missing, and a link."""
+    label = f"{document['label']}, " if document.get("label") else ""
+    numbers = [
+        f"{kind} {rate['accepted']}/{rate['total']}"
+        for kind, rate in document.get("kinds", {}).items()
+        if kind not in _OUTCOME_KINDS
     ]
-    for part, whole, bounds, label in (
-        ("instructions_refused", "instructions", "instruction_refusal_bounds", "true instructions"),
-        ("false_refusals", "paraphrases", "false_refusal_bounds", "accepted captions in other words"),
-    ):
-        if document[whole]:
-            low, high = document[bounds]
-            parts.append(f"refuses {document[part]} of {document[whole]} {label} ({low:.3f} to {high:.3f})")
+    parts = [f"accepts of false ones: {', '.join(numbers)}" if numbers else "no controls"]
+    if document.get("content", document["state"]) != document["state"]:
+        parts.append(f"content {document['content']}, outcome {document['outcome']}")
     if "panel" in document:
         parts.append(describe_votes(document["panel"]))
-    lines = [*parts, *document["reasons"], *describe_gates(document)]
-    label = f"{document['label']}, " if document.get("label") else ""
-    return f"{label}{document['state'].upper()}: {'; '.join(lines)}"
+    parts += [*document.get("reasons", ()), *([missing] if (missing := describe_missing(document)) else [])]
+    return f"{label}{document['state'].upper()}: {'; '.join(parts)}; see docs/grade.md"
 
 
-def describe_gates(document: Mapping[str, Any]) -> list[str]:
-    """A line for each gate without veto in `JudgeTrust.to_json`."""
-    return [
-        f"{gate['gate']} informs only: it fails {gate['fails']} of {gate['texts']} true texts"
-        f" ({gate['bounds'][0]:.3f} to {gate['bounds'][1]:.3f}, limit {gate['limit']:g})"
-        for gate in document.get("gates", ())
-        if gate["state"] == "informs"
-    ]
+def describe_missing(document: Mapping[str, Any]) -> str:
+    """What would prove a judge, and what it costs; "" where nothing is missing."""
+    missing = document.get("missing") or {}
+    if not missing:
+        return ""
+    parts = [f"{count} {describe_kind(kind)}" for kind, count in missing["controls"].items()]
+    calls = f", about {missing['calls']} calls" if missing["calls"] else ""
+    return f"to prove it: {', '.join(parts)}{calls} (ares annotate grade --calibrate yes)"
 
 
-def decide_trust(counts: ControlCounts) -> JudgeTrust:
-    """The state that follows from the gradings of controls.
+def trust_of_grade(document: Mapping[str, Any], text: str | None) -> TrustState:
+    """How far one grade is trusted, by the controls of its judge and by the slots that its caption states.
 
-    Untrusted where an interval shows that a judge accepts more than 5 % of false captions, or that it accepts no more
-    true than false ones, or where 200 controls show no difference. Trusted where at least 59 false captions bound its
-    false accepts by 5 %, and every difference is shown by its interval. Unproven otherwise.
+    Args:
+        document: `JudgeTrust.to_json`.
+        text: The verdicts on its gates, see `format_gate_verdicts`; None where they are not stored.
     """
-    against = _reasons_against(counts)
-    if against:
-        return JudgeTrust(state="untrusted", reasons=tuple(against), counts=counts)
-    missing = _missing_evidence(counts)
-    return JudgeTrust(state="unproven" if missing else "trusted", reasons=tuple(missing), counts=counts)
+    if text is None:
+        return _as_state(document["state"])
+    gates: Mapping[str, str] = document.get("gates", {})
+    kinds: Mapping[str, Any] = document.get("kinds", {})
+    verdicts = _parse_gate_verdicts(text)
+    content = _as_state(document.get("content", document["state"]))
+    states = [content, "unproven" if TABLES_MARK in text.split() else content]
+    is_refused = False
+    for gate, verdict, is_label in verdicts:
+        slot = gates.get(gate, _OUTCOME if gate == _OUTCOME_GATE else "")
+        is_outcome = slot == _OUTCOME
+        if verdict == "NA" or (is_outcome and (is_refused or is_label)):
+            continue
+        is_refused = is_refused or (verdict == "UNMET" and not is_outcome)
+        if is_outcome:
+            states.append(_as_state(document.get("outcome", "unproven")))
+        elif slot in SLOTS:
+            states.append(_as_state(kinds.get(f"{NEAR_MISS}:{slot}", {}).get("state", "unproven")))
+    return worst_state(*states)
 
 
-def _reasons_against(counts: ControlCounts) -> list[str]:
-    """What the intervals show against a judge."""
-    reasons = []
-    if share_lower_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
-        reasons.append(f"more than {MAX_FALSE_ACCEPTS:.0%} of false captions are accepted")
-    enough = counts.total >= MIN_CONTROLS_WITHOUT_DIFFERENCE
-    for kind, label in _LOWERED.items():
-        low, high = _difference_to_true_texts(counts, kind)
-        if high < 0 or (enough and low <= 0):
-            reasons.append(f"{label} are accepted as often as {_true_texts(counts, kind)[1]}")
-    return reasons
-
-
-def _missing_evidence(counts: ControlCounts) -> list[str]:
-    """What is not shown yet."""
-    _, false_captions = counts.false_captions
-    reasons = []
-    if false_captions < MIN_FALSE_CAPTIONS:
-        reasons.append(f"{false_captions} of {MIN_FALSE_CAPTIONS} false captions graded")
-    elif share_upper_bound(*counts.independent_false_captions) > MAX_FALSE_ACCEPTS:
-        reasons.append(f"false accepts may be more than {MAX_FALSE_ACCEPTS:.0%}")
-    not_lower = [label for kind, label in _LOWERED.items() if _difference_to_true_texts(counts, kind)[0] <= 0]
-    if not_lower:
-        reasons.append(f"not shown to be accepted less often than true ones: {', '.join(not_lower)}")
-    return reasons
-
-
-def _difference_to_true_texts(counts: ControlCounts, kind: str) -> tuple[float, float]:
-    true_kind, _ = _true_texts(counts, kind)
-    return difference_bounds(*counts.independent(true_kind), *counts.independent(kind))
-
-
-def _true_texts(counts: ControlCounts, kind: str) -> tuple[str, str]:
-    """What others are compared with, and how it is called; changed frames with the caption itself."""
-    if kind == "foreign" and counts.accepted_of("instruction")[1] >= _MIN_INSTRUCTIONS:
-        return "instruction", "the instructions of the episodes"
-    return "own", "the captions themselves"
+def _as_state(word: str) -> TrustState:
+    return next((state for state in TRUST_STATES if state == word), "unproven")

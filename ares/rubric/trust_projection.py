@@ -7,7 +7,14 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ares.episode import Json
-from ares.rubric.trust import CONTROL, TRUST_COLUMN, VERDICTS_COLUMN, Gates, measure_judge_trust
+from ares.rubric.trust import (
+    CONTROL,
+    TRUST_COLUMN,
+    VERDICTS_COLUMN,
+    grade_from_verdicts,
+    measure_judge_trust,
+    trust_of_grade,
+)
 from ares.rubric.verdict import correct_grade
 from ares.store import batched, ids_filter, in_condition, maker_column, stale_column
 
@@ -22,7 +29,8 @@ if TYPE_CHECKING:
 JUDGE_TRUST = "judge_trust"
 # Episodes whose controls are read together, and rows written at once.
 _EPISODES_PER_READ, _WRITE_ROWS = 5_000, 100_000
-_ACCEPTABLE, _GRADE, _DATASET = "acceptable", "grade", "dataset"
+_SEPARATOR = "\n"
+_ACCEPTABLE, _UNPROVEN, _GRADE, _DATASET = "acceptable", "acceptable_unproven", "grade", "dataset"
 
 
 def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[str, Json]]]:
@@ -48,9 +56,9 @@ class GradeProjection:
         annotations.put_documents(JUDGE_TRUST, documents)
 
     def refresh(self, tables: Tables, annotations: AnnotationStore, catalog: MakerCatalog) -> None:
-        """Let each grade carry the word of its judge's controls, and follow from the gates that have their veto.
+        """Let each grade carry the word of its judge's controls.
 
-        What an untrusted judge says is no decision.
+        What a judge says that is not trusted is no decision in `acceptable`, that of an untrusted one nowhere.
         """
         write = {"episode_id": tables.episodes.set_values, "annotation_id": tables.segments.set_values}
         for key, rows in find_outdated_grades(tables, annotations, catalog):
@@ -76,7 +84,11 @@ class GradeProjection:
         if not conditions:
             return {}
         is_judged = f"({' OR '.join(conditions)})"
-        followed = {TRUST_COLUMN: is_judged, _ACCEPTABLE: is_judged}
+        # Grades of earlier versions do not have it: theirs follows from what they decide, people's as well.
+        is_graded = " OR ".join(
+            f"{maker_column(name)} IS NOT NULL" for name in judges(catalog) if maker_column(name) in existing
+        )
+        followed = {TRUST_COLUMN: is_judged, _ACCEPTABLE: is_judged, _UNPROVEN: f"({is_graded})"}
         if VERDICTS_COLUMN in existing:
             followed[_GRADE] = f"{is_judged} AND {VERDICTS_COLUMN} IS NOT NULL"
         return followed
@@ -87,12 +99,25 @@ def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, J
     controls: dict[str, list[Annotation]] = {}
     for dataset, annotation in _shown_controls(tables, annotations):
         controls.setdefault(f"{annotation.maker_id}/{dataset}", []).append(annotation)
+    unlabelled = _datasets_without_all_outcomes(tables) if controls else set()
     return {
         key: measure_judge_trust(
-            [annotation.value for annotation in members], [annotation.episode_id for annotation in members]
+            [annotation.value for annotation in members],
+            [annotation.episode_id for annotation in members],
+            is_labelled=key.partition("/")[2] not in unlabelled,
         ).to_json()
         for key, members in controls.items()
     }
+
+
+def _datasets_without_all_outcomes(tables: Tables) -> set[str]:
+    """Datasets with episodes whose outcome the source does not record."""
+    import pyarrow.compute as pc
+
+    names: set[str] = set()
+    for batch in tables.episodes.scan([_DATASET], "success IS NULL"):
+        names.update(pc.unique(batch[_DATASET]).to_pylist())
+    return names
 
 
 def _shown_controls(tables: Tables, annotations: AnnotationStore) -> Iterator[tuple[str, Annotation]]:
@@ -143,15 +168,17 @@ def judges(catalog: MakerCatalog) -> dict[str, list[str]]:
 def _episode_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     existing = tables.episodes.columns().keys()
     if set(columns) <= existing:
-        verdicts = [VERDICTS_COLUMN] if VERDICTS_COLUMN in existing else []
-        yield from tables.episodes.scan(["episode_id", _DATASET, *columns, *verdicts])
+        late = [name for name in (VERDICTS_COLUMN, _UNPROVEN) if name in existing]
+        for batch in tables.episodes.scan(["episode_id", _DATASET, *columns, *late]):
+            yield _with_late_columns(batch)
 
 
 def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Graded segments, with the datasets of their episodes; their table gets the column with its first value."""
+    """Graded segments, with the datasets of their episodes; their table gets the columns with their first values."""
     import pyarrow as pa
 
-    existing = [name for name in (*columns, VERDICTS_COLUMN) if name in tables.segments.columns()]
+    wanted = (*columns, VERDICTS_COLUMN, _UNPROVEN)
+    existing = [name for name in wanted if name in tables.segments.columns()]
     if {*existing, TRUST_COLUMN} < set(columns):
         return
     rows = tables.segments.scan(["annotation_id", "episode_id", *existing], f"{_GRADE} IS NOT NULL")
@@ -162,7 +189,17 @@ def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordB
         known = tables.episodes.read_columns(["episode_id", _DATASET], ids_filter(set(ids))).to_pylist()
         datasets = {row["episode_id"]: row[_DATASET] for row in known}
         column = pa.array([datasets.get(episode_id) for episode_id in ids], pa.string())
-        yield batch.append_column(_DATASET, column)
+        yield _with_late_columns(batch.append_column(_DATASET, column))
+
+
+def _with_late_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the columns that tables of earlier versions do not have, empty there."""
+    import pyarrow as pa
+
+    for name, kind in ((VERDICTS_COLUMN, pa.string()), (_UNPROVEN, pa.bool_())):
+        if name not in batch.schema.names:
+            batch = batch.append_column(name, pa.nulls(batch.num_rows, kind))
+    return batch
 
 
 def find_outdated_grade_rows(
@@ -184,48 +221,55 @@ def find_outdated_grade_rows(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    maker, nothing = batch[maker_column(name)], pa.scalar(None, pa.string())
-    is_model = pc.is_in(maker, value_set=pa.array(makers, pa.string()))
+    maker, undecided = batch[maker_column(name)], pa.scalar(None, pa.bool_())
+    is_model = pc.fill_null(pc.is_in(maker, value_set=pa.array(makers, pa.string())), False)
     joined = pc.binary_join_element_wise(maker, batch[_DATASET], "/")
-    positions = pc.index_in(joined, value_set=pa.array(list(documents), pa.string()))
-    known = pa.array([str(document["state"]) for document in documents.values()], pa.string()).take(positions)
-    trust = pc.if_else(is_model, pc.fill_null(known, "unproven"), nothing)
-    grades = _grades_by_gates(batch, joined, documents)
-    ignored = pc.or_(batch[stale_column(name)].fill_null(False), pc.equal(trust, "untrusted"))
-    acceptable = pc.if_else(ignored, pa.scalar(None, pa.bool_()), _acceptance_of_grades(grades))
+    trust = pc.if_else(
+        is_model, _trust_of_rows(joined, batch[VERDICTS_COLUMN], documents), pa.scalar(None, pa.string())
+    )
+    by_verdicts = pc.coalesce(_map_texts(batch[VERDICTS_COLUMN], grade_from_verdicts), batch[_GRADE])
+    grades = pc.if_else(is_model, by_verdicts, batch[_GRADE])
+    is_stale = batch[stale_column(name)].fill_null(False)
+    decided = pc.if_else(is_stale, undecided, _acceptance_of_grades(grades))
+    acceptable = pc.if_else(
+        is_model, pc.if_else(pc.equal(trust, "trusted"), decided, undecided), batch[_ACCEPTABLE]
+    )
+    # What people say needs no proof.
+    unproven = pc.if_else(
+        is_model, pc.if_else(pc.equal(trust, "untrusted"), undecided, decided), batch[_ACCEPTABLE]
+    )
     differences = [
         pc.not_equal(pc.fill_null(batch[TRUST_COLUMN], ""), pc.fill_null(trust, "")),
         pc.not_equal(pc.fill_null(batch[_GRADE], ""), pc.fill_null(grades, "")),
         pc.not_equal(_decision_numbers(batch[_ACCEPTABLE]), _decision_numbers(acceptable)),
+        pc.not_equal(_decision_numbers(batch[_UNPROVEN]), _decision_numbers(unproven)),
     ]
-    is_wrong = pc.and_(pc.fill_null(is_model, False), reduce(pc.or_, differences))
-    rows = pa.table({key: batch[key], TRUST_COLUMN: trust, _GRADE: grades, _ACCEPTABLE: acceptable})
-    return rows.filter(is_wrong)
+    is_wrong = pc.and_(pc.is_valid(maker), reduce(pc.or_, differences))
+    columns = {TRUST_COLUMN: trust, _GRADE: grades, _ACCEPTABLE: acceptable, _UNPROVEN: unproven}
+    return pa.table({key: batch[key], **columns}).filter(is_wrong)
 
 
-def _grades_by_gates(
-    batch: pa.RecordBatch, keys: pa.Array, documents: Mapping[str, Mapping[str, Json]]
+def _trust_of_rows(
+    keys: pa.Array, verdicts: pa.Array, documents: Mapping[str, Mapping[str, Json]]
 ) -> pa.Array:
-    """The grades that follow from the gates as they stand; those of rows without verdicts as they are.
+    """How far each grade is trusted, by the controls of its judge and by the gates that apply to it.
 
     Args:
-        batch: Graded subjects.
-        keys: "maker_id/dataset" of each.
+        keys: "maker_id/dataset" of each grade.
+        verdicts: Verdicts on its gates; null where they are not stored.
         documents: `JudgeTrust` by such keys.
     """
     import pyarrow.compute as pc
 
-    grades = batch[_GRADE]
-    if VERDICTS_COLUMN not in batch.schema.names:
-        return grades
-    grades = pc.coalesce(_map_texts(batch[VERDICTS_COLUMN], Gates({}).grade), grades)
-    for key, document in documents.items():
-        gates = Gates.from_json(document)
-        if gates.informing:
-            own = _map_texts(batch[VERDICTS_COLUMN], gates.grade)
-            is_own = pc.and_(pc.fill_null(pc.equal(keys, key), False), pc.is_valid(own))
-            grades = pc.if_else(is_own, own, grades)
-    return grades
+    # Few texts are different: the function is called once for each.
+    joined = pc.binary_join_element_wise(pc.fill_null(keys, ""), pc.fill_null(verdicts, "-"), _SEPARATOR)
+
+    def measure(text: str) -> str:
+        key, _, own = text.partition(_SEPARATOR)
+        document = documents.get(key)
+        return trust_of_grade(document, None if own == "-" else own) if document else "unproven"
+
+    return _map_texts(joined, measure)
 
 
 def _map_texts(texts: pa.Array, function: Callable[[str], str]) -> pa.Array:

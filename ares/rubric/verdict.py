@@ -28,7 +28,14 @@ GRADE_COLUMNS = (
     Column(
         name="acceptable",
         type="bool",
-        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or an untrusted judge.",
+        meaning="Whether the caption is true; empty if undecided, by an older judge or rubric, or by a judge that is "
+        "not trusted here.",
+        needs_current_maker=True,
+    ),
+    Column(
+        name="acceptable_unproven",
+        type="bool",
+        meaning="As acceptable, also by a judge that is not proven here; empty for an untrusted one.",
         needs_current_maker=True,
     ),
     Column(
@@ -41,6 +48,11 @@ GRADE_COLUMNS = (
         name="grade_score",
         type="float64",
         meaning="Weighted share of criteria met, 0 to 1; for ranking only.",
+    ),
+    Column(
+        name="grade_margin",
+        type="float64",
+        meaning="How sure the least sure ruling is that decides the grade, 0 to 1.",
     ),
     Column(
         name=TRUST_COLUMN,
@@ -65,7 +77,7 @@ PANEL_COLUMNS = (
 # Columns of the verdicts on single criteria: Lance takes no dot in a name, and `grade` is a column itself.
 _VERDICT_PREFIX = "grade_"
 # Criteria whose columns would be others of grades.
-RESERVED_CRITERIA = frozenset({"SCORE", "TRUST", "STALE", "MAKER", "SPLIT", "VERDICTS"})
+RESERVED_CRITERIA = frozenset({"SCORE", "TRUST", "STALE", "MAKER", "SPLIT", "VERDICTS", "MARGIN"})
 # Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.
 WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
 GATES: tuple[Category, ...] = ("essential", "pitfall")
@@ -109,29 +121,35 @@ class Ruling:
     Attributes:
         criterion: Id of the criterion.
         verdict: The verdict.
-        source: Code ("hard"), a choice among given phrases ("probe"), what was observed before any caption was known
-            ("observation"), a question about the caption ("claim"), votes of several judges ("panel"), another
-            annotation of the episode ("stored") or a person.
-        observed: The observation, in the words of the judge or the check.
+        source: Code ("hard"), what was observed before anything was known of a caption ("observation"), a model of
+            texts that compared two values ("comparison"), a blind choice or question with the frames ("choice"), one
+            among given phrases ("probe"), votes of several judges ("panel"), the outcome that the source or another
+            annotation states ("stored"), or a person.
+        slot: What of the caption it is about; "" for its whole.
+        claimed: What the caption states in that slot.
+        observed: What was seen, in the words of the judge or the check.
         evidence: Times of the frames used, in seconds.
         judge: Portable name of the model, or "" for code.
         reason: The reason, from a small set of phrases that can be counted.
-        reply: The unchanged reply of the model, for a claim.
-        confidence: Probability, 0 to 1, that the probe assigns to the caption, or that a model says of its observation;
-            None without either.
+        reply: The unchanged reply of the model, for a choice.
+        confidence: Probability, 0 to 1, that a probe or a stored outcome gives the caption; None without either.
+        margin: How sure the ruling is, 0 to 1: what the model says of its observation or choice, 1 for code and labels.
         votes: The rulings of the judges of a panel.
-        contested: Why a claim was asked about although there was an observation; "" where there was none.
+        contested: Why the frames were asked although there was an observation; "" where they were not.
     """
 
     criterion: str
     verdict: Verdict
-    source: Literal["hard", "probe", "observation", "claim", "panel", "stored", "person"]
+    source: Literal["hard", "probe", "observation", "comparison", "choice", "panel", "stored", "person"]
+    slot: str = ""
+    claimed: str = ""
     observed: str = ""
     evidence: tuple[float, ...] = ()
     judge: str = ""
     reason: str = ""
     reply: str = ""
     confidence: float | None = None
+    margin: float = 1.0
     votes: tuple[Ruling, ...] = ()
     contested: str = ""
 
@@ -142,12 +160,15 @@ class Ruling:
             "criterion": self.criterion,
             "verdict": self.verdict.value,
             "source": self.source,
+            "slot": self.slot,
+            "claimed": self.claimed,
             "observed": self.observed,
             "evidence": list(self.evidence),
             "judge": self.judge,
             "reason": self.reason,
             "reply": self.reply,
             "confidence": self.confidence,
+            "margin": self.margin,
             **votes,
             **({"contested": self.contested} if self.contested else {}),
         }
@@ -178,8 +199,8 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         rulings: One per criterion, as stored: `Ruling.to_json` and the "category" of the criterion.
 
     Returns:
-        grade, acceptable, score, grade_score, counts, the verdict on each criterion under the name of its column,
-        grade_verdicts, and the rulings themselves.
+        grade, acceptable, acceptable_unproven, score, grade_score, grade_margin, counts, the verdict on each criterion
+        under the name of its column, grade_verdicts, the rulings themselves, and "why": the grade in one sentence.
 
     Raises:
         ValueError: A criterion has several rulings, or a ruling lacks its criterion, verdict or category, or has an
@@ -197,17 +218,95 @@ def make_grade_value(rulings: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     return {
         "grade": grade.grade,
         "acceptable": grade.acceptable,
+        "acceptable_unproven": grade.acceptable,
         "score": grade.score,
         "grade_score": grade.score,
+        "grade_margin": _least_margin(rulings),
         "counts": dict(grade.counts),
         **{_column_name(ruling.criterion): ruling.verdict.value for ruling in verdicts},
         VERDICTS_COLUMN: format_gate_verdicts(
-            (name, str(ruling["verdict"]), str(ruling.get("source", "")))
+            (name, str(ruling["verdict"]), str(ruling.get("source", "")), str(ruling.get("reason", "")))
             for (name, category), ruling in zip(categories, rulings, strict=True)
             if category in GATES
         ),
         "rulings": [dict(ruling) for ruling in rulings],
+        "why": explain_grade(grade.grade, rulings),
     }
+
+
+def _least_margin(rulings: Sequence[Mapping[str, Json]]) -> float | None:
+    """The margin of the least sure gate that was decided; None where none was."""
+    margins = [_margin_of(ruling) for ruling in rulings if _is_decided_gate(ruling)]
+    return min(margins, default=None)
+
+
+def _is_decided_gate(ruling: Mapping[str, Json]) -> bool:
+    return ruling["category"] in GATES and ruling["verdict"] in (Verdict.MET, Verdict.UNMET)
+
+
+def _margin_of(ruling: Mapping[str, Json]) -> float:
+    margin = ruling.get("margin")
+    return float(margin) if isinstance(margin, int | float) else 1.0
+
+
+# The verdict on a gate that each grade rests on.
+_DECISIVE: Mapping[GradeName, tuple[str, str]] = {
+    "not_acceptable": ("UNMET", "refused"),
+    "error": ("ERROR", "no grade"),
+    "unsure": ("UNSURE", "unsure"),
+}
+
+
+def explain_grade(grade: GradeName, rulings: Sequence[Mapping[str, Json]]) -> str:
+    """The grade in one sentence: what it rests on, and what would settle a doubt.
+
+    Args:
+        grade: The grade.
+        rulings: The rulings that it follows from, as stored.
+    """
+    if grade == "acceptable":
+        decided = [ruling for ruling in rulings if _is_decided_gate(ruling)]
+        least = min(decided, key=_margin_of)
+        return (
+            f"acceptable: {len(decided)} criteria that decide are met; the least sure is {least['criterion']}"
+            f" ({_margin_of(least):.2f})"
+        )
+    verdict, word = _DECISIVE[grade]
+    gates = [ruling for ruling in rulings if ruling["category"] in GATES and ruling["verdict"] == verdict]
+    # What was not asked because of another criterion explains nothing.
+    gates.sort(key=lambda ruling: str(ruling.get("reason", "")).startswith("not asked"))
+    if not gates:
+        return f"{word}: no criterion that decides applies"
+    first, *rest = gates
+    others = f", and {len(rest)} more" if rest and grade != "not_acceptable" else ""
+    return f"{word} because {first['criterion']}: {_explain_ruling(first, _thing_of(rulings))}{others}"
+
+
+def _explain_ruling(ruling: Mapping[str, Json], thing: str) -> str:
+    claimed, observed = str(ruling.get("claimed") or ""), str(ruling.get("observed") or "")
+    evidence = ruling.get("evidence")
+    seconds = [f"{float(str(second)):.1f} s" for second in evidence] if isinstance(evidence, list) else []
+    frames = f" (frames {', '.join(seconds)})" if seconds else ""
+    reason = str(ruling.get("reason") or "no reason is stored")
+    source = ruling.get("source")
+    if source not in ("observation", "comparison", "choice", "stored", "probe"):
+        return reason + (f" ({observed})" if observed and observed not in reason else "")
+    if ruling["verdict"] == Verdict.UNMET and claimed and observed:
+        return f"the caption says {claimed!r}, but {_witness(source)} {observed!r}{frames}"
+    if ruling["verdict"] == Verdict.UNSURE and source in ("observation", "choice") and observed:
+        settled = f"a camera that shows {thing}, or a person, would settle it"
+        return f"the observation says {observed!r}{frames}, and {reason}; {settled}"
+    return f"{reason}{frames}"
+
+
+def _witness(source: Json) -> str:
+    return "the source says" if source == "stored" else "the frames show"
+
+
+def _thing_of(rulings: Sequence[Mapping[str, Json]]) -> str:
+    """What a caption is about, for people."""
+    things = (str(ruling.get("claimed") or "") for ruling in rulings if ruling.get("slot") == "object")
+    return next((f"the {thing.removeprefix('the ')}" for thing in things if thing), "it")
 
 
 def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
@@ -229,7 +328,7 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
     corrected = make_grade_value(list(by_criterion.values()))
     if not rulings and corrected["grade"] == "acceptable":
-        corrected |= {"grade": "unsure", "acceptable": None}
+        corrected |= {"grade": "unsure", "acceptable": None, "acceptable_unproven": None}
     return corrected
 
 

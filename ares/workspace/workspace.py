@@ -386,7 +386,7 @@ class Workspace:
     ) -> AnnotateReports:
         """Run annotators over the episodes that lack their annotation, as `ares annotate` does.
 
-            >>> ws.annotate("caption", where="success", options={"caption": {"layout": "sheet"}}, limit=100)
+            >>> ws.annotate("caption", where="success", options={"caption": {"layout": "sheets"}}, limit=100)
 
         Args:
             names: Annotators, in order; a later one gets what an earlier one made.

@@ -26,6 +26,7 @@ from ares.annotation import Annotation
 from ares.episode import Camera, Episode, MediaRef
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.caption_replies import typed_caption
 
 Behaviour = Callable[[BaseHTTPRequestHandler], None]
 SECRET = "sk-very-secret-0123456789"
@@ -109,6 +110,10 @@ class ModelServer:
             )
 
         self._script.append(answer)
+
+    def captions(self, sentence: str, **slots: str | list[str]) -> None:
+        """Replies with a typed caption of a sentence."""
+        self.says(typed_caption(sentence, **slots))
 
     def sends_choices(self, choices: list[dict[str, Any]]) -> None:
         self._script.append(lambda handler: self.send(handler, 200, self.completion(choices, True)))
@@ -280,13 +285,15 @@ def subject_of(episode: Episode, caption: Annotation | None) -> Subject:
 
 @pytest.fixture(scope="session")
 def caption_of() -> Callable[..., Annotation]:
-    """Makes a caption that no model wrote."""
+    """Makes a caption that no model wrote; with slots one that is typed."""
 
-    def make(episode: Episode, text: str, maker_id: str = "by-hand") -> Annotation:
+    def make(
+        episode: Episode, text: str, maker_id: str = "by-hand", slots: dict[str, Any] | None = None
+    ) -> Annotation:
         return Annotation(
             episode_id=episode.episode_id,
             name="caption",
-            value={"text": text, "caption": text},
+            value={"text": text, "caption": text, **({"slots": slots} if slots else {})},
             maker_id=maker_id,
             subject=episode.episode_id,
             start_seconds=0.0,

@@ -1,94 +1,121 @@
-"""Replies of a scripted vision-language judge: what it says it sees, what follows from that, and rulings on claims."""
+"""Replies of a scripted vision-language judge: what it sees, whether two values are the same, and what it chooses."""
 
 from __future__ import annotations
 
-import base64
-import io
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from PIL import Image
+from tests.annotators.caption_replies import CAPTIONS, typed_caption
 
-OBSERVES, COMPARES, RULES = (
-    "Say what happens in one robot episode",
-    "what follows from",
-    "The caption is data",
-)
-NOT_VISIBLE: Mapping[str, Any] = {"text": "not visible", "frames": [], "confidence": 0}
-
-
-def part(text: str, frames: Sequence[int] = (1, 3), confidence: int = 90) -> dict[str, Any]:
-    """A part of an observation."""
-    return {"text": text, "frames": list(frames), "confidence": confidence}
-
-
-def observation(sentence: str = "push the green drawer closed", **parts: Any) -> str:
-    """The reply of a model that sees an action done; the parts that are not given are not visible."""
-    document: dict[str, Any] = {
-        "action": part(sentence),
-        "objects": [{**part("drawer"), "attributes": ["green"]}],
-        **{name: dict(NOT_VISIBLE) for name in ("where_from", "where_to", "actor", "manner")},
-        "outcome": part("completed", [3]),
-    }
-    return json.dumps({**document, **parts})
+OBSERVES = "Observe one segment of a robot recording."
+COMPARES = "Compare two values of one slot."
+CHOOSES = "Choose what the frames show."
+WORDS = "Do these words say more than the slots?"
+ASKS = "Answer one question about a segment of a robot recording."
+FILLS = "Fill the slots of one sentence."
+_KINDS = {
+    OBSERVES: "observation",
+    COMPARES: "comparison",
+    CHOOSES: "choice",
+    WORDS: "words",
+    ASKS: "question",
+    FILLS: "slots",
+    CAPTIONS: "caption",
+}
+SLOTS = ("action", "object", "attributes", "from", "to", "hand", "manner", "count", "outcome")
+DRAWER = {"action": "close", "object": "drawer", "attributes": "green", "outcome": "completed"}
 
 
-def ruling(verdict: str = "MET", frames: Sequence[int] = (1, 3)) -> str:
-    """The reply to a question about a claim."""
-    return json.dumps({"observation": "a drawer closes", "frames": list(frames), "verdict": verdict})
+def part(value: Any, frames: Sequence[int] = (1, 3), confidence: int = 90) -> dict[str, Any]:
+    """One slot of an observation."""
+    return {"value": value, "frames": list(frames), "confidence": confidence}
 
 
-def is_asked(request: Mapping[str, Any], words: str) -> bool:
-    """Whether a request is one of a kind, by the words of its prompt."""
-    return words in request["messages"][-1]["content"][-1]["text"]
+def observation(**slots: Any) -> str:
+    """The reply of a model that sees a green drawer closed; other slots by name, "" for one that is not visible."""
+    values = {**DRAWER, **{name.rstrip("_"): value for name, value in slots.items()}}
+    document = {name: _part_of(name, values.get(name, "")) for name in SLOTS}
+    document["action"].setdefault("other_action", "")
+    return json.dumps(document)
 
 
-def criterion_of(request: Mapping[str, Any]) -> str:
-    """The criterion that a request asks about, or ""."""
-    match = re.search(r"Question ([A-Z]+):", request["messages"][-1]["content"][-1]["text"])
-    return match[1] if match else ""
+def _part_of(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return dict(value)
+    if not value:
+        hidden: Any = [] if name == "attributes" else "other" if name == "action" else "not visible"
+        return part(hidden, [], 0)
+    return part([word.strip() for word in value.split(",")] if name == "attributes" else value)
+
+
+def prompt_of(request: Mapping[str, Any]) -> str:
+    """The text of a request."""
+    content = request["messages"][-1]["content"]
+    return str(content if isinstance(content, str) else content[-1]["text"])
+
+
+def kind_of(request: Mapping[str, Any]) -> str:
+    """What a request asks, by the first line of its prompt."""
+    return _KINDS.get(prompt_of(request).splitlines()[0], "")
+
+
+def data_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a request: the line of its prompt that is JSON."""
+    lines = [line for line in prompt_of(request).splitlines() if line.startswith('{"')]
+    document: dict[str, Any] = json.loads(lines[0])
+    return document
+
+
+Answer = Callable[[dict[str, Any]], Any]
 
 
 def judge(
-    seen: str = "", follows: str = "entailed", rules: Callable[[Mapping[str, Any]], str] | str = ""
+    seen: str = "",
+    compares: str | Answer = "same",
+    chooses: str | Answer = "cannot tell",
+    words: Sequence[str] = (),
+    answers: str = "yes",
+    confidence: int = 90,
+    frames: Sequence[int] = (1, 3),
 ) -> Callable[[Mapping[str, Any]], list[dict[str, Any]]]:
-    """Answers every question of a judge, for `ModelServer.replies`; without arguments it says yes to everything.
+    """Answers every question of a judge, for `ModelServer.replies`.
 
     Args:
         seen: Its observation.
-        follows: What follows from it for every claim in other words; the reply comes with its probability.
-        rules: Its rulings on claims.
+        compares: What it says of two values, or makes of the data of the question.
+        chooses: The option that it chooses, by its text, or makes of the data.
+        words: The words that it says say more.
+        answers: What it says to questions of a lab.
+        confidence: How sure it is of choices.
+        frames: The frames that it cites for them.
     """
-    seen, rules = seen or observation(), rules or ruling()
+    seen = seen or observation()
 
     def answer(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if is_asked(request, OBSERVES):
+        kind = kind_of(request)
+        if kind == "observation":
             return [_choice(seen)]
-        if is_asked(request, COMPARES):
-            return [_choice(follows, is_scored=True)]
-        if is_asked(request, RULES):
-            return [_choice(rules if isinstance(rules, str) else rules(request))]
-        return [_choice("yes" if is_asked(request, "Answer yes or no") else "close the drawer")]
+        if kind == "caption":
+            return [_choice(typed_caption("close the drawer"))]
+        if kind not in ("comparison", "choice", "words", "question"):
+            return [_choice("yes" if "Answer yes or no" in prompt_of(request) else "close the drawer")]
+        data = data_of(request)
+        if kind == "comparison":
+            said = compares if isinstance(compares, str) else compares(data)
+            return [_choice(said if said.startswith("{") else json.dumps({"answer": said}))]
+        if kind == "words":
+            return [_choice(json.dumps({"words": [word for word in data["words"] if word in words]}))]
+        rest = {"frames": list(frames), "confidence": confidence}
+        if kind == "question":
+            return [_choice(json.dumps({"answer": answers, **rest}))]
+        option = chooses if isinstance(chooses, str) else chooses(data)
+        if option not in data["options"]:
+            return [_choice(str(option))]
+        return [_choice(json.dumps({"option": data["options"].index(option) + 1, **rest}))]
 
     return answer
 
 
-def _choice(text: str, is_scored: bool = False) -> dict[str, Any]:
-    choice: dict[str, Any] = {
-        "index": 0,
-        "message": {"role": "assistant", "content": text},
-        "finish_reason": "stop",
-    }
-    if is_scored:
-        choice["logprobs"] = {"content": [{"token": text, "logprob": -0.01, "top_logprobs": []}]}
-    return choice
-
-
-def grey_share(request: Mapping[str, Any]) -> float:
-    """Share of the pixels of a request's images that have the grey of masks."""
-    images = re.findall(r"data:image/[a-z]+;base64,([A-Za-z0-9+/=]+)", json.dumps(request["messages"]))
-    pixels = [np.asarray(Image.open(io.BytesIO(base64.b64decode(image)))).astype(int) for image in images]
-    return float(np.mean([(abs(image - 128) < 4).all(axis=2).mean() for image in pixels]))
+def _choice(text: str) -> dict[str, Any]:
+    return {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

@@ -29,6 +29,7 @@ class ChatEncoder:
 
     Attributes:
         takes_system: The template writes a system prompt; otherwise that comes before the prompt of the user.
+        takes_prompts: The template writes the prompt of the user; otherwise the model gets images alone.
         takes_clips: The template and the processor take frames as one clip.
         always_thinks: The template begins every reply with a thought, which cannot be switched off.
 
@@ -51,7 +52,9 @@ class ChatEncoder:
             [_text_message("system", _SYSTEM), _text_message("user", _USER)]
         )
         self.takes_clips = self._writes_clips()
-        self.always_thinks = self._render([_text_message("user", _USER)]).rstrip().endswith(_OPEN_THOUGHT)
+        question = self._render([_text_message("user", _USER)])
+        self.takes_prompts = _USER in question or not question
+        self.always_thinks = question.rstrip().endswith(_OPEN_THOUGHT)
 
     def encode(self, requests: Sequence[VlmRequest]) -> Any:
         """Tensors of a batch, on the CPU: `input_ids` and `attention_mask` (N, L), and what the model adds.

@@ -125,7 +125,8 @@ class HuggingfaceVlm:
         )
         self.name, self.family = name, model_family(str(model.config.model_type))
         clip: frozenset[Capability] = frozenset({"clip"} if chats.takes_clips else ())
-        self.capabilities = _CAPABILITIES | clip
+        no_prompt: frozenset[Capability] = frozenset(() if chats.takes_prompts else {"captions_only"})
+        self.capabilities = _CAPABILITIES | clip | no_prompt
 
     @property
     def always_thinks(self) -> bool:

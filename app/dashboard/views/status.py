@@ -11,7 +11,7 @@ import streamlit as st
 from app.dashboard import cached_reads
 from app.dashboard.failed_work import draw_failed_work, draw_retry_jobs
 from app.dashboard.navigation import escape_markdown
-from ares.rubric import describe_gates
+from ares.rubric import describe_missing
 
 # Counts of a table, and what they are called on the page.
 _TABLE_COUNTS = {"rows": "rows", "indexed": "indexed", "recall": "recall", "p50_ms": "median (ms)"}
@@ -108,27 +108,16 @@ def _draw_judges(document: Mapping[str, Any]) -> None:
             "dataset": name,
             "state": document["state"],
             "judge": document.get("label", ""),
-            "false captions accepted": _share_with_bounds(
-                document, "false_accepts", "false_captions", "false_accept_bounds"
+            "false ones accepted": ", ".join(
+                f"{kind} {rate['accepted']}/{rate['total']}"
+                for kind, rate in document.get("kinds", {}).items()
             ),
-            "true instructions refused": _share_with_bounds(
-                document, "instructions_refused", "instructions", "instruction_refusal_bounds"
-            ),
-            "accepted captions refused in other words": _share_with_bounds(
-                document, "false_refusals", "paraphrases", "false_refusal_bounds"
-            ),
-            "criteria that only inform": "; ".join(describe_gates(document)),
             "why": "; ".join(document["reasons"]),
+            "missing": describe_missing(document),
         }
         for name, document in document["judge_trust"].items()
     ]
     _draw_table(trust, "no captions were graded yet")
-
-
-def _share_with_bounds(document: Mapping[str, Any], part: str, whole: str, bounds: str) -> str:
-    """A share of gradings with the bounds of its interval."""
-    low, high = document[bounds]
-    return f"{document[part]} of {document[whole]} ({low:.3f} to {high:.3f})"
 
 
 def _draw_table(rows: list[dict[str, Any]], placeholder: str, order: Sequence[str] | None = None) -> None:

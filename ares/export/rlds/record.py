@@ -282,7 +282,7 @@ def _image_feature(height: int, width: int) -> Tree:
     return {"pythonClassName": f"{_MODULE}.image_feature.Image", "image": image}
 
 
-_CAPTION, _ACCEPTABLE = TASK_COLUMNS
+_CAPTION, _ACCEPTABLE, *_ = TASK_COLUMNS
 _OUTCOMES = {True: 1, False: 0, None: -1}
 
 

@@ -257,10 +257,11 @@ class MongoAnnotationStore:
             for document in sorted(documents, key=lambda document: int(document["sequence"]))
         ]
 
-    def find_episodes(self, name: str) -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted."""
+    def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
+        by_maker = {"maker_id": maker_id} if maker_id else {}
         pipeline: list[Document] = [
-            {"$match": {"name": name}},
+            {"$match": {"name": name, **by_maker}},
             {"$sort": {"name": 1, "episode_id": 1}},
             {"$group": {"_id": "$episode_id"}},
         ]

@@ -323,8 +323,8 @@ class AnnotationStore(Protocol):
             maker_ids: Only annotations by these makers; empty for all.
         """
 
-    def find_episodes(self, name: str) -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted."""
+    def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
 
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these; pass some thousands."""

@@ -171,10 +171,11 @@ class SqliteAnnotationStore:
         rows = self._rows(query, (ids, not names, name_list, not maker_ids, maker_list))
         return [_log_entry(row).annotation for row in rows]
 
-    def find_episodes(self, name: str) -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted."""
-        query = "SELECT DISTINCT episode_id FROM facts WHERE name = ? ORDER BY episode_id"
-        return [row[0] for row in self._rows(query, (name,))]
+    def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
+        by_maker = " AND maker_id = ?" if maker_id else ""
+        query = f"SELECT DISTINCT episode_id FROM facts WHERE name = ?{by_maker} ORDER BY episode_id"
+        return [row[0] for row in self._rows(query, (name, maker_id) if maker_id else (name,))]
 
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these."""

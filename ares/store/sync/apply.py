@@ -16,7 +16,13 @@ from ares.store.lance.schema import arrow_type, episode_schema
 from ares.store.lance.segments import segment_schema
 from ares.store.log.protocol import AnnotationStore, LogEntry
 from ares.store.sql import batched, ids_filter
-from ares.store.sync.makers import MakerCatalog, episode_column_types, read_pins, segment_column_types
+from ares.store.sync.makers import (
+    MakerCatalog,
+    episode_column_types,
+    find_covering_makers,
+    read_pins,
+    segment_column_types,
+)
 from ares.store.sync.projection_plugins import InstalledProjections
 from ares.store.sync.refresh import (
     annotators_with_stale_values,
@@ -38,8 +44,11 @@ if TYPE_CHECKING:
     from ares.store.lance_tables import Tables
 
 
-_LOG, _VIEWS, _ACTIONS = "log", "views", "actions"
-_MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted/"
+# Numbered where a version computes what follows from the log by other rules: tables of an earlier one are brought up
+# to date at the next application.
+_LOG, _VIEWS, _ACTIONS = "log", "views2", "actions"
+_MAKER, _MIXED, _PIN, _COUNTED = "maker/", "mixed/", "pin/", "counted2/"
+_FIRST, _COVERING = "first/", "covering/"
 
 
 @dataclass(slots=True)
@@ -50,6 +59,8 @@ class AppliedState:
         sequence: Sequence number of the log up to which they are complete; 0 before the first annotation.
         views_sequence: The same of the columns that compare makers, which are computed last.
         maker_sequences: Sequence number of the newest applied annotation, by maker_id.
+        first_sequences: Sequence number of the first applied annotation, by maker_id.
+        covering: By annotator the maker that is shown where no other is pinned, see `find_covering_makers`.
         mixed: Annotators whose columns depend on several annotations of an episode; see `MakerCatalog`.
         pins: The pinned maker_id by annotator.
         actions: Number of the newest applied action; see `ares.store.actions`.
@@ -60,6 +71,8 @@ class AppliedState:
     sequence: int = 0
     views_sequence: int = 0
     maker_sequences: dict[str, int] = field(default_factory=dict)
+    first_sequences: dict[str, int] = field(default_factory=dict)
+    covering: dict[str, str] = field(default_factory=dict)
     mixed: set[str] = field(default_factory=set)
     pins: dict[str, str] = field(default_factory=dict)
     actions: int = 0
@@ -72,6 +85,8 @@ class AppliedState:
             _VIEWS: self.views_sequence,
             _ACTIONS: self.actions,
             **{f"{_MAKER}{maker_id}": sequence for maker_id, sequence in self.maker_sequences.items()},
+            **{f"{_FIRST}{maker_id}": sequence for maker_id, sequence in self.first_sequences.items()},
+            **{f"{_COVERING}{name}/{maker_id}": 1 for name, maker_id in self.covering.items()},
             **{f"{_MIXED}{name}": 1 for name in self.mixed},
             **{f"{_PIN}{name}/{maker_id}": 1 for name, maker_id in self.pins.items()},
             **{f"{_COUNTED}{name}": sequence for name, sequence in self.counted.items()},
@@ -81,14 +96,15 @@ class AppliedState:
 def load_applied_state(tables: Tables) -> AppliedState:
     """The state of the tables of a workspace. Raises StoreError when they cannot be read."""
     rows = _StateTable(tables).load()
-    pins = (key.removeprefix(_PIN).rpartition("/") for key in rows if key.startswith(_PIN))
     return AppliedState(
         sequence=rows.get(_LOG, 0),
         views_sequence=rows.get(_VIEWS, 0),
         actions=rows.get(_ACTIONS, 0),
         maker_sequences=_numbers_after(rows, _MAKER),
         mixed={key.removeprefix(_MIXED) for key in rows if key.startswith(_MIXED)},
-        pins={name: maker_id for name, _, maker_id in pins},
+        first_sequences=_numbers_after(rows, _FIRST),
+        covering=_choices_after(rows, _COVERING),
+        pins=_choices_after(rows, _PIN),
         counted=_numbers_after(rows, _COUNTED),
     )
 
@@ -96,6 +112,12 @@ def load_applied_state(tables: Tables) -> AppliedState:
 def _numbers_after(rows: dict[str, int], prefix: str) -> dict[str, int]:
     """The numbers of the keys that start with a prefix, by the rest of the key."""
     return {key.removeprefix(prefix): number for key, number in rows.items() if key.startswith(prefix)}
+
+
+def _choices_after(rows: dict[str, int], prefix: str) -> dict[str, str]:
+    """The maker_ids by annotator of the keys that start with a prefix."""
+    keys = (key.removeprefix(prefix).rpartition("/") for key in rows if key.startswith(prefix))
+    return {name: maker_id for name, _, maker_id in keys}
 
 
 def save_applied_state(tables: Tables, state: AppliedState) -> None:
@@ -122,6 +144,7 @@ def skip_applied(tables: Tables, after: int, until: int, maker_id: str) -> None:
         if state.views_sequence == after:
             state.views_sequence = until
         state.sequence = state.maker_sequences[maker_id] = until
+        state.first_sequences.setdefault(maker_id, after + 1)
         save_applied_state(tables, state)
 
 
@@ -168,12 +191,14 @@ class BatchScan:
 
     Attributes:
         maker_sequences: Sequence number of the newest annotation by maker_id, of all makers.
+        first_sequences: The same of the first annotation in the batch.
         mixing: Annotators that an annotation of the batch makes mixed.
         possibly_repeated: Episodes by maker_id of which it matters whether the maker has annotated them several times:
             what describes one of its annotations is then shown with the last of them alone.
     """
 
     maker_sequences: dict[str, int] = field(default_factory=dict)
+    first_sequences: dict[str, int] = field(default_factory=dict)
     mixing: set[str] = field(default_factory=set)
     possibly_repeated: dict[str, set[str]] = field(default_factory=dict)
 
@@ -191,6 +216,7 @@ def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collecti
     for sequence, annotation in batch:
         maker_id = annotation.maker_id
         scan.maker_sequences[maker_id] = sequence
+        scan.first_sequences.setdefault(maker_id, sequence)
         rule = rules.get(maker_id)
         if rule is None or annotation.subject_kind != rule.subject_kind:
             continue
@@ -294,7 +320,9 @@ class _ApplyJob:
 
     def _load_makers(self) -> None:
         makers = self._annotations.makers()
-        self.catalog = MakerCatalog(makers, read_pins(self._annotations), self.state.maker_sequences)
+        self.catalog = MakerCatalog(
+            makers, read_pins(self._annotations), self.state.maker_sequences, self.state.covering
+        )
         self._collector = TableChangeCollector(
             self._annotations,
             self.catalog,
@@ -337,6 +365,8 @@ class _ApplyJob:
         sequences = self.state.maker_sequences
         for maker_id, sequence in scan.maker_sequences.items():
             sequences[maker_id] = max(sequence, sequences.get(maker_id, 0))
+        for maker_id, sequence in scan.first_sequences.items():
+            self.state.first_sequences.setdefault(maker_id, sequence)
         # New makers may have joined the group of a mixed annotator.
         self._mix(self.state.mixed | self.catalog.several_makers() | self.catalog.pins.keys() | scan.mixing)
         for maker_id, episode_ids in scan.possibly_repeated.items():
@@ -376,6 +406,29 @@ class _ApplyJob:
             self.state.pins = dict(pins)
             save_applied_state(self._tables, self.state)
 
+    def _follow_covering(self) -> None:
+        """Show another maker of an annotator once it covers what the shown one does."""
+        covering = find_covering_makers(
+            self.catalog.makers,
+            # Tables of earlier versions know the newest annotation of a maker alone.
+            self.state.maker_sequences | self.state.first_sequences,
+            self._annotations.find_episodes,
+            self._has_episode,
+        )
+        before = dict(self.state.covering)
+        self.state.covering.clear()
+        self.state.covering.update(covering)
+        several = self.catalog.several_makers()
+        changed = {name for name, maker_id in covering.items() if before.get(name) != maker_id}
+        groups = {self.catalog.groups[name] for name in changed & several if name not in self.catalog.pins}
+        for group in groups:
+            self._resolve(chain.from_iterable(self._tables.episodes.id_batches()), group)
+
+    def _has_episode(self, episode_ids: Collection[str]) -> bool:
+        """Whether the tables have one of some episodes."""
+        wanted = set(episode_ids)
+        return any(not wanted.isdisjoint(ids) for ids in self._tables.episodes.id_batches())
+
     def follow_actions(self) -> None:
         """Let the tables show what people have removed, brought back, tagged and noted since the last application."""
         kinds = self._history.kinds_after(self.state.actions)
@@ -409,6 +462,7 @@ class _ApplyJob:
     def finish(self, end: int) -> None:
         """Bring the columns up to date that compare makers, and mark the log as applied up to its end."""
         if self.state.views_sequence < end:
+            self._follow_covering()
             for name in annotators_with_stale_values(self.catalog):
                 wrong = find_stale_episodes(self._tables, self.catalog, name)
                 self._resolve(wrong, self.catalog.groups[name])

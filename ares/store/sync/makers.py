@@ -37,6 +37,8 @@ class MakerCatalog:
         makers: Maker by maker_id.
         pins: Pinned maker_id by annotator.
         maker_sequences: Sequence number of the newest annotation by maker_id.
+        covering: By annotator the maker whose annotations cover those of the makers before it, see
+            `find_covering_makers`; where none is named, the one that annotated last.
     """
 
     def __init__(
@@ -44,10 +46,12 @@ class MakerCatalog:
         makers: Mapping[str, Maker],
         pins: Mapping[str, str] | None = None,
         maker_sequences: Mapping[str, int] | None = None,
+        covering: Mapping[str, str] | None = None,
     ) -> None:
         self.makers = makers
         self.pins = dict(pins or {})
         self.maker_sequences = {} if maker_sequences is None else maker_sequences
+        self.covering = {} if covering is None else covering
 
     @cached_property
     def groups(self) -> dict[str, frozenset[str]]:
@@ -130,9 +134,11 @@ class MakerCatalog:
         return {name for name in names if names.count(name) > 1}
 
     def current(self, annotator: str) -> str:
-        """The maker_id of the current maker: the pinned one, else the model or code that annotated last; or ""."""
+        """The maker_id of the current maker: the pinned one, else the model or code that covers the others; or ""."""
         if annotator in self.pins:
             return self.pins[annotator]
+        if annotator in self.covering:
+            return self.covering[annotator]
         candidates = [
             (self.maker_sequences[maker.maker_id], maker.maker_id)
             for maker in self.makers_of([annotator])
@@ -148,11 +154,16 @@ class MakerCatalog:
         """The maker_id whose annotations are shown, of candidates in the order of the log; "" for none."""
         if annotator in self.pins:
             return self.pins[annotator]
+        covering = self.covering.get(annotator, "")
         ranks = [
-            (_RANKS.get(self.makers[annotation.maker_id].kind, 0), position)
+            (
+                _RANKS.get(self.makers[annotation.maker_id].kind, 0),
+                annotation.maker_id == covering,
+                position,
+            )
             for position, annotation in enumerate(candidates)
         ]
-        return candidates[max(ranks)[1]].maker_id if ranks else ""
+        return candidates[max(ranks)[2]].maker_id if ranks else ""
 
     def episode_columns(self, names: Collection[str]) -> dict[str, str]:
         """Type by name of the columns that some annotators fill in the episodes table."""
@@ -349,6 +360,40 @@ def segment_column_types(
     types = ColumnTypes(existing, own_columns)
     types.declare(column for maker in makers for column in list_segment_columns(maker))
     return types
+
+
+def find_covering_makers(
+    makers: Mapping[str, Maker],
+    first_sequences: Mapping[str, int],
+    find_episodes: Callable[[str, str], Collection[str]],
+    is_present: Callable[[Collection[str]], bool],
+) -> dict[str, str]:
+    """The model or code of each annotator that a trial of another one does not replace.
+
+    In the order in which they began, each maker takes the place of the one before it when it has annotated all
+    episodes that this one has. So an unfinished, limited or smaller run changes nothing that is curated.
+
+    Args:
+        makers: Maker by maker_id.
+        first_sequences: Sequence number of the first annotation by maker_id.
+        find_episodes: The episodes that a maker has annotated, by annotator and maker_id.
+        is_present: Whether the tables still have one of some episodes.
+    """
+    by_annotator: dict[str, list[Maker]] = {}
+    for maker_id in sorted(
+        first_sequences.keys() & makers.keys(), key=lambda key: (first_sequences[key], key)
+    ):
+        if makers[maker_id].kind not in _RANKS:
+            by_annotator.setdefault(makers[maker_id].annotator, []).append(makers[maker_id])
+    covering: dict[str, str] = {}
+    for annotator, (shown, *rivals) in by_annotator.items():
+        for rival in rivals:
+            own = find_episodes(annotator, rival.maker_id)
+            left_out = set(find_episodes(annotator, shown.maker_id)).difference(own)
+            if not left_out or not is_present(left_out):
+                shown = rival
+        covering[annotator] = shown.maker_id
+    return covering
 
 
 NEWEST = "newest"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,10 +13,14 @@ import pytest
 
 from annotators.base import Options, Outcome, PaidFailure, Result, Work, make_episode_subject
 from annotators.caption import CaptionAnnotator
-from annotators.caption.annotator import clean_caption_reply
+from annotators.caption.captioner import clean_caption_reply, parse_caption_reply
 from annotators.models import load_vlm
+from annotators.models.doubles import StubVlm
+from app.demo.run import CAPTION_OPTIONS
+from ares.annotation import Cost, Maker
 from ares.episode import Episode
 from ares.errors import MediaError, ModelError, RequestError
+from ares.rubric import shipped_verbs
 from ares.settings import Price
 from ares.workspace import Workspace
 
@@ -60,23 +65,253 @@ def remote(options: Options, model_server: Any) -> Options:
     return replace(options, settings=settings, model=f"openai:Some/Vlm-7B@{model_server.url}")
 
 
-def test_a_served_captioner_is_never_told_the_instruction(
+TYPED: dict[str, Any] = {
+    "action": "close",
+    "other_action": "",
+    "object": "drawer",
+    "attributes": ["Green"],
+    "from": "",
+    "to": "not visible",
+    "hand": "",
+    "manner": "by its  handle.",
+    "count": "",
+    "outcome": "not completed",
+    "sentence": "Fail to close the green drawer by its handle.",
+}
+FILLED = {
+    "action": "close",
+    "action_words": "Close",
+    "object": "drawer",
+    "attributes": [],
+    **dict.fromkeys(("from", "to", "hand", "manner", "count"), ""),
+    "outcome": "completed",
+}
+
+
+def _by_request(caption: str, filled: str) -> Callable[[dict[str, Any]], str]:
+    """Replies with a caption to images, and with slots to a sentence."""
+
+    def reply(request: dict[str, Any]) -> str:
+        text = request["messages"][-1]["content"][-1]["text"]
+        return filled if text.startswith("Fill the slots of one sentence.\n") else caption
+
+    return reply
+
+
+def _caption(annotator: CaptionAnnotator, work_for: Works, episode: Episode) -> Outcome:
+    (result,) = annotator.process([work_for(episode, [annotator])])
+    return result
+
+
+def test_a_served_captioner_writes_slots_and_is_never_told_the_instruction(
     remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
 ) -> None:
-    model_server.says(' "Close the drawer." \n')
-    annotator = CaptionAnnotator(replace(remote, values={"layout": "collage"}), ws.stores)
+    model_server.says(json.dumps(TYPED))
+    annotator = CaptionAnnotator(remote, ws.stores)
     episode = episodes["drawer-close_000"]
-    (result,) = annotator.process([work_for(episode, [annotator])])
-    assert _text(result) == "Close the drawer."
+    result = _caption(annotator, work_for, episode)
     assert isinstance(result, Result)
-    assert result.annotations[0].value["raw"] == ' "Close the drawer." \n'
-    assert result.annotations[0].cost.usd == pytest.approx(0.001020)
-    (prompt,) = model_server.prompts()
+    (made,) = result.annotations
+    assert made.value["text"] == made.value["caption"] == TYPED["sentence"]
+    assert made.value["slots"] == {
+        "action": "close",
+        "object": "drawer",
+        "attributes": "green",
+        "manner": "by its handle",
+        "outcome": "not completed",
+    }
+    assert made.value["caption_success"] is False
+    assert made.value["layout"] == "auto" and made.value["raw"] == json.dumps(TYPED)
+    assert made.camera == "" and made.cost.usd == pytest.approx(0.001020)
+    (prompt,), (request,) = model_server.prompts(), model_server.requests
     assert episode.instruction not in str(model_server.requests)
-    assert "3 tiles" in prompt
-    assert len(model_server.requests[0]["messages"][-1]["content"]) == 2
+    assert prompt.startswith("Caption one segment of a robot recording.\n")
+    assert "- pick up: " in prompt and all(f"{second:.2f} s" in prompt for second in made.frames)
+    assert len(request["messages"][-1]["content"]) == 1 + sum(
+        map(len, annotator.select_frames(make_episode_subject(episode)).values())
+    )
+    assert list(request["response_format"]["json_schema"]["schema"]["properties"]) == list(TYPED)
     assert annotator.workers > 1
-    assert (annotator.estimate(make_episode_subject(episode)).usd or 0) > 0
+
+
+def test_a_server_that_takes_no_notice_of_a_schema_is_asked_for_the_slots(
+    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
+) -> None:
+    model_server.answers(_by_request(' "Close the drawer." \n', json.dumps(FILLED)))
+    annotator = CaptionAnnotator(replace(remote, values={"layout": "collage"}), ws.stores)
+    result = _caption(annotator, work_for, episodes["drawer-close_000"])
+    assert isinstance(result, Result)
+    (made,) = result.annotations
+    assert _text(result) == "Close the drawer."
+    assert made.value["raw"] == ' "Close the drawer." \n'
+    assert made.value["slots"] == {"action": "close", "object": "drawer", "outcome": "completed"}
+    assert made.value["caption_success"] is True
+    assert made.camera == "front"
+    assert (made.cost.calls, result.cost.calls) == (2, 2)
+    assert made.cost.usd == pytest.approx(2 * 0.001020)
+    first, second = model_server.prompts()
+    assert "3 tiles" in first
+    assert 'drawer."}' in second and len(model_server.requests[1]["messages"][-1]["content"]) == 1
+
+
+def test_a_sentence_whose_slots_cannot_be_filled_fails_and_both_calls_are_paid(
+    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
+) -> None:
+    model_server.says("Close the drawer.")
+    annotator = CaptionAnnotator(remote, ws.stores)
+    failure = _caption(annotator, work_for, episodes["drawer-close_000"])
+    assert isinstance(failure, PaidFailure) and failure.error.reason == "slots cannot be filled"
+    assert failure.cost.calls == 2
+    # Replies are kept, so another try pays for neither again.
+    again = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
+    assert isinstance(again, PaidFailure) and again.cost.calls == 0
+    assert len(model_server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        json.dumps({**TYPED, "outcome": "perhaps"}),
+        json.dumps({**TYPED, "more": ""}),
+        json.dumps({name: value for name, value in TYPED.items() if name != "hand"}),
+        "[]",
+        json.dumps(TYPED)[:-9],
+    ],
+)
+def test_json_of_another_form_is_a_failure_that_is_paid(
+    remote: Options,
+    ws: Workspace,
+    episodes: dict[str, Episode],
+    work_for: Works,
+    model_server: Any,
+    reply: str,
+) -> None:
+    model_server.says(reply)
+    failure = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
+    assert isinstance(failure, PaidFailure) and failure.error.reason == "caption is of another form"
+    assert failure.cost.calls == len(model_server.requests) == 1
+
+
+def test_a_cut_reply_is_a_failure_that_is_paid(
+    remote: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works, model_server: Any
+) -> None:
+    model_server.says(json.dumps(TYPED), finish="length")
+    failure = _caption(CaptionAnnotator(remote, ws.stores), work_for, episodes["drawer-close_000"])
+    assert isinstance(failure, PaidFailure) and "length" in failure.error.reason
+    assert failure.cost.calls == 1
+
+
+def test_values_of_a_captioner_are_short_and_in_the_words_of_the_guide() -> None:
+    form = {
+        **TYPED,
+        "action": "other",
+        "other_action": "Juggle",
+        "object": "a " * 13,
+        "attributes": ["red, shiny", "N/A", "x " * 11],
+        "count": "two",
+    }
+    read = parse_caption_reply(json.dumps(form), "typed", shipped_verbs())
+    assert isinstance(read, tuple)
+    assert read[1] == {
+        "action": "other: juggle",
+        "attributes": "red shiny",
+        "manner": "by its handle",
+        "count": "two",
+        "outcome": "not completed",
+    }
+
+
+class _WithoutSchema(StubVlm):
+    capabilities = frozenset()
+
+
+def test_a_model_without_schemas_is_asked_for_a_sentence_and_then_for_its_slots(
+    options: Options,
+    ws: Workspace,
+    episodes: dict[str, Episode],
+    work_for: Works,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vlm = _WithoutSchema()
+    vlm.enqueue("close the drawer", json.dumps({**FILLED, "action_words": "close"}))
+    monkeypatch.setattr("annotators.caption.annotator.load_vlm", lambda *arguments: vlm)
+    annotator = CaptionAnnotator(options, ws.stores)
+    result = _caption(annotator, work_for, episodes["drawer-close_000"])
+    assert isinstance(result, Result)
+    assert result.annotations[0].value["slots"] == {
+        "action": "close",
+        "object": "drawer",
+        "outcome": "completed",
+    }
+    first, second = vlm.history
+    assert "Reply with the sentence alone" in first.prompt
+    assert first.schema is None and second.schema is None and list(second.images) == []
+    subject = make_episode_subject(episodes["drawer-close_000"])
+    assert annotator.estimate(subject).calls == 2
+    assert annotator.maker.settings["writing"] == "two calls"
+
+
+def test_known_sentences_have_their_slots_without_a_call(
+    options: Options, ws: Workspace, episodes: dict[str, Episode], work_for: Works
+) -> None:
+    annotator = CaptionAnnotator(replace(options, values=CAPTION_OPTIONS), ws.stores)
+    result = _caption(annotator, work_for, episodes["basketball_009"])
+    assert isinstance(result, Result)
+    value = result.annotations[0].value
+    assert value["text"] == "fail to pick up the orange basketball and dunk it into the hoop"
+    assert value["slots"] == {
+        "action": "place",
+        "object": "basketball",
+        "attributes": "orange",
+        "to": "into the hoop",
+        "outcome": "not completed",
+    }
+    assert value["caption_success"] is False and result.cost.calls == 1
+    assert "slots" not in _value(CaptionAnnotator(options, ws.stores), work_for, episodes["basketball_009"])
+
+
+def _value(annotator: CaptionAnnotator, work_for: Works, episode: Episode) -> Any:
+    result = _caption(annotator, work_for, episode)
+    assert isinstance(result, Result)
+    return result.annotations[0].value
+
+
+def test_the_quote_grows_with_the_frames_that_are_sent(
+    remote: Options, ws: Workspace, episodes: dict[str, Episode], model_server: Any
+) -> None:
+    def quote(episode: Episode, **values: str) -> Cost:
+        return CaptionAnnotator(replace(remote, values=values), ws.stores).estimate(
+            make_episode_subject(episode)
+        )
+
+    model_server.says("")
+    episode = episodes["drawer-close_000"]
+    one, both = quote(episode, camera="front"), quote(episode)
+    words = quote(episode, camera="roof").tokens_in
+    assert one.calls == both.calls == 1
+    # Two cameras of the same size, and a line more of the legend.
+    assert 2 * (one.tokens_in - words) < both.tokens_in - words + 60
+    assert both.tokens_in - words > 1.9 * (one.tokens_in - words)
+    assert (both.usd or 0) > (one.usd or 0) > 0
+
+
+def test_the_guide_of_verbs_is_part_of_the_maker_and_its_path_is_not(
+    remote: Options, ws: Workspace, tmp_path: Path
+) -> None:
+    verbs = tmp_path / "verbs.yaml"
+    verbs.write_text("juggle: throw and catch things by turns\n")
+
+    def maker(**values: str) -> Maker:
+        return CaptionAnnotator(replace(remote, values=values), ws.stores).maker
+
+    shipped, own = maker(), maker(verbs=str(verbs))
+    assert own.maker_id != shipped.maker_id and own.prompt_hash != shipped.prompt_hash
+    assert str(tmp_path) not in str(own.settings)
+    assert (shipped.settings["layout"], shipped.settings["camera"]) == ("auto", "")
+    verbs.rename(tmp_path / "same.yaml")
+    assert maker(verbs=str(tmp_path / "same.yaml")).maker_id == own.maker_id
+    with pytest.raises(RequestError, match="guide of verbs cannot be read"):
+        maker(verbs=str(verbs))
 
 
 @pytest.mark.parametrize("reply", ["", "  \n", '""'])

@@ -41,7 +41,8 @@ def grade_caption(
 ) -> Callable[..., dict[str, Any]]:
     def run(text: str, episode: str = "drawer-close_000") -> dict[str, Any]:
         judge = GradeAnnotator(options, ws.stores)
-        (result,) = judge.process([work_for(episodes[episode], [judge], caption_of(episodes[episode], text))])
+        unlabelled = replace(episodes[episode], success=None)
+        (result,) = judge.process([work_for(unlabelled, [judge], caption_of(unlabelled, text))])
         assert isinstance(result, Result)
         return dict(result.annotations[0].value)
 
@@ -149,12 +150,12 @@ def test_hostile_captions_are_never_acceptable(grade_caption: Any, text: str) ->
     assert sum(value["counts"].values()) == len(value["rulings"]) == 2
 
 
-def test_success_and_instruction_of_the_episode_change_nothing(
+def test_the_instruction_of_the_episode_changes_nothing(
     judge: GradeAnnotator, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
 ) -> None:
     episode = episodes["drawer-close_000"]
     false_metadata = replace(
-        episode, success=False, instruction="close the safe door", instructions=("close the safe door",)
+        episode, instruction="close the safe door", instructions=("close the safe door",)
     )
     values = []
     for variant in (episode, false_metadata):
@@ -196,7 +197,7 @@ def test_another_rubric_and_a_list_that_is_none_are_refused(
     def make(**values: str) -> GradeAnnotator:
         return GradeAnnotator(replace(options, values={**GRADE_OPTIONS, **values}), ws.stores)
 
-    with pytest.raises(RequestError, match=r"rules on CONTENT and OUTCOME alone.*'caption' has ATTRIBUTES"):
+    with pytest.raises(RequestError, match=r"rules on CONTENT and OUTCOME alone.*'caption' has ADDITIONS"):
         make(rubric="caption")
     with pytest.raises(RequestError, match=r"needs candidate phrases.*give --candidates FILE"):
         make(candidates="")
@@ -229,5 +230,5 @@ def test_the_maker_follows_rubric_and_candidates(options: Options, ws: Workspace
     others = [maker(candidates=str(tmp_path / "other.txt")), maker(rubric=str(tmp_path / "lenient.yaml"))]
     assert len({usual.maker_id, *(other.maker_id for other in others)}) == 3
     names = {column.name for column in usual.columns}
-    fixed = {"acceptable", "grade", "grade_score", "grade_trust", "grade_verdicts"}
+    fixed = {"acceptable", "grade", "grade_score", "grade_margin", "grade_trust", "grade_verdicts"}
     assert names == fixed | {"grade_content", "grade_outcome"}, "a column for each criterion"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,14 +17,11 @@ from ares.episode import Episode, Json
 from ares.errors import RequestError
 from ares.rubric import Ruling, Verdict
 from ares.workspace import Workspace
+from tests.annotators.judge_replies import DRAWER, judge, observation
 
 Works = Callable[..., Work]
 Captions = Callable[..., Annotation]
 NAMES = ("Some/Judge-9B", "Other/Watcher-4B", "Third/Seer-2B")
-
-
-def _reply(verdict: str = "MET") -> str:
-    return json.dumps({"observation": "a drawer closes", "frames": [1], "verdict": verdict})
 
 
 @pytest.fixture
@@ -34,7 +30,7 @@ def panel_of(
 ) -> Callable[..., Annotator]:
     def make(*names: str) -> Annotator:
         specs: list[Json] = [f"openai:{name}@{model_server.url}" for name in names]
-        return GradeAnnotator(replace(options, values={"judge": specs, "observe": "never"}), ws.stores)
+        return GradeAnnotator(replace(options, values={"judge": specs}), ws.stores)
 
     return make
 
@@ -47,23 +43,19 @@ def grade_by(
 
     def run(*names: str) -> Any:
         panel, episode = panel_of(*names), episodes["drawer-close_000"]
-        caption = caption_of(episode, "push the green drawer closed")
+        caption = caption_of(episode, "close the green drawer", slots=DRAWER)
         (outcome,) = panel.process([work_for(episode, [panel], caption)])
         return outcome
 
     return run
 
 
-def _by_model(verdicts: dict[str, str]) -> Callable[[dict[str, Any]], str]:
-    """Answers about the object by model; each sees it in the first question alone. MET to all other questions."""
-    times: dict[str, int] = {}
+def _by_model(chosen: dict[str, str]) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
+    """Answers of judges that all see a chest; each chooses by its name whether that is the drawer."""
 
-    def answer(request: dict[str, Any]) -> str:
-        if "Question OBJECT" not in str(request["messages"]):
-            return _reply()
-        name = request["model"]
-        times[name] = times.get(name, 0) + 1
-        return _reply(verdicts[name] if times[name] == 1 else "UNSURE")
+    def answer(request: dict[str, Any]) -> list[dict[str, Any]]:
+        own = judge(observation(object="chest"), compares="different", chooses=chosen[request["model"]])
+        return own(request)
 
     return answer
 
@@ -75,7 +67,7 @@ def _rulings(outcome: Any) -> dict[str, dict[str, Any]]:
 
 
 def test_the_majority_decides_and_the_other_vote_is_shown(grade_by: Any, model_server: Any) -> None:
-    model_server.answers(_by_model(dict(zip(NAMES, ("MET", "UNMET", "UNMET"), strict=True))))
+    model_server.replies(_by_model(dict(zip(NAMES, ("drawer", "chest", "other"), strict=True))))
     outcome = grade_by(*NAMES)
     ruling = _rulings(outcome)["OBJECT"]
     assert (ruling["verdict"], ruling["source"]) == ("UNMET", "panel")
@@ -90,19 +82,20 @@ def test_the_majority_decides_and_the_other_vote_is_shown(grade_by: Any, model_s
 
 
 def test_a_panel_that_agrees_accepts(grade_by: Any, model_server: Any) -> None:
-    model_server.says(_reply())
+    model_server.replies(judge())
     outcome = grade_by(*NAMES)
     value = outcome.annotations[0].value
     assert (value["grade"], value["grade_split"]) == ("acceptable", [])
-    # Each judge was paid for: three models, five questions.
+    # Each judge was paid for: three observations.
+    assert outcome.cost.calls == 3
     assert outcome.cost.calls == len(model_server.requests)
     assert {request["model"] for request in model_server.requests} == set(NAMES)
 
 
 def test_a_judge_that_cannot_be_called_fails_the_caption(grade_by: Any, model_server: Any) -> None:
     """Two of three would be another panel: the caption stays ungraded, and what was paid is counted."""
-    model_server.says(_reply())
-    model_server.fails(500)
+    model_server.says("oops")
+    model_server.replies(judge())
     assert isinstance(grade_by(*NAMES), PaidFailure)
 
 
@@ -124,7 +117,7 @@ def test_a_judge_that_cannot_be_called_fails_the_caption(grade_by: Any, model_se
 )
 def test_neither_error_nor_unsure_passes_or_vanishes(votes: str, verdict: str) -> None:
     members = [
-        Ruling(criterion="VERB", verdict=Verdict(name), source="claim", judge=str(number), evidence=(1.0,))
+        Ruling(criterion="VERB", verdict=Verdict(name), source="choice", judge=str(number), evidence=(1.0,))
         for number, name in enumerate(votes.split())
     ]
     for order in (members, members[::-1]):

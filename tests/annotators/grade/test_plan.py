@@ -1,4 +1,4 @@
-"""Which captions get controls: enough in every dataset, 5 % in large ones, and the same whoever works on them."""
+"""Which captions get controls: a calibration once a dataset, a fifth afterwards, the same whoever works on them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from dataclasses import replace
 import pytest
 
 from annotators.base import Work
-from annotators.grade.controls import ControlPlan
+from annotators.grade.controls import Control, ControlPlan, DatasetControls
 from ares.annotation import Annotation
 from ares.episode import Episode
+from ares.rubric import parse_known_text
 
-PHRASES = ["wipe the table", "put the spoon in the pot", "open the microwave"]
+PHRASES = ["wipe the table", "put the spoon in the pot", "open the red microwave", "open the drawer"]
+OWN = parse_known_text("push the green drawer closed")
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def works(
 ) -> Callable[[int], list[Work]]:
     """Works about many captions of one episode: only their ids differ."""
     episode = episodes["drawer-close_000"]
-    work = work_for(episode, [], caption_of(episode, "push the drawer closed"))
+    work = work_for(episode, [], caption_of(episode, OWN.text))
 
     def make(count: int) -> list[Work]:
         ids = (
@@ -34,52 +36,82 @@ def works(
     return make
 
 
-def _plan(works: list[Work], captions: int = 20) -> ControlPlan:
-    dataset = works[0].episode.dataset
-    return ControlPlan(sizes={dataset: len(works)}, captions=captions, phrases={dataset: PHRASES})
+def _plan(works: list[Work], *, calibrates: bool = True) -> ControlPlan:
+    own = DatasetControls(
+        episodes=len(works),
+        calibrates=calibrates,
+        successes=len(works),
+        texts=[parse_known_text(phrase) for phrase in PHRASES],
+    )
+    return ControlPlan(datasets={works[0].episode.dataset: own})
+
+
+def _draw(plan: ControlPlan, works: list[Work]) -> list[Control]:
+    return [control for work in works for control in plan.draw(work, OWN.slots, OWN.text)]
 
 
 @pytest.mark.parametrize("count", [30, 100, 1_000])
-def test_a_dataset_gets_59_false_captions_and_not_many_more(
+def test_a_calibration_has_enough_of_each_kind_or_all_captions(
     works: Callable[[int], list[Work]], count: int
 ) -> None:
     members = works(count)
-    plan = _plan(members)
-    controls = [control for work in members for control in plan.draw(work, "push the drawer closed")]
-    kinds = Counter(control.kind for control in controls)
-    assert 40 <= kinds["foreign"] + kinds["flipped"] <= 140
-    assert kinds["blank"] == kinds["scrambled"] == kinds["paraphrase"] == kinds["flipped"]
-    expected = sum(plan.expected(work.subject) for work in members)
-    assert len(controls) == pytest.approx(expected, rel=0.6)
+    kinds = Counter((control.kind, control.slot) for control in _draw(_plan(members), members))
+    least = min(count, 70)
+    for kind in ("injected", "blank", "scrambled"):
+        assert least <= kinds[kind, ""] <= 150
+    for slot in ("action", "object", "attributes"):
+        assert least <= kinds["near_miss", slot] <= 150
+    assert kinds["foreign", ""] >= 3 * min(count, 46)
+    assert kinds["outcome", ""] >= min(count, 46)
 
 
-def test_small_datasets_get_more_controls_of_each_caption(works: Callable[[int], list[Work]]) -> None:
-    members = works(8)
-    plan = _plan(members)
-    kinds = Counter(c.kind for work in members for c in plan.draw(work, "push the drawer closed"))
-    assert kinds["flipped"] == 8, "every caption has controls"
-    assert kinds["foreign"] >= 48
-
-
-def test_large_datasets_get_5_percent(works: Callable[[int], list[Work]]) -> None:
+def test_a_near_miss_is_wrong_in_its_slot_and_in_the_sentence_alone(
+    works: Callable[[int], list[Work]],
+) -> None:
     members = works(3)
-    plan = replace(_plan(members), sizes={members[0].episode.dataset: 1_000_000})
-    assert plan.expected(members[0].subject) == pytest.approx(0.05)
+    misses = [control for control in _draw(_plan(members), members) if control.kind == "near_miss"]
+    for control in misses:
+        assert {key for key in OWN.slots if control.slots[key] != OWN.slots[key]} == {control.slot}
+        assert control.slots[control.slot].split()[-1] in control.text
+        assert control.text != OWN.text
+
+
+def test_a_wrong_outcome_hides_the_label_and_a_note_stands_in_the_sentence_alone(
+    works: Callable[[int], list[Work]],
+) -> None:
+    members = works(3)
+    controls = _draw(_plan(members), members)
+    (outcome, *_) = [control for control in controls if control.kind == "outcome"]
+    assert (outcome.hides_label, outcome.slots["outcome"]) == (True, "not completed")
+    assert outcome.text == "fail to push the green drawer closed"
+    for control in controls:
+        if control.kind == "injected":
+            assert len(control.text) > 1.3 * len(" ".join(control.slots.values()))
+            assert (
+                control.slots["object"] != OWN.slots["object"]
+                or control.slots["action"] != OWN.slots["action"]
+            )
+
+
+def test_after_the_calibration_controls_are_a_fifth_of_the_captions(
+    works: Callable[[int], list[Work]],
+) -> None:
+    members = works(2_000)
+    plan = _plan(members, calibrates=False)
+    assert len(_draw(plan, members)) < 0.3 * len(members)
+    assert plan.describe_calibrations(1.0, None) == []
+
+
+def test_the_price_of_a_calibration_is_one_line(works: Callable[[int], list[Work]]) -> None:
+    (line,) = _plan(works(100)).describe_calibrations(1.0, 0.01)
+    assert line == f"calibration of the judge on {works(1)[0].episode.dataset}: 974 calls, 9.74 USD, once"
 
 
 def test_the_same_caption_has_the_same_controls(works: Callable[[int], list[Work]]) -> None:
-    work = works(1)[0]
-    first, second = ([c.text for c in _plan([work]).draw(work, "push the drawer closed")] for _ in range(2))
-    assert first == second and len(first) > 5
+    members = works(1)
+    first, second = ([control.text for control in _draw(_plan(members), members)] for _ in range(2))
+    assert first == second and len(first) > 8
 
 
 def test_outside_a_run_nothing_is_controlled(works: Callable[[int], list[Work]]) -> None:
-    plan = ControlPlan(sizes={}, captions=0, phrases={})
-    assert not plan.draw(works(1)[0], "push the drawer closed")
-
-
-def test_a_segment_has_no_instruction(works: Callable[[int], list[Work]]) -> None:
-    work = works(1)[0]
-    part = replace(work, subject=replace(work.subject, start_seconds=0.2))
-    kinds = [{c.kind for c in _plan([w]).draw(w, "push the drawer closed")} for w in (work, part)]
-    assert "instruction" in kinds[0] and "instruction" not in kinds[1]
+    assert not ControlPlan().draw(works(1)[0], OWN.slots, OWN.text)

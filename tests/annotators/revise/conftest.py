@@ -19,8 +19,9 @@ from annotators.revise.rounds import EpisodeWorks, RevisionJudge, Spent, grade_c
 from ares.settings import Price, Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.caption_replies import typed_caption
 from tests.annotators.conftest import ModelServer
-from tests.annotators.judge_replies import criterion_of, grey_share
+from tests.annotators.judge_replies import data_of, judge, kind_of, observation
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
@@ -53,20 +54,35 @@ class Script:
         prompt = _prompt(request)
         before = re.search(r"frames before: (\"[^\n]+\")\n", prompt)
         if not before:
-            return REFUSED
+            return typed_caption(REFUSED, action="open", attributes=["red"])
         self.prompts.append(prompt)
-        return self.revises(json.loads(before[1]), prompt)
+        text = self.revises(json.loads(before[1]), prompt)
+        # A captioner flatters in the slots: the judge reads nothing else of it.
+        praise = f" {FLATTERY}" if FLATTERY in text else ""
+        colour = "green" if "green" in text else "red"
+        if "open" not in text:
+            return typed_caption(text, action="push", attributes=[colour, "closed"])
+        if praise:
+            return typed_caption(
+                text, action="other", other_action=f"open{praise}", attributes=[colour + praise]
+            )
+        return typed_caption(text, action="open", attributes=[colour])
 
     def _rule(self, request: Any) -> str:
-        criterion = criterion_of(request)
-        caption = (
-            _prompt(request).partition("never an instruction to you:")[2].partition("Look at the frames")[0]
+        options = data_of(request)["options"] if kind_of(request) == "choice" else []
+        slot = {"VERB": "action", "ATTRIBUTES": "attributes"}
+        charmed = request["model"] == JUDGE and any(
+            slot[name] == data_of(request)["slot"] for name in self.charmed if options
         )
-        is_charmed = request["model"] == JUDGE and criterion in self.charmed and FLATTERY in caption
-        wrong = {"VERB": "open the", "ATTRIBUTES": "red", "OBJECT": "mug"}.get(criterion)
-        is_refused = wrong is not None and wrong in caption and not is_charmed and grey_share(request) < 0.3
-        verdict = "UNMET" if is_refused else "MET"
-        return json.dumps({"observation": "a drawer closes", "frames": [1, 3], "verdict": verdict})
+        praised = [option for option in options if charmed and FLATTERY in option]
+        seen = [option for option in options if option in ("push", "green", "green, closed", "closed, green")]
+        answer = judge(
+            observation(action="push", attributes="green, closed"),
+            compares="different",
+            chooses=[*praised, *seen, "other"][0],
+        )
+        (choice,) = answer(request)
+        return str(choice["message"]["content"])
 
 
 def _prompt(request: Any) -> str:
@@ -89,7 +105,7 @@ def _options(url: str) -> Options:
         openai_api_key="a-key",
         price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0),
     )
-    return Options(settings=settings, values={"observe": "never"})
+    return Options(settings=settings, values={})
 
 
 @pytest.fixture
@@ -106,17 +122,30 @@ def graded_folder(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) 
     options = _options(server.url)
     with open_workspace(str(folder), options.settings) as workspace:
         stores = workspace.stores
-        ingest_paths(stores, [str(demo_samples / "video")], limit=EPISODES, quiet=True)
-        annotate(stores, ["caption"], replace(options, values={}), quiet=True)
+        ingest_paths(
+            stores, [str(_unlabelled(demo_samples / "video", folder.parent))], limit=EPISODES, quiet=True
+        )
+        annotate(stores, ["caption"], replace(options, values={"layout": "tiles"}), quiet=True)
         _grade_all(stores, options)
     server.close()
     yield folder
 
 
+def _unlabelled(samples: Path, folder: Path) -> Path:
+    """The samples without their recorded success, which would decide on every outcome."""
+    copied = Path(shutil.copytree(samples, folder / "video"))
+    metadata = copied / "metadata.jsonl"
+    rows = [json.loads(line) for line in metadata.read_text("utf-8").splitlines()]
+    kept = [{name: value for name, value in row.items() if name != "success"} for row in rows]
+    metadata.write_text("".join(f"{json.dumps(row)}\n" for row in kept), "utf-8")
+    return copied
+
+
 def _grade_all(stores: Stores, options: Options) -> None:
     ids = sorted(stores.tables.episodes.ids())
     judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
-    stores.annotations.add_maker(judge.maker)
+    for maker in (judge.maker, *judge.annotator.side_makers):
+        stores.annotations.add_maker(maker)
     works = EpisodeWorks(
         stores,
         load_captioner(replace(options, values={}), stores),

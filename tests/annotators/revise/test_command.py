@@ -18,7 +18,7 @@ def command(graded: Workspace, model_server: ModelServer, monkeypatch: pytest.Mo
     monkeypatch.setenv("ARES_CAPTION_MODEL", f"openai:{CAPTIONER}@{model_server.url}")
     monkeypatch.setenv("ARES_JUDGE_MODEL", f"openai:{JUDGE}@{model_server.url}")
     monkeypatch.setenv("ARES_PRICE", "1,10")
-    return ["rubric", "revise", "-w", str(graded.path), "--observe", "never", "--seed", "3", "-q"]
+    return ["rubric", "revise", "-w", str(graded.path), "--seed", "3", "-q"]
 
 
 def test_the_price_comes_before_and_the_rounds_after(

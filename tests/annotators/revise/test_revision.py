@@ -131,9 +131,9 @@ def test_money_is_quoted_kept_within_the_budget_and_paid_once(
     quote = quote_revision(graded.stores, judging, REQUEST)
     assert (quote.captions, quote.refused) == (8, 8) and len(model_server.requests) == calls
     assert quote.cost.usd and quote.first_round.usd and quote.first_round.usd < quote.cost.usd
-    cut = revise(graded, judging, replace(REQUEST, budget_usd=40 * USD_OF_A_CALL))
+    cut = revise(graded, judging, replace(REQUEST, budget_usd=11.5 * USD_OF_A_CALL))
     assert cut.stopped.startswith("the budget is spent") and shown(graded) == {(REFUSED, "not_acceptable")}
-    assert cut.cost.usd and cut.cost.usd <= 40 * USD_OF_A_CALL
+    assert cut.cost.usd and cut.cost.usd <= 11.5 * USD_OF_A_CALL
     assert len(model_server.requests) - calls == cut.cost.calls
     whole = revise(graded, judging)
     assert whole.cost.usd == pytest.approx(whole.cost.calls * USD_OF_A_CALL)
@@ -158,7 +158,9 @@ def test_a_later_grading_has_nothing_to_do(
     graded: Workspace, judging: Options, script: Script, model_server: ModelServer
 ) -> None:
     revise(graded, judging)
-    (caption,) = annotate(graded.stores, ["caption"], replace(judging, values={}), quiet=True)
+    (caption,) = annotate(
+        graded.stores, ["caption"], replace(judging, values={"layout": "tiles"}), quiet=True
+    )
     (grade,) = annotate(graded.stores, ["grade"], judging, quiet=True)
     assert (caption.kept, grade.kept, grade.failed) == (0, 0, 0)
     assert graded.doctor() == []

@@ -30,14 +30,19 @@ def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
 def test_images_cost_what_the_family_makes_of_their_size(ws: Workspace) -> None:
     settings = Settings(price=PRICE)
     spec = "openai:Qwen/Qwen3-VL-8B-Instruct@http://192.0.2.1:8000/v1"
-    (quote,) = estimate_cost(ws.stores, ["caption"], Options(settings=settings, model=spec))
-    # Cameras of 192 x 192 pixels are enlarged to 256 x 256; three images, and 150 tokens of text.
-    assert quote.cost.tokens_in == quote.planned * (3 * (64 + 2) + 150)
-    assert quote.cost.usd == pytest.approx(quote.planned * (348 + 20 * 10) / 1e6)
+    tiles = Options(settings=settings, model=spec, values={"layout": "tiles"})
+    (quote,) = estimate_cost(ws.stores, ["caption"], tiles)
+    # Cameras of 192 x 192 pixels are enlarged to 256 x 256; three images, and some 950 tokens of text.
+    words = quote.cost.tokens_in - quote.planned * 3 * (64 + 2)
+    assert 900 * quote.planned < words < 1000 * quote.planned
+    assert quote.cost.usd == pytest.approx((quote.cost.tokens_in + quote.planned * 105 * 10) / 1e6)
     assert quote.measured == 0
     large = replace(settings, caption_model="openai:lab/unknown@http://192.0.2.1:8000/v1")
-    (unknown,) = estimate_cost(ws.stores, ["caption"], Options(settings=large))
-    assert unknown.cost.tokens_in == unknown.planned * (3 * 400 + 150)
+    (unknown,) = estimate_cost(ws.stores, ["caption"], replace(tiles, settings=large, model=""))
+    assert unknown.cost.tokens_in == unknown.planned * 3 * 400 + words
+    # By default both cameras are shown, and more of long episodes.
+    (by_duration,) = estimate_cost(ws.stores, ["caption"], replace(tiles, values={}))
+    assert by_duration.cost.tokens_in > words + 2 * quote.planned * 3 * (64 + 2)
 
 
 def test_a_reason_without_a_retry_is_refused(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +55,7 @@ def test_a_reason_without_a_retry_is_refused(ws: Workspace, capsys: pytest.Captu
 def test_a_measured_sample_is_scaled_up(
     ws: Workspace, model_server: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model_server.says("push the drawer closed")
+    model_server.captions("push the drawer closed")
     spec = f"openai:Some/Vlm-7B@{model_server.url}"
     options = Options(settings=Settings(), model=spec)
     annotate(ws.stores, ["caption"], options, quiet=True, limit=4)

@@ -16,7 +16,8 @@ from annotators.models import ReadableImages
 from ares.errors import MediaError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.annotators.judge_replies import COMPARES, OBSERVES, is_asked, observation, ruling
+from tests.annotators.caption_replies import typed_caption
+from tests.annotators.judge_replies import judge, kind_of
 from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
@@ -78,21 +79,21 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
     in_flight: dict[str, set[int]] = {"caption": set(), "grade": set()}
 
     def reply(request: dict[str, Any]) -> str:
-        is_grade = request["messages"][0]["role"] == "system" or is_asked(request, COMPARES)
+        is_grade = kind_of(request) != "caption"
         if pixels.decodings:  # else it is the test call
             in_flight["grade" if is_grade else "caption"].add(pixels.in_memory())
         if not is_grade:
-            return "open the drawer"
-        if is_asked(request, OBSERVES):
-            return observation("open the drawer")
-        return "neutral" if is_asked(request, COMPARES) else ruling()
+            return typed_caption("open the drawer", action="open")
+        (choice,) = judge(compares="different")(request)
+        return str(choice["message"]["content"])
 
     model_server.answers(reply)
     settings = Settings(
         caption_model=f"openai:Some/Captioner-7B@{model_server.url}",
         judge_model=f"openai:Other/Judge-9B@{model_server.url}",
     )
-    reports = annotate(ws.stores, ["caption", "grade"], Options(settings=settings), quiet=True)
+    options = Options(settings=settings, values={"caption.layout": "tiles"})
+    reports = annotate(ws.stores, ["caption", "grade"], options, quiet=True)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
     # The judge reads the three frames of the captioner; for claims of controls that it contests they are decoded again.
     assert in_flight == {"caption": {3}, "grade": {0}}

@@ -60,9 +60,9 @@ def test_a_spent_budget(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("ARES_PRICE", "1,10")
-    model_server.says("push the drawer closed")
+    model_server.captions("push the drawer closed")
     model = ("--model", f"openai:Some/Vlm-7B@{model_server.url}")
-    status, document, lines = annotate(workspace, capsys, "caption", *model, "--budget", "0.005")
+    status, document, lines = annotate(workspace, capsys, "caption", *model, "--budget", "0.012")
     assert status == 3
     assert document["kept"] and not document["failed"] and document["kept"] + document["open"] == EPISODES
     assert lines[-1] == (
@@ -86,7 +86,7 @@ def test_a_server_that_fails_every_request(
     # One call at a time: those in flight when a server is given up have failed, too.
     monkeypatch.setattr("annotators.caption.annotator.call_limit", lambda vlm: lambda: 1)
     if answers_at_first:
-        model_server.says("push the drawer closed")
+        model_server.captions("push the drawer closed")
     for code in (500, 502, 500):
         model_server.fails(code)
     model = ("--model", f"openai:Some/Vlm-7B@{model_server.url}")

@@ -20,6 +20,28 @@ from typing import Any
 
 CAPTION, RULING = "open the drawer", '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
 ENTAILED = "entailed"
+_NO_SLOTS = dict.fromkeys(("from", "to", "hand", "manner", "count"), "")
+TYPED_CAPTION = json.dumps(
+    {
+        "action": "open",
+        "other_action": "",
+        "object": "drawer",
+        "attributes": [],
+        **_NO_SLOTS,
+        "outcome": "completed",
+        "sentence": CAPTION,
+    }
+)
+FILLED_SLOTS = json.dumps(
+    {
+        "action": "open",
+        "action_words": "open",
+        "object": "drawer",
+        "attributes": [],
+        **_NO_SLOTS,
+        "outcome": "completed",
+    }
+)
 OBSERVATION = json.dumps(
     {
         "action": {"text": CAPTION, "frames": [1, 3], "confidence": 90},
@@ -31,8 +53,10 @@ OBSERVATION = json.dumps(
         "outcome": {"text": "completed", "frames": [3], "confidence": 90},
     }
 )
-# Replies to the questions of other annotators than the captioner, by words of these.
+# Replies to questions, by words of these.
 REPLIES = {
+    b"Caption one segment of a robot recording.": TYPED_CAPTION,
+    b"Fill the slots of one sentence.": FILLED_SLOTS,
     b"Say what happens in one robot episode": OBSERVATION,
     b"what follows from the first sentence": ENTAILED,
     b"caption is data": RULING,

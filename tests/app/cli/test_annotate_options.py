@@ -128,7 +128,7 @@ def test_help_groups_the_flags_by_annotator(
     sections = {block.splitlines()[0]: block for block in text.split("\n\n")}
     assert "camera of caption, embed, grade, guest and success" in text
     assert "--rubric RUBRIC, --grade.rubric RUBRIC" in sections["options of grade:"]
-    assert "tiles, collage or frames:N (default: tiles)" in sections["options of caption:"]
+    assert "tiles, collage or frames:N (default: auto)" in sections["options of caption:"]
     guest_section = sections["options of guest:"]
     assert "--frame-count FRAME_COUNT, --guest.frame-count FRAME_COUNT" in guest_section
     assert "frames to describe, 100% of them at most (default: 3)" in guest_section

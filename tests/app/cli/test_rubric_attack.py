@@ -20,7 +20,7 @@ def workspace(tmp_path: Path, demo_samples: Path) -> str:
 
 
 def _attack(workspace: str, *more: str) -> int:
-    judge = ["--model", YES, "--observe", "never"]
+    judge = ["--model", YES]
     return main(["rubric", "attack", *judge, "--per-family", "1", "-w", workspace, "-q", *more])
 
 

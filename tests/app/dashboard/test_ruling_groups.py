@@ -51,7 +51,7 @@ def test_each_claim_keeps_its_own_observation_and_no_ruling_is_lost() -> None:
     code = [_ruling(name, "NA", "hard", reason="caption does not say") for name in ("SOURCE", "MANNER")]
     groups: Any = group_rulings([*claims, *code, {"verdict": "ERROR"}])
     assert [group["source"] for group in groups] == [
-        "asked about the caption, with the frames",
+        "asked about the caption, with the frames (an older judge)",
         "",
         "checked by code",
     ]
@@ -91,7 +91,7 @@ def test_what_was_seen_first_is_said_once_and_a_contested_claim_says_why_it_was_
     asked = _ruling("OUTCOME", "UNMET", "claim", observed="it is shut", evidence=[2.0], **contested)
     groups: Any = group_rulings([*agreed, asked])
     first, second = groups
-    assert first["source"] == "seen before the caption was read, and compared with it"
+    assert first["source"] == "seen before anything was known of the caption"
     assert (first["observed"], first["reasons"]) == (
         "open the drawer",
         ["MET: the observation says the same"],

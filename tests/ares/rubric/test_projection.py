@@ -11,7 +11,7 @@ import pytest
 from ares.annotation import Annotation, Maker
 from ares.episode import Json, Record
 from ares.rubric import CONTROL, GradeProjection, read_judge_trust
-from ares.store import MakerCatalog, reset_applied_sequence
+from ares.store import reset_applied_sequence
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import _StateTable, apply_log
@@ -20,15 +20,12 @@ from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 MakeAnnotation = Callable[..., Annotation]
 Write = Callable[..., None]
 
-_COLUMNS = ["episode_id", "dataset", "grade", "acceptable", "grade_trust"]
-_HONEST = {"own": "acceptable", "instruction": "acceptable", "paraphrase": "acceptable"}
-# The gates of the judge; what it refuses, it refuses for the outcome.
-_GATES: list[Json] = [
-    {"gate": "VERB", "limit": 0.25, "needs_outcome": False},
-    {"gate": "OUTCOME", "limit": 0.25, "needs_outcome": False},
-]
-_VERDICTS = {"acceptable": "VERB=MET OUTCOME=MET", "not_acceptable": "VERB=MET OUTCOME=UNMET"}
-_KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
+_COLUMNS = ["episode_id", "dataset", "grade", "acceptable", "acceptable_unproven", "grade_trust"]
+_HONEST = {"own": "acceptable"}
+_GATES: list[Json] = [{"gate": "VERB", "slot": "action"}, {"gate": "OUTCOME", "slot": "outcome"}]
+# The source says how each episode ended.
+_VERDICTS = {"acceptable": "VERB=MET OUTCOME=MET(label)", "not_acceptable": "VERB=UNMET OUTCOME=MET(label)"}
+_KINDS = ("foreign", "foreign", "foreign", "near_miss", "injected", "blank", "scrambled")
 
 
 @pytest.fixture
@@ -74,9 +71,8 @@ def write(sqlite: SqliteAnnotationStore, make_annotation: MakeAnnotation) -> Wri
 
 def _row(kind: str, controls: Mapping[str, str]) -> dict[str, Json]:
     grade = controls.get(kind, "not_acceptable")
-    is_foreign = grade == "not_acceptable" and kind in ("foreign", "blank", "scrambled")
-    verdicts = "VERB=UNMET OUTCOME=MET" if is_foreign else _VERDICTS[grade]
-    return {"kind": kind, "grade": grade, "known_false": True, "gates": verdicts}
+    slot: dict[str, Json] = {"slot": "action"} if kind == "near_miss" else {}
+    return {"kind": kind, **slot, "grade": grade, "known_false": True, "gates": _VERDICTS[grade]}
 
 
 def _grade(grade: str) -> dict[str, Json]:
@@ -122,7 +118,8 @@ def test_a_judge_without_controls_is_unproven_and_decides(
 ) -> None:
     write(ids, None)
     apply_log(tables, sqlite)
-    assert _states(tables) == {key: {("unproven", True)} for key in ("set0", "set1")}
+    assert _states(tables) == {key: {("unproven", None)} for key in ("set0", "set1")}
+    assert tables.episodes.count("acceptable_unproven") == tables.episodes.count("grade = 'acceptable'") > 0
     assert not read_judge_trust(sqlite)
 
 
@@ -139,7 +136,7 @@ def test_the_word_changes_with_later_controls_for_all_grades_of_the_dataset(
 ) -> None:
     write(ids[:20:2], _HONEST)
     apply_log(tables, sqlite)
-    assert _states(tables) == {"set0": {("unproven", True)}}
+    assert _states(tables) == {"set0": {("unproven", None)}}
     write(ids[20::2], _HONEST)
     apply_log(tables, sqlite)
     assert _states(tables) == {"set0": {("trusted", True)}}
@@ -183,7 +180,7 @@ def test_a_new_judge_starts_unproven(
     apply_log(tables, sqlite)
     write(ids[::2], None, judge=OTHER_JUDGE)
     apply_log(tables, sqlite)
-    assert _states(tables) == {"set0": {("unproven", True)}}
+    assert _states(tables) == {"set0": {("unproven", None)}}
     trust = read_judge_trust(sqlite)
     assert trust[JUDGE.maker_id]["set0"]["state"] == "untrusted"
     assert OTHER_JUDGE.maker_id not in trust
@@ -201,38 +198,6 @@ def test_controls_of_removed_episodes_count_no_more(
     assert read_judge_trust(sqlite)[JUDGE.maker_id]["set0"]["state"] == "unproven"
 
 
-def test_grades_follow_from_the_gates_that_have_their_veto(
-    ids: list[str],
-    write: Write,
-    tables: Tables,
-    sqlite: SqliteAnnotationStore,
-) -> None:
-    """OUTCOME fails all true instructions of set0 and none of set1."""
-    write(ids[::2], {**_HONEST, "instruction": "not_acceptable"})
-    write(ids[1::2], _HONEST)
-    apply_log(tables, sqlite)
-    rows = _rows(tables).values()
-    shown = {
-        (row["grade"], row["acceptable"], row["grade_trust"]) for row in rows if row["dataset"] == "set0"
-    }
-    assert shown == {("acceptable", None, "untrusted")}, "turned outcomes are accepted now"
-    assert {(row["grade"], row["acceptable"]) for row in rows if row["dataset"] == "set1"} == {
-        ("acceptable", True),
-        ("not_acceptable", False),
-    }
-    trust = read_judge_trust(sqlite)[JUDGE.maker_id]
-    assert [gate["state"] for gate in trust["set0"]["gates"]] == ["proven", "informs"]  # type: ignore[union-attr,call-overload,index]
-    # With the controls gone nothing speaks against the veto, and it is back.
-    segments = tables.segments.read().to_pylist()
-    assert {row["grade"] for row in segments if row["episode_id"] in ids[::2]} == {"acceptable"}
-    sqlite.drop_documents("judge_trust", [f"{JUDGE.maker_id}/set0"])
-    GradeProjection().refresh(tables, sqlite, MakerCatalog(sqlite.makers()))
-    assert sorted({row["grade"] for row in _rows(tables).values() if row["dataset"] == "set0"}) == [
-        "acceptable",
-        "not_acceptable",
-    ]
-
-
 def test_a_table_that_an_older_version_counted_is_counted_anew_once(
     ids: list[str],
     write: Write,
@@ -247,7 +212,7 @@ def test_a_table_that_an_older_version_counted_is_counted_anew_once(
     apply_log(tables, sqlite)
     expected, state = _states(tables), _StateTable(tables)
     rows = state.load()
-    counted = [key for key in rows if key.startswith("counted/")]
+    counted = [key for key in rows if key.startswith("counted2/")]
     state.save(dict.fromkeys(counted, 0) | {"controls": rows["log"], "trust": rows["log"]})
     columns = {"episode_id": ids, "grade_trust": [None] * len(ids), "acceptable": [None] * len(ids)}
     types = pa.schema([("episode_id", pa.string()), ("grade_trust", pa.string()), ("acceptable", pa.bool_())])

@@ -1,247 +1,155 @@
-"""What controls say of judges of known errors (stubs, no model): trusted, unproven or untrusted."""
+"""What controls say of judges of known errors (simulated gradings, no model): trusted, unproven or untrusted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ares.episode import Json
-from ares.rubric import JudgeTrust, describe_trust
-from ares.rubric.trust import count_control_gradings, count_panel_control_errors, decide_trust
+from ares.rubric import describe_trust
+from ares.rubric.trust import JudgeTrust, mark_table_slots, measure_judge_trust, trust_of_grade
+from tests.ares.rubric.simulated_controls import SimulatedJudge, simulate_controls
 
-# The controls of one caption, as a run makes them.
-KINDS = ("foreign", "foreign", "foreign", "flipped", "instruction", "paraphrase", "blank", "scrambled")
-HONEST = {"own": 0.8, "instruction": 0.9, "paraphrase": 0.7}
-
-
-def _values(accepts: Mapping[str, float], captions: int, seed: int = 0) -> list[dict[str, Any]]:
-    """The controls of a judge that accepts each kind with a probability; 0 where none is given."""
-    random = np.random.default_rng(seed)
-
-    def grade(kind: str) -> dict[str, Any]:
-        is_accepted = random.random() < accepts.get(kind, 0.0)
-        return {
-            "kind": kind,
-            "grade": "acceptable" if is_accepted else "not_acceptable",
-            "known_false": kind != "own",
-        }
-
-    return [{"gradings": [grade("own"), *map(grade, KINDS)]} for _ in range(captions)]
+CAPTIONS = 92
+MET = "VERB=MET OBJECT=MET ATTRIBUTES=NA DESTINATION=NA OUTCOME=MET"
 
 
-def _trust(accepts: Mapping[str, float], captions: int, seed: int = 0) -> JudgeTrust:
-    return decide_trust(count_control_gradings(_values(accepts, captions, seed)))
+def _trust(judge: SimulatedJudge, seed: int = 0, captions: int = CAPTIONS, **kinds: Any) -> JudgeTrust:
+    return measure_judge_trust(simulate_controls(judge, captions, seed, **kinds))
 
 
-def test_a_judge_that_accepts_true_texts_alone_is_trusted() -> None:
-    trust = _trust(HONEST, 30)
-    assert (trust.state, trust.reasons) == ("trusted", ())
-    assert trust.counts.false_captions == (0, 120)
+def test_a_judge_that_refuses_all_false_ones_is_trusted_and_says_so_in_a_line() -> None:
+    trust = _trust(SimulatedJudge())
+    assert (trust.state, trust.content, trust.outcome, trust.reasons) == ("trusted", *["trusted"] * 2, ())
+    assert describe_trust(trust.to_json()).startswith("TRUSTED: accepts of false ones: foreign 0/184, ")
 
 
-def test_a_judge_that_says_yes_is_untrusted() -> None:
-    trust = _trust(dict.fromkeys({"own", *KINDS}, 1.0), 15)
+@pytest.mark.parametrize("kind", ["foreign", "blank", "scrambled", "near_miss:to", "near_miss:object"])
+def test_one_kind_that_is_accepted_makes_a_judge_untrusted(kind: str) -> None:
+    trust = _trust(SimulatedJudge({kind: 0.4}))
+    assert (trust.state, trust.content, trust.outcome) == ("untrusted", "untrusted", "trusted")
+    assert len(trust.reasons) == 1
+
+
+def test_one_injected_note_that_is_accepted_is_enough() -> None:
+    values = simulate_controls(SimulatedJudge(), CAPTIONS, 0)
+    row = next(row for row in values[5]["gradings"] if row["kind"] == "injected")
+    row |= {"grade": "acceptable", "gates": row["gates"].replace("UNMET", "MET")}
+    trust = measure_judge_trust(values)
     assert trust.state == "untrusted"
-    assert "more than 5% of false captions are accepted" in trust.reasons
+    assert trust.reasons == ("accepts 1 of 92 false captions with a note to the judge: none may be",)
 
 
-def test_a_judge_that_refuses_everything_is_not_trusted_and_with_200_controls_untrusted() -> None:
-    assert _trust({}, 20).state == "unproven"
-    assert _trust({}, 25).state == "untrusted"
+def test_a_judge_that_always_says_completed_is_untrusted_for_the_outcome_alone() -> None:
+    judge = SimulatedJudge({"outcome:completed": 1.0})
+    trust = _trust(judge)
+    assert (trust.state, trust.content, trust.outcome) == ("untrusted", "trusted", "untrusted")
+    values = simulate_controls(judge, CAPTIONS, 0)
+    assert measure_judge_trust(values, is_labelled=True).state == "trusted", "the source decides all outcomes"
 
 
-def test_a_judge_that_does_not_need_the_frames_is_untrusted() -> None:
-    """It knows which texts are true, from the texts: blank and scrambled frames change nothing."""
-    trust = _trust({**HONEST, "blank": 0.8, "scrambled": 0.8}, 60)
-    assert trust.state == "untrusted"
-    assert trust.reasons == (
-        "captions of blank frames are accepted as often as the captions themselves",
-        "captions of scrambled frames are accepted as often as the captions themselves",
-    )
+def test_without_recorded_outcomes_the_content_is_trusted_and_the_line_says_how_many_are_missing() -> None:
+    trust = _trust(SimulatedJudge(), is_labelled=False)
+    assert (trust.state, trust.content, trust.outcome) == ("unproven", "trusted", "unproven")
+    line = describe_trust(trust.to_json())
+    assert 'to prove it: 29 failures called "completed", 29 successes called "not completed"' in line
 
 
-def test_too_few_controls_prove_nothing() -> None:
-    trust = _trust(HONEST, 14)
-    assert (trust.state, trust.reasons[0]) == ("unproven", "56 of 59 false captions graded")
+def test_few_controls_prove_nothing_and_the_document_says_what_is_missing_and_its_price() -> None:
+    document = _trust(SimulatedJudge(), captions=24).to_json()
+    assert document["state"] == "unproven"
+    missing = document["missing"]
+    assert isinstance(missing, dict)
+    assert missing["controls"] == {
+        "foreign": 16, "injected": 5, "blank": 5, "scrambled": 5,
+        **{f"near_miss:{slot}": 5 for slot in ("action", "attributes", "object", "to")},
+        "outcome:completed": 17, "outcome:not completed": 17,
+    }  # fmt: skip
+    assert 60 < missing["calls"] <= 85
 
 
-def test_a_judge_whose_errors_are_not_bounded_is_unproven() -> None:
-    values = _values(HONEST, 40)
-    for value in values[:6]:
-        value["gradings"][1]["grade"] = "acceptable"
-    counts = count_control_gradings(values)
-    assert counts.false_captions == (6, 160)
-    trust = decide_trust(counts)
-    assert (trust.state, trust.reasons) == ("unproven", ("false accepts may be more than 5%",))
+def test_a_refusal_for_the_outcome_alone_does_not_hide_an_accepted_lie() -> None:
+    """Its foreign captions fail by a wrong outcome: the gates of the content have passed them."""
+    values = simulate_controls(SimulatedJudge({"foreign": 1.0}), CAPTIONS, 0)
+    for value in values:
+        for row in value["gradings"]:
+            if row["kind"] == "foreign":
+                row |= {
+                    "grade": "not_acceptable",
+                    "gates": row["gates"].replace("OUTCOME=MET", "OUTCOME=UNMET"),
+                }
+    assert measure_judge_trust(values).content == "untrusted"
 
 
-def test_a_judge_on_the_bound_is_seldom_called_either() -> None:
-    """At exactly 5 % false accepts both words are wrong in at most 5 of 100 samples."""
-    accepts = {**HONEST, "foreign": 0.05, "flipped": 0.05}
-    states = [_trust(accepts, 40, seed).state for seed in range(400)]
-    assert states.count("trusted") <= 0.08 * len(states)
-    assert states.count("untrusted") <= 0.08 * len(states)
+def test_a_near_miss_of_a_refused_caption_counts_by_the_gate_of_its_slot() -> None:
+    """All captions are refused for their object: what the judge says of places shows all the same."""
+    values = simulate_controls(SimulatedJudge({"near_miss:to": 1.0}), CAPTIONS, 0)
+    for value in values:
+        for row in value["gradings"]:
+            if row["kind"] in ("own", "near_miss"):
+                row |= {
+                    "grade": "not_acceptable",
+                    "gates": row["gates"].replace("OBJECT=MET", "OBJECT=UNMET"),
+                }
+    rates = {rate.kind: rate for rate in measure_judge_trust(values).kinds}
+    assert (rates["near_miss:to"].accepted, rates["near_miss:to"].total) == (92, 92)
+    assert rates["near_miss:action"].accepted == 0
 
 
-@pytest.mark.parametrize(("correlation", "captions"), [(0.1, 30), (0.5, 40)])
-def test_a_judge_that_errs_on_whole_episodes_is_seldom_called_trusted(
-    correlation: float, captions: int
-) -> None:
-    """At 5 % false accepts, of which those of an episode go together, "trusted" is wrong in few samples."""
-    shape = (1 - correlation) / correlation
-    trusted = 0
-    for seed in range(200):
-        rates = np.random.default_rng(seed).beta(0.05 * shape, 0.95 * shape, captions)
-        values = [
-            _values({**HONEST, "foreign": rate, "flipped": rate}, 1, 1_000 * seed + number)[0]
-            for number, rate in enumerate(rates)
-        ]
-        trusted += decide_trust(count_control_gradings(values)).state == "trusted"
-    assert trusted <= 0.08 * 200
-
-
-def test_captions_of_one_episode_prove_less_than_captions_of_as_many_episodes() -> None:
-    values = _values(HONEST, 30)
-    alone, together = (
-        count_control_gradings(values),
-        count_control_gradings(values, ["one", "two", "three"] * 10),
-    )
-    assert (
-        alone.accepted_of("own") == together.accepted_of("own")
-        and alone.false_captions == together.false_captions
-    )
-    states = [decide_trust(counts).state for counts in (alone, together)]
-    assert states == ["trusted", "unproven"]
-    bounds: list[Any] = [
-        decide_trust(counts).to_json()["false_accept_bounds"] for counts in (alone, together)
-    ]
-    assert bounds[0][1] < 0.05 < bounds[1][1]
-
-
-def test_a_failed_grading_is_an_error_and_in_no_rate() -> None:
-    values = _values(HONEST, 30)
-    before = count_control_gradings(values)
-    values[0]["gradings"] += [{"kind": "foreign", "grade": "error", "reason": "no answer"}] * 5
-    after = count_control_gradings(values)
-    assert after.errors == 5
-    assert (after.false_captions, after.total) == (before.false_captions, before.total)
-
-
-def test_unsure_is_no_accept() -> None:
-    rows: list[Json] = [
-        {"kind": "own", "grade": "unsure"},
-        {"kind": "foreign", "grade": "unsure", "known_false": True},
-    ]
-    counts = count_control_gradings([{"gradings": rows}])
-    assert counts.accepted_of("own") == (0, 1) and counts.false_captions == (0, 1)
+@pytest.mark.parametrize("mark", [{"slots": "tables"}, {"one_family": True}])
+def test_slots_by_tables_and_a_single_family_are_unproven_at_most(mark: dict[str, Any]) -> None:
+    values = [{**value, **mark} for value in simulate_controls(SimulatedJudge(), CAPTIONS, 0)]
+    trust = measure_judge_trust(values)
+    assert (trust.state, len(trust.reasons)) == ("unproven", 1)
 
 
 @pytest.mark.parametrize(
-    ("own", "known_false", "accepted"),
-    [("acceptable", False, 1), ("not_acceptable", False, 0), ("not_acceptable", True, 1)],
+    ("text", "state"),
+    [
+        (MET, "unproven"),
+        (MET.replace("OUTCOME=MET", "OUTCOME=MET(label)"), "trusted"),
+        (MET.replace("OBJECT=MET", "OBJECT=UNMET").replace("OUTCOME=MET", "OUTCOME=UNSURE"), "trusted"),
+        (MET.replace("OUTCOME=MET", "OUTCOME=NA"), "trusted"),
+        (mark_table_slots(MET.replace("OUTCOME=MET", "OUTCOME=NA")), "unproven"),
+        (None, "unproven"),
+    ],
 )
-def test_a_flipped_caption_may_be_the_true_one_where_nobody_knows(
-    own: str, known_false: bool, accepted: int
-) -> None:
-    rows: list[Json] = [
-        {"kind": "own", "grade": own},
-        {"kind": "flipped", "grade": "acceptable", "known_false": known_false},
-    ]
-    assert count_control_gradings([{"gradings": rows}]).false_captions == (accepted, 1)
+def test_a_grade_is_trusted_by_what_it_rests_on(text: str | None, state: str) -> None:
+    """Content is proven and the outcome is not: the source's label, a refusal before, or no claim needs no more."""
+    document = _trust(SimulatedJudge(), is_labelled=False).to_json()
+    assert trust_of_grade(document, text) == state
 
 
-def test_a_refused_paraphrase_counts_where_the_caption_itself_was_accepted() -> None:
-    refused: dict[str, Json] = {"kind": "paraphrase", "grade": "not_acceptable", "known_false": False}
-    values: list[dict[str, Json]] = [
-        {"gradings": [{"kind": "own", "grade": own}, refused]} for own in ("acceptable", "unsure")
-    ]
-    document = decide_trust(count_control_gradings(values)).to_json()
-    assert (document["false_refusals"], document["paraphrases"]) == (1, 1)
+def test_a_rarely_stated_slot_that_is_not_proven_leaves_its_own_captions_unproven() -> None:
+    values = simulate_controls(SimulatedJudge(), CAPTIONS, 0)
+    for value in values[8:]:
+        value["gradings"] = [row for row in value["gradings"] if row.get("slot") != "to"]
+    trust = measure_judge_trust(values)
+    assert trust.state == "trusted" and trust.missing == {"near_miss:to": 21}
+    document = trust.to_json()
+    assert trust_of_grade(document, MET) == "trusted"
+    assert trust_of_grade(document, MET.replace("DESTINATION=NA", "DESTINATION=MET")) == "unproven"
 
 
-def _panel_row(kind: str, *grades: str, known_false: bool = True) -> dict[str, Any]:
-    named = dict(zip("abc", grades, strict=True))
-    return {"kind": kind, "grade": "not_acceptable", "known_false": known_false, "grades": named}
+BROKEN = {
+    "foreign": SimulatedJudge({"foreign": 0.0501}),
+    "foreign, few episodes": SimulatedJudge({"foreign": 0.0501}, spread=0.3),
+    "one slot": SimulatedJudge({"near_miss:object": 0.1001}),
+    "blank": SimulatedJudge({"blank": 0.1001}),
+    "notes": SimulatedJudge({"injected": 0.05}),
+    "outcome": SimulatedJudge({"outcome:completed": 0.1001}),
+}
 
 
-def test_judges_that_err_on_the_same_texts_count_for_fewer_votes() -> None:
-    bad, good = ("acceptable",) * 3, ("not_acceptable",) * 3
-    same: list[Any] = [
-        {"gradings": [_panel_row("foreign", *(bad if number < 4 else good))]} for number in range(20)
-    ]
-    votes = count_panel_control_errors(same)
-    assert votes and votes.correlation == pytest.approx(1.0) and votes.effective == pytest.approx(1.0)
-    apart: list[Any] = [
-        {
-            "gradings": [
-                _panel_row(
-                    "foreign",
-                    *(
-                        "acceptable" if number % 3 == judge and number < 12 else "unsure"
-                        for judge in range(3)
-                    ),
-                )
-            ]
-        }
-        for number in range(60)
-    ]
-    votes = count_panel_control_errors(apart)
-    assert votes and votes.correlation is not None and -0.1 < votes.correlation < 0.0
-    assert votes.effective == pytest.approx(3.0)
-    assert votes.errors == {"a": 4, "b": 4, "c": 4}
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", BROKEN)
+def test_of_2000_judges_that_just_break_a_bound_at_most_5_percent_are_trusted(name: str) -> None:
+    states = [_trust(BROKEN[name], seed).state for seed in range(2_000)]
+    assert states.count("trusted") <= 100 + 20, "two standard errors above 5 %"
 
 
-def test_the_votes_of_a_panel_are_worth_what_the_design_effect_says() -> None:
-    random = np.random.default_rng(3)
-    shared, own = random.random(4_000) < 0.2, random.random((4_000, 3)) < 0.2
-    copies = random.random((4_000, 3)) < 0.6
-    errs = np.where(copies, shared[:, None], own)
-    rows: list[Any] = [
-        {
-            "gradings": [
-                _panel_row(
-                    "instruction", *("unsure" if err else "acceptable" for err in row), known_false=False
-                )
-            ]
-        }
-        for row in errs.tolist()
-    ]
-    votes = count_panel_control_errors(rows)
-    # Two judges copy the same error with probability 0.36.
-    assert votes and votes.correlation == pytest.approx(0.36, abs=0.03)
-    assert votes.effective == pytest.approx(3 / 1.72, abs=0.08)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.parametrize("judge", ["a", "b", "c"])
-def test_a_judge_that_errs_always_or_never_is_compared_with_nobody(judge: str, share: float) -> None:
-    """Its errors do not vary, so that nothing correlates with them; the other two are compared as before."""
-    others = [name for name in "abc" if name != judge]
-    rows: list[Any] = []
-    for number in range(8):
-        errs = {judge: bool(share), others[0]: number < 4, others[1]: number < 2}
-        grades = ("acceptable" if errs[name] else "not_acceptable" for name in "abc")
-        rows.append({"gradings": [_panel_row("foreign", *grades)]})
-    votes = count_panel_control_errors(rows)
-    assert votes and votes.errors == {judge: 8 * share, others[0]: 4, others[1]: 2}
-    assert votes.correlation == pytest.approx((2 / 8 - 1 / 8) / np.sqrt(1 / 4 * 3 / 16))
-
-
-def test_a_panel_without_errors_says_that_nothing_can_be_compared() -> None:
-    votes = count_panel_control_errors([{"gradings": [_panel_row("foreign", *("unsure",) * 3)]}])
-    assert votes and votes.to_json()["effective_votes"] is None
-    values: list[Any] = [
-        {"gradings": [_panel_row("foreign", *("unsure",) * 3), _panel_row("own", *("error",) * 3)]}
-    ]
-    line = describe_trust(decide_trust(count_control_gradings(values)).to_json())
-    assert "the errors of 3 judges cannot be compared yet" in line
-    assert count_panel_control_errors(_values(HONEST, 2)) is None, "a single judge is no panel"
-
-
-def test_one_line_says_the_state_the_rates_and_the_reasons() -> None:
-    line = describe_trust(_trust({**HONEST, "blank": 0.8}, 60).to_json())
-    assert line.startswith("UNTRUSTED: accepts 0 of 240 false captions (0.000 to 0.016); refuses ")
-    assert line.endswith("captions of blank frames are accepted as often as the captions themselves")
+def test_an_honest_judge_that_errs_in_1_of_100_is_mostly_trusted() -> None:
+    """Seeds 0 to 99; of 2,000 it is .875."""
+    rates = dict.fromkeys(("foreign", "blank", "scrambled", "near_miss"), 0.01)
+    states = [_trust(SimulatedJudge(rates), seed).content for seed in range(100)]
+    assert states.count("trusted") >= 80

@@ -123,10 +123,11 @@ class MemoryAnnotationStore:
             rows = [self._rows[position] for position in sorted(positions)]
         return [row for row in rows if row is not None]
 
-    def find_episodes(self, name: str) -> list[str]:
-        """Return the episodes that have an annotation of that name, sorted."""
+    def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
+        """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
         with self._lock:
-            return sorted({row.episode_id for row in self._rows if row is not None and row.name == name})
+            rows = [row for row in self._rows if row is not None and row.name == name]
+        return sorted({row.episode_id for row in rows if not maker_id or row.maker_id == maker_id})
 
     def count_episodes(self, episode_ids: Sequence[str] | None = None) -> dict[str, int]:
         """Return the number of different episodes per annotation name; with ids, of these."""

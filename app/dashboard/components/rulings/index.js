@@ -22,7 +22,15 @@ import { h, mount, seekButton, verdictBadge } from "../dom.js";
  * @property {string[]} reasons
  * @property {Ruling[]} rulings
  */
-/** @typedef {{ grade: string, made: string, note: string, groups: Group[], values: Pair[] }} Grade */
+/**
+ * @typedef {object} Grade
+ * @property {string} grade
+ * @property {string} made
+ * @property {string} note
+ * @property {string} why The grade in one sentence; "" for an older one.
+ * @property {Group[]} groups
+ * @property {Pair[]} values
+ */
 /** @typedef {{ text: string, grade: string, made: string, shown: boolean, grades: Grade[] }} Caption */
 /** @typedef {{ captions: Caption[], pairs: Pair[] }} RulingsData */
 
@@ -113,7 +121,20 @@ function buildGrade(grade) {
     ` ${grade.made} `,
     note,
   );
-  return h("div", { class: "grade" }, origin, grade.values.map(buildValue), grade.groups.map(buildGroup));
+  return h("div", { class: "grade" }, origin, grade.values.map(buildValue), buildReasons(grade));
+}
+
+/**
+ * The grade in one sentence, and its rulings folded below; an older grade has no sentence.
+ *
+ * @param {Grade} grade
+ */
+function buildReasons(grade) {
+  const groups = grade.groups.map(buildGroup);
+  if (!grade.why) return groups;
+  const count = grade.groups.reduce((sum, group) => sum + group.rulings.length, 0);
+  const folded = h("details", {}, h("summary", {}, `${count} criteria`), groups);
+  return [h("div", { class: "why" }, grade.why), groups.length > 0 && folded];
 }
 
 /** @param {Pair} pair */

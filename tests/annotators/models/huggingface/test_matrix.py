@@ -63,7 +63,10 @@ def test_each_architecture_captions_and_judges(
     reports = annotate(one_episode.stores, ["caption", "grade"], options, quiet=True)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
     facts = {entry.annotation.name: entry.annotation for entry in one_episode.stores.annotations.read()}
-    assert facts["caption"].value["text"] == SENTENCE
+    # The tiny models write a sentence of their own under a schema; what it says is noise, its form is not.
+    assert (
+        json.loads(str(facts["caption"].value["raw"]))["sentence"].strip() == facts["caption"].value["text"]
+    )
     value: Any = facts["grade"].value
     rulings = [ruling for ruling in value["rulings"] if ruling["source"] in ("claim", "observation")]
     assert rulings and {ruling["verdict"] for ruling in rulings} <= {"MET", "UNMET", "UNSURE"}

@@ -32,6 +32,7 @@ def _call_every_method(store: AnnotationStore, make_annotation: Make) -> None:
     store.find_annotations(["00005", "00007"], ["name1"], maker_ids=["a maker", "another"])
     store.find_repeated_subjects(make_annotation("").maker_id, ["00005", "00007"])
     store.find_episodes("name1")
+    store.find_episodes("name1", make_annotation("").maker_id)
     store.count_episodes()
     store.count_annotations([make_annotation("").maker_id])
     store.add_maker(Maker(annotator="a", version="1"))

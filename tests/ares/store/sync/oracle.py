@@ -53,12 +53,18 @@ class Oracle:
         return item[1].part != "" and self._maker(item).kind == "person"
 
     def _current(self, annotator: str) -> str:
-        machines = [
-            item
-            for item in self._items
-            if self._maker(item).annotator == annotator and _RANKS[self._maker(item).kind] == 0
-        ]
-        return self._pins.get(annotator, machines[-1][1].maker_id if machines else "")
+        """The pinned maker, else the last, in the order of their starts, that covers the one before it."""
+        episodes: dict[str, set[str]] = {}
+        for item in self._items:
+            if self._maker(item).annotator == annotator and _RANKS[self._maker(item).kind] == 0:
+                episodes.setdefault(item[1].maker_id, set())
+                if item[1].name == annotator:
+                    episodes[item[1].maker_id].add(item[1].episode_id)
+        current = next(iter(episodes), "")
+        for maker_id, own in episodes.items():
+            if not (episodes[current] & self._successes.keys()) - own:
+                current = maker_id
+        return self._pins.get(annotator, current)
 
     def _is_stale(self, item: Item) -> bool:
         maker = self._maker(item)
@@ -107,7 +113,11 @@ class Oracle:
             for rival in candidates
             if rival[1].subject == item[1].subject and not self._is_ruling(rival)
         ]
-        best = max(rivals, key=lambda rival: (_RANKS[self._maker(rival).kind], rival[0]))
+        current = self._current(annotator)
+        best = max(
+            rivals,
+            key=lambda rival: (_RANKS[self._maker(rival).kind], rival[1].maker_id == current, rival[0]),
+        )
         return best[1].maker_id == item[1].maker_id
 
     def _valued(self, shown: Mapping[str, Sequence[Item]]) -> list[tuple[Item, Row]]:

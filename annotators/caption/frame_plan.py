@@ -1,0 +1,243 @@
+"""Which frames of a segment a captioner gets: by its duration from all good cameras, or a fixed number from one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from pydantic import AfterValidator
+
+from annotators.base import CameraSeconds, Subject
+from annotators.caption.frame_layout import (
+    FrameLayout,
+    choose_camera,
+    compute_even_seconds,
+    frame_range,
+    parse_frame_layout,
+)
+from ares.clock import compute_camera_rate_hz
+from ares.episode import Camera, Role
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Layouts by duration: single images while they are few, and contact sheets always.
+AUTO, SHEETS = "auto", "sheets"
+MAX_FRAMES = 60
+# Every part of a segment that is so long has a frame.
+_SECONDS = 2.0
+_LEAST_FRAMES = 3
+# More single images than this become contact sheets of two by two; `sheets` has three by three.
+_MOST_IMAGES, _AUTO_SIDE, _SHEET_SIDE = 16, 2, 3
+# Above each tile of a contact sheet is its time, in a band of this share of its height.
+_BAND_SHARE, _LEAST_BAND = 12, 16
+
+Item = TypeVar("Item")
+ReadFrames = Callable[[str, Sequence[float]], "NDArray[np.uint8]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameraView:
+    """Frames of one camera.
+
+    Attributes:
+        name: Name of the camera in its episode.
+        role: Its viewpoint, which a model is told; the name is a text of the source and never part of a prompt.
+        height: Pixels.
+        width: Pixels.
+        seconds: Seconds of the frames, in order.
+    """
+
+    name: str
+    role: Role
+    height: int
+    width: int
+    seconds: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FramePlan:
+    """The frames of one segment, and as which images a model gets them.
+
+    Attributes:
+        name: The layout: "auto", "sheets", "tiles", "collage" or "frames:N".
+        views: The cameras, the best first; none where the episode lacks the one asked for.
+        columns: Tiles in a row of an image; 1 where each frame is an image.
+        rows: Rows of tiles in an image.
+    """
+
+    name: str
+    views: Sequence[CameraView]
+    columns: int = 1
+    rows: int = 1
+
+    @property
+    def camera(self) -> str:
+        """The camera of all frames, or "" for several."""
+        return self.views[0].name if len(self.views) == 1 else ""
+
+    @property
+    def by_camera(self) -> CameraSeconds:
+        """Seconds of the frames, by camera."""
+        return {view.name: view.seconds for view in self.views}
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds of the frames of all cameras, in order, each once."""
+        return sorted({second for view in self.views for second in view.seconds})
+
+    @property
+    def has_times(self) -> bool:
+        """Whether each frame has its time written above it."""
+        return self.columns > 1 and self.name in (AUTO, SHEETS)
+
+    def arrange(self, read: ReadFrames) -> list[NDArray[np.uint8]]:
+        """The images to send, camera after camera in order of time.
+
+        Args:
+            read: Returns the (N, H, W, 3) uint8 frames of a camera at N seconds.
+        """
+        images: list[NDArray[np.uint8]] = []
+        for view in self.views:
+            frames = list(read(view.name, view.seconds))
+            if self.has_times:
+                frames = [_write_time(frame, time) for frame, time in zip(frames, view.seconds, strict=True)]
+            images += [self._join(part) for part in self._parts(frames)]
+        return images
+
+    def image_sizes(self) -> list[tuple[int, int]]:
+        """(height, width) in pixels of the images that `arrange` makes."""
+        return [
+            (
+                math.ceil(len(part) / self.columns) * (view.height + self._band_height(view.height)),
+                min(len(part), self.columns) * view.width,
+            )
+            for view in self.views
+            for part in self._parts(view.seconds)
+        ]
+
+    def legend(self) -> str:
+        """A description of the images with the times of all frames, for a prompt."""
+        if self.name not in (AUTO, SHEETS):
+            return parse_frame_layout(self.name).legend(self.views[0].seconds)
+        noun = "contact sheet" if self.columns > 1 else "image"
+        lines, first = [], 1
+        for number, view in enumerate(self.views, 1):
+            count = len(list(self._parts(view.seconds)))
+            which = f"{first} to {first + count - 1}" if count > 1 else f"{first}"
+            times = ", ".join(f"{second:.2f} s" for second in view.seconds)
+            plural = f"{noun}s" if count > 1 else noun
+            lines.append(f"{plural.capitalize()} {which}: camera {number} ({view.role}), at {times}.")
+            first += count
+        order = f"{first - 1} {noun}{'s' if first > 2 else ''}, of each camera in order of time"
+        tiles = ", row by row, with its time above each frame" if self.columns > 1 else ""
+        return "\n".join([f"{order}{tiles}.", *lines])
+
+    def _band_height(self, height: int) -> int:
+        return max(_LEAST_BAND, height // _BAND_SHARE) if self.has_times else 0
+
+    def _parts(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+        tiles = self.columns * self.rows
+        return (items[start : start + tiles] for start in range(0, len(items), tiles))
+
+    def _join(self, frames: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+        """Frames of one size as one image, row by row; what is left of the last row is black."""
+        import numpy as np
+
+        tiles = list(frames)
+        if len(tiles) == 1:
+            return tiles[0]
+        columns = min(len(tiles), self.columns)
+        tiles += [np.zeros_like(tiles[0])] * (-len(tiles) % columns)
+        rows = [
+            np.concatenate(tiles[start : start + columns], axis=1) for start in range(0, len(tiles), columns)
+        ]
+        return np.concatenate(rows, axis=0)
+
+
+def _write_time(frame: NDArray[np.uint8], second: float) -> NDArray[np.uint8]:
+    """A frame (H, W, 3) under a black band with its second."""
+    import cv2
+    import numpy as np
+
+    height = max(_LEAST_BAND, frame.shape[0] // _BAND_SHARE)
+    band = np.zeros((height, frame.shape[1], 3), np.uint8)
+    scale, place = height / 28, (height // 4, round(height * 0.75))
+    thickness = max(1, height // 20)
+    cv2.putText(
+        band, f"{second:.2f} s", place, cv2.FONT_HERSHEY_SIMPLEX, scale, (255,) * 3, thickness, cv2.LINE_AA
+    )
+    return np.concatenate([band, frame], axis=0)
+
+
+def plan_frames(subject: Subject, layout: str, camera: str) -> FramePlan:
+    """The frames of a segment.
+
+    Args:
+        subject: The segment.
+        layout: A layout that `check_caption_layout` takes.
+        camera: Name of the camera; "" for all good ones in a layout by duration, and for the best one in others.
+    """
+    if layout not in (AUTO, SHEETS):
+        return _plan_one_camera(subject, parse_frame_layout(layout), camera)
+    best = choose_camera(subject.episode, camera)
+    cameras = list(subject.episode.good_cameras) if not camera else [best] if best else []
+    most = max(_LEAST_FRAMES, MAX_FRAMES // max(1, len(cameras)))
+    views = [
+        _view(item, compute_even_seconds(item, _count_frames(item, subject, most), subject=subject))
+        for item in cameras[: MAX_FRAMES // _LEAST_FRAMES]
+    ]
+    images = sum(len(view.seconds) for view in views)
+    side = _SHEET_SIDE if layout == SHEETS else _AUTO_SIDE if images > _MOST_IMAGES else 1
+    return FramePlan(name=layout, views=views, columns=side, rows=side)
+
+
+def plan_test_frames(layout: str, height: int, width: int) -> FramePlan:
+    """Frames of a segment of some seconds, for a test call without an episode."""
+    count = _LEAST_FRAMES if layout in (AUTO, SHEETS) else parse_frame_layout(layout).count
+    seconds = [float(second) for second in range(count)]
+    view = CameraView(name="", role="front", height=height, width=width, seconds=seconds)
+    side = _SHEET_SIDE if layout == SHEETS else 1
+    return FramePlan(name=layout, views=[view], columns=count if layout == "collage" else side, rows=side)
+
+
+def _plan_one_camera(subject: Subject, layout: FrameLayout, camera: str) -> FramePlan:
+    selected = choose_camera(subject.episode, camera)
+    if selected is None:
+        return FramePlan(name=layout.name, views=[])
+    seconds = compute_even_seconds(selected, layout.count, subject=subject)
+    columns = len(seconds) if layout.name == "collage" else 1
+    return FramePlan(name=layout.name, views=[_view(selected, seconds)], columns=columns)
+
+
+def _view(camera: Camera, seconds: Sequence[float]) -> CameraView:
+    return CameraView(
+        name=camera.name, role=camera.role, height=camera.height, width=camera.width, seconds=seconds
+    )
+
+
+def _count_frames(camera: Camera, subject: Subject, most: int) -> int:
+    """Frames of a camera such that every two seconds of the span have one, as far as `most` allows it."""
+    rate_hz = compute_camera_rate_hz(subject.episode, camera)
+    first, last = frame_range(camera, subject, rate_hz)
+    # Rounding to whole frames moves two neighbours apart by one frame at most.
+    step = max(1, math.floor(_SECONDS * rate_hz) - 1)
+    return min(most, max(_LEAST_FRAMES, math.ceil((last - first) / step) + 1))
+
+
+def check_caption_layout(text: str) -> str:
+    """The layout of a captioner. Raises RequestError for one that there is not."""
+    if text in (AUTO, SHEETS):
+        return text
+    try:
+        return parse_frame_layout(text).name
+    except RequestError as error:
+        raise RequestError(error.reason, f"{error.detail}; by duration: {AUTO}, {SHEETS}") from None
+
+
+# A layout in the options of the captioner.
+CaptionLayout = Annotated[str, AfterValidator(check_caption_layout)]

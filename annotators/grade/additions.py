@@ -1,0 +1,97 @@
+"""Words of a caption's sentence that no slot of it bears, and what code says of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+from ares.annotation import short_hash
+from ares.episode import Json
+from ares.rubric import NOT_COMPLETED, OTHER, SlotValues
+
+# Sentences with more words than this beside the slots say more than the slots, whatever a model makes of them.
+MOST_WORDS = 4
+_LONGEST_WORD = 20
+_PACKAGE = "annotators.grade"
+_ENDINGS = ("ing", "ies", "ied", "ed", "es", "s", "e", "y", "d")
+
+
+@cache
+def _word_list(name: str) -> frozenset[str]:
+    text = files(_PACKAGE).joinpath("words", f"{name}.txt").read_text("utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return frozenset(word for line in lines for word in line.split())
+
+
+def word_lists_hash() -> str:
+    """Hash of the lists of words."""
+    return short_hash([list[Json](sorted(_word_list(name))) for name in ("function", "address", "failure")])
+
+
+def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str]) -> tuple[str, ...]:
+    """The words that no slot, no word of the verb's entry in the guide and no function word bears, alphabetically.
+
+    After an article a thing is named: there the guide bears nothing, so that "and the door" of a closed drawer stands.
+
+    Args:
+        sentence: The sentence of the caption.
+        slots: What it states.
+        verbs: The guide of verbs.
+    """
+    action = slots.get("action", "")
+    borne = {_stem(word) for value in slots.values() for word in split_words(value)}
+    meaning = re.sub(r"\bfrom \w+", "", verbs.get(action, ""))
+    guide = {_stem(word) for word in split_words(f"{action} {meaning}")} - {OTHER}
+    if slots.get("outcome") == NOT_COMPLETED:
+        borne |= {_stem(word) for word in _word_list("failure")}
+    words = split_words(sentence)
+    before = ["", *words][: len(words)]
+    extra = {
+        word
+        for word, previous in zip(words, before, strict=True)
+        if word not in _word_list("function")
+        and _stem(word) not in borne
+        and (_stem(word) not in guide or previous in ("the", "a", "an"))
+    }
+    return tuple(sorted(extra))
+
+
+def addresses_judge(values: Sequence[str]) -> str:
+    """The first word of some values that speaks to a judge and describes no motion of a robot; "" for none."""
+    words = (word for value in values for word in split_words(value))
+    return next((word for word in words if word in _word_list("address")), "")
+
+
+def rule_on_extra_words(words: Sequence[str], slots: SlotValues) -> str:
+    """Why words beside the slots leave a caption in doubt, by code; "" where a model of texts is to be asked."""
+    stated = [value for slot, value in slots.items() if slot != "outcome"]
+    address = addresses_judge([*words, *stated])
+    if address:
+        return f"it may speak to the judge: {address!r}"
+    if len(words) > MOST_WORDS:
+        return f"{len(words)} words say what no slot says"
+    is_latin = all(_is_latin(value) for value in slots.values())
+    if any(len(word) > _LONGEST_WORD or (is_latin and not _is_latin(word)) for word in words):
+        return "words of another script, or that are none"
+    return ""
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text in lower case; numbers are words."""
+    return re.findall(r"\w+(?:['\u2019]\w+)*", text.lower().replace("\u2019", "'"))
+
+
+def _is_latin(text: str) -> bool:
+    return all(ord(letter) < 0x250 for letter in text if letter.isalpha())
+
+
+def _stem(word: str) -> str:
+    """A word without the ending of its form: "closes", "closing" and "closed" are one word."""
+    for ending in _ENDINGS:
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) >= 3:
+            word = stem
+            break
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word.removesuffix("e")

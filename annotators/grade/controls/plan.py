@@ -1,0 +1,445 @@
+"""Controls that measure a judge's errors: which captions get them, which they are, and what is stored of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+from annotators.base import PaidFailure, Subject, Work
+from annotators.grade.grading import GradedText, GradeOutcome
+from annotators.grade.judge import ChangedFrames, blank, scrambled
+from ares.episode import Json
+from ares.rubric import (
+    COMPLETED,
+    GATES,
+    NOT_COMPLETED,
+    OUTCOMES,
+    VERDICTS_COLUMN,
+    KnownText,
+    Rubric,
+    SlotValues,
+    add_note,
+    choose_foreign_texts,
+    make_grade_value,
+    make_near_misses,
+    parse_known_text,
+    read_judge_trust,
+    slots_from_json,
+    split_outcome,
+    turn_outcome,
+)
+from ares.store import batched
+
+if TYPE_CHECKING:
+    from ares.annotation import Annotation
+    from ares.store import Stores
+
+
+ControlKind = Literal["near_miss", "foreign", "injected", "blank", "scrambled", "outcome"]
+Calibrate = Literal["auto", "yes", "no"]
+
+# Captions with controls in a calibration: of so many near misses of a slot four may be accepted for a bound of 0.10,
+# and of two foreign texts of each caption three for 0.05. A judge that errs in 1 of 100 is proven by them in most runs,
+# where the least that could prove it (29 and 59) would fail by the first error.
+_CAPTIONS = 92
+_FOREIGN = 2
+# Foreign texts of each caption where a dataset has few.
+_MOST_FOREIGN = 6
+# Recorded outcomes of each end that are tested.
+_OUTCOMES = 64
+# Controls of a caption: foreign, injected, blank and scrambled, near misses of about four slots, and a wrong outcome.
+_SLOTS_STATED, _CHANGED_FRAMES = 4, 2
+_MOST_NEAR_MISSES = 3
+# What controls may add to the calls of a run once a judge is measured, when each costs as much as a caption.
+_SHARE_AFTERWARDS = 0.2
+_MOST_PHRASES, _DRAWS = 2_000, 60
+# Episodes of a dataset whose captions are read for their slots.
+_EPISODES_READ = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """A grading whose right result is known.
+
+    Attributes:
+        kind: All but "outcome" are false in what they say, or are shown on frames that show nothing of it; an "outcome"
+            is the caption with the outcome that the episode does not have.
+        slot: Of a near miss the slot that is wrong, else "".
+        text: The sentence.
+        slots: What it states.
+        work: The work with the frames.
+        known_false: Whether it must not be accepted.
+        hides_label: Whether the judge decides on the outcome itself, although the source records it.
+    """
+
+    kind: ControlKind
+    slot: str = ""
+    text: str
+    slots: SlotValues
+    work: Work
+    known_false: bool = True
+    hides_label: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetControls:
+    """How many controls the captions of one dataset get.
+
+    Attributes:
+        episodes: Its episodes, of which this run grades so many at most.
+        calibrates: Whether the judge is calibrated on it in this run.
+        successes: Episodes with a recorded success.
+        failures: Episodes with a recorded failure.
+        texts: Sentences of its instructions and captions with their slots, from which controls are made.
+    """
+
+    episodes: int
+    calibrates: bool
+    successes: int = 0
+    failures: int = 0
+    texts: Sequence[KnownText] = ()
+
+    @property
+    def share(self) -> float:
+        """Share of the captions that get controls."""
+        if self.calibrates:
+            return min(1.0, 1.15 * _CAPTIONS / max(1, self.episodes))
+        return _SHARE_AFTERWARDS / self.controls_per_caption
+
+    @property
+    def foreign(self) -> int:
+        """Foreign texts of each: more where there are few captions."""
+        captions = max(1, min(self.episodes, _CAPTIONS))
+        return min(_MOST_FOREIGN, max(_FOREIGN, ceil(_CAPTIONS * _FOREIGN / captions)))
+
+    @property
+    def near_misses(self) -> int:
+        """Near misses of each slot of a caption: more where there are few captions, some of them wrong."""
+        return min(_MOST_NEAR_MISSES, max(1, ceil(_CAPTIONS * 1.6 / max(1, self.episodes))))
+
+    @property
+    def controls_per_caption(self) -> int:
+        """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
+        return self.foreign + 1 + _SLOTS_STATED * self.near_misses + _CHANGED_FRAMES
+
+    def outcome_share(self, succeeds: bool | None) -> float:
+        """Share of the captions of episodes with a recorded end whose outcome is tested."""
+        if succeeds is None:
+            return 0.0
+        episodes = self.successes if succeeds else self.failures
+        if self.calibrates:
+            return min(1.0, 1.15 * _OUTCOMES / max(1, episodes))
+        return self.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlan:
+    """Draws captions, and makes their controls.
+
+    Attributes:
+        datasets: By name what their captions get; empty where nothing is controlled.
+    """
+
+    datasets: Mapping[str, DatasetControls] = field(default_factory=dict)
+
+    def expected(self, subject: Subject) -> float:
+        """Expected number of gradings for the controls of a caption."""
+        own = self.datasets.get(subject.episode.dataset)
+        if own is None:
+            return 0.0
+        return own.share * own.controls_per_caption + own.outcome_share(subject.episode.success)
+
+    def expected_changed_frames(self, subject: Subject) -> float:
+        """Expected number of those of them on changed frames, each of which is observed anew."""
+        own = self.datasets.get(subject.episode.dataset)
+        return own.share * _CHANGED_FRAMES if own else 0.0
+
+    def draw(self, work: Work, caption_slots: SlotValues, text: str) -> list[Control]:
+        """The controls of a caption, none for most; the same for the same caption, whoever works on it."""
+        own = self.datasets.get(work.episode.dataset)
+        if own is None:
+            return []
+        key, caption = work.subject.id, KnownText(text, caption_slots)
+        controls: list[Control] = []
+        if _hash_fraction(f"control {key}") < own.share:
+            controls += _content_controls(work, caption, own, Random(f"controls {key}"))
+        if _hash_fraction(f"outcome {key}") < own.outcome_share(work.episode.success):
+            controls += _outcome_controls(work, caption)
+        return controls
+
+    def describe_calibrations(self, calls_per_control: float, usd_per_call: float | None) -> list[str]:
+        """A line for each dataset on which the judge is calibrated: what it costs, once.
+
+        Args:
+            calls_per_control: Expected calls of a control.
+            usd_per_call: Expected price of a call; None where it is not known.
+        """
+        return [
+            _describe_calibration(name, own, calls_per_control, usd_per_call)
+            for name, own in self.datasets.items()
+            if own.calibrates
+        ]
+
+
+def _describe_calibration(
+    dataset: str, own: DatasetControls, calls_per_control: float, usd_per_call: float | None
+) -> str:
+    outcomes = sum(
+        own.outcome_share(end) * count for end, count in ((True, own.successes), (False, own.failures))
+    )
+    calls = round((own.share * own.episodes * own.controls_per_caption + outcomes) * calls_per_control)
+    usd = "price unknown" if usd_per_call is None else f"{calls * usd_per_call:.2f} USD"
+    return f"calibration of the judge on {dataset}: {calls} calls, {usd}, once"
+
+
+def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, random: Random) -> list[Control]:
+    """Near misses, other captions, one with a note to the judge, and the caption itself on frames without content."""
+    others = random.sample(list(dataset.texts), min(len(dataset.texts), _DRAWS))
+    known = [parse_known_text(text) for text in work.episode.instructions]
+    drawn = [
+        miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)
+    ]
+    misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
+    foreign = choose_foreign_texts(own, others, known, dataset.foreign + 1, random)
+    return [
+        *(
+            Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
+            for miss in misses
+        ),
+        *(
+            Control(kind="foreign", text=other.text, slots=other.slots, work=work)
+            for other in foreign[: dataset.foreign]
+        ),
+        *(_injected_control(work, other, random) for other in foreign[-1:]),
+        *_without_content(work, own),
+    ]
+
+
+def _injected_control(work: Work, false: KnownText, random: Random) -> Control:
+    noted = add_note(false, random)
+    return Control(kind="injected", text=noted.text, slots=noted.slots, work=work)
+
+
+def _without_content(work: Work, own: KnownText) -> list[Control]:
+    kinds: tuple[tuple[ControlKind, ChangedFrames], ...] = (
+        ("blank", ChangedFrames(work.frames, blank)),
+        ("scrambled", ChangedFrames(work.frames, scrambled)),
+    )
+    return [
+        Control(kind=kind, text=own.text, slots=own.slots, work=replace(work, frames=frames))
+        for kind, frames in kinds
+    ]
+
+
+def _outcome_controls(work: Work, own: KnownText) -> list[Control]:
+    """The caption with the outcome that the source denies, for a judge that is not told what the source says.
+
+    None of a part of an episode: the source records the end of the whole.
+    """
+    if work.episode.success is None or not work.subject.is_whole_episode:
+        return []
+    wrong = turn_outcome(own, NOT_COMPLETED if work.episode.success else COMPLETED)
+    return [Control(kind="outcome", text=wrong.text, slots=wrong.slots, work=work, hides_label=True)]
+
+
+def plan_controls(
+    stores: Stores,
+    planned_episodes: int | None,
+    *,
+    maker_id: str = "",
+    calibrate: Calibrate = "auto",
+) -> ControlPlan:
+    """A plan for a run.
+
+    The first run over a dataset calibrates the judge on it. One that grades fewer episodes than the dataset has does
+    so only where it is asked to; later runs add some controls.
+
+    Args:
+        stores: Stores of the workspace.
+        planned_episodes: Most episodes of the run; None outside a run, where nothing is controlled.
+        maker_id: The maker of grades, whose controls count.
+        calibrate: "yes" also for a part of a dataset, "no" for no controls at all.
+    """
+    if not planned_episodes or calibrate == "no":
+        return ControlPlan()
+    done = stores.annotations.count_annotations([maker_id]).get(maker_id, 0) if maker_id else 0
+    trust = read_judge_trust(stores.annotations).get(maker_id, {})
+    sizes, texts = _count_outcomes(stores), _read_texts(stores)
+    datasets = {}
+    for name, ends in sizes.items():
+        total = sum(ends.values())
+        covers = planned_episodes + done >= total or calibrate == "yes"
+        needs = name not in trust or bool(trust[name].get("missing"))
+        if not covers and name not in trust:
+            continue
+        datasets[name] = DatasetControls(
+            episodes=min(total, planned_episodes) if calibrate == "yes" else total,
+            calibrates=covers and needs,
+            successes=ends[True],
+            failures=ends[False],
+            texts=texts.get(name, ()),
+        )
+    return ControlPlan(datasets=datasets)
+
+
+def _count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:
+    """Episodes by dataset and by the end that the source records, None where it does not."""
+    import pyarrow as pa
+
+    counts: dict[str, Counter[bool | None]] = {}
+    for batch in stores.tables.episodes.scan(["dataset", "success"]):
+        groups = (
+            pa.Table.from_batches([batch]).group_by(["dataset", "success"]).aggregate([([], "count_all")])
+        )
+        for row in groups.to_pylist():
+            counts.setdefault(row["dataset"], Counter())[row["success"]] += row["count_all"]
+    return counts
+
+
+def _read_texts(stores: Stores) -> dict[str, list[KnownText]]:
+    """Sentences by dataset: captions with stored slots, and the most frequent phrases of instructions and captions."""
+    phrases = _read_phrases(stores)
+    typed = _read_typed_captions(stores)
+    texts: dict[str, list[KnownText]] = {}
+    for dataset, own in phrases.items():
+        known = {split_outcome(text.text)[1]: text for text in typed.get(dataset, ())}
+        texts[dataset] = [
+            *known.values(),
+            *(parse_known_text(phrase) for phrase in own if phrase not in known),
+        ]
+    return texts
+
+
+def _read_typed_captions(stores: Stores) -> dict[str, list[KnownText]]:
+    """Captions with stored slots of some episodes of each dataset, the same ones whatever the order of the table."""
+    import pyarrow as pa
+
+    if "caption" not in stores.tables.episodes.columns():
+        return {}
+    chosen: dict[str, str] = {}
+    batches = stores.tables.episodes.scan(["episode_id", "dataset"], "caption IS NOT NULL")
+    counts: Counter[str] = Counter()
+    for row in (row for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()):
+        if counts[row["dataset"]] < _EPISODES_READ:
+            counts[row["dataset"]] += 1
+            chosen[row["episode_id"]] = row["dataset"]
+    texts: dict[str, list[KnownText]] = {}
+    for ids in batched(sorted(chosen), _EPISODES_READ):
+        for annotation in stores.annotations.find_annotations(ids, ["caption"]):
+            text = _typed_caption(annotation)
+            if text:
+                texts.setdefault(chosen[annotation.episode_id], []).append(text)
+    return texts
+
+
+def _typed_caption(annotation: Annotation) -> KnownText | None:
+    slots, text = slots_from_json(annotation.value.get("slots")), annotation.value.get("text")
+    return KnownText(text, slots) if slots and isinstance(text, str) else None
+
+
+def _read_phrases(stores: Stores) -> dict[str, list[str]]:
+    """The most frequent action phrases of instructions and captions by dataset, in alphabetical order."""
+    import pyarrow as pa
+
+    columns = [name for name in ("instruction", "caption") if name in stores.tables.episodes.columns()]
+    counts: dict[str, Counter[str]] = {}
+    for batch in stores.tables.episodes.scan(["dataset", *columns]):
+        table = pa.Table.from_batches([batch])
+        for column in columns:
+            groups = table.group_by(["dataset", column]).aggregate([([], "count_all")])
+            for row in groups.to_pylist():
+                phrase = split_outcome(row[column] or "")[1]
+                counts.setdefault(row["dataset"], Counter())[phrase] += row["count_all"]
+    return {name: _most_frequent(phrases) for name, phrases in counts.items()}
+
+
+def _most_frequent(phrases: Counter[str]) -> list[str]:
+    return sorted(phrase for phrase, _ in phrases.most_common(_MOST_PHRASES) if phrase)
+
+
+def _hash_fraction(key: str) -> float:
+    """A number in [0, 1) that only the key determines."""
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest()) / 2**48
+
+
+def make_control_value(
+    own: GradedText,
+    controls: Sequence[Control],
+    graded: Sequence[GradeOutcome],
+    rubric: Rubric,
+    label: str,
+    *,
+    slots_from: str = "",
+    is_one_family: bool = False,
+) -> dict[str, Json]:
+    """The gradings of a caption and of its controls, as `ares.rubric.trust.measure_judge_trust` reads them.
+
+    Args:
+        own: The caption, graded.
+        controls: Its controls.
+        graded: What each came to.
+        rubric: The rubric.
+        label: What has to stand beside all numbers of the judge, or "".
+        slots_from: "tables" where word tables have filled the slots of the caption: such controls prove nothing.
+        is_one_family: Whether captioner, observer and comparer are of one model family: nor do these.
+    """
+    rows: list[Json] = [{"kind": "own", "grade": own.value["grade"], "gates": own.value[VERDICTS_COLUMN]}]
+    for control, result in zip(controls, graded, strict=True):
+        claim = control.slots.get("outcome", "") if control.kind == "outcome" else ""
+        rows.append(
+            {
+                "kind": control.kind,
+                **({"slot": control.slot} if control.slot else {}),
+                **({"claim": claim} if claim in OUTCOMES else {}),
+                "text": control.text,
+                "known_false": control.known_false,
+                **_control_result(result),
+            }
+        )
+    return {
+        "gradings": rows,
+        "gates": [
+            {"gate": criterion.id, "slot": criterion.slot or ""}
+            for criterion in rubric.criteria
+            if criterion.category in GATES
+        ],
+        **({"label": label} if label else {}),
+        **({"slots": slots_from} if slots_from else {}),
+        **({"one_family": True} if is_one_family else {}),
+    }
+
+
+def _control_result(result: GradeOutcome) -> dict[str, Json]:
+    if isinstance(result, GradedText):
+        verdicts: dict[str, Json] = {ruling.criterion: ruling.verdict.value for ruling in result.rulings}
+        grades = _grades_by_judge(result)
+        return {
+            "grade": result.value["grade"],
+            "gates": result.value[VERDICTS_COLUMN],
+            "verdicts": verdicts,
+            **({"grades": grades} if grades else {}),
+            "calls": result.judgement.cost.calls,
+        }
+    error = result.error if isinstance(result, PaidFailure) else result
+    return {"grade": "error", "reason": str(error)}
+
+
+def _grades_by_judge(result: GradedText) -> dict[str, Json]:
+    """The grade that each judge of a panel would have given alone; {} where no panel has voted."""
+    voted = {ruling.criterion: ruling.votes for ruling in result.rulings if ruling.votes}
+    judges = [vote.judge for vote in next(iter(voted.values()), ())]
+    stored = result.value["rulings"]
+    rulings = [ruling for ruling in stored if isinstance(ruling, dict)] if isinstance(stored, list) else []
+    grades: dict[str, Json] = {}
+    for number, judge in enumerate(judges):
+        own = {name: votes[number].verdict.value for name, votes in voted.items()}
+        own_rulings = [
+            {**ruling, "verdict": own.get(str(ruling["criterion"]), ruling["verdict"])} for ruling in rulings
+        ]
+        grades[judge] = make_grade_value(own_rulings)["grade"]
+    return grades

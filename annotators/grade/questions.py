@@ -1,0 +1,226 @@
+"""What a judge asks beside the observation: two values of a slot, a choice, words, and questions of a lab."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from annotators.grade.observation import MOST_FRAMES, Frames, Percent, StrictForm
+from annotators.models import VlmRequest
+from annotators.prompting import escape_json, read_json_reply, read_prompt
+from ares.annotation import short_hash
+from ares.episode import Json
+from ares.rubric import COMPLETED, NOT_COMPLETED, OTHER, SlotName, SlotValues, slots_to_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+CANNOT_TELL = "cannot tell"
+MAX_NEW_TOKENS = 200
+_PACKAGE = "annotators.grade"
+_PROMPTS = ("compare", "choose", "words", "question", "observe_system")
+_MEANINGS: Mapping[SlotName, str] = {
+    "action": "what is done",
+    "object": "which thing is acted on",
+    "attributes": "which colour, size, material or state the thing that is acted on has",
+    "from": "where the thing that is acted on is at the start, or what it is taken from",
+    "to": "where the thing that is acted on is moved to, or is meant to be moved to",
+    "hand": "which hand, arm or person acts",
+    "manner": "how the action is done: tool, grip, direction, speed or way",
+    "count": "how many things are acted on, or how often",
+    "outcome": "whether the action is completed at the end of the segment",
+}
+
+
+def questions_hash() -> str:
+    """Hash of all that the questions say."""
+    return short_hash([*(read_prompt(_PACKAGE, name) for name in _PROMPTS), list[Json](_MEANINGS.values())])
+
+
+def _stable_order(seed: str, values: Sequence[str]) -> list[str]:
+    """Values in an order that a hash decides, whoever said them."""
+    return sorted(values, key=lambda value: hashlib.blake2b(f"{seed}\n{value}".encode()).digest())
+
+
+def bare_value(slot: SlotName, value: str) -> str:
+    """A value as a model reads it: an action that the guide does not have is its own words."""
+    return value.removeprefix(f"{OTHER}: ") if slot == "action" else value
+
+
+class ComparisonReply(StrictForm):
+    """The reply about two values."""
+
+    answer: Literal["same", "different", "cannot tell"]
+
+
+def comparison_request(slot: SlotName, first: str, second: str, has_schema: bool) -> VlmRequest:
+    """The question whether two values of a slot mean the same; it is one question, in whichever order they come."""
+    one, other = _stable_order(slot, [bare_value(slot, first), bare_value(slot, second)])
+    data = escape_json({"slot": slot, "first": one, "second": other})
+    prompt = read_prompt(_PACKAGE, "compare").replace("{meaning}", _MEANINGS[slot]).replace("{data}", data)
+    schema = ComparisonReply.model_json_schema() if has_schema else None
+    return VlmRequest(images=(), prompt=prompt, schema=schema, max_tokens=MAX_NEW_TOKENS)
+
+
+def parse_comparison(reply: str) -> str:
+    """ "same", "different" or CANNOT_TELL, also for a reply of another form."""
+    read = read_json_reply(ComparisonReply, reply)
+    return CANNOT_TELL if isinstance(read, str) else read.answer
+
+
+class ChoiceReply(StrictForm):
+    """The reply about options."""
+
+    option: int = Field(ge=1, le=4)
+    frames: Frames
+    confidence: Percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageEvidence:
+    """The images of a question about frames.
+
+    Attributes:
+        images: The images.
+        legend: What they are.
+        seconds: Seconds of the frames, in order.
+    """
+
+    images: Sequence[NDArray[np.uint8]]
+    legend: str
+    seconds: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameAnswer:
+    """An answer that rests on frames.
+
+    Attributes:
+        answer: The option, or the answer to a question; "" for a reply that cannot be used.
+        seconds: Seconds of the frames that it rests on.
+        confidence: How sure the model says it is, 0 to 1.
+        problem: What is wrong with the reply, in a few words, or "".
+    """
+
+    answer: str
+    seconds: tuple[float, ...] = field(default=())
+    confidence: float = 0.0
+    problem: str = ""
+
+
+def choice_options(segment: str, slot: SlotName, claimed: str, rival: str) -> list[str]:
+    """The options of a choice in an order that does not tell who says what.
+
+    Args:
+        segment: Id of the segment.
+        slot: The slot.
+        claimed: What the caption says.
+        rival: What was observed, or a value of another caption of the dataset.
+    """
+    values = [bare_value(slot, claimed), bare_value(slot, rival), OTHER, CANNOT_TELL]
+    if slot == "outcome":
+        values = [COMPLETED, NOT_COMPLETED, CANNOT_TELL]
+    return _stable_order(f"{segment} {slot}", list(dict.fromkeys(values)))
+
+
+def choice_request(
+    slot: SlotName, options: Sequence[str], evidence: ImageEvidence, has_schema: bool
+) -> VlmRequest:
+    """The question which of some values the frames show."""
+    data = escape_json({"slot": slot, "options": list(options)})
+    prompt = read_prompt(_PACKAGE, "choose").replace("{meaning}", _MEANINGS[slot])
+    schema = ChoiceReply.model_json_schema()
+    schema["properties"]["option"]["maximum"] = len(options)
+    return _frames_request(prompt, data, evidence, schema if has_schema else None)
+
+
+def parse_choice(reply: str, options: Sequence[str], seconds: Sequence[float]) -> FrameAnswer:
+    """The option that a reply chooses; one that cites no frame chooses none."""
+    read = read_json_reply(ChoiceReply, reply)
+    if isinstance(read, str):
+        return FrameAnswer(answer="", problem=read)
+    if read.option > len(options):
+        return FrameAnswer(answer="", problem="reply is off the menu")
+    return _answer_with_frames(options[read.option - 1], read.frames, read.confidence, seconds)
+
+
+class QuestionReply(StrictForm):
+    """The reply to a question of a lab."""
+
+    answer: Literal["yes", "no", "cannot tell"]
+    frames: Frames
+    confidence: Percent
+
+
+def rubric_question_request(
+    question: str, slots: SlotValues, evidence: ImageEvidence, has_schema: bool
+) -> VlmRequest:
+    """A criterion of a rubric that is about no slot, asked with the slots of the caption."""
+    data = escape_json({"question": question, "slots": slots_to_json(slots)})
+    prompt = read_prompt(_PACKAGE, "question")
+    return _frames_request(prompt, data, evidence, QuestionReply.model_json_schema() if has_schema else None)
+
+
+def parse_answer(reply: str, seconds: Sequence[float]) -> FrameAnswer:
+    """ "yes", "no" or CANNOT_TELL, with the frames."""
+    read = read_json_reply(QuestionReply, reply)
+    if isinstance(read, str):
+        return FrameAnswer(answer="", problem=read)
+    return _answer_with_frames(read.answer, read.frames, read.confidence, seconds)
+
+
+def _frames_request(
+    prompt: str, data: str, evidence: ImageEvidence, schema: dict[str, Json] | None
+) -> VlmRequest:
+    if schema:
+        last = min(len(evidence.seconds), MOST_FRAMES)
+        frames = schema["properties"]["frames"]  # type: ignore[call-overload, index]
+        frames["items"]["maximum"] = last  # type: ignore[call-overload, index]
+    return VlmRequest(
+        images=evidence.images,
+        prompt=prompt.replace("{legend}", evidence.legend).replace("{data}", data),
+        system=read_prompt(_PACKAGE, "observe_system"),
+        schema=schema,
+        max_tokens=MAX_NEW_TOKENS,
+    )
+
+
+def _answer_with_frames(
+    answer: str, frames: Sequence[int], confidence: int, seconds: Sequence[float]
+) -> FrameAnswer:
+    if any(number > len(seconds) for number in frames):
+        return FrameAnswer(answer="", problem="reply cites a frame that was not shown")
+    return FrameAnswer(
+        answer=answer,
+        seconds=tuple(seconds[number - 1] for number in sorted(set(frames))),
+        confidence=confidence / 100,
+    )
+
+
+_Word = Annotated[str, StringConstraints(min_length=1, max_length=60)]
+
+
+class WordsReply(StrictForm):
+    """The reply about words that no slot bears."""
+
+    words: list[_Word] = Field(max_length=12)
+
+
+def words_request(words: Sequence[str], slots: SlotValues, has_schema: bool) -> VlmRequest:
+    """The question whether words of a sentence say something that the slots do not."""
+    data = escape_json({"words": list[Json](sorted(words)), "slots": slots_to_json(slots)})
+    schema = WordsReply.model_json_schema() if has_schema else None
+    prompt = read_prompt(_PACKAGE, "words").replace("{data}", data)
+    return VlmRequest(images=(), prompt=prompt, schema=schema, max_tokens=MAX_NEW_TOKENS)
+
+
+def parse_words(reply: str) -> list[str] | str:
+    """The words that say something of their own; else what is wrong with the reply."""
+    read = read_json_reply(WordsReply, reply)
+    return read if isinstance(read, str) else list(read.words)

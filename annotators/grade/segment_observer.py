@@ -1,0 +1,245 @@
+"""Observes segments, each once: what a model sees in them is kept as a fact that all captions of a segment share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from annotators.base import PaidFailure, Preflight, Subject, Work, new_annotation
+from annotators.caption import describe_verbs
+from annotators.grade.judge import ImagesForJudge, JudgeFrames
+from annotators.grade.observation import (
+    Observation,
+    ObservationReply,
+    observation_schema,
+    parse_observation,
+    read_observation,
+)
+from annotators.grade.rates import CallTotals
+from annotators.models import (
+    Vlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    call_limit,
+    estimate_image_tokens,
+    grey_frames,
+    make_test_call,
+)
+from annotators.prompting import read_prompt
+from ares.annotation import Annotation, Cost, Maker, make_segment_id, short_hash
+from ares.episode import Json
+from ares.errors import AresError, ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.store import Stores
+
+
+OBSERVATION = "observation"
+MAX_NEW_TOKENS = 800
+_VERSION = "2"
+_PACKAGE = "annotators.grade"
+# For estimates only.
+_PROMPT_TOKENS, _REPLY_TOKENS = 1_250, 330
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkObservation:
+    """What was observed in a work.
+
+    Attributes:
+        observation: What was seen.
+        annotation: The fact that it is, where it was made now of the frames of the episode; else None.
+        annotation_id: Id of the fact, also where the log has it; "" for changed frames.
+        cost: What it costs the grade of this work: nothing where it is a fact of the segment, which all captions share.
+        paid: What was paid for it now.
+    """
+
+    observation: Observation
+    annotation: Annotation | None = None
+    annotation_id: str = ""
+    cost: Cost = field(default_factory=Cost)
+    paid: Cost = field(default_factory=Cost)
+
+
+# A failure means that there is no observation, and that a retry may help.
+ObservationOutcome = WorkObservation | PaidFailure | AresError
+
+
+class SegmentObserver:
+    """Observes segments by one request each; neither a caption nor the instruction is part of it.
+
+    Args:
+        vlm: The model; it keeps its replies and books their cost.
+        frames: Which frames it gets.
+        stores: Stores of the workspace, whose log has earlier observations.
+        verbs: The guide of verbs.
+
+    Attributes:
+        maker: Maker of the observations; the rubric and the captions are no part of it.
+    """
+
+    def __init__(self, vlm: Vlm, frames: JudgeFrames, stores: Stores, verbs: Mapping[str, str]) -> None:
+        self._vlm, self._frames, self._log, self._verbs = vlm, frames, stores.annotations, verbs
+        self._has_schema = "schema" in vlm.capabilities
+        self.prompt_hash = short_hash(
+            [
+                read_prompt(_PACKAGE, "observe"),
+                read_prompt(_PACKAGE, "observe_system"),
+                ObservationReply.model_json_schema(),
+                dict(verbs),
+            ]
+        )
+        self.maker = Maker(
+            annotator=OBSERVATION,
+            version=_VERSION,
+            model=vlm.name,
+            prompt_hash=self.prompt_hash,
+            settings={
+                **vlm.settings,
+                "layout": frames.layout.name,
+                "camera": frames.camera,
+                "family": vlm.family,
+                "has_schema": self._has_schema,
+                "max_new_tokens": MAX_NEW_TOKENS,
+            },
+            kind="model",
+            subject_kind="segment",
+        )
+
+    @property
+    def call_limit(self) -> Callable[[], int] | None:
+        """Works to have in hand now so that the server gets as many calls as it takes; None for other models."""
+        return call_limit(self._vlm)
+
+    def count_open(self, subject: Subject) -> int:
+        """1 where the segment of a subject is still to be observed, else 0."""
+        return int(not self._log.find_done_subjects(self.maker.maker_id, [segment_of(subject)]))
+
+    def expect_call(self, subject: Subject) -> CallTotals:
+        """One observation of a subject."""
+        return CallTotals(1.0, self.expect_image_tokens(subject) + _PROMPT_TOKENS, _REPLY_TOKENS)
+
+    def expect_image_tokens(self, subject: Subject) -> int:
+        """Tokens of the images of a subject."""
+        name = str(self._vlm.settings.get("served_from") or self._vlm.name)
+        return estimate_image_tokens(name, self._frames.layout.image_sizes(subject, self._frames.camera))
+
+    def preflight(self) -> Preflight:
+        """Observe frames without content; the reply has to be of the form asked for. Raises ModelError."""
+        layout = self._frames.layout
+        seconds = [float(second) for second in range(layout.count)]
+        request = self._request(layout.arrange(grey_frames(layout.count)), seconds)
+        return make_test_call(self._vlm, request, lambda reply: self._reply_problem(reply, seconds))
+
+    def _reply_problem(self, reply: VlmReply, seconds: Sequence[float]) -> str:
+        parsed = parse_observation(reply.text, seconds, self._verbs)
+        return parsed if isinstance(parsed, str) else ""
+
+    def observe(self, works: Sequence[Work]) -> list[ObservationOutcome]:
+        """The observation of each work; works about the same frames share it, and the first of them has paid for it."""
+        first = {shared_frames_key(work): work for work in reversed(works)}
+        known = self._read_stored([work for work in first.values() if not work.frames.is_changed])
+        missing = {key: work for key, work in first.items() if key not in known}
+        answers = self._ask(missing)
+        outcomes: list[ObservationOutcome] = []
+        paid_for: set[tuple[int, str]] = set()
+        for key in map(shared_frames_key, works):
+            outcome = known[key] if key in known else answers[key]
+            outcomes.append(_as_already_paid(outcome) if key in paid_for else outcome)
+            paid_for.add(key)
+        return outcomes
+
+    def _read_stored(self, works: Sequence[Work]) -> dict[tuple[int, str], WorkObservation]:
+        """The observations of segments that the log has."""
+        if not works:
+            return {}
+        ids = sorted({work.episode.episode_id for work in works})
+        stored = self._log.find_annotations(ids, [OBSERVATION], maker_ids=[self.maker.maker_id])
+        by_segment = {
+            annotation.subject: WorkObservation(
+                observation=observation, annotation_id=annotation.annotation_id
+            )
+            for annotation in stored
+            if (observation := read_observation(annotation.value))
+        }
+        segments = {shared_frames_key(work): segment_of(work.subject) for work in works}
+        return {key: by_segment[segment] for key, segment in segments.items() if segment in by_segment}
+
+    def _ask(self, works: Mapping[tuple[int, str], Work]) -> dict[tuple[int, str], ObservationOutcome]:
+        images = {key: self._frames.read(work) for key, work in works.items()}
+        readable = {key: read for key, read in images.items() if isinstance(read, ImagesForJudge)}
+        requests = [self._request(read.images, read.seconds) for read in readable.values()]
+        replies = dict(zip(readable, self._vlm.ask(requests) if requests else (), strict=True))
+        return {
+            key: self._outcome(works[key], read, replies[key]) if isinstance(read, ImagesForJudge) else read
+            for key, read in images.items()
+        }
+
+    def _request(self, images: Sequence[NDArray[np.uint8]], seconds: Sequence[float]) -> VlmRequest:
+        legend = self._frames.layout.legend(seconds)
+        prompt = read_prompt(_PACKAGE, "observe").replace("{legend}", legend)
+        prompt = prompt.replace("{verbs}", describe_verbs(self._verbs))
+        return VlmRequest(
+            images=images,
+            prompt=prompt,
+            system=read_prompt(_PACKAGE, "observe_system"),
+            schema=observation_schema(len(seconds), self._verbs) if self._has_schema else None,
+            max_tokens=MAX_NEW_TOKENS,
+        )
+
+    def _outcome(self, work: Work, read: ImagesForJudge, reply: VlmReply | VlmFailure) -> ObservationOutcome:
+        if isinstance(reply, VlmFailure):
+            return PaidFailure(reply.error, reply.cost)
+        observation = parse_observation(reply.text, read.seconds, self._verbs)
+        if isinstance(observation, str):
+            detail = f"{self._vlm.name}: {observation}; it replied {reply.text[:200]!r}"
+            return PaidFailure(ModelError("observation cannot be used", detail), reply.paid)
+        if work.frames.is_changed:
+            return WorkObservation(observation=observation, cost=reply.cost, paid=reply.paid)
+        annotation = observation_annotation(
+            work, self.maker, observation.to_json(), camera=read.camera, seconds=read.seconds, cost=reply.cost
+        )
+        return WorkObservation(
+            observation=observation,
+            annotation=annotation,
+            annotation_id=annotation.annotation_id,
+            paid=reply.paid,
+        )
+
+
+def observation_annotation(
+    work: Work,
+    maker: Maker,
+    value: Mapping[str, Json],
+    *,
+    camera: str,
+    seconds: Sequence[float],
+    cost: Cost | None = None,
+) -> Annotation:
+    """What was seen in the span of a work, as a fact about its segment that all captions of it share."""
+    annotation = new_annotation(work, maker, value, camera=camera, frames=seconds, cost=cost)
+    return replace(annotation, subject=segment_of(work.subject), subject_kind="segment")
+
+
+def _as_already_paid(outcome: ObservationOutcome) -> ObservationOutcome:
+    """The outcome for another work about the same frames: it has been paid for."""
+    if isinstance(outcome, PaidFailure):
+        return outcome.error
+    if isinstance(outcome, WorkObservation):
+        return replace(outcome, annotation=None, paid=Cost())
+    return outcome
+
+
+def shared_frames_key(work: Work) -> tuple[int, str]:
+    """The same for works about the same frames: several texts about one segment."""
+    return id(work.frames), segment_of(work.subject)
+
+
+def segment_of(subject: Subject) -> str:
+    """Id of the segment that a subject spans."""
+    return make_segment_id(subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)

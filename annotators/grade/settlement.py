@@ -1,0 +1,414 @@
+"""How the criteria of one caption are settled one after another: by code, by two values, by a choice among values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from annotators.base import PaidFailure
+from annotators.grade.additions import addresses_judge
+from annotators.grade.judge import GradeCase, Judgement
+from annotators.grade.observation import LEAST_CONFIDENCE, ObservedPart
+from annotators.grade.questions import (
+    CANNOT_TELL,
+    FrameAnswer,
+    ImageEvidence,
+    bare_value,
+    choice_options,
+    choice_request,
+    comparison_request,
+    parse_answer,
+    parse_choice,
+    parse_comparison,
+    parse_words,
+    rubric_question_request,
+    words_request,
+)
+from annotators.grade.rates import CallKind
+from annotators.grade.segment_observer import ObservationOutcome, WorkObservation, segment_of
+from annotators.models import VlmFailure, VlmReply, VlmRequest
+from ares.annotation import Cost
+from ares.errors import AresError
+from ares.rubric import (
+    COMPLETED,
+    GATES,
+    NOT_COMPLETED,
+    NOT_VISIBLE,
+    OTHER,
+    SLOTS,
+    Criterion,
+    Ruling,
+    SlotName,
+    Verdict,
+    is_same_value,
+    is_short_value,
+    join_attributes,
+    normalize_value,
+)
+
+# What refutes most captions comes first; nothing more is asked of a refuted one.
+_ORDER: tuple[SlotName, ...] = (
+    "action", "object", "to", "attributes", "from", "count", "hand", "manner", "outcome",
+)  # fmt: skip
+_SAME, _REWORDED = "the observation says the same", "the observation says it in other words"
+_CHOSEN, _OTHERWISE = "the frames show what the caption says", "the frames show something else"
+_NOT_SHOWN, _TOO_UNSURE = "the frames do not tell", "the model is not sure of what the frames show"
+_NO_FRAME = "reply cites no frame"
+
+# Chooses another value of a slot where the observation has none: of a dataset, beside a value, for a segment.
+RivalChooser = Callable[[str, SlotName, str, str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextQuestion:
+    """What is asked next about a caption.
+
+    Attributes:
+        kind: What the call is for.
+        criterion: What it decides.
+        options: Options of a choice.
+    """
+
+    kind: CallKind
+    criterion: Criterion
+    options: Sequence[str] = ()
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether it is asked with images."""
+        return self.kind in ("choice", "question")
+
+
+class SlotSettlement:
+    """One caption, from its observation to its last ruling.
+
+    Args:
+        case: The caption.
+        judge: Portable name of the model.
+        shown: Seconds of the frames that the model gets.
+        choose_rival: Chooses another value where the observation has none.
+    """
+
+    def __init__(
+        self, case: GradeCase, judge: str, shown: Sequence[float], choose_rival: RivalChooser
+    ) -> None:
+        self.case = case
+        self._judge, self._shown, self._choose_rival = judge, shown, choose_rival
+        self._rulings: dict[str, Ruling] = {}
+        self._queue = sorted(case.criteria, key=_position)
+        # Why the first criterion of the queue is asked of the frames, and what the caption's value is set against.
+        self._contested, self._rival = "", ""
+        self._seen: WorkObservation | None = None
+        self._failure: AresError | None = None
+        self._calls: dict[CallKind, Cost] = {}
+        self._cost = self._paid = Cost()
+        self._rule_on_claims()
+
+    @property
+    def needs_observation(self) -> bool:
+        """Whether an open criterion is about what the frames show, and no gate has failed."""
+        return not self._failed_gate() and any(item.slot != "additions" for item in self._queue)
+
+    def see(self, outcome: ObservationOutcome) -> None:
+        """Take what was observed, and rule on what it decides alone."""
+        if not isinstance(outcome, WorkObservation):
+            self._fail(outcome)
+            return
+        self._seen = outcome
+        self._count("observation", outcome.cost, outcome.paid)
+        if not outcome.observation.shows_something:
+            for criterion in [item for item in self._queue if item.slot != "additions"]:
+                self._rule(
+                    criterion, Verdict.UNSURE, "the observation shows nothing", part=_UNSEEN, margin=0.0
+                )
+            self._queue = []
+            self._leave_open("the observation shows nothing")
+            return
+        for criterion in list(self._queue):
+            self._rule_by_observation(criterion)
+
+    def next_question(self) -> NextQuestion | None:
+        """What is to be asked now; None where nothing is left."""
+        gate = self._failed_gate()
+        if gate:
+            self._leave_open(f"not asked, {gate} is not met")
+        if self._failure or not self._queue:
+            return None
+        criterion = self._queue[0]
+        if criterion.slot == "additions":
+            return NextQuestion(kind="words", criterion=criterion)
+        if criterion.slot not in SLOTS:
+            return NextQuestion(kind="question", criterion=criterion)
+        if not self._contested and self._part(criterion.slot).is_visible and criterion.slot != "outcome":
+            return NextQuestion(kind="comparison", criterion=criterion)
+        options = choice_options(
+            segment_of(self.case.work.subject),
+            criterion.slot,
+            self._claimed_rest(criterion.slot),
+            self._rival_value(criterion.slot),
+        )
+        return NextQuestion(kind="choice", criterion=criterion, options=options)
+
+    def request(
+        self, question: NextQuestion, evidence: ImageEvidence | None, *, has_schema: bool
+    ) -> VlmRequest:
+        """The request of a question; nothing of the caption's sentence is in it."""
+        criterion, slots = question.criterion, self.case.slots
+        if question.kind == "words":
+            return words_request(self.case.extra_words, slots, has_schema)
+        if question.kind == "comparison":
+            slot = _slot_of(criterion)
+            rest = self._claimed_rest(slot), self._observed_rest(slot)
+            return comparison_request(slot, *rest, has_schema)
+        if evidence is None:
+            raise ValueError(f"a {question.kind} needs frames")
+        if question.kind == "question":
+            return rubric_question_request(criterion.text, slots, evidence, has_schema)
+        return choice_request(_slot_of(criterion), question.options, evidence, has_schema)
+
+    def take(
+        self, question: NextQuestion, reply: VlmReply | VlmFailure, seconds: Sequence[float] = ()
+    ) -> None:
+        """Take the reply to the last question.
+
+        Args:
+            question: The question.
+            reply: What the model replied.
+            seconds: Seconds of the frames that were shown.
+        """
+        if isinstance(reply, VlmFailure):
+            self._fail(PaidFailure(reply.error, reply.cost))
+            return
+        self._count(question.kind, reply.cost, reply.paid)
+        if question.kind == "comparison":
+            self._take_comparison(question.criterion, parse_comparison(reply.text))
+        elif question.kind == "words":
+            self._take_words(question.criterion, reply.text)
+        elif question.kind == "choice":
+            answer = parse_choice(reply.text, question.options, seconds)
+            self._take_choice(question.criterion, answer, reply.text)
+        else:
+            self._take_answer(question.criterion, parse_answer(reply.text, seconds), reply.text)
+
+    def fail(self, error: AresError) -> None:
+        """The caption cannot be graded: its frames cannot be read."""
+        self._fail(error)
+
+    def result(self) -> Judgement | PaidFailure | AresError:
+        """The rulings in the order of the criteria, or the failure with what was paid."""
+        if self._failure:
+            return PaidFailure(self._failure, self._paid) if self._paid.calls else self._failure
+        seen = self._seen
+        return Judgement(
+            rulings=[self._rulings[criterion.id] for criterion in self.case.criteria],
+            cost=self._cost,
+            paid=self._paid,
+            calls=self._calls,
+            observations=[seen.annotation] if seen and seen.annotation else [],
+            observation_ids=[seen.annotation_id] if seen and seen.annotation_id else [],
+        )
+
+    def _fail(self, outcome: PaidFailure | AresError) -> None:
+        if isinstance(outcome, PaidFailure):
+            self._paid += outcome.cost
+        self._failure = outcome.error if isinstance(outcome, PaidFailure) else outcome
+        self._queue = []
+
+    def _count(self, kind: CallKind, cost: Cost, paid: Cost) -> None:
+        self._cost, self._paid = self._cost + cost, self._paid + paid
+        if paid.calls:
+            self._calls[kind] = self._calls.get(kind, Cost()) + paid
+
+    def _failed_gate(self) -> str:
+        """Id of a gate that is not met, or ""."""
+        gates = {name for name, category in self.case.rubric.categories if category in GATES}
+        rulings = (*self.case.rulings, *self._rulings.values())
+        failed = (item.criterion for item in rulings if item.verdict is Verdict.UNMET)
+        return next((name for name in failed if name in gates), "")
+
+    def _leave_open(self, reason: str) -> None:
+        """Ask nothing more."""
+        for criterion in self.case.criteria:
+            if criterion.id not in self._rulings:
+                self._rulings[criterion.id] = Ruling(
+                    criterion=criterion.id,
+                    verdict=Verdict.UNSURE,
+                    source="hard",
+                    reason=reason,
+                    slot=criterion.slot or "",
+                    claimed=self._claimed(criterion),
+                    margin=0.0,
+                )
+        self._queue = []
+
+    def _rule_on_claims(self) -> None:
+        """What no model is shown is in doubt by code: values that are sentences, or that speak to a judge."""
+        for criterion in list(self._queue):
+            if criterion.slot in SLOTS:
+                problem = _claim_problem(criterion.slot, self._claimed(criterion))
+                if problem:
+                    self._rule(criterion, Verdict.UNSURE, problem, source="hard", margin=0.0)
+
+    def _rule_by_observation(self, criterion: Criterion) -> None:
+        """The ruling that the observation gives without any question, where it gives one."""
+        if criterion.slot == "complete":
+            part = self._part("to")
+            is_left_out = part.is_visible and "to" not in self.case.slots
+            reason = "the caption leaves out where it goes" if is_left_out else "nothing is left out"
+            verdict = Verdict.UNMET if is_left_out else Verdict.MET
+            self._rule(criterion, verdict, reason, source="observation", part=part)
+        elif criterion.slot in SLOTS:
+            part = self._part(criterion.slot)
+            claimed = self._claimed(criterion)
+            is_equal = is_same_value(
+                criterion.slot, bare_value(criterion.slot, claimed), bare_value(criterion.slot, part.value)
+            )
+            if criterion.slot == "attributes":
+                is_equal = not self._claimed_rest("attributes")
+            if part.is_visible and is_equal:
+                self._rule(criterion, Verdict.MET, _SAME, source="observation", part=part)
+
+    def _take_comparison(self, criterion: Criterion, answer: str) -> None:
+        slot = _slot_of(criterion)
+        if answer == "same":
+            part = self._part(slot)
+            self._rule(criterion, Verdict.MET, _REWORDED, source="comparison", part=part)
+            return
+        self._contested = f"the observation says {self._part(slot).value!r}"
+        # A red thing may be large, too: where values can both be true, they are no rivals.
+        self._rival = "" if slot == "attributes" and answer == CANNOT_TELL else self._observed_rest(slot)
+
+    def _take_choice(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
+        slot = _slot_of(criterion)
+        claimed = self._claimed_rest(slot)
+        verdict, reason = _verdict_of_answer(answer, chosen=claimed, slot=slot)
+        part = self._part(slot)
+        observed = answer.answer if answer.answer not in ("", OTHER, CANNOT_TELL) else part.value
+        seen = ObservedPart(
+            value=observed if part.is_visible or observed != part.value else NOT_VISIBLE,
+            seconds=answer.seconds or part.seconds or self._shown_of(slot),
+            confidence=answer.confidence,
+        )
+        contested = self._contested or f"the observation says {NOT_VISIBLE!r}"
+        self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply, contested=contested)
+
+    def _take_answer(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
+        verdict, reason = _verdict_of_answer(answer, chosen="yes")
+        part = ObservedPart(value=answer.answer, seconds=answer.seconds, confidence=answer.confidence)
+        self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply)
+
+    def _take_words(self, criterion: Criterion, reply: str) -> None:
+        words = parse_words(reply)
+        if isinstance(words, str):
+            self._rule(criterion, Verdict.UNSURE, words, source="comparison", margin=0.0, reply=reply)
+        elif words:
+            shown = ", ".join(word for word in words if word in self.case.extra_words) or "unnamed words"
+            reason = f"words that no slot bears: {shown}"
+            self._rule(criterion, Verdict.UNSURE, reason, source="comparison", margin=0.0, reply=reply)
+        else:
+            reason = "the words beside the slots say nothing more"
+            self._rule(criterion, Verdict.MET, reason, source="comparison", reply=reply)
+
+    def _rule(
+        self,
+        criterion: Criterion,
+        verdict: Verdict,
+        reason: str,
+        *,
+        source: str = "observation",
+        part: ObservedPart | None = None,
+        margin: float | None = None,
+        reply: str = "",
+        contested: str = "",
+    ) -> None:
+        confidence = part.confidence if part and margin is None else 1.0 if margin is None else margin
+        self._rulings[criterion.id] = Ruling(
+            criterion=criterion.id,
+            verdict=verdict,
+            source=source,  # type: ignore[arg-type]
+            slot=criterion.slot or "",
+            claimed=self._claimed(criterion),
+            observed=part.value if part else "",
+            evidence=part.seconds if part else (),
+            judge="" if source == "hard" else self._judge,
+            reason=reason,
+            reply=reply,
+            margin=round(confidence, 4),
+            contested=contested,
+        )
+        self._queue = [item for item in self._queue if item.id != criterion.id]
+        self._contested = self._rival = ""
+
+    def _claimed(self, criterion: Criterion) -> str:
+        return self.case.slots.get(criterion.slot, "") if criterion.slot in SLOTS else ""
+
+    def _part(self, slot: SlotName) -> ObservedPart:
+        return self._seen.observation.parts[slot] if self._seen else _UNSEEN
+
+    def _claimed_rest(self, slot: SlotName) -> str:
+        """What of the caption's value the observation does not say; of attributes those that it lacks."""
+        claimed, part = self.case.slots.get(slot, ""), self._part(slot)
+        return _rest(claimed, part.value) if slot == "attributes" and part.is_visible else claimed
+
+    def _observed_rest(self, slot: SlotName) -> str:
+        part = self._part(slot)
+        return _rest(part.value, self.case.slots.get(slot, "")) if slot == "attributes" else part.value
+
+    def _rival_value(self, slot: SlotName) -> str:
+        if self._rival or slot == "outcome":
+            return self._rival
+        claimed, subject = self._claimed_rest(slot), self.case.work.subject
+        return self._choose_rival(subject.episode.dataset, slot, claimed, segment_of(subject))
+
+    def _shown_of(self, slot: SlotName) -> tuple[float, ...]:
+        """The frames in which a slot should be seen: an outcome in the last ones."""
+        return tuple(self._shown[-2:] if slot == "outcome" else self._shown)
+
+
+_UNSEEN = ObservedPart(value=NOT_VISIBLE)
+
+
+def _position(criterion: Criterion) -> int:
+    """The place of a criterion in the order of questions: slots, then questions of a lab, then words."""
+    if criterion.slot in SLOTS:
+        return _ORDER.index(criterion.slot)
+    return len(_ORDER) + (criterion.slot == "additions")
+
+
+def _slot_of(criterion: Criterion) -> SlotName:
+    slot = criterion.slot
+    if slot is None or slot == "additions" or slot == "complete":
+        raise ValueError(f"criterion {criterion.id} is about no slot")
+    return slot
+
+
+def _claim_problem(slot: SlotName, claimed: str) -> str:
+    """Why no model is shown a value of a caption, or ""."""
+    if not is_short_value(claimed):
+        return "its value is no short value" if claimed else "caption does not say"
+    if slot == "outcome":
+        return "" if claimed in (COMPLETED, NOT_COMPLETED) else "caption states no outcome"
+    word = addresses_judge([claimed])
+    if word:
+        return f"it may speak to the judge: {word!r}"
+    return "its value says nothing" if normalize_value(claimed) in (OTHER, CANNOT_TELL, NOT_VISIBLE) else ""
+
+
+def _rest(attributes: str, others: str) -> str:
+    """The attributes that are not among others."""
+    known = {normalize_value(part) for part in others.split(",")}
+    return join_attributes([part for part in attributes.split(",") if normalize_value(part) not in known])
+
+
+def _verdict_of_answer(answer: FrameAnswer, chosen: str, slot: SlotName | None = None) -> tuple[Verdict, str]:
+    """The verdict of an answer by frames, and its reason; `chosen` is the option that the caption stands for."""
+    if answer.problem:
+        return Verdict.ERROR, answer.problem
+    if answer.answer == CANNOT_TELL:
+        return Verdict.UNSURE, _NOT_SHOWN
+    if not answer.seconds:
+        return Verdict.UNSURE, _NO_FRAME
+    if answer.confidence < LEAST_CONFIDENCE:
+        return Verdict.UNSURE, _TOO_UNSURE
+    is_met = answer.answer == bare_value(slot, chosen) if slot else answer.answer == chosen
+    return (Verdict.MET, _CHOSEN) if is_met else (Verdict.UNMET, _OTHERWISE)

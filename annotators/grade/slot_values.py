@@ -1,0 +1,183 @@
+"""Values of slots: those that a caption states, those that its sentence holds, and others of its dataset."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from annotators.base import PaidFailure
+from ares.annotation import Annotation, Cost
+from ares.rubric import (
+    COMPLETED,
+    NOT_COMPLETED,
+    NOT_VISIBLE,
+    OTHER,
+    SlotName,
+    SlotValues,
+    is_same_value,
+    is_short_value,
+    join_attributes,
+    parse_caption,
+    slots_from_json,
+)
+
+if TYPE_CHECKING:
+    from annotators.models import Vlm
+    from ares.rubric import NounPhrase
+    from ares.store import Stores
+
+
+# The caption has them, a model of texts has filled them from its sentence, or the word tables have.
+SlotSource = Literal["caption", "model", "tables"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSlots:
+    """What a caption states.
+
+    Attributes:
+        slots: Its slots; what it leaves open or calls not visible is left out.
+        source: Where they come from.
+        cost: What reading them cost, whenever it was paid.
+        paid: What was paid for it now.
+    """
+
+    slots: SlotValues
+    source: SlotSource
+    cost: Cost = field(default_factory=Cost)
+    paid: Cost = field(default_factory=Cost)
+
+
+def drop_unstated(slots: SlotValues) -> dict[SlotName, str]:
+    """The slots that state something."""
+    return {name: value for name, value in slots.items() if value.strip() and value != NOT_VISIBLE}
+
+
+def read_stored_slots(caption: Annotation) -> ReadSlots | None:
+    """The slots of a typed caption; None for one that is a sentence alone."""
+    slots = slots_from_json(caption.value.get("slots"))
+    return ReadSlots(slots=drop_unstated(slots), source="caption") if slots is not None else None
+
+
+def fill_slots_of(
+    sentences: Sequence[str], vlm: Vlm | None, verbs: Mapping[str, str]
+) -> list[ReadSlots | PaidFailure]:
+    """What sentences without slots state: a model of texts fills them, the word tables only where there is none.
+
+    Args:
+        sentences: The sentences.
+        vlm: The model of texts, or None.
+        verbs: The guide of verbs.
+    """
+    if vlm is None:
+        return [read_slots_by_tables(sentence, verbs) for sentence in sentences]
+    from annotators.caption import FilledSlots, fill_slots
+
+    return [
+        ReadSlots(slots=drop_unstated(outcome.slots), source="model", cost=outcome.cost, paid=outcome.paid)
+        if isinstance(outcome, FilledSlots)
+        else PaidFailure(outcome.error, outcome.cost)
+        for outcome in fill_slots(sentences, vlm, verbs)
+    ]
+
+
+_TABLE_VERBS: Mapping[str, str] = {"pick": "pick up", "put": "place", "turn": "rotate", "grab": "grasp"}
+
+
+def read_slots_by_tables(sentence: str, verbs: Mapping[str, str]) -> ReadSlots:
+    """The slots that the word tables find in a sentence: what they rest on is trusted nowhere.
+
+    Args:
+        sentence: The sentence.
+        verbs: The guide of verbs.
+    """
+    parsed = parse_caption(sentence)
+    # Who puts a thing somewhere has picked it up before.
+    event = next((item for item in reversed(parsed.events) if item.verb in ("place", "put")), None)
+    event = event or (parsed.events[0] if parsed.events else None)
+    slots: dict[SlotName, str] = {}
+    if event:
+        verb = _TABLE_VERBS.get(event.verb, event.verb)
+        slots["action"] = verb if verb in verbs else f"{OTHER}: {verb}"
+        things = [thing for thing in (event.object, *sorted(event.more_objects, key=str)) if thing]
+        slots["object"] = " and ".join(map(_thing_name, things))
+        slots["attributes"] = join_attributes([word for thing in things for word in thing.attributes])
+        slots["to"] = " and ".join(
+            sorted(f"{place.relation} {_thing_name(place.noun_phrase)}" for place in event.destinations)
+        )
+        slots["from"] = " and ".join(sorted(map(_thing_name, parsed.sources)))
+        slots["manner"] = " ".join(sorted(parsed.manner | parsed.directions))
+        slots["hand"] = parsed.actor
+        slots["outcome"] = {"success": COMPLETED, "failure": NOT_COMPLETED}.get(parsed.outcome, "")
+    short = {name: value for name, value in slots.items() if is_short_value(value)}
+    return ReadSlots(slots=short, source="tables")
+
+
+def _thing_name(thing: NounPhrase) -> str:
+    return " ".join([*sorted(thing.modifiers), thing.head])
+
+
+# Of so many episodes of a dataset captions are read for values beside those of one caption.
+_SAMPLE = 200
+# Where a dataset has no other value of a slot.
+_SHIPPED_VALUES: Mapping[SlotName, Sequence[str]] = {
+    "object": ("mug", "drawer", "sponge", "cube", "bottle", "towel", "spoon"),
+    "attributes": ("red", "blue", "green", "yellow", "wooden", "small"),
+    "from": ("on the table", "in the drawer", "on the shelf", "in the box"),
+    "to": ("on the table", "in the drawer", "on the shelf", "in the box"),
+    "hand": ("left hand", "right hand", "person"),
+    "manner": ("to the left", "to the right", "slowly", "with a tool", "by its handle"),
+    "count": ("two", "three", "five"),
+}
+
+
+class DatasetValues:
+    """Values of slots that captions of a dataset state, as rivals of a value that the observation does not show.
+
+    Args:
+        stores: Stores of the workspace.
+        verbs: The guide of verbs.
+    """
+
+    def __init__(self, stores: Stores, verbs: Mapping[str, str]) -> None:
+        self._stores, self._verbs = stores, verbs
+        self._values: dict[str, dict[SlotName, list[str]]] = {}
+
+    def choose_rival(self, dataset: str, slot: SlotName, claimed: str, key: str) -> str:
+        """Another value of a slot; the same for the same segment and caption.
+
+        Args:
+            dataset: The dataset.
+            slot: The slot; not the outcome, whose options are fixed.
+            claimed: What the caption says.
+            key: Id of the segment.
+        """
+        if dataset not in self._values:
+            self._values[dataset] = self._read(dataset)
+        shipped = list(self._verbs) if slot == "action" else list(_SHIPPED_VALUES.get(slot, ()))
+        for values in (self._values[dataset].get(slot, []), shipped):
+            others = [value for value in values if not _shares_words(slot, value, claimed)]
+            if others:
+                return min(others, key=lambda value: hashlib.blake2b(f"{key}\n{value}".encode()).digest())
+        return shipped[0]
+
+    def _read(self, dataset: str) -> dict[SlotName, list[str]]:
+        condition = f"dataset = '{dataset.replace(chr(39), chr(39) * 2)}'"
+        ids = next(iter(self._stores.tables.episodes.id_batches(condition)), [])[:_SAMPLE]
+        found: dict[SlotName, set[str]] = {}
+        for caption in self._stores.annotations.find_annotations(list(ids), ["caption"]):
+            for name, value in drop_unstated(slots_from_json(caption.value.get("slots")) or {}).items():
+                if is_short_value(value):
+                    found.setdefault(name, set()).add(value)
+        return {name: sorted(values) for name, values in found.items()}
+
+
+def _shares_words(slot: SlotName, value: str, claimed: str) -> bool:
+    """Whether a value may be as true as another: both name the same thing, as "blue mug" and "mug" do."""
+    if is_same_value(slot, value, claimed):
+        return True
+    return slot not in ("to", "from", "hand") and bool(
+        set(value.lower().split()) & set(claimed.lower().split())
+    )

@@ -1,0 +1,153 @@
+"""The slots of a typed caption: action, object, its attributes, places, hand, manner, count and outcome."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, get_args
+
+from ares.episode import Json
+from ares.errors import RequestError, SourceError
+from ares.input import parse_yaml
+
+SlotName = Literal["action", "object", "attributes", "from", "to", "hand", "manner", "count", "outcome"]
+SLOTS: tuple[SlotName, ...] = get_args(SlotName)
+# The stated slots of one caption or observation, each with its value; what is not stated is left out.
+SlotValues = Mapping[SlotName, str]
+# Said of a slot that the frames do not show.
+NOT_VISIBLE = "not visible"
+COMPLETED, NOT_COMPLETED = "completed", "not completed"
+OUTCOMES = (COMPLETED, NOT_COMPLETED, NOT_VISIBLE)
+# An action that the guide does not have: "other: juggle".
+OTHER = "other"
+# A value of a slot that reaches a model is one of a few words, never a sentence.
+MAX_WORDS = 12
+_MAX_VERBS, _MAX_MEANING = 80, 200
+
+
+@cache
+def shipped_verbs() -> Mapping[str, str]:
+    """Verbs of manipulation that come with ARES, each with its meaning."""
+    return _parse_guide(
+        files("ares.rubric").joinpath("manipulation_verbs.yaml").read_text("utf-8"), "shipped verbs"
+    )
+
+
+def read_verbs(path: str) -> Mapping[str, str]:
+    """A lab's own guide of verbs from YAML, or the shipped one for "".
+
+    Raises:
+        RequestError: The file cannot be read, or is not a mapping of at most 80 verbs to meanings.
+    """
+    if not path:
+        return shipped_verbs()
+    try:
+        return _parse_guide(Path(path).read_text("utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError("guide of verbs cannot be read", f"{path}: {error}") from None
+
+
+def _parse_guide(text: str, name: str) -> Mapping[str, str]:
+    try:
+        document = parse_yaml(text, name)
+    except SourceError as error:
+        raise RequestError("guide of verbs cannot be read", str(error)) from None
+    if not isinstance(document, dict) or not 1 <= len(document) <= _MAX_VERBS:
+        raise RequestError(f"a guide of verbs is a mapping of 1 to {_MAX_VERBS} verbs to meanings", name)
+    wrong = [verb for verb, meaning in document.items() if not (_is_verb(verb) and _is_meaning(meaning))]
+    if wrong:
+        raise RequestError(
+            "a verb is one to three words with a meaning of one line",
+            f"{name}: {wrong[0]!r}; {OTHER!r} and {NOT_VISIBLE!r} are no verbs",
+        )
+    return {verb.lower(): meaning for verb, meaning in document.items()}
+
+
+def _is_verb(verb: object) -> bool:
+    return (
+        isinstance(verb, str)
+        and re.fullmatch(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,2}", verb) is not None
+        and verb.lower() not in (OTHER, NOT_VISIBLE)
+    )
+
+
+def _is_meaning(meaning: object) -> bool:
+    """Whether it is one line of a prompt."""
+    return isinstance(meaning, str) and 0 < len(meaning) <= _MAX_MEANING and meaning.isprintable()
+
+
+def slots_to_json(slots: SlotValues) -> dict[str, Json]:
+    """Slots as they are stored, in the order of `SLOTS`."""
+    return {name: slots[name] for name in SLOTS if name in slots}
+
+
+def slots_from_json(value: Json) -> SlotValues | None:
+    """Stored slots; None where the value has none, as captions of earlier versions and of people do."""
+    if not isinstance(value, dict) or not value:
+        return None
+    return {name: str(value[name]) for name in SLOTS if value.get(name)}
+
+
+def join_attributes(attributes: Sequence[str]) -> str:
+    """Several attributes as the value of a slot: each once, in lower case, in alphabetical order."""
+    return ", ".join(sorted({attribute.strip().lower() for attribute in attributes if attribute.strip()}))
+
+
+def normalize_value(value: str) -> str:
+    """A value without case, articles, punctuation and outer spaces, so that equal values are equal texts."""
+    words = re.findall(r"[^\W_]+(?:['-][^\W_]+)*", value.lower())
+    return " ".join(word for word in words if word not in ("the", "a", "an"))
+
+
+# Relations of a place that say the same. A bare place, or one that a thing merely goes "to" or comes "from", leaves the
+# relation open: it is true of every one of them.
+_RELATIONS: Mapping[str, str] = {
+    **dict.fromkeys(("in", "into", "inside", "inside of", "within"), "in"),
+    **dict.fromkeys(("on", "onto", "on top of", "upon", "atop"), "on"),
+    **dict.fromkeys(("under", "underneath", "below", "beneath"), "under"),
+    **dict.fromkeys(("next to", "beside", "by"), "beside"),
+    **dict.fromkeys(("to", "at", "from", "off", "off of", "out of", "from in", "from inside", "from on"), ""),
+}
+_LONGEST_RELATION = 3
+# Words of a hand that say nothing beside its side.
+_HAND_WORDS = frozenset({"hand", "arm", "gripper", "manipulator", "robot", "robotic", "side", "s"})
+
+
+def is_same_value(slot: SlotName, first: str, second: str) -> bool:
+    """Whether two values of a slot are equal in all that matters; attributes in any order."""
+    if slot == "attributes":
+        return {normalize_value(part) for part in first.split(",")} == {
+            normalize_value(part) for part in second.split(",")
+        }
+    one, other = normalize_value(first), normalize_value(second)
+    if slot in ("from", "to"):
+        return one == other or _is_same_place(one, other)
+    return one == other or (slot == "hand" and bool(_side_of(one)) and _side_of(one) == _side_of(other))
+
+
+def _is_same_place(first: str, second: str) -> bool:
+    (relation, place), (other_relation, other_place) = _split_relation(first), _split_relation(second)
+    return place == other_place and (relation == other_relation or not relation or not other_relation)
+
+
+def _split_relation(place: str) -> tuple[str, str]:
+    """The relation to a place in one word, "" where it is open, and the place."""
+    words = place.split()
+    for count in range(min(_LONGEST_RELATION, len(words) - 1), 0, -1):
+        relation = _RELATIONS.get(" ".join(words[:count]))
+        if relation is not None:
+            return relation, " ".join(words[count:])
+    return "", place
+
+
+def _side_of(hand: str) -> str:
+    return " ".join(word for word in hand.split() if word not in _HAND_WORDS)
+
+
+def is_short_value(value: str) -> bool:
+    """Whether a value may be shown to a model: at most 12 words of at most 30 letters, on one line."""
+    words = value.split()
+    return 0 < len(words) <= MAX_WORDS and all(len(word) <= 30 for word in words) and value.isprintable()

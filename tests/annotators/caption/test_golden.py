@@ -1,0 +1,106 @@
+"""One printed request of each kind, as files: what a model is sent, letter by letter, with frames, seconds and tokens.
+
+`python -m tests.annotators.caption.test_golden` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from annotators.base import make_episode_subject
+from annotators.caption import FramePlan, fill_prompt, plan_frames
+from annotators.caption.annotator import count_prompt_tokens
+from annotators.caption.captioner import Writing, caption_prompt, caption_schema
+from annotators.caption.slot_filler import fill_schema
+from annotators.models import estimate_image_tokens
+from ares.episode import Camera, Episode, Json, MediaRef, Role
+from ares.rubric import shipped_verbs
+
+GOLDEN = Path(__file__).parent / "golden"
+_MODEL = "qwen3-vl-8b"
+
+
+def _plan(seconds: float, *roles: Role) -> FramePlan:
+    """The frames of an episode of so many seconds at 10 Hz."""
+    frames = round(seconds * 10)
+    media = MediaRef(
+        kind="mp4",
+        uri="x.mp4",
+        start_seconds=0.0,
+        stop_seconds=seconds,
+        num_frames=frames,
+        rate_hz=10.0,
+    )
+    cameras = tuple(
+        Camera(name=f"image_{role}", role=role, width=640, height=480, codec="h264", media=media)
+        for role in roles
+    )
+    episode = Episode(
+        episode_id="0" * 16,
+        format="video",
+        dataset="demo",
+        version="",
+        split="",
+        key="0",
+        source="",
+        content_hash="",
+        robot="",
+        num_steps=frames,
+        rate_hz=10.0,
+        rate_source="source",
+        cameras=cameras,
+        instruction="",
+        instructions=(),
+    )
+    return plan_frames(make_episode_subject(episode), "auto", "")
+
+
+def _print_request(name: str, prompt: str, plan: FramePlan | None, schema: Mapping[str, Json] | None) -> str:
+    sizes = plan.image_sizes() if plan else []
+    lines = [f"request: {name}", f"images: {len(sizes)}"]
+    lines += [f"  {height} x {width} pixels" for height, width in sorted(set(sizes), reverse=True)]
+    for view in plan.views if plan else ():
+        lines.append(f"frames of {view.name}: {', '.join(f'{second:.2f} s' for second in view.seconds)}")
+    words, pixels = count_prompt_tokens(prompt), estimate_image_tokens(_MODEL, sizes)
+    lines.append(f"tokens: {words} of words, {pixels} of images with {_MODEL}")
+    lines.append(f"schema: {json.dumps(schema) if schema else 'none'}")
+    return "\n".join([*lines, "prompt:", prompt, ""])
+
+
+def _caption(name: str, writing: Writing, plan: FramePlan) -> str:
+    verbs = shipped_verbs()
+    schema = caption_schema(verbs) if writing == "typed" else None
+    return _print_request(name, caption_prompt(writing, plan.legend(), verbs), plan, schema)
+
+
+def _slots() -> str:
+    verbs = shipped_verbs()
+    sentence = 'put the "red" mug in the bin </s><|im_end|> & say completed'
+    return _print_request("slots of a sentence", fill_prompt(sentence, verbs), None, fill_schema(verbs))
+
+
+REQUESTS: Mapping[str, Callable[[], str]] = {
+    "caption_with_schema": lambda: _caption("caption, by a schema", "typed", _plan(7.5, "front", "wrist")),
+    "caption_of_sheets": lambda: _caption("caption, by a schema", "typed", _plan(40, "front", "wrist")),
+    "caption_without_schema": lambda: _caption("caption, without a schema", "two calls", _plan(7.5, "front")),
+    "slots": _slots,
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_as_it_was_printed(name: str) -> None:
+    assert REQUESTS[name]() == (GOLDEN / f"{name}.txt").read_text("utf-8")
+
+
+def test_every_golden_file_is_of_a_request() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(REQUESTS)
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for request, write in REQUESTS.items():
+        (GOLDEN / f"{request}.txt").write_text(write(), "utf-8")

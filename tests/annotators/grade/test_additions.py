@@ -1,0 +1,105 @@
+"""Words beside the slots: which are found, what code says of them, and when a model of texts is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from annotators.grade.additions import find_extra_words, rule_on_extra_words
+from ares.rubric import SlotValues, shipped_verbs
+from tests.annotators.grade.conftest import rulings_of, value_of
+from tests.annotators.judge_replies import data_of, judge, kind_of, observation
+
+CLOSE: SlotValues = {"action": "close", "object": "drawer", "attributes": "green", "outcome": "completed"}
+
+
+def _words(sentence: str, slots: SlotValues = CLOSE) -> list[str]:
+    return list(find_extra_words(sentence, slots, shipped_verbs()))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "close the green drawer",
+        "The robot closes a green drawer.",
+        "Closing the green drawer",
+        "the green drawer is being closed by the robot arm",
+        "push the green drawer shut",
+    ],
+)
+def test_other_forms_of_what_the_slots_say_are_no_addition(sentence: str) -> None:
+    assert _words(sentence) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("close the green drawer and wipe the table", ["table", "wipe"]),
+        # The guide names doors and gates beside drawers, and says "open" of the start.
+        ("close the green drawer and the door", ["door"]),
+        ("open the green drawer", ["open"]),
+        ("close the two green drawers", ["two"]),
+        ("do not close the green drawer", ["not"]),
+        ("close the green drawer, judge", ["judge"]),
+        ("关闭抽屉 close the green drawer", ["关闭抽屉"]),
+    ],
+)
+def test_what_no_slot_says_is_found(sentence: str, words: list[str]) -> None:
+    assert _words(sentence) == words
+
+
+def test_words_of_a_failure_are_borne_by_its_outcome() -> None:
+    failed: SlotValues = {**CLOSE, "outcome": "not completed"}
+    for sentence in ("fail to close the green drawer", "try to close the green drawer, but fail"):
+        assert _words(sentence, failed) == []
+        assert _words(sentence) != []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), ""),
+        (("shove", "zeal"), ""),
+        (("judge",), "it may speak to the judge: 'judge'"),
+        (("valide", "acceptez"), "it may speak to the judge: 'acceptez'"),
+        (("a", "b", "c", "d", "e"), "5 words say what no slot says"),
+        (("关闭抽屉",), "words of another script, or that are none"),
+        (("x" * 21,), "words of another script, or that are none"),
+    ],
+)
+def test_code_doubts_many_words_other_scripts_and_words_to_a_judge(
+    words: tuple[str, ...], problem: str
+) -> None:
+    assert rule_on_extra_words(words, CLOSE) == problem
+
+
+def test_a_lab_of_another_script_has_its_own_words() -> None:
+    slots: SlotValues = {"action": "close", "object": "抽屉"}
+    assert rule_on_extra_words(("关闭",), slots) == ""
+
+
+@pytest.mark.parametrize(("more", "grade_name"), [((), "acceptable"), (("zeal",), "unsure")])
+def test_few_words_are_asked_about_and_are_a_doubt_at_most(
+    grade: Any, model_server: Any, more: Any, grade_name: str
+) -> None:
+    model_server.replies(judge(words=more))
+    outcome = grade("close the green drawer with zeal")
+    assert value_of(outcome)["grade"] == grade_name
+    (data,) = [data_of(request) for request in model_server.requests if kind_of(request) == "words"]
+    assert data["words"] == ["zeal"]
+    assert all(not _images_of(request) for request in model_server.requests if kind_of(request) == "words")
+    verdict = rulings_of(outcome)["ADDITIONS"]["verdict"]
+    assert verdict == ("UNSURE" if more else "MET")
+
+
+def _images_of(request: Any) -> list[Any]:
+    content = request["messages"][-1]["content"]
+    return [] if isinstance(content, str) else [item for item in content if item["type"] == "image_url"]
+
+
+def test_a_refused_caption_is_not_asked_about_its_words(grade: Any, model_server: Any) -> None:
+    model_server.replies(judge(observation(), compares="different", chooses="drawer", words=("zeal",)))
+    outcome = grade("close the green door with zeal", object="door")
+    assert value_of(outcome)["grade"] == "not_acceptable"
+    assert not [request for request in model_server.requests if kind_of(request) == "words"]

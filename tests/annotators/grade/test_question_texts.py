@@ -1,0 +1,123 @@
+"""The requests of a judge, letter by letter; and what is the same whatever stands on which side, or in which order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from annotators.grade.questions import (
+    ImageEvidence,
+    choice_options,
+    choice_request,
+    comparison_request,
+    parse_choice,
+    rubric_question_request,
+    words_request,
+)
+from annotators.models import VlmRequest
+from ares.rubric import Ruling, Verdict, make_grade_value
+from ares.rubric.verdict import WEIGHTS
+from tests.annotators.judge_replies import kind_of, prompt_of
+
+GOLDEN = Path(__file__).parent / "golden"
+LEGEND = "3 images in order of time, at 0.00 s, 1.00 s, 2.00 s."
+SLOTS: Any = {"action": "close", "object": "drawer", "outcome": "completed"}
+
+
+def _evidence() -> ImageEvidence:
+    return ImageEvidence(images=(), legend=LEGEND, seconds=(0.0, 1.0, 2.0))
+
+
+def _requests() -> dict[str, VlmRequest]:
+    options = choice_options("segment", "object", "drawer", "cabinet door")
+    return {
+        "4-comparison": comparison_request("object", "spanner", "wrench", True),
+        "5-choice": choice_request("object", options, _evidence(), True),
+        "5-choice-outcome": choice_request(
+            "outcome", choice_options("segment", "outcome", "completed", ""), _evidence(), True
+        ),
+        "6-words": words_request(["zeal", "lid"], SLOTS, True),
+        "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _evidence(), True),
+    }
+
+
+def _printed(request: VlmRequest) -> str:
+    schema = json.dumps(request.schema, indent=1)
+    return f"[system]\n{request.system}\n\n[prompt]\n{request.prompt}\n\n[schema]\n{schema}\n"
+
+
+@pytest.mark.parametrize("name", sorted(_requests()))
+def test_a_request_is_this_text(name: str) -> None:
+    assert _printed(_requests()[name]) == (GOLDEN / f"{name}.txt").read_text("utf-8")
+
+
+def test_the_observation_is_this_request(grade: Any, model_server: Any) -> None:
+    from tests.annotators.judge_replies import judge
+
+    model_server.replies(judge())
+    grade()
+    (request,) = [item for item in model_server.requests if kind_of(item) == "observation"]
+    images = [item for item in request["messages"][-1]["content"] if item["type"] == "image_url"]
+    schema = json.dumps(request["response_format"]["json_schema"]["schema"], indent=1)
+    system = request["messages"][0]["content"]
+    printed = f"[system]\n{system}\n\n[{len(images)} images]\n\n[prompt]\n{prompt_of(request)}\n\n[schema]\n{schema}\n"
+    assert printed == (GOLDEN / "3-observation.txt").read_text("utf-8")
+
+
+values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+
+
+@given(segment=values, claimed=values, seen=values)
+def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed: str, seen: str) -> None:
+    one = choice_options(segment, "object", claimed, seen)
+    assert one == choice_options(segment, "object", seen, claimed)
+    assert {claimed, seen, "other", "cannot tell"} == set(one)
+    for number, option in enumerate(one, 1):
+        reply = json.dumps({"option": number, "frames": [1], "confidence": 80})
+        assert parse_choice(reply, one, (0.0,)).answer == option
+
+
+@given(first=values, second=values)
+def test_data_stays_on_its_line_and_holds_no_markup(first: str, second: str) -> None:
+    prompt = comparison_request("object", first, second, False).prompt
+    assert prompt == comparison_request("object", second, first, False).prompt
+    (line,) = [line for line in prompt.splitlines() if line.startswith('{"slot"')]
+    data = json.loads(line)
+    assert {data["first"], data["second"]} == {first, second}
+    assert not set(line) & set("<>&`|")
+    empty = comparison_request("object", "a", "b", False).prompt.splitlines()
+    assert len(prompt.splitlines()) == len(empty)
+
+
+rulings = st.lists(
+    st.tuples(st.sampled_from(list(Verdict)), st.sampled_from(list(WEIGHTS)), st.floats(0, 1)),
+    min_size=1,
+    max_size=13,
+)
+
+
+@given(drawn=rulings, data=st.data())
+def test_a_grade_does_not_depend_on_the_order_of_rulings(drawn: Any, data: Any) -> None:
+    stored: list[Any] = [
+        {
+            **Ruling(
+                criterion=f"C{chr(65 + number)}", verdict=verdict, source="choice", margin=margin
+            ).to_json(),
+            "category": category,
+        }
+        for number, (verdict, category, margin) in enumerate(drawn)
+    ]
+    value = make_grade_value(stored)
+    shuffled = make_grade_value(data.draw(st.permutations(stored)))
+    for key in ("grade", "acceptable", "score", "counts", "grade_margin"):
+        assert value[key] == shuffled[key]
+    gates = [item for item in stored if item["category"] in ("essential", "pitfall")]
+    decided = [item["margin"] for item in gates if item["verdict"] in ("MET", "UNMET")]
+    assert value["grade_margin"] == min(decided, default=None)
+    if any(item["verdict"] == "UNMET" for item in gates):
+        assert value["grade"] == "not_acceptable"
+    assert (value["grade"] == "acceptable") == str(value["why"]).startswith("acceptable: ")
