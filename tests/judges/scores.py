@@ -123,7 +123,11 @@ class Score:
 
     def complaints(self) -> list[str]:
         """What is not as the issue wants it."""
-        return [*self._complaints_of_trust(), *self._complaints_of_grades(), *self._complaints_of_money()]
+        return [*self.decision_complaints(), *self._complaints_of_money()]
+
+    def decision_complaints(self) -> list[str]:
+        """What is wrong with trust and grades, whatever they cost."""
+        return [*self._complaints_of_trust(), *self._complaints_of_grades()]
 
     def _complaints_of_trust(self) -> Iterable[str]:
         deserves, state = self.result.trial.deserves, self.deserved_state
@@ -161,9 +165,6 @@ class Score:
             yield f"only {accepted:.2f} of the true captions are accepted"
         if refused < _LEAST_REFUSED:
             yield f"only {refused:.2f} of the false captions are refused"
-        for name, grade in (("accepted", "acceptable"), ("refused", "not_acceptable")):
-            if self.calls(grade) > _MOST_CALLS[name]:
-                yield f"{self.calls(grade):.2f} calls for each {name} caption"
 
     @property
     def is_truthful(self) -> bool:
@@ -177,6 +178,10 @@ class Score:
         )
 
     def _complaints_of_money(self) -> Iterable[str]:
+        limits = (("acceptable", "accepted"), ("not_acceptable", "refused")) if self.is_truthful else ()
+        for grade, name in limits:
+            if self.calls(grade) > _MOST_CALLS[name]:
+                yield f"{self.calls(grade):.2f} calls for each {name} caption"
         (calls, tokens), (paid, read) = (
             (costs[0], costs[1] + costs[2]) for costs in (self.result.quoted, self.result.billed)
         )

@@ -35,4 +35,4 @@ def grading(tmp_path_factory: pytest.TempPathFactory, trials: dict[str, JudgeTri
 def test_a_judge_ends_as_it_deserves(grading: Grading, trials: dict[str, JudgeTrial], name: str) -> None:
     score = Score(grading.run(name, trials[name]))
     assert len(score.result.captions) == _EPISODES
-    assert not score.complaints(), f"{score.state()}: {score.row()}"
+    assert not score.decision_complaints(), f"{score.state()}: {score.row()}"
