@@ -28,7 +28,7 @@ _FIRST_PAUSE, _PAUSES = 0.5, {"local": 1.0, "ray": 4.0}
 # Of one job, whose items are tried again where their worker was killed.
 _KILLS = {"local": 6, "ray": 4}
 # An item at whose every attempt the worker was killed has failed, and is open for the next run.
-_KILLED_EVERY_TIME = "its workers were killed every time"
+_KILLED_EVERY_TIME = "its worker died every time"
 # A killed worker leaves the file that it was writing; no table names it, and `ares doctor --repair` removes it.
 _LEFT_BY_KILLS = "each file of vectors belongs to its table"
 _WORKERS = (b"ares.jobs.worker_pool", b"ray::RayActorBody")
