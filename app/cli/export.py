@@ -102,14 +102,18 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
         yield f"tasks of episodes: {sources}"
     for name in _PLAIN_FIELDS:
         yield f"{name.replace('_', ' ')}: {document[name]}"
-    yield from _titled_lines("left out", report.left_out)
-    yield from _titled_lines("changed", map(_describe_change, report.changed))
-    yield from _titled_lines("unknown", report.unknown)
-    if len(report.datasets) > 1:
-        yield from _titled_lines("datasets", map(_describe_folder, report.datasets))
-    if report.reencoded:
-        videos = (f"{count} videos: {reason}" for reason, count in report.reencoded.items())
-        yield from _titled_lines("encoded anew", videos)
+    lists: dict[str, Iterable[str]] = {
+        "left out": report.left_out,
+        "changed": map(_describe_change, report.changed),
+        "unknown": report.unknown,
+        "datasets": map(_describe_folder, report.datasets if len(report.datasets) > 1 else ()),
+        "encoded anew": [f"{count} videos: {reason}" for reason, count in report.reencoded.items()],
+    }
+    for title, lines in lists.items():
+        for number, line in enumerate(lines):
+            if not number:
+                yield f"{title}:"
+            yield f"  {line}"
     if report.failed:
         yield f"failed: {report.failed} episodes of the set are not in the export, {FAILURES_FILE} lists them:"
         yield from tallies(document, "failures")
@@ -117,13 +121,6 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
 
 def _named_counts(counts: Mapping[str, Json]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
-
-
-def _titled_lines(name: str, lines: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        if not number:
-            yield f"{name}:"
-        yield f"  {line}"
 
 
 def _describe_change(change: Mapping[str, Json]) -> str:
