@@ -96,12 +96,12 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
     if report.task_sources:
         yield f"tasks of episodes: {_named_counts(report.task_sources)}"
     yield from _count_lines(document, _PLAIN_FIELDS)
-    yield from _listed("left out", report.left_out)
-    yield from _listed("changed", map(_describe_change, report.changed))
-    yield from _listed("unknown", report.unknown)
+    yield from _list_lines("left out", report.left_out)
+    yield from _list_lines("changed", map(_describe_change, report.changed))
+    yield from _list_lines("unknown", report.unknown)
     if len(report.datasets) > 1:
-        yield from _listed("datasets", map(_describe_folder, report.datasets))
-    yield from _listed(
+        yield from _list_lines("datasets", map(_describe_folder, report.datasets))
+    yield from _list_lines(
         "encoded anew", (f"{count} videos: {reason}" for reason, count in report.reencoded.items())
     )
     if report.failed:
@@ -117,7 +117,7 @@ def _named_counts(counts: Mapping[str, Json]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
 
 
-def _listed(name: str, lines: Iterable[str]) -> Iterator[str]:
+def _list_lines(name: str, lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         if not number:
             yield f"{name}:"

@@ -104,12 +104,12 @@ def _read_metadata(folder: Path, reader: HDF5EpisodeReader) -> dict[str, Any]:
         for name, value in (document or {}).items():
             if value not in (known := values.setdefault(name, [])):
                 known.append(value)
-    disputed = [name for name, found in values.items() if len(found) > 1]
+    disputed = [name for name, spread in values.items() if len(spread) > 1]
     if disputed:
         reader.warnings.append(
             f"{len(paths)} metadata_*.json contradict each other in {', '.join(disputed)}: left out"
         )
-    return {name: found[0] for name, found in values.items() if len(found) == 1}
+    return {name: spread[0] for name, spread in values.items() if len(spread) == 1}
 
 
 def _episode_outcome(

@@ -28,7 +28,8 @@ const MAX_VALUES = 8;
 const NUMBERS = ["int64", "float64", "timestamp"];
 const EMPTY = { values: [], low: null, high: null, missing: false };
 /** @typedef {{ facets: Facet[], number: number }} Data Number of the newest click that the page knows. */
-/** @type {Map<string, { number: number, filter: Filter }>} By column, what was clicked and the page does not know yet. */
+/** By column, what was clicked and the page does not know yet.
+ * @type {Map<string, { number: number, filter: Filter }>} */
 const clicked = new Map();
 let lastNumber = 0;
 /** @type {Set<string>} */
