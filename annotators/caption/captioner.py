@@ -19,8 +19,8 @@ from annotators.caption.slot_filler import (
     describe_verbs,
     fill_hash,
     fill_slots,
+    find_phrase,
     limit_actions,
-    look_up_phrase,
     name_action,
     order_slots,
 )
@@ -212,7 +212,7 @@ def _read_reply(captioner: Captioner, reply: VlmReply | VlmFailure) -> _ReadRepl
         error = ModelError(read, f"{captioner.vlm.name} replied {reply.text[:200]!r}")
         return PaidFailure(error, reply.paid)
     sentence, slots = read
-    known = look_up_phrase(sentence, captioner.phrases) if slots is None else None
+    known = find_phrase(sentence, captioner.phrases) if slots is None else None
     return _ReadReply(reply=reply, sentence=sentence, slots=slots if known is None else known)
 
 

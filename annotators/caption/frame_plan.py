@@ -166,10 +166,10 @@ def _write_time(frame: NDArray[np.uint8], second: float) -> NDArray[np.uint8]:
 
     height = max(_LEAST_BAND, frame.shape[0] // _BAND_SHARE)
     band = np.zeros((height, frame.shape[1], 3), np.uint8)
-    scale, place = height / 28, (height // 4, round(height * 0.75))
+    scale, origin = height / 28, (height // 4, round(height * 0.75))
     thickness = max(1, height // 20)
     cv2.putText(
-        band, f"{second:.2f} s", place, cv2.FONT_HERSHEY_SIMPLEX, scale, (255,) * 3, thickness, cv2.LINE_AA
+        band, f"{second:.2f} s", origin, cv2.FONT_HERSHEY_SIMPLEX, scale, (255,) * 3, thickness, cv2.LINE_AA
     )
     return np.concatenate([band, frame], axis=0)
 
@@ -183,12 +183,12 @@ def plan_frames(subject: Subject, layout: str, camera: str) -> FramePlan:
         camera: Name of the camera; "" for all good ones in a layout by duration, and for the best one in others.
     """
     if layout not in (AUTO, SHEETS):
-        return _plan_one_camera(subject, parse_frame_layout(layout), camera)
+        return _plan_single_camera(subject, parse_frame_layout(layout), camera)
     best = choose_camera(subject.episode, camera)
     cameras = list(subject.episode.good_cameras) if not camera else [best] if best else []
     most = max(_LEAST_FRAMES, MAX_FRAMES // max(1, len(cameras)))
     views = [
-        _view(item, compute_even_seconds(item, _count_frames(item, subject, most), subject=subject))
+        _make_view(item, compute_even_seconds(item, _count_frames(item, subject, most), subject=subject))
         for item in cameras[: MAX_FRAMES // _LEAST_FRAMES]
     ]
     images = sum(len(view.seconds) for view in views)
@@ -205,16 +205,16 @@ def plan_test_frames(layout: str, height: int, width: int) -> FramePlan:
     return FramePlan(name=layout, views=[view], columns=count if layout == "collage" else side, rows=side)
 
 
-def _plan_one_camera(subject: Subject, layout: FrameLayout, camera: str) -> FramePlan:
+def _plan_single_camera(subject: Subject, layout: FrameLayout, camera: str) -> FramePlan:
     selected = choose_camera(subject.episode, camera)
     if selected is None:
         return FramePlan(name=layout.name, views=[])
     seconds = compute_even_seconds(selected, layout.count, subject=subject)
     columns = len(seconds) if layout.name == "collage" else 1
-    return FramePlan(name=layout.name, views=[_view(selected, seconds)], columns=columns)
+    return FramePlan(name=layout.name, views=[_make_view(selected, seconds)], columns=columns)
 
 
-def _view(camera: Camera, seconds: Sequence[float]) -> CameraView:
+def _make_view(camera: Camera, seconds: Sequence[float]) -> CameraView:
     return CameraView(
         name=camera.name, role=camera.role, height=camera.height, width=camera.width, seconds=seconds
     )

@@ -87,9 +87,9 @@ def fill_slots(
         vlm: The model; images are never sent to it.
         verbs: The guide of verbs.
     """
-    asked = list(dict.fromkeys(text for text in sentences if is_fillable(text)))
-    requests = [make_fill_request(text, vlm, verbs) for text in asked]
-    replies = dict(zip(asked, vlm.ask(requests) if requests else (), strict=True))
+    fillable = list(dict.fromkeys(text for text in sentences if is_fillable(text)))
+    requests = [make_fill_request(text, vlm, verbs) for text in fillable]
+    replies = dict(zip(fillable, vlm.ask(requests) if requests else (), strict=True))
     filled: list[FilledSlots | VlmFailure] = []
     seen: set[str] = set()
     for text in sentences:
@@ -192,8 +192,8 @@ def find_part(sentence: str, value: str) -> str:
         return ""
     starts = r"(?<!\w)" if value.strip()[0] < _FIRST_WITHOUT_SPACES else ""
     ends = r"(?!\w)" if value.strip()[-1] < _FIRST_WITHOUT_SPACES else ""
-    found = re.search(starts + r"\s+".join(words) + ends, sentence, re.IGNORECASE)
-    part = " ".join(found.group().split()) if found else ""
+    match = re.search(starts + r"\s+".join(words) + ends, sentence, re.IGNORECASE)
+    part = " ".join(match.group().split()) if match else ""
     return part if re.search(r"\w", part) and is_short_value(part) else ""
 
 
@@ -205,12 +205,12 @@ def name_action(action: str, words: str, verbs: Mapping[str, str]) -> str:
         words: What it says in words of its own, or of the sentence.
         verbs: The guide of verbs.
     """
-    chosen, own = action.strip().lower(), " ".join(words.lower().split())
-    for verb in (chosen, own if chosen == OTHER else ""):
+    verb_word, own = action.strip().lower(), " ".join(words.lower().split())
+    for verb in (verb_word, own if verb_word == OTHER else ""):
         if verb in verbs:
             return verb
     # A server that takes no notice of the guide has its own word for the action.
-    own = own if chosen == OTHER else chosen
+    own = own if verb_word == OTHER else verb_word
     return f"{OTHER}: {own}" if own not in ("", NOT_VISIBLE) else ""
 
 
@@ -267,7 +267,7 @@ def _phrase_slots(text: str, slots: Any, path: str) -> SlotValues:
     return order_slots(slots)
 
 
-def look_up_phrase(sentence: str, phrases: Mapping[str, SlotValues]) -> SlotValues | None:
+def find_phrase(sentence: str, phrases: Mapping[str, SlotValues]) -> SlotValues | None:
     """The slots of a known sentence, "fail to" before it allowed; None for another."""
     text = sentence.lower().strip(" .")
     outcome = NOT_COMPLETED if text.startswith(_FAIL) else COMPLETED

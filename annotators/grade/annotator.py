@@ -20,7 +20,7 @@ from annotators.base import (
     new_annotation,
 )
 from annotators.grade.additions import word_lists_hash
-from annotators.grade.controls import Control, make_control_value, plan_controls
+from annotators.grade.control_plan import Control, make_control_value, plan_controls
 from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
@@ -51,7 +51,16 @@ from ares.annotation import Annotation, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
-from ares.rubric import CONTROL, GRADE_COLUMNS, PANEL_COLUMNS, Rubric, parser_hash, read_verbs
+from ares.rubric import (
+    CONTROL,
+    GRADE_COLUMNS,
+    PANEL_COLUMNS,
+    VERDICTS_COLUMN,
+    Rubric,
+    add_tables_word,
+    parser_hash,
+    read_verbs,
+)
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -183,6 +192,8 @@ def _grading_result(
         "caption_id": caption.annotation.annotation_id,
         **({"success_id": outcome.annotation_id} if outcome else {}),
     }
+    if value["slots"] == "tables":
+        value[VERDICTS_COLUMN] = add_tables_word(str(own.value[VERDICTS_COLUMN]))
     if own.judgement.observation_ids:
         value["observation_ids"] = list[Json](own.judgement.observation_ids)
     if isinstance(grader.judge, PanelJudge):
@@ -217,8 +228,9 @@ def _control_annotations(
     """The controls of a caption: a fact about the judge, kept with the episode."""
     if not caption.controls:
         return []
+    label = str(grader.judge.settings.get("label", ""))
     value = make_control_value(
-        own, caption.controls, controls, grader.rubric, str(grader.judge.settings.get("label", ""))
+        own, caption.controls, controls, grader.rubric, label, slots_from=caption.read.source
     )
     cost = sum((graded.judgement.cost for graded in controls if isinstance(graded, GradedText)), Cost())
     annotation = new_annotation(caption.work, grader.maker, value, cost=cost)

@@ -162,9 +162,11 @@ class ObservingJudge:
         outcomes = self._observer.observe([caption.case.work for caption in observed])
         for caption, outcome in zip(observed, outcomes, strict=True):
             caption.see(outcome)
-        while asked := [(caption, question) for caption in captions if (question := caption.next_question())]:
-            self._ask_texts([pair for pair in asked if not pair[1].needs_frames])
-            self._ask_frames([pair for pair in asked if pair[1].needs_frames])
+        while questions := [
+            (caption, question) for caption in captions if (question := caption.next_question())
+        ]:
+            self._ask_texts([pair for pair in questions if not pair[1].needs_frames])
+            self._ask_frames([pair for pair in questions if pair[1].needs_frames])
         return [caption.result() for caption in captions]
 
     def _open(self, case: GradeCase) -> SlotSettlement:
@@ -172,16 +174,17 @@ class ObservingJudge:
         shown = next(iter(selected.values()), ())
         return SlotSettlement(case, self.name, shown, self._choose_rival)
 
-    def _ask_texts(self, asked: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
+    def _ask_texts(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
         requests = [
-            caption.request(question, None, has_schema=self._texts.has_schema) for caption, question in asked
+            caption.request(question, None, has_schema=self._texts.has_schema)
+            for caption, question in questions
         ]
-        for (caption, question), reply in zip(asked, self._texts.ask(requests), strict=True):
+        for (caption, question), reply in zip(questions, self._texts.ask(requests), strict=True):
             caption.take(question, reply)
 
-    def _ask_frames(self, asked: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
+    def _ask_frames(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
         ready: list[tuple[SlotSettlement, NextQuestion, ImagesForJudge]] = []
-        for caption, question in asked:
+        for caption, question in questions:
             read = self._frames.read(caption.case.work)
             if isinstance(read, ImagesForJudge):
                 ready.append((caption, question, read))

@@ -61,8 +61,8 @@ class ComparisonReply(StrictForm):
 
 def comparison_request(slot: SlotName, first: str, second: str, has_schema: bool) -> VlmRequest:
     """The question whether two values of a slot mean the same; it is one question, in whichever order they come."""
-    one, other = _stable_order(slot, [bare_value(slot, first), bare_value(slot, second)])
-    data = escape_json({"slot": slot, "first": one, "second": other})
+    shown_first, shown_second = _stable_order(slot, [bare_value(slot, first), bare_value(slot, second)])
+    data = escape_json({"slot": slot, "first": shown_first, "second": shown_second})
     prompt = read_prompt(_PACKAGE, "compare").replace("{meaning}", _MEANINGS[slot]).replace("{data}", data)
     schema = ComparisonReply.model_json_schema() if has_schema else None
     return VlmRequest(images=(), prompt=prompt, schema=schema, max_tokens=MAX_NEW_TOKENS)

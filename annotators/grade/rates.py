@@ -198,8 +198,8 @@ class RunQuote:
         """Observations of one segment, with the tokens of those that were measured."""
         expected = self._judge.expect_calls(subject).get("observation", CallTotals())
         measured = (self._measure(subject, "captions") or {}).get("observation", CallTotals())
-        one = measured if measured.calls else expected
-        self.total += one.scaled(count / max(one.calls, 1e-9))
+        per_segment = measured if measured.calls else expected
+        self.total += per_segment.scaled(count / max(per_segment.calls, 1e-9))
 
     def _rates(self, subject: Subject, kind: GradedKind) -> CallRates:
         return self._measure(subject, kind) or self._judge.expect_calls(subject)

@@ -51,7 +51,7 @@ _ORDER: tuple[SlotName, ...] = (
     "action", "object", "to", "attributes", "from", "count", "hand", "manner", "outcome",
 )  # fmt: skip
 _SAME, _REWORDED = "the observation says the same", "the observation says it in other words"
-_CHOSEN, _OTHERWISE = "the frames show what the caption says", "the frames show something else"
+_AGREES, _OTHERWISE = "the frames show what the caption says", "the frames show something else"
 _NOT_SHOWN, _TOO_UNSURE = "the frames do not tell", "the model is not sure of what the frames show"
 _NO_FRAME = "reply cites no frame"
 
@@ -95,7 +95,7 @@ class SlotSettlement:
         self.case = case
         self._judge, self._shown, self._choose_rival = judge, shown, choose_rival
         self._rulings: dict[str, Ruling] = {}
-        self._queue = sorted(case.criteria, key=_position)
+        self._queue = sorted(case.criteria, key=_order_of)
         # Why the first criterion of the queue is asked of the frames, and what the caption's value is set against.
         self._contested, self._rival = "", ""
         self._seen: WorkObservation | None = None
@@ -281,7 +281,7 @@ class SlotSettlement:
     def _take_choice(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
         slot = _slot_of(criterion)
         claimed = self._claimed_rest(slot)
-        verdict, reason = _verdict_of_answer(answer, chosen=claimed, slot=slot)
+        verdict, reason = _verdict_of_answer(answer, claimed=claimed, slot=slot)
         part = self._part(slot)
         observed = answer.answer if answer.answer not in ("", OTHER, CANNOT_TELL) else part.value
         seen = ObservedPart(
@@ -289,11 +289,11 @@ class SlotSettlement:
             seconds=answer.seconds or part.seconds or self._shown_of(slot),
             confidence=answer.confidence,
         )
-        contested = self._contested or f"the observation says {NOT_VISIBLE!r}"
-        self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply, contested=contested)
+        self._contested = self._contested or f"the observation says {NOT_VISIBLE!r}"
+        self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply)
 
     def _take_answer(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
-        verdict, reason = _verdict_of_answer(answer, chosen="yes")
+        verdict, reason = _verdict_of_answer(answer, claimed="yes")
         part = ObservedPart(value=answer.answer, seconds=answer.seconds, confidence=answer.confidence)
         self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply)
 
@@ -319,7 +319,6 @@ class SlotSettlement:
         part: ObservedPart | None = None,
         margin: float | None = None,
         reply: str = "",
-        contested: str = "",
     ) -> None:
         confidence = part.confidence if part and margin is None else 1.0 if margin is None else margin
         self._rulings[criterion.id] = Ruling(
@@ -334,7 +333,7 @@ class SlotSettlement:
             reason=reason,
             reply=reply,
             margin=round(confidence, 4),
-            contested=contested,
+            contested=self._contested,
         )
         self._queue = [item for item in self._queue if item.id != criterion.id]
         self._contested = self._rival = ""
@@ -348,11 +347,13 @@ class SlotSettlement:
     def _claimed_rest(self, slot: SlotName) -> str:
         """What of the caption's value the observation does not say; of attributes those that it lacks."""
         claimed, part = self.case.slots.get(slot, ""), self._part(slot)
-        return _rest(claimed, part.value) if slot == "attributes" and part.is_visible else claimed
+        return _without_values(claimed, part.value) if slot == "attributes" and part.is_visible else claimed
 
     def _observed_rest(self, slot: SlotName) -> str:
         part = self._part(slot)
-        return _rest(part.value, self.case.slots.get(slot, "")) if slot == "attributes" else part.value
+        return (
+            _without_values(part.value, self.case.slots.get(slot, "")) if slot == "attributes" else part.value
+        )
 
     def _rival_value(self, slot: SlotName) -> str:
         if self._rival or slot == "outcome":
@@ -368,7 +369,7 @@ class SlotSettlement:
 _UNSEEN = ObservedPart(value=NOT_VISIBLE)
 
 
-def _position(criterion: Criterion) -> int:
+def _order_of(criterion: Criterion) -> int:
     """The place of a criterion in the order of questions: slots, then questions of a lab, then words."""
     if criterion.slot in SLOTS:
         return _ORDER.index(criterion.slot)
@@ -394,14 +395,16 @@ def _claim_problem(slot: SlotName, claimed: str) -> str:
     return "its value says nothing" if normalize_value(claimed) in (OTHER, CANNOT_TELL, NOT_VISIBLE) else ""
 
 
-def _rest(attributes: str, others: str) -> str:
+def _without_values(attributes: str, others: str) -> str:
     """The attributes that are not among others."""
     known = {normalize_value(part) for part in others.split(",")}
     return join_attributes([part for part in attributes.split(",") if normalize_value(part) not in known])
 
 
-def _verdict_of_answer(answer: FrameAnswer, chosen: str, slot: SlotName | None = None) -> tuple[Verdict, str]:
-    """The verdict of an answer by frames, and its reason; `chosen` is the option that the caption stands for."""
+def _verdict_of_answer(
+    answer: FrameAnswer, claimed: str, slot: SlotName | None = None
+) -> tuple[Verdict, str]:
+    """The verdict of an answer by frames, and its reason; `claimed` is the option that the caption stands for."""
     if answer.problem:
         return Verdict.ERROR, answer.problem
     if answer.answer == CANNOT_TELL:
@@ -410,5 +413,5 @@ def _verdict_of_answer(answer: FrameAnswer, chosen: str, slot: SlotName | None =
         return Verdict.UNSURE, _NO_FRAME
     if answer.confidence < LEAST_CONFIDENCE:
         return Verdict.UNSURE, _TOO_UNSURE
-    is_met = answer.answer == bare_value(slot, chosen) if slot else answer.answer == chosen
-    return (Verdict.MET, _CHOSEN) if is_met else (Verdict.UNMET, _OTHERWISE)
+    is_met = answer.answer == bare_value(slot, claimed) if slot else answer.answer == claimed
+    return (Verdict.MET, _AGREES) if is_met else (Verdict.UNMET, _OTHERWISE)

@@ -105,7 +105,7 @@ def read_slots_by_tables(sentence: str, verbs: Mapping[str, str]) -> ReadSlots:
         slots["object"] = " and ".join(map(_thing_name, things))
         slots["attributes"] = join_attributes([word for thing in things for word in thing.attributes])
         slots["to"] = " and ".join(
-            sorted(f"{place.relation} {_thing_name(place.noun_phrase)}" for place in event.destinations)
+            sorted(f"{target.relation} {_thing_name(target.noun_phrase)}" for target in event.destinations)
         )
         slots["from"] = " and ".join(sorted(map(_thing_name, parsed.sources)))
         slots["manner"] = " ".join(sorted(parsed.manner | parsed.directions))
@@ -166,12 +166,12 @@ class DatasetValues:
     def _read(self, dataset: str) -> dict[SlotName, list[str]]:
         condition = f"dataset = '{dataset.replace(chr(39), chr(39) * 2)}'"
         ids = next(iter(self._stores.tables.episodes.id_batches(condition)), [])[:_SAMPLE]
-        found: dict[SlotName, set[str]] = {}
+        values_of: dict[SlotName, set[str]] = {}
         for caption in self._stores.annotations.find_annotations(list(ids), ["caption"]):
             for name, value in drop_unstated(slots_from_json(caption.value.get("slots")) or {}).items():
                 if is_short_value(value):
-                    found.setdefault(name, set()).add(value)
-        return {name: sorted(values) for name, values in found.items()}
+                    values_of.setdefault(name, set()).add(value)
+        return {name: sorted(values) for name, values in values_of.items()}
 
 
 def _shares_words(slot: SlotName, value: str, claimed: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,14 @@ from ares.errors import (
     StoreError,
 )
 from ares.jobs import AnnotateReport, FailureLog, PipelineStage, Report
-from ares.store import MakerCatalog, keep_newest_annotations, read_pins, segment_id, select_shown
+from ares.store import (
+    MakerCatalog,
+    keep_newest_annotations,
+    load_applied_state,
+    read_pins,
+    segment_id,
+    select_shown,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,6 +88,9 @@ class SubjectFinder:
         stores: Stores of the workspace.
         maker: Maker of the annotator.
 
+    Attributes:
+        run_makers: The maker_id of each annotator of the run, by its name.
+
     Raises:
         RequestError: The annotator describes something that no run can give it.
     """
@@ -92,6 +102,7 @@ class SubjectFinder:
                 f"it describes {maker.subject_kind}s after {list(maker.after)}; segments and annotations need `after`",
             )
         self._stores, self._maker = stores, maker
+        self.run_makers: Mapping[str, str] = {}
 
     @property
     def after(self) -> Sequence[str]:
@@ -134,7 +145,11 @@ class SubjectFinder:
     @cached_property
     def _catalog(self) -> MakerCatalog:
         # Read at the first episode: by then every annotator of the run has stored its maker.
-        return MakerCatalog(self._stores.annotations.makers(), read_pins(self._stores.annotations))
+        annotations = self._stores.annotations
+        state = load_applied_state(self._stores.tables)
+        # What this run itself makes is described, also before it covers what is shown.
+        covering = {**state.covering, **self.run_makers}
+        return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences, covering)
 
 
 def read_signals(stores: Stores, episode_ids: Collection[str]) -> dict[str, Trajectory]:
@@ -248,6 +263,10 @@ class AnnotatorRun:
         """Work only on subjects in the log of failures whose reason contains a text, whatever its case."""
         failures = self._failure_log.read()
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
+
+    def work_beside(self, makers: Sequence[Maker]) -> None:
+        """Describe what these makers, those of the run, make rather than what is shown."""
+        self._subjects.run_makers = {maker.annotator: maker.maker_id for maker in makers}
 
     @cached_property
     def _failure_log(self) -> FailureLog:

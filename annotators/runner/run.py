@@ -183,6 +183,8 @@ def load_run_annotators(
         else:
             tasks.append(AnnotatorRun(stores, annotator, budget, request.strict, clock))
             tasks[-1].plugin = name
+    for task in tasks:
+        task.work_beside([other.annotator.maker for other in tasks])
     if request.retry_failed:
         for task in tasks:
             task.retry_failed(request.reason)

@@ -32,7 +32,7 @@ from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
 from ares.annotation import Annotation, Column, Cost, Maker, short_hash
 from ares.errors import AresError, RequestError
 from ares.rubric import parse_caption, split_outcome
-from ares.store import MakerCatalog, read_pins, select_shown
+from ares.store import MakerCatalog, load_applied_state, read_pins, select_shown
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -86,6 +86,7 @@ class SuccessJudge:
         maker: The maker.
         captioners: Makers of captions by id.
         pins: Pinned maker by annotator.
+        covering: Shown maker by annotator, where none is pinned.
     """
 
     judge: OutcomeJudge
@@ -93,6 +94,7 @@ class SuccessJudge:
     maker: Maker
     captioners: Mapping[str, Maker]
     pins: Mapping[str, str]
+    covering: Mapping[str, str]
 
 
 def _with_maker(
@@ -102,6 +104,8 @@ def _with_maker(
         key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == _CAPTIONER
     }
     pins = {name: pinned for name, pinned in read_pins(stores.annotations).items() if name == _CAPTIONER}
+    shown = load_applied_state(stores.tables).covering.get(_CAPTIONER, "") if len(captioners) > 1 else ""
+    covering = {_CAPTIONER: shown} if shown else {}
     settings: dict[str, Json] = {
         **own.maker_settings(),
         **judge.settings,
@@ -112,7 +116,7 @@ def _with_maker(
         "failure_below": combination.failure_below,
         "family": judge.family,
         # Another captioner gives other values.
-        "captions": short_hash([*sorted(captioners), dict(pins)]) if captioners else "",
+        "captions": short_hash([*sorted(captioners), pins or covering]) if captioners else "",
     }
     maker = Maker(
         annotator="success",
@@ -123,7 +127,14 @@ def _with_maker(
         columns=COLUMNS,
         kind="model",
     )
-    return SuccessJudge(judge=judge, combination=combination, maker=maker, captioners=captioners, pins=pins)
+    return SuccessJudge(
+        judge=judge,
+        combination=combination,
+        maker=maker,
+        captioners=captioners,
+        pins=pins,
+        covering=covering,
+    )
 
 
 def _judge_spec(options: Options) -> str:
@@ -189,7 +200,7 @@ def _shown_captions(works: Sequence[Work], success: SuccessJudge, stores: Stores
     by_episode: dict[str, list[Annotation]] = {}
     for annotation in annotations:
         by_episode.setdefault(annotation.episode_id, []).append(annotation)
-    catalog = MakerCatalog(success.captioners, success.pins)
+    catalog = MakerCatalog(success.captioners, success.pins, covering=success.covering)
     shown = {
         episode_id: select_shown(candidates, catalog, [_CAPTIONER])[_CAPTIONER]
         for episode_id, candidates in by_episode.items()

@@ -28,9 +28,10 @@ RUNS = (("motion", "embed", "caption"), ("success",), ("grade",))
 GRADE_OPTIONS = {"rubric": "simulation", "candidates": str(DEMO_FOLDER / "candidates.txt")}
 # The captioner writes sentences alone, of a list whose slots are known.
 CAPTION_OPTIONS = {"phrases": str(DEMO_FOLDER / "phrases.yaml")}
-# An accepted caption is true, also where it says that the robot fails; `success` is that the episode succeeded. So few
-# episodes prove no judge: the set rests on an unproven one, and says so.
-ACCEPTED = "acceptable_unproven AND success"
+# The controls of so simple a judge show that it accepts captions of scrambled frames, too: it is untrusted, and its
+# grades are taken by name, for a simulation alone. A caption is true also where it says that the robot fails; `success`
+# is that the episode succeeded.
+ACCEPTED = "grade = 'acceptable' AND success"
 LABEL = (
     "simulation: reference models that know only these simulated tasks, judged against the simulator's truth by the "
     "demo judge of a simulation"
@@ -132,12 +133,12 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
         "and the episode succeeded"
     )
     export = _export_accepted(workspace, report_step)
-    columns = ["episode_id", "instruction", "success", "caption", "acceptable_unproven", "grade"]
+    columns = ["episode_id", "instruction", "success", "caption", "grade"]
     rows = workspace.episodes.to_arrow(columns).to_pylist()
     grades = Counter(row["grade"] for row in rows)
     captioned = [row for row in rows if row["caption"] is not None]
-    decided = [row for row in captioned if row["acceptable_unproven"] is not None]
-    outcomes = Counter(row["success"] for row in captioned if row["acceptable_unproven"])
+    decided = [row for row in captioned if row["grade"] in ("acceptable", "not_acceptable")]
+    outcomes = Counter(row["success"] for row in captioned if row["grade"] == "acceptable")
     return DemoReport(
         workspace=workspace.path,
         episodes=len(rows),
@@ -156,9 +157,9 @@ def run_demo_job(workspace: Workspace, report_step: Callable[[str], None]) -> De
         task_sources=dict(export.task_sources),
         caption_truth_agreement=_true_fraction([_is_true(row) for row in captioned]),
         grade_truth_agreement=_true_fraction(
-            [row["acceptable_unproven"] == _is_true(row) for row in decided]
+            [(row["grade"] == "acceptable") == _is_true(row) for row in decided]
         ),
-        grade_decided=_true_fraction([row["acceptable_unproven"] is not None for row in captioned]),
+        grade_decided=_true_fraction([row in decided for row in captioned]),
         judge_trust=workspace.status().judge_trust,
         failed=failed,
         seconds=round(time.monotonic() - started, 1),

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
         compose_sentence as compose_sentence,
         make_near_misses as make_near_misses,
         parse_known_text as parse_known_text,
+        shipped_phrases as shipped_phrases,
         turn_outcome as turn_outcome,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
     from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slot_match import (
-        claims_slot as claims_slot,
         contradicts as contradicts,
         slot_matches as slot_matches,
         unsupported_claims as unsupported_claims,
@@ -74,9 +74,9 @@ if TYPE_CHECKING:
         VERDICTS_COLUMN as VERDICTS_COLUMN,
         JudgeTrust as JudgeTrust,
         TrustState as TrustState,
+        add_tables_word as add_tables_word,
         describe_missing as describe_missing,
         describe_trust as describe_trust,
-        mark_table_slots as mark_table_slots,
     )
     from ares.rubric.trust_projection import (
         JUDGE_TRUST as JUDGE_TRUST,

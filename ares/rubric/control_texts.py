@@ -104,25 +104,25 @@ def _slots_of_action(parsed: ParsedCaption) -> dict[SlotName, str]:
     if not parsed.events:
         return {}
     event = parsed.events[-1]
-    thing = event.object or next((place.noun_phrase for place in event.destinations), None)
-    places = [place.noun_phrase for place in event.destinations if place.noun_phrase is not thing]
+    thing = event.object or next((target.noun_phrase for target in event.destinations), None)
+    targets = [target.noun_phrase for target in event.destinations if target.noun_phrase is not thing]
     sources = [source for action in parsed.events for source in action.sources]
     manner = sorted({word for action in parsed.events for word in (*action.manner, *action.directions)})
-    hands = [word for word in manner if word.endswith((" hand", " arm"))]
+    arms = [word for word in manner if word.endswith((" hand", " arm"))]
     verb = _GUIDE_VERBS.get(event.verb, event.verb)
     return {
         "action": verb if verb in shipped_verbs() else f"{OTHER}: {verb}",
         "object": " ".join((*sorted(thing.modifiers), thing.head)) if thing else "",
         "attributes": ", ".join(sorted(thing.attributes)) if thing else "",
-        "from": _place_words(sources),
-        "to": _place_words(places),
-        "hand": next((hand.removeprefix("with ") for hand in hands), parsed.actor),
-        "manner": next((word for word in manner if word not in hands), ""),
+        "from": _phrase_words(sources),
+        "to": _phrase_words(targets),
+        "hand": next((hand.removeprefix("with ") for hand in arms), parsed.actor),
+        "manner": next((word for word in manner if word not in arms), ""),
     }
 
 
-def _place_words(places: Collection[Any]) -> str:
-    names = sorted(" ".join((*sorted(place.attributes), place.head)) for place in places)
+def _phrase_words(phrases: Collection[Any]) -> str:
+    names = sorted(" ".join((*sorted(phrase.attributes), phrase.head)) for phrase in phrases)
     return names[0] if names else ""
 
 
@@ -159,7 +159,7 @@ def _with_preposition(preposition: str, words: str) -> str:
 
 
 @cache
-def _material() -> Mapping[str, Any]:
+def _load_material() -> Mapping[str, Any]:
     """The lists of control_texts.yaml."""
     import yaml
 
@@ -169,11 +169,16 @@ def _material() -> Mapping[str, Any]:
     return document
 
 
+def shipped_phrases() -> list[str]:
+    """Phrases of tasks that a robot on a table, in a kitchen or in a simulation hardly ever does, sorted."""
+    text = files("ares.rubric").joinpath("foreign_phrases.txt").read_text("utf-8")
+    return sorted(line for line in text.splitlines() if line)
+
+
 @cache
 def shipped_texts() -> Sequence[KnownText]:
-    """Captions of tasks that a robot on a table, in a kitchen or in a simulation hardly ever does, sorted."""
-    text = files("ares.rubric").joinpath("foreign_phrases.txt").read_text("utf-8")
-    return [parse_known_text(line) for line in sorted(text.splitlines()) if line]
+    """The shipped phrases with the slots that they state."""
+    return [parse_known_text(phrase) for phrase in shipped_phrases()]
 
 
 def make_near_misses(
@@ -187,14 +192,14 @@ def make_near_misses(
         known: What else is said of the episode; its values may be true.
         random: Decides which.
     """
-    said = [own, *known]
+    statements = [own, *known]
     misses = []
     for slot in SLOTS:
         value = own.slots.get(slot, "")
         if not value or value == NOT_VISIBLE or slot == "outcome":
             continue
         own_values = [other.slots[slot] for other in others if other.slots.get(slot)]
-        wrong = _wrong_value(slot, value, own_values, said, random)
+        wrong = _wrong_value(slot, value, own_values, statements, random)
         if wrong:
             slots: SlotValues = {**own.slots, slot: wrong}
             misses.append(NearMiss(slot, _swapped_sentence(own, slots, slot), slots))
@@ -202,16 +207,16 @@ def make_near_misses(
 
 
 def _wrong_value(
-    slot: SlotName, value: str, others: Sequence[str], said: Sequence[KnownText], random: Random
+    slot: SlotName, value: str, others: Sequence[str], statements: Sequence[KnownText], random: Random
 ) -> str:
     """Another value of a slot that is surely wrong, of the dataset where it offers one; "" for none."""
     # "up" of "pick up" is no direction.
     swapped = "" if slot == "action" else _exclusive_values(value, others, random)
     if swapped or slot == "attributes":
         return swapped
-    for values in (others, _material()["values"][slot]):
+    for values in (others, _load_material()["values"][slot]):
         candidates = sorted({other for other in values if other != NOT_VISIBLE})
-        fitting = [other for other in candidates if _is_surely_wrong(slot, other, said)]
+        fitting = [other for other in candidates if _is_surely_wrong(slot, other, statements)]
         if fitting:
             return random.choice(fitting)
     return ""
@@ -223,20 +228,20 @@ def _exclusive_values(value: str, others: Sequence[str], random: Random) -> str:
     common = {word.strip(",") for other in others for word in other.split()}
     for number, word in enumerate(words):
         bare = word.strip(",").lower()
-        row = next((row for row in _material()["exclusive"] if bare in row), None)
+        row = next((row for row in _load_material()["exclusive"] if bare in row), None)
         if row:
             rest = [other for other in row if other not in value.lower().replace(",", " ").split()]
-            chosen = random.choice([other for other in rest if other in common] or rest)
-            return " ".join([*words[:number], word.lower().replace(bare, chosen), *words[number + 1 :]])
+            replacement = random.choice([other for other in rest if other in common] or rest)
+            return " ".join([*words[:number], word.lower().replace(bare, replacement), *words[number + 1 :]])
     return ""
 
 
-def _is_surely_wrong(slot: SlotName, value: str, said: Sequence[KnownText]) -> bool:
+def _is_surely_wrong(slot: SlotName, value: str, statements: Sequence[KnownText]) -> bool:
     """Whether a value differs from all that is said of an episode."""
     if slot == "action":
-        return all(are_different_actions(value, text.slots.get("action", "")) for text in said)
+        return all(are_different_actions(value, text.slots.get("action", "")) for text in statements)
     words = _content_words(value)
-    return bool(words) and not any(words & _content_words(text.text) for text in said)
+    return bool(words) and not any(words & _content_words(text.text) for text in statements)
 
 
 def are_different_actions(first: str, second: str) -> bool:
@@ -244,9 +249,9 @@ def are_different_actions(first: str, second: str) -> bool:
     pair = {normalize_value(first), normalize_value(second)}
     if len(pair) == 1:
         return False
-    if any(pair == set(row) for row in _material()["opposite"]):
+    if any(pair == set(row) for row in _load_material()["opposite"]):
         return True
-    return not any(pair <= set(row) for row in _material()["alike"])
+    return not any(pair <= set(row) for row in _load_material()["alike"])
 
 
 def _content_words(text: str) -> set[str]:
@@ -258,8 +263,9 @@ def _swapped_sentence(own: KnownText, slots: SlotValues, slot: SlotName) -> str:
     old, new = (values[slot].removeprefix(f"{OTHER}: ") for values in (own.slots, slots))
     for before, after in ((old, new), (_third_person(old), _third_person(new))):
         pattern = rf"(?<!\w){re.escape(before)}(?!\w)"
-        if re.search(pattern, own.text, re.IGNORECASE):
-            return re.sub(pattern, lambda _, after=after: after, own.text, count=1, flags=re.IGNORECASE)
+        match = re.search(pattern, own.text, re.IGNORECASE)
+        if match:
+            return f"{own.text[: match.start()]}{after}{own.text[match.end() :]}"
     return compose_sentence(slots)
 
 
@@ -284,20 +290,20 @@ def choose_foreign_texts(
         count: Number of texts; fewer where there are not so many.
         random: Decides which.
     """
-    said = [own, *known]
+    statements = [own, *known]
     shipped = random.sample(list(shipped_texts()), min(count, len(shipped_texts())))
-    fitting = [other for other in others if _is_other_task(other, said)]
+    fitting = [other for other in others if _is_other_task(other, statements)]
     near = random.sample(fitting, min(count, len(fitting)))
-    chosen = {other.text: other for other in _take_turns(near, shipped)}
+    selection = {other.text: other for other in _take_turns(near, shipped)}
     outcome = own.slots.get("outcome", COMPLETED)
-    return [turn_outcome(other, outcome) for other in list(chosen.values())[:count]]
+    return [turn_outcome(other, outcome) for other in list(selection.values())[:count]]
 
 
-def _is_other_task(other: KnownText, said: Sequence[KnownText]) -> bool:
+def _is_other_task(other: KnownText, statements: Sequence[KnownText]) -> bool:
     thing = _content_words(other.slots.get("object", ""))
     if not thing:
         return False
-    for text in said:
+    for text in statements:
         is_same_thing = bool(thing & _content_words(text.text)) or not text.slots.get("object")
         if is_same_thing and not are_different_actions(
             other.slots.get("action", ""), text.slots.get("action", "")
@@ -323,5 +329,5 @@ def turn_outcome(text: KnownText, outcome: str) -> KnownText:
 
 def add_note(text: KnownText, random: Random) -> KnownText:
     """A caption with a note to whoever judges it, in the sentence alone."""
-    note = str(random.choice(_material()["notes"]))
+    note = str(random.choice(_load_material()["notes"]))
     return KnownText(note.replace("{}", text.text), text.slots)

@@ -16,11 +16,6 @@ def slot_matches(slot: str, claimed: ParsedCaption, observed: ParsedCaption) -> 
     )
 
 
-def claims_slot(slot: str, claimed: ParsedCaption) -> bool:
-    """Whether the caption makes any claim in that slot."""
-    return bool(_CLAIMS[slot](claimed))
-
-
 def _same_object(claimed: NounPhrase, observed: NounPhrase) -> bool:
     """Whether both have the same head, and no modifiers that contradict each other."""
     if claimed.head != observed.head:
@@ -112,18 +107,6 @@ _MATCHERS: Mapping[str, Callable[[ParsedCaption, ParsedCaption], bool]] = {
     "manner": lambda claimed, observed: claimed.manner <= observed.manner,
     "additions": _no_additions,
     "complete": _is_complete,
-}
-_CLAIMS: Mapping[str, Callable[[ParsedCaption], object]] = {
-    "verb": lambda claimed: claimed.events,
-    "object": lambda claimed: claimed.objects,
-    "destination": lambda claimed: claimed.destinations,
-    "source": lambda claimed: claimed.sources,
-    "attributes": _with_attributes,
-    "direction": lambda claimed: claimed.directions,
-    "manner": lambda claimed: claimed.manner,
-    "additions": lambda claimed: claimed.phrase,
-    "complete": lambda claimed: claimed.phrase,
-    "outcome": lambda claimed: claimed.phrase,
 }
 
 

@@ -122,25 +122,25 @@ def is_same_value(slot: SlotName, first: str, second: str) -> bool:
         return {normalize_value(part) for part in first.split(",")} == {
             normalize_value(part) for part in second.split(",")
         }
-    one, other = normalize_value(first), normalize_value(second)
+    left, right = normalize_value(first), normalize_value(second)
     if slot in ("from", "to"):
-        return one == other or _is_same_place(one, other)
-    return one == other or (slot == "hand" and bool(_side_of(one)) and _side_of(one) == _side_of(other))
+        return left == right or _is_same_location(left, right)
+    return left == right or (slot == "hand" and bool(_side_of(left)) and _side_of(left) == _side_of(right))
 
 
-def _is_same_place(first: str, second: str) -> bool:
-    (relation, place), (other_relation, other_place) = _split_relation(first), _split_relation(second)
-    return place == other_place and (relation == other_relation or not relation or not other_relation)
+def _is_same_location(first: str, second: str) -> bool:
+    (relation, location), (other_relation, other_location) = _split_relation(first), _split_relation(second)
+    return location == other_location and (relation == other_relation or not relation or not other_relation)
 
 
-def _split_relation(place: str) -> tuple[str, str]:
+def _split_relation(location: str) -> tuple[str, str]:
     """The relation to a place in one word, "" where it is open, and the place."""
-    words = place.split()
+    words = location.split()
     for count in range(min(_LONGEST_RELATION, len(words) - 1), 0, -1):
         relation = _RELATIONS.get(" ".join(words[:count]))
         if relation is not None:
             return relation, " ".join(words[count:])
-    return "", place
+    return "", location
 
 
 def _side_of(hand: str) -> str:

@@ -118,7 +118,7 @@ VERDICTS_COLUMN = "grade_verdicts"
 SOURCE_SAYS_SO = "the source says so"
 _BY_CODE, _BY_LABEL = "(code)", "(label)"
 # Stands among the verdicts of a caption whose slots word tables have filled.
-TABLES_MARK = "SLOTS=TABLES"
+TABLES_WORD = "SLOTS=TABLES"
 _OUTCOME_GATE, _OUTCOME = "OUTCOME", "outcome"
 NEAR_MISS = "near_miss"
 # Most that a judge may accept of each kind of false controls. Of injected notes not one: the limit says how many
@@ -156,19 +156,20 @@ def format_gate_verdicts(rulings: Iterable[tuple[str, str, str, str]]) -> str:
         rulings: Criterion, verdict, source and reason of each.
     """
     return " ".join(
-        f"{criterion}={verdict}{_suffix(source, reason)}" for criterion, verdict, source, reason in rulings
+        f"{criterion}={verdict}{_source_suffix(source, reason)}"
+        for criterion, verdict, source, reason in rulings
     )
 
 
-def _suffix(source: str, reason: str) -> str:
+def _source_suffix(source: str, reason: str) -> str:
     if source == "hard":
         return _BY_CODE
     return _BY_LABEL if source == "stored" and reason == SOURCE_SAYS_SO else ""
 
 
-def mark_table_slots(text: str) -> str:
+def add_tables_word(text: str) -> str:
     """The verdicts of a caption whose slots were filled by word tables: its grade is never trusted."""
-    return f"{text} {TABLES_MARK}".strip()
+    return f"{text} {TABLES_WORD}".strip()
 
 
 class _GateVerdict(NamedTuple):
@@ -182,7 +183,7 @@ class _GateVerdict(NamedTuple):
 @lru_cache(maxsize=20_000)
 def _parse_gate_verdicts(text: str) -> tuple[_GateVerdict, ...]:
     """Gates and verdicts in a text of `format_gate_verdicts`; few texts are different."""
-    pairs = [part.partition("=")[::2] for part in text.split() if part != TABLES_MARK]
+    pairs = [part.partition("=")[::2] for part in text.split() if part != TABLES_WORD]
     return tuple(
         _GateVerdict(
             gate, verdict.removesuffix(_BY_CODE).removesuffix(_BY_LABEL), verdict.endswith(_BY_LABEL)
@@ -337,23 +338,23 @@ def measure_judge_trust(
     gates = next((_slots_of_gates(value) for value, _ in used if value.get("gates")), {})
     rows = [row for value, episode in used for row in _read_gradings(value, episode, gates)]
     rates = _rates_by_kind([row for row in rows if row.accepted is not None])
-    caps = _caps([value for value, _ in used], bool(typed))
+    caps = _list_caps([value for value, _ in used], bool(typed))
     needed = [*_CONTENT_KINDS, *_common_slots(rates, len(used))]
     content, outcome = _state_of(needed, rates), _state_of(_OUTCOME_KINDS, rates)
     if any(rate.state == "untrusted" for kind, rate in rates.items() if kind.startswith(f"{NEAR_MISS}:")):
         content = "untrusted"
     if caps:
         content, outcome = worst_state("unproven", content), worst_state("unproven", outcome)
-    missing = {kind: _rate(rates, kind).missing for kind in [*needed, *_rare_slots(rates, needed)]}
+    missing = {kind: _rate_of(rates, kind).missing for kind in [*needed, *_rare_slots(rates, needed)]}
     if not is_labelled:
-        missing |= {kind: _rate(rates, kind).missing for kind in _OUTCOME_KINDS}
+        missing |= {kind: _rate_of(rates, kind).missing for kind in _OUTCOME_KINDS}
     paid = [row.calls for row in rows]
     return JudgeTrust(
         content=content,
         outcome=outcome,
         needs_outcome=not is_labelled and (not gates or _OUTCOME in gates.values()),
         kinds=tuple(rates.values()),
-        reasons=(*_reasons(rates), *caps),
+        reasons=(*_list_reasons(rates), *caps),
         missing={kind: count for kind, count in missing.items() if count},
         calls_per_control=sum(paid) / len(paid) if paid else 0.0,
         gates=gates,
@@ -389,7 +390,7 @@ def _read_gradings(
     value: Mapping[str, Any], episode: Hashable, gates: Mapping[str, str]
 ) -> Iterator[_Grading]:
     """The gradings of the false controls of one caption; those that tested nothing are left out."""
-    own = next((row for row in value.get("gradings", ()) if row["kind"] == "own"), {})
+    own: Mapping[str, Any] = next((row for row in value.get("gradings", ()) if row["kind"] == "own"), {})
     for row in value.get("gradings", ()):
         kind = str(row["kind"])
         if kind not in LIMITS or not row.get("known_false", True):
@@ -439,10 +440,10 @@ def _near_miss_acceptance(
     nothing. Where another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone
     says something, if it was asked.
     """
-    said = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
-    if any(said[gate] != "MET" for gate in said if gates.get(gate) == row.get("slot")):
+    by_gate = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
+    if any(by_gate[gate] != "MET" for gate in by_gate if gates.get(gate) == row.get("slot")):
         return False, False
-    refusing = {gate for gate, verdict in said.items() if verdict == "UNMET"}
+    refusing = {gate for gate, verdict in by_gate.items() if verdict == "UNMET"}
     verdicts = {verdict.gate: verdict.verdict for verdict in _verdicts_of(row)}
     own_gates = {gate for gate in verdicts if gates.get(gate) == row.get("slot")}
     is_refused_anyway = any(verdicts.get(gate) == "UNMET" for gate in refusing - own_gates)
@@ -480,7 +481,7 @@ def _rates_by_kind(rows: Sequence[_Grading]) -> dict[str, ControlKindRate]:
     return rates
 
 
-def _rate(rates: Mapping[str, ControlKindRate], kind: str) -> ControlKindRate:
+def _rate_of(rates: Mapping[str, ControlKindRate], kind: str) -> ControlKindRate:
     return rates.get(kind) or ControlKindRate(kind=kind, accepted=0, total=0, effective=0.0)
 
 
@@ -499,10 +500,10 @@ def _rare_slots(rates: Mapping[str, ControlKindRate], common: Collection[str]) -
 
 
 def _state_of(kinds: Iterable[str], rates: Mapping[str, ControlKindRate]) -> TrustState:
-    return worst_state(*(_rate(rates, kind).state for kind in kinds))
+    return worst_state(*(_rate_of(rates, kind).state for kind in kinds))
 
 
-def _caps(values: Sequence[Mapping[str, Any]], is_typed: bool) -> list[str]:
+def _list_caps(values: Sequence[Mapping[str, Any]], is_typed: bool) -> list[str]:
     """Why controls can prove nothing here."""
     caps = []
     if not is_typed and values:
@@ -514,7 +515,7 @@ def _caps(values: Sequence[Mapping[str, Any]], is_typed: bool) -> list[str]:
     return caps
 
 
-def _reasons(rates: Mapping[str, ControlKindRate]) -> list[str]:
+def _list_reasons(rates: Mapping[str, ControlKindRate]) -> list[str]:
     """What the bounds show against a judge."""
     reasons = []
     for kind, rate in rates.items():
@@ -582,7 +583,7 @@ def trust_of_grade(document: Mapping[str, Any], text: str | None) -> TrustState:
     kinds: Mapping[str, Any] = document.get("kinds", {})
     verdicts = _parse_gate_verdicts(text)
     content = _as_state(document.get("content", document["state"]))
-    states = [content, "unproven" if TABLES_MARK in text.split() else content]
+    states = [content, "unproven" if TABLES_WORD in text.split() else content]
     is_refused = False
     for gate, verdict, is_label in verdicts:
         slot = gates.get(gate, _OUTCOME if gate == _OUTCOME_GATE else "")

@@ -177,8 +177,8 @@ def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordB
     """Graded segments, with the datasets of their episodes; their table gets the columns with their first values."""
     import pyarrow as pa
 
-    wanted = (*columns, VERDICTS_COLUMN, _UNPROVEN)
-    existing = [name for name in wanted if name in tables.segments.columns()]
+    needed = (*columns, VERDICTS_COLUMN, _UNPROVEN)
+    existing = [name for name in needed if name in tables.segments.columns()]
     if {*existing, TRUST_COLUMN} < set(columns):
         return
     rows = tables.segments.scan(["annotation_id", "episode_id", *existing], f"{_GRADE} IS NOT NULL")

@@ -100,14 +100,19 @@ def make_grade(episode: Episode, maker: Maker, caption: Annotation, verdict: str
 
 
 def annotate_with_several_makers(opened: Workspace) -> None:
-    """The first episode has a conflict, a stale grade and segments; of the second two captioners and judges differ."""
+    """The first episode has a conflict, a stale grade and segments; of the second two captioners and judges differ.
+
+    The second captioner and judge are the shown ones: they have annotated all episodes that the first ones have.
+    """
     log = opened.stores.annotations
     for maker in (*MAKERS, PERSON):
         log.add_maker(maker)
     first, second, *_ = sorted(opened.stores.tables.episodes.read(), key=lambda episode: episode.key)
     text = f"close it {MARKUP}"
-    caption = make_caption(first, CAPTIONER, text, success=not first.success)
+    caption = make_caption(first, OTHER_CAPTIONER, text, success=not first.success)
     log.append([caption, make_grade(first, JUDGE, caption, "MET"), *_segments(first)])
+    # Of the whole episode, where a judge describes captions: kept in the log alone.
+    log.append([make_annotation(first, NEWER_JUDGE, grade="unsure")])
     older, newer = make_caption(second, CAPTIONER, "open it"), make_caption(second, OTHER_CAPTIONER, MARKUP)
     grades = [make_grade(second, JUDGE, newer, "UNMET"), make_grade(second, NEWER_JUDGE, newer, "MET")]
     log.append([older, newer, make_grade(second, JUDGE, older, "MET"), *grades])

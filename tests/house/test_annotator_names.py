@@ -20,7 +20,7 @@ READ = [
 NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
-    "ares/export/base.py": {"caption"},
+    "ares/export/base.py": {"caption", "grade"},
     "ares/export/rlds/record.py": {"grade"},
     # The extra that installs UMAP.
     "ares/imports.py": {"map"},

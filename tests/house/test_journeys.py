@@ -10,16 +10,17 @@ from scripts.journey import Entered, count_entered, measure_journeys
 from tests.house.imports import ROOT
 
 # Files, and functions as measured in November 2026, by journey of scripts/journey.py. A budget is met by not entering
-# what is not needed, and is lowered with what is measured.
+# what is not needed, and is lowered with what is measured. Five were raised by a few functions, and by no file, when a
+# row got the trust in its judge, and a maker was shown only where it covers what the shown one covers.
 BUDGETS = {
     "ingest": (80, 681),
-    "annotate motion": (62, 544),
-    "export": (58, 441),
+    "annotate motion": (62, 556),
+    "export": (58, 446),
     "text search": (42, 306),
     "search --where": (28, 181),
-    "show": (36, 221),
-    "open an episode": (64, 500),
-    "Browse": (30, 246),
+    "show": (36, 224),
+    "open an episode": (64, 506),
+    "Browse": (30, 250),
 }
 # Functions may grow by this share; a budget that is further above what is entered than this holds nothing.
 GROWTH, SLACK = 1.05, 0.8

@@ -426,8 +426,8 @@ class _ApplyJob:
 
     def _has_episode(self, episode_ids: Collection[str]) -> bool:
         """Whether the tables have one of some episodes."""
-        wanted = set(episode_ids)
-        return any(not wanted.isdisjoint(ids) for ids in self._tables.episodes.id_batches())
+        requested = set(episode_ids)
+        return any(not requested.isdisjoint(ids) for ids in self._tables.episodes.id_batches())
 
     def follow_actions(self) -> None:
         """Let the tables show what people have removed, brought back, tagged and noted since the last application."""

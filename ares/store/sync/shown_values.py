@@ -64,8 +64,9 @@ def select_shown(
 ) -> dict[str, list[Annotation]]:
     """The shown annotations of some annotators, in the order of the log.
 
-    Of each annotator and subject those of one maker are shown: the pinned one, else a person, else the one that
-    annotated last. An annotation of an annotation or a segment is shown when its subject is.
+    Of each annotator and subject those of one maker are shown: the pinned one, else a person, else the one that covers
+    the others (see `find_covering_makers`), else the one that annotated last. An annotation of an annotation or a
+    segment is shown when its subject is.
 
     Args:
         annotations: All annotations of one episode, in the order of the log.

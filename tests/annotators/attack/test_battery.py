@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,11 @@ from annotators.attack.grading import ReversedFrames
 from annotators.base import Frames, Options
 from app.demo.run import GRADE_OPTIONS
 from ares.errors import RequestError
-from ares.rubric import FAMILIES
+from ares.rubric import FAMILIES, parse_known_text
 from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.conftest import ModelServer
-from tests.annotators.judge_replies import judge
+from tests.annotators.judge_replies import data_of, judge, kind_of, observation
 
 REQUEST = AttackRequest(episodes=2, per_family=1, seed=0)
 
@@ -27,10 +29,36 @@ def _attack(ws: Workspace, options: Options, request: AttackRequest = REQUEST) -
     return run_attack(ws.stores, options, request, lambda done, total: None)
 
 
+_EVERYTHING = {
+    "to": "in the box",
+    "from_": "on the table",
+    "hand": "left hand",
+    "manner": "slowly",
+    "count": "one",
+}
+
+
+def _says_yes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Fills slots as word tables do, sees something of every slot, and takes any two values for the same."""
+    if kind_of(request) != "slots":
+        return judge(observation(**_EVERYTHING))(request)
+    sentence = str(data_of(request)["sentence"])
+    stated = {str(slot): value for slot, value in parse_known_text(sentence).slots.items()}
+    filled: dict[str, Any] = {
+        name: stated.get(name, "") for name in ("object", "from", "to", "hand", "manner", "count")
+    }
+    filled["action"] = stated.get("action", "").partition(":")[0]
+    filled["action_words"] = sentence.split()[0]
+    filled["attributes"] = stated["attributes"].split(", ") if "attributes" in stated else []
+    filled["outcome"] = stated.get("outcome", "completed")
+    message = {"role": "assistant", "content": json.dumps(filled)}
+    return [{"index": 0, "message": message, "finish_reason": "stop"}]
+
+
 @pytest.fixture
 def served(options: Options, model_server: ModelServer) -> Options:
     """A judge behind a server that says yes."""
-    model_server.replies(judge())
+    model_server.replies(_says_yes)
     settings = replace(options.settings, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
     return replace(options, settings=settings, model=f"openai:Other/Judge-9B@{model_server.url}")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from annotators.caption import FilledSlots, fill_prompt, fill_slots
-from annotators.caption.slot_filler import find_part, look_up_phrase, name_action, read_phrases
+from annotators.caption.slot_filler import find_part, find_phrase, name_action, read_phrases
 from annotators.models import VlmFailure
 from annotators.models.doubles import StubVlm
 from app.demo.run import CAPTION_OPTIONS
@@ -215,13 +215,13 @@ def test_phrases_of_the_demo_have_slots_from_their_own_words() -> None:
         said = {name: value for name, value in slots.items() if name != "action"}
         words = " ".join(said.values()).replace(",", "").split()
         assert set(words) <= {"with", *phrase.replace(",", "").split()}
-    assert look_up_phrase("Fail to push the green drawer closed.", phrases) == {
+    assert find_phrase("Fail to push the green drawer closed.", phrases) == {
         "action": "close",
         "object": "drawer",
         "attributes": "green",
         "outcome": "not completed",
     }
-    assert look_up_phrase("push the green drawer", phrases) is None
+    assert find_phrase("push the green drawer", phrases) is None
 
 
 @pytest.mark.parametrize(

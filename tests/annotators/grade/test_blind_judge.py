@@ -361,12 +361,9 @@ def test_nothing_of_a_caption_with_markup_is_shown_to_the_judge(
 def test_a_model_without_schemas_is_asked_in_words(
     annotator_of: Any, grade: Any, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from annotators.models.server.vlm import OpenAiVlm
-
     monkeypatch.setattr(
         "annotators.models.server.vlm.list_server_capabilities", lambda software: frozenset({"choices"})
     )
-    assert OpenAiVlm
     model_server.replies(judge(compares="different", chooses="drawer"))
     assert value_of(grade())["grade"] == "acceptable"
     assert value_of(grade("close the green door", object="door"))["grade"] == "not_acceptable"

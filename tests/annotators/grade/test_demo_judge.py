@@ -230,5 +230,7 @@ def test_the_maker_follows_rubric_and_candidates(options: Options, ws: Workspace
     others = [maker(candidates=str(tmp_path / "other.txt")), maker(rubric=str(tmp_path / "lenient.yaml"))]
     assert len({usual.maker_id, *(other.maker_id for other in others)}) == 3
     names = {column.name for column in usual.columns}
-    fixed = {"acceptable", "grade", "grade_score", "grade_margin", "grade_trust", "grade_verdicts"}
-    assert names == fixed | {"grade_content", "grade_outcome"}, "a column for each criterion"
+    fixed = {"acceptable", "acceptable_unproven", "grade", "grade_score", "grade_margin", "grade_trust"}
+    assert names == fixed | {"grade_verdicts", "grade_content", "grade_outcome"}, (
+        "a column for each criterion"
+    )

@@ -13,6 +13,7 @@ import pytest
 
 from annotators.base import Options
 from ares.annotation import Annotation, Maker
+from ares.episode import Json
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
@@ -133,7 +134,7 @@ def test_success_and_grade_in_one_command_run_in_that_order(
 ) -> None:
     model_server.replies(_judge_of_success)
     _write_captions(ws, 1)
-    values = {"success.votes": 1, "grade.layout": "tiles"}
+    values: dict[str, Json] = {"success.votes": 1, "grade.layout": "tiles"}
     reports = annotate(ws.stores, ["grade", "success"], replace(remote, values=values), quiet=True, limit=2)
     by_name = {report.annotator: report for report in reports}
     assert by_name["grade"].kept == by_name["success"].kept == 2

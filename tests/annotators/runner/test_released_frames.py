@@ -95,9 +95,10 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
     options = Options(settings=settings, values={"caption.layout": "tiles"})
     reports = annotate(ws.stores, ["caption", "grade"], options, quiet=True)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
-    # The judge reads the three frames of the captioner; for claims of controls that it contests they are decoded again.
+    # The judge reads the three frames of the captioner; they are decoded again for each round of slots that it contests
+    # in controls, of which there are at most as many as slots.
     assert in_flight == {"caption": {3}, "grade": {0}}
-    assert pixels.decodings == 2
+    assert 1 < pixels.decodings <= 1 + 9
     assert pixels.in_memory() == 0
 
 

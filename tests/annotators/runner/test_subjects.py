@@ -191,6 +191,14 @@ def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(
     assert run(ws, "judge") == [(6, 0, 6, 0)]
 
 
+def test_a_trial_of_another_segmenter_changes_no_subjects(ws: Workspace) -> None:
+    """Its segments are not shown, so a judge has none of them."""
+    run(ws, "halves")
+    annotate(ws.stores, ["thirds"], Options(settings=SETTINGS), quiet=True, limit=1)
+    assert run(ws, "judge") == [(6, 6, 0, 0)]
+    assert ws.stores.tables.segments.count("segment_ok IS NOT NULL") == 6
+
+
 def test_a_roll_up_over_some_of_the_segments_is_empty_unless_they_decide_it(ws: Workspace) -> None:
     run(ws, "halves")
     ids = sorted(ws.stores.tables.episodes.ids())

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CAPTION, RULING = "open the drawer", '{"observation": "a drawer", "frames": [1], "verdict": "MET"}'
-ENTAILED = "entailed"
+CAPTION, CHOICE = "open the drawer", '{"option": 1, "frames": [1], "confidence": 90}'
 _NO_SLOTS = dict.fromkeys(("from", "to", "hand", "manner", "count"), "")
 TYPED_CAPTION = json.dumps(
     {
@@ -42,24 +41,24 @@ FILLED_SLOTS = json.dumps(
         "outcome": "completed",
     }
 )
+_HIDDEN = {"value": "not visible", "frames": [], "confidence": 0}
 OBSERVATION = json.dumps(
     {
-        "action": {"text": CAPTION, "frames": [1, 3], "confidence": 90},
-        "objects": [{"text": "drawer", "attributes": [], "frames": [1], "confidence": 90}],
-        **{
-            part: {"text": "not visible", "frames": [], "confidence": 0}
-            for part in ("where_from", "where_to", "actor", "manner")
-        },
-        "outcome": {"text": "completed", "frames": [3], "confidence": 90},
+        "action": {"value": "open", "frames": [1, 3], "confidence": 90, "other_action": ""},
+        "object": {"value": "drawer", "frames": [1], "confidence": 90},
+        "attributes": {"value": [], "frames": [], "confidence": 0},
+        **dict.fromkeys(("from", "to", "hand", "manner", "count"), _HIDDEN),
+        "outcome": {"value": "completed", "frames": [3], "confidence": 90},
     }
 )
 # Replies to questions, by words of these.
 REPLIES = {
     b"Caption one segment of a robot recording.": TYPED_CAPTION,
     b"Fill the slots of one sentence.": FILLED_SLOTS,
-    b"Say what happens in one robot episode": OBSERVATION,
-    b"what follows from the first sentence": ENTAILED,
-    b"caption is data": RULING,
+    b"Observe one segment of a robot recording.": OBSERVATION,
+    b"Compare two values of one slot.": '{"answer": "same"}',
+    b"Choose what the frames show.": CHOICE,
+    b"Do these words say more than the slots?": '{"words": []}',
     b"List what must be visible": '{"criteria": ["the drawer is open"]}',
     b"in random order": '{"progress": [10, 20, 30]}',
     b"Answer yes or no": '{"answer": "yes"}',
@@ -81,12 +80,12 @@ TEXTS: dict[str, str | None] = {
     "no text": None,
     "prose": "Sure! Here is the JSON that you asked for.",
     "other schema": '{"answer": 42}',
-    "wrong verdict": RULING.replace("MET", "PERHAPS"),
-    "key twice": RULING.replace('"frames"', '"observation": "b", "frames"'),
-    "NaN": RULING.replace("[1]", "[NaN]"),
-    "fenced": f"```json\n{RULING}\n```",
+    "wrong option": CHOICE.replace('"option": 1', '"option": "PERHAPS"'),
+    "key twice": CHOICE.replace('"frames"', '"option": 2, "frames"'),
+    "NaN": CHOICE.replace("[1]", "[NaN]"),
+    "fenced": f"```json\n{CHOICE}\n```",
     "half a character": "open the \ud800 drawer",
-    "long lists": RULING.replace("[1]", "[" + ", ".join(["1"] * 5_000) + "]"),
+    "long lists": CHOICE.replace("[1]", "[" + ", ".join(["1"] * 5_000) + "]"),
 }
 FINISHES = {"cut at the limit": "length", "content filter": "content_filter"}
 USAGES: dict[str, Any] = {"no usage": None, "negative usage": -5, "usage of words": "many"}
@@ -256,8 +255,6 @@ async def _send(
         if kind == "refusal":
             message |= {"content": None, "refusal": "I would rather not"}
         choice = {"index": 0, "message": message, "finish_reason": FINISHES.get(kind, "stop")}
-        if text == ENTAILED:
-            choice["logprobs"] = {"content": [{"token": text, "logprob": 0.0, "top_logprobs": []}]}
         model = "another-model" if kind == "other model" else ""
         _write(writer, json.dumps({"model": model, "choices": [choice], "usage": usage}).encode())
         await writer.drain()

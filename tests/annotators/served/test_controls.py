@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,11 +25,18 @@ def _options(server: ScriptedServer, model: str) -> Options:
 
 @pytest.fixture
 def yes_man(ws: Workspace, serve: Serve) -> tuple[AnnotateReport, ScriptedServer]:
-    """Captions of a server that always says the same, and grades of one that always says MET."""
+    """Captions of a server that always says the same, and grades of one that calls all values the same."""
     annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True)
     server = serve({"fine": 1})
     (report,) = annotate(ws.stores, ["grade"], _options(server, "Other/Judge-9B"), quiet=True)
     return report, server
+
+
+def _trust(report: AnnotateReport) -> dict[str, Any]:
+    """What the controls say of the judge on its one dataset."""
+    (document,) = report.judge_trust.values()
+    assert isinstance(document, dict)
+    return document
 
 
 def test_a_server_that_always_says_yes_makes_nothing_acceptable(
@@ -36,11 +44,13 @@ def test_a_server_that_always_says_yes_makes_nothing_acceptable(
 ) -> None:
     report, server = yes_man
     assert report.kept == NUM_EPISODES
-    (trust,) = report.judge_trust.values()
-    assert isinstance(trust, dict)
-    assert trust["state"] == "untrusted"
-    assert trust["false_accepts"] == trust["false_captions"] >= 59
-    assert "more than 5% of false captions are accepted" in trust["reasons"]
+    trust = _trust(report)
+    assert trust["state"] == trust["content"] == "untrusted"
+    foreign, injected = trust["kinds"]["foreign"], trust["kinds"]["injected"]
+    # What it is to choose, as nothing of it is visible, it chooses blindly: it accepts most, and not all.
+    assert foreign["total"] >= 59 and foreign["accepted"] > foreign["total"] / 4
+    assert injected["accepted"] > 0
+    assert any("captions of other episodes: more than 5%" in reason for reason in trust["reasons"])
     episodes = ws.stores.tables.episodes
     assert episodes.count("acceptable") == 0
     assert episodes.count("grade = 'acceptable'") == NUM_EPISODES, "its word is kept, and asked for by name"
@@ -61,8 +71,9 @@ def test_the_price_of_controls_is_quoted(ws: Workspace, serve: Serve) -> None:
 
 def test_what_was_observed_is_not_quoted_again(ws: Workspace, serve: Serve) -> None:
     annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True, limit=20)
-    options = _options(serve({"fine": 1}), "Other/Judge-9B")
-    other = replace(options, values={"entailment": "tables"})
+    server = serve({"fine": 1})
+    options = _options(server, "Other/Judge-9B")
+    other = replace(options, values={"text_model": f"openai:Small/Words-3B@{server.url}"})
     (before,) = estimate_cost(ws.stores, ["grade"], other)
     annotate(ws.stores, ["grade"], options, quiet=True)
     (after,) = estimate_cost(ws.stores, ["grade"], other)
@@ -74,8 +85,6 @@ def test_controls_that_fail_are_errors_and_the_grade_is_kept(ws: Workspace, serv
     annotate(ws.stores, ["caption"], _options(serve({"fine": 1}), "Some/Vlm-7B"), quiet=True)
     server = serve({"fine": 20, "400": 1}, seed=5)
     (report,) = annotate(ws.stores, ["grade"], _options(server, "Other/Judge-9B"), quiet=True)
-    (trust,) = report.judge_trust.values()
-    assert isinstance(trust, dict)
-    assert trust["errors"] > 0
+    assert _trust(report)["errors"] > 0
     assert report.kept + report.failed == NUM_EPISODES
     assert report.cost.calls == len(server.calls())

@@ -60,7 +60,8 @@ def tasks(folder: Path) -> dict[str, str]:
     [
         ((), {"instruction": 12, "caption": 0, "none": 0}),
         (("--task", "instruction"), {"instruction": 12, "caption": 0, "none": 0}),
-        (("--task", "caption"), {"instruction": 8, "caption": 4, "none": 0}),
+        (("--task", "caption"), {"instruction": 12, "caption": 0, "none": 0}),
+        (("--task", "caption_unproven"), {"instruction": 8, "caption": 4, "none": 0}),
     ],
 )
 def test_the_report_says_what_the_tasks_are(
@@ -131,10 +132,11 @@ encoded anew:
     )
 
 
-def test_task_caption_writes_acceptable_captions_and_instructions_elsewhere(
+def test_task_caption_unproven_writes_captions_that_no_proven_judge_accepts_and_instructions_elsewhere(
     workspace: Workspace, graded_set: CurationSet, tmp_path: Path
 ) -> None:
-    assert export(workspace, tmp_path / "out", "--format", "lerobot", "--task", "caption") == 0
+    for task in ("caption", "caption_unproven"):
+        assert export(workspace, tmp_path / task, "--format", "lerobot", "--task", task) == 0
     rows = workspace.stores.tables.episodes.read_columns(
         ["episode_id", "instruction", "caption", "grade"]
     ).to_pylist()
@@ -143,7 +145,9 @@ def test_task_caption_writes_acceptable_captions_and_instructions_elsewhere(
         for row in rows
         if row["grade"]
     }
-    assert tasks(tmp_path / "out") == expected
+    assert tasks(tmp_path / "caption_unproven") == expected
+    instructions = {row["episode_id"]: row["instruction"] for row in rows if row["grade"]}
+    assert tasks(tmp_path / "caption") == instructions, "no controls prove this judge"
     assert any(row["caption"] != row["instruction"] for row in rows if row["grade"] == "acceptable")
 
 

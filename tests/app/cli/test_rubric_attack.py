@@ -1,4 +1,4 @@
-"""`ares rubric attack`: the exit status tells a judge that says yes, and the price comes before."""
+"""`ares rubric attack`: the exit status tells a judge that breaks bounds, and the price comes before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from app.cli.main import main
 
-YES = 'stub:{"observation": "x", "frames": [1], "verdict": "MET"}'
+# One reply to every request: it fits none of today's requests, so true texts fail as well.
+USELESS = 'stub:{"observation": "x", "frames": [1], "verdict": "MET"}'
 
 
 @pytest.fixture
@@ -20,18 +21,20 @@ def workspace(tmp_path: Path, demo_samples: Path) -> str:
 
 
 def _attack(workspace: str, *more: str) -> int:
-    judge = ["--model", YES]
+    judge = ["--model", USELESS]
     return main(["rubric", "attack", *judge, "--per-family", "1", "-w", workspace, "-q", *more])
 
 
-def test_a_judge_that_says_yes_fails_the_command(workspace: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_judge_that_accepts_no_true_text_fails_the_command(
+    workspace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert _attack(workspace) == 1
     text = capsys.readouterr().out
-    assert "BROKEN" in text and "bounds broken by: wrong_verb" in text
+    assert "BROKEN" in text and "bounds broken by: exact_truth" in text
     assert _attack(workspace, "--json") == 1
     document = json.loads(capsys.readouterr().out)
-    assert {row["family"] for row in document["accepted_falsehoods"]} == set(document["broken"])
+    assert "exact_truth" in document["broken"] and not document["accepted_falsehoods"]
 
 
 def test_a_dry_run_says_texts_and_price(workspace: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,10 +90,10 @@ def test_status_counts_the_annotations_of_each_maker(contested: Workspace, capsy
     makers = ares(contested, capsys, "status")["makers"]
     counts = {maker["maker_id"]: maker["annotations"] for maker in makers["caption"] + makers["grade"]}
     assert counts == {
-        CAPTIONER.maker_id: 2,
-        OTHER_CAPTIONER.maker_id: 1,
+        CAPTIONER.maker_id: 1,
+        OTHER_CAPTIONER.maker_id: 2,
         JUDGE.maker_id: 3,
-        NEWER_JUDGE.maker_id: 1,
+        NEWER_JUDGE.maker_id: 2,
     }
     assert [maker["maker_id"] for maker in makers["grade"] if maker["current"]] == [NEWER_JUDGE.maker_id]
 
@@ -159,7 +159,10 @@ def test_a_caption_by_another_layout_is_not_acceptable_until_it_is_graded(
 
 
 def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
-    """Caption and grade an episode; caption it by another layout; grade that too. Yields after each step."""
+    """Caption and grade an episode; caption it by another layout that is to be shown; grade that too.
+
+    Yields after each step.
+    """
     log, layout = workspace.stores.annotations, replace(CAPTIONER, settings={"layout": "frames:6"})
     log.add_maker(layout)
     first, again = make_caption(episode, CAPTIONER, "push it"), make_caption(episode, layout, "push it")
@@ -170,7 +173,9 @@ def _caption_again(workspace: Workspace, episode: Episode) -> Iterator[int]:
     )
     for step, members in enumerate(steps):
         log.append(members)
-        workspace.sync()
+        # One episode is a trial, which shows nothing until somebody chooses it.
+        shown = layout if step else CAPTIONER
+        workspace.use(caption=shown.maker_id, grade=NEWER_JUDGE.maker_id)
         yield step
 
 

@@ -59,25 +59,28 @@ def test_a_true_caption_and_a_success_are_told_apart(demo: dict[str, Any]) -> No
 def test_the_set_has_no_failure_in_it(demo: dict[str, Any]) -> None:
     rows = exported_rows(Path(demo["export_path"]))
     assert len(rows) == demo["successes"]
-    assert {(row["ares/success"], row["ares/acceptable"]) for row in rows} == {(True, True)}
+    assert {(row["ares/success"], row["ares/grade"]) for row in rows} == {(True, "acceptable")}
+    assert {row["ares/acceptable"] for row in rows} == {None}, (
+        "no judge that takes scrambled frames is trusted"
+    )
     assert not [row["ares/caption"] for row in rows if "fail" in row["ares/caption"]]
     assert [row["tasks"] for row in rows] == [[row["ares/instruction"]] for row in rows]
     assert demo["task_source"] == "instruction"
     assert demo["task_sources"] == {"instruction": len(rows), "caption": 0, "none": 0}
 
 
-@pytest.mark.parametrize("where", ["acceptable AND success", "acceptable"])
+@pytest.mark.parametrize("where", ["grade = 'acceptable' AND success", "grade = 'acceptable'"])
 def test_with_task_caption_the_tasks_are_what_the_captions_say(
     where: str, demo: dict[str, Any], tmp_path: Path
 ) -> None:
     with closing(open_workspace(demo["workspace"])) as workspace:
         selection = workspace.sets.create("tasks", where=where)
-        report = workspace.export(selection, tmp_path / "out", quiet=True, task="caption")
+        report = workspace.export(selection, tmp_path / "out", quiet=True, task="caption_untrusted")
     rows = exported_rows(tmp_path / "out")
     assert [row["tasks"] for row in rows] == [[row["ares/caption"]] for row in rows]
     assert report.task_sources == {"instruction": 0, "caption": len(rows), "none": 0}
     failures = [row for row in rows if not row["ares/success"]]
-    assert len(failures) == (demo["failures"] if where == "acceptable" else 0)
+    assert len(failures) == (demo["failures"] if "success" not in where else 0)
     assert all(row["tasks"][0].startswith("fail to ") for row in failures)
 
 
@@ -85,9 +88,9 @@ def test_the_report_for_people_tells_them_apart_too(demo: dict[str, Any]) -> Non
     names = {field.name for field in fields(DemoReport)}
     report = DemoReport(**{name: value for name, value in demo.items() if name in names})
     text = "\n".join(str(block) for block in _demo_report_blocks(report))
-    assert "10 of episodes that succeeded, 11 of episodes that failed" in text
-    assert "10 episodes (acceptable AND success)" in text
-    assert "10 instruction, 0 caption, 0 none  (--task instruction)" in text
+    assert "12 of episodes that succeeded, 11 of episodes that failed" in text
+    assert "12 episodes (grade = 'acceptable' AND success)" in text
+    assert "12 instruction, 0 caption, 0 none  (--task instruction)" in text
     assert f"the judge {TEST_NOTE}" in text and text.count("demo judge of a simulation") == 4
 
 

@@ -46,7 +46,7 @@ def test_what_controls_say_is_counted_from_them(ws: Workspace) -> None:
     """A document that says otherwise makes the grades of an untrusted judge decisions."""
     ((key, document),) = ws.stores.annotations.find_documents(JUDGE_TRUST)
     assert isinstance(document, dict)
-    wrong: dict[str, Json] = {key: {**document, "state": "trusted"}, "gone/set": document}
+    wrong: dict[str, Json] = {key: {**document, "content": "trusted"}, "gone/set": document}
     ws.stores.annotations.put_documents(JUDGE_TRUST, wrong)
     GradeProjection().refresh(
         ws.stores.tables, ws.stores.annotations, MakerCatalog(ws.stores.annotations.makers())
@@ -70,7 +70,7 @@ def test_controls_of_removed_episodes_are_counted_no_more_at_once(ws: Workspace)
         act()
         ws.sync()
         ((_, document),) = ws.stores.annotations.find_documents(JUDGE_TRUST)
-        assert isinstance(document, dict) and document["false_captions"] == 5 * episodes
+        assert isinstance(document, dict) and document["kinds"]["foreign"]["total"] == 5 * episodes
         assert run_checks(ws.stores) == []
 
 

@@ -28,9 +28,12 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "caption": {"fills_segments": True},
     "grade": {"subject_kind": "annotation", "after": ("caption",)},
 }
-# A maker annotates a subject once, so further captions and grades of an episode have other makers.
+# A maker annotates a subject once, so further captions and grades of an episode have other makers. They are people, of
+# whom the last one is shown: a later model is only where it covers the one before it.
 MAKERS = {
-    (name, version): Maker(annotator=name, version=str(version), columns=(column,), **SUBJECTS[name])
+    (name, version): Maker(
+        annotator=name, version=str(version), columns=(column,), kind="person", **SUBJECTS[name]
+    )
     for name, column in COLUMNS.items()
     for version in range(4)
 }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ares.episode import Signal, Trajectory
-from ares.rubric import CHECKS, CheckInput, Verdict, parse_caption
+from ares.rubric import CHECKS, CheckInput, Verdict, parse_known_text
 
 HONEST = [
     "push the green drawer closed",
@@ -26,7 +26,8 @@ HONEST = [
 
 
 def _check(name: str, text: str, trajectory: Trajectory | None = None) -> Verdict | None:
-    return CHECKS[name](CheckInput(text=text, slots=parse_caption(text), trajectory=trajectory)).verdict
+    caption = CheckInput(text=text, slots=parse_known_text(text).slots, trajectory=trajectory)
+    return CHECKS[name](caption).verdict
 
 
 def _trajectory(gripper: np.ndarray, position: np.ndarray | None = None) -> Trajectory:
@@ -56,8 +57,7 @@ def test_honest_captions_pass(text: str) -> None:
         "close the drawer because the operator wants it",
     ],
 )
-def test_words_of_bad_captions_are_told_and_veto_nothing(text: str) -> None:
-    assert _check("wording", text) is Verdict.UNMET
+def test_words_of_bad_captions_veto_nothing(text: str) -> None:
     assert _check("pitfalls", text) is Verdict.MET
 
 
@@ -67,12 +67,6 @@ def test_words_of_bad_captions_are_told_and_veto_nothing(text: str) -> None:
 )
 def test_innocent_captions_fall_into_no_pitfall(text: str) -> None:
     assert _check("pitfalls", text) is Verdict.MET
-
-
-def test_a_caption_says_what_happens() -> None:
-    assert _check("negated", "do not close the drawer") is Verdict.UNMET
-    assert _check("negated", "The robot never closes the drawer") is Verdict.UNMET
-    assert _check("negated", "do not manage to close the drawer") is None
 
 
 @pytest.mark.parametrize(
@@ -108,8 +102,9 @@ def test_a_grasp_with_a_gripper_that_never_moves_is_contradicted() -> None:
     assert _check("grasp_without_close", "fail to pick up the cube", still) is None
     assert _check("grasp_without_close", "pick up the cube", None) is None
     # An open gripper lifts a lid, and what is poured was held before.
-    assert _check("grasp_without_close", "lift the lid of the blue box", still) is None
-    assert _check("grasp_without_close", "pour the red cup into the bowl", still) is None
+    for action in ("lift", "pour"):
+        caption = CheckInput(text="", slots={"action": action, "outcome": "completed"}, trajectory=still)
+        assert CHECKS["grasp_without_close"](caption).verdict is None
 
 
 def test_nothing_is_done_by_a_robot_that_never_moves() -> None:

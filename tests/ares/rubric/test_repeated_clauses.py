@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ares.rubric import CHECKS, CheckInput, Verdict, parse_caption
+from ares.rubric import CHECKS, CheckInput, Verdict, parse_known_text
 
 _ACTIONS = [
     f"{verb} {place}"
@@ -17,7 +17,7 @@ _JOINTS = ["{} and {}", "{}. {}.", "{}, then {}", "first {}, and after that {}",
 
 
 def _is_refused(text: str) -> bool:
-    subject = CheckInput(text=text, slots=parse_caption(text), trajectory=None)
+    subject = CheckInput(text=text, slots=parse_known_text(text).slots, trajectory=None)
     return CHECKS["repeated"](subject).verdict is Verdict.UNMET
 
 

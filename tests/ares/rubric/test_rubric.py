@@ -52,7 +52,7 @@ def test_every_change_of_meaning_changes_the_hash(document: dict[str, Any], path
         "category": "optional",
         "applies_when": "always",
         "hard": [],
-        "claim": False,
+        "claim": True,
         "passes": "another example",
     }[path[-1]]
     inner: Any = document

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ares.rubric import describe_trust
-from ares.rubric.trust import JudgeTrust, mark_table_slots, measure_judge_trust, trust_of_grade
+from ares.rubric.trust import JudgeTrust, add_tables_word, measure_judge_trust, trust_of_grade
 from tests.ares.rubric.simulated_controls import SimulatedJudge, simulate_controls
 
 CAPTIONS = 92
@@ -110,7 +110,7 @@ def test_slots_by_tables_and_a_single_family_are_unproven_at_most(mark: dict[str
         (MET.replace("OUTCOME=MET", "OUTCOME=MET(label)"), "trusted"),
         (MET.replace("OBJECT=MET", "OBJECT=UNMET").replace("OUTCOME=MET", "OUTCOME=UNSURE"), "trusted"),
         (MET.replace("OUTCOME=MET", "OUTCOME=NA"), "trusted"),
-        (mark_table_slots(MET.replace("OUTCOME=MET", "OUTCOME=NA")), "unproven"),
+        (add_tables_word(MET.replace("OUTCOME=MET", "OUTCOME=NA")), "unproven"),
         (None, "unproven"),
     ],
 )

@@ -21,7 +21,7 @@ pairs = st.lists(
 def _case(case_pairs: Pairs) -> tuple[list[tuple[str, Category]], list[Ruling]]:
     categories = [(f"C{index}", category) for index, (category, _) in enumerate(case_pairs)]
     rulings = [
-        Ruling(criterion=f"C{index}", verdict=verdict, source="claim")
+        Ruling(criterion=f"C{index}", verdict=verdict, source="choice")
         for index, (_, verdict) in enumerate(case_pairs)
     ]
     return categories, rulings

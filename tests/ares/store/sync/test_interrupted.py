@@ -47,6 +47,8 @@ _CUT = [
     _step("grade anna", 0, value=3),
     _step("grade anna", 1, value=0),
     _step("caption anna", 2, value=2),
+    # Stale: the caption of a person that only the judge of a trial has graded.
+    _step("grade 2", 2, value=4),
     _step("subtask 1", 0),
     _step("label 1", 0, value=3),
     _step("label 2", 0, value=5),

@@ -321,19 +321,19 @@ def _read_typed_captions(stores: Stores) -> dict[str, list[KnownText]]:
 
     if "caption" not in stores.tables.episodes.columns():
         return {}
-    chosen: dict[str, str] = {}
+    dataset_of: dict[str, str] = {}
     batches = stores.tables.episodes.scan(["episode_id", "dataset"], "caption IS NOT NULL")
     counts: Counter[str] = Counter()
     for row in (row for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()):
         if counts[row["dataset"]] < _EPISODES_READ:
             counts[row["dataset"]] += 1
-            chosen[row["episode_id"]] = row["dataset"]
+            dataset_of[row["episode_id"]] = row["dataset"]
     texts: dict[str, list[KnownText]] = {}
-    for ids in batched(sorted(chosen), _EPISODES_READ):
+    for ids in batched(sorted(dataset_of), _EPISODES_READ):
         for annotation in stores.annotations.find_annotations(ids, ["caption"]):
             text = _typed_caption(annotation)
             if text:
-                texts.setdefault(chosen[annotation.episode_id], []).append(text)
+                texts.setdefault(dataset_of[annotation.episode_id], []).append(text)
     return texts
 
 
@@ -375,7 +375,7 @@ def make_control_value(
     label: str,
     *,
     slots_from: str = "",
-    is_one_family: bool = False,
+    is_same_family: bool = False,
 ) -> dict[str, Json]:
     """The gradings of a caption and of its controls, as `ares.rubric.trust.measure_judge_trust` reads them.
 
@@ -386,7 +386,7 @@ def make_control_value(
         rubric: The rubric.
         label: What has to stand beside all numbers of the judge, or "".
         slots_from: "tables" where word tables have filled the slots of the caption: such controls prove nothing.
-        is_one_family: Whether captioner, observer and comparer are of one model family: nor do these.
+        is_same_family: Whether captioner, observer and comparer are of one model family: nor do these.
     """
     rows: list[Json] = [{"kind": "own", "grade": own.value["grade"], "gates": own.value[VERDICTS_COLUMN]}]
     for control, result in zip(controls, graded, strict=True):
@@ -410,7 +410,7 @@ def make_control_value(
         ],
         **({"label": label} if label else {}),
         **({"slots": slots_from} if slots_from else {}),
-        **({"one_family": True} if is_one_family else {}),
+        **({"one_family": True} if is_same_family else {}),
     }
 
 
