@@ -89,12 +89,12 @@ class ArrayOfEpisode:
 def take_episode(members: Mapping[str, NpyMember], axis: int, number: int) -> dict[str, NpyMember]:
     """One episode of every array of numbers that has several along an axis, and all other arrays as they are."""
     count = count_episodes_along(members, axis)
-    taken = dict(members)
+    of_episode = dict(members)
     for key, member in members.items():
         array = member.array
         if isinstance(array, NpyArray) and array.ndim > axis + 1 and array.shape[axis] == count:
-            taken[key] = member._replace(array=ArrayOfEpisode(array, axis, number))
-    return taken
+            of_episode[key] = member._replace(array=ArrayOfEpisode(array, axis, number))
+    return of_episode
 
 
 def count_episodes_along(members: Mapping[str, NpyMember], axis: int) -> int:
@@ -320,7 +320,7 @@ def _require_rows_of_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) ->
     }
     numeric = {key: array for key, array in arrays.items() if array.ndim and array.dtype.kind in "biuf"}
     lists = {key: array.shape[0] for key, array in numeric.items() if array.ndim == 1}
-    pictures = [key for key, array in numeric.items() if _is_one_picture(array)]
+    pictures = [key for key, array in numeric.items() if _is_single_image(array)]
     if len(lists) + len(pictures) < len(numeric) or not lists or entry.reads_unknown or entry.ends_key:
         return
     roles = guess_array_roles(dict.fromkeys(lists, 2))
@@ -335,7 +335,7 @@ def _require_rows_of_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) ->
         )
 
 
-def _is_one_picture(array: Any) -> bool:
+def _is_single_image(array: Any) -> bool:
     """Whether an array is one picture (H, W, C), or one depth map (H, W) of floats."""
     if array.ndim == 3:
         return bool(array.shape[2] in (1, 3, 4) and min(array.shape[:2]) > _FEWEST_PIXELS)

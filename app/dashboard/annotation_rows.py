@@ -13,7 +13,7 @@ from ares.contract import MeaningContract
 from ares.curation import maker_catalog
 from ares.episode import Episode, Json
 from ares.reports import DatasetHealth
-from ares.rubric import is_verdict_column
+from ares.rubric import RESERVED_CRITERIA
 from ares.store import MakerCatalog, Stores, ids_filter, segment_schema
 from ares.workspace import describe_annotations, shown_annotation_ids
 
@@ -287,11 +287,17 @@ def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
     return [_segment_data(row, own_columns) for row in rows]
 
 
+def _is_verdict_column(name: str) -> bool:
+    """Whether a column has the verdicts on one criterion, which a segment shows in another form."""
+    criterion = name.removeprefix("grade_")
+    return criterion != name and criterion.upper() not in RESERVED_CRITERIA
+
+
 def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Json]:
     values: list[Json] = [
         [name, format_value_for_people(value)]
         for name, value in row.items()
-        if name not in own_columns and value not in (None, []) and not is_verdict_column(name)
+        if name not in own_columns and value not in (None, []) and not _is_verdict_column(name)
     ]
     return {
         "id": row["annotation_id"],

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.contract.clashes import Clash as Clash, find_clashes as find_clashes
     from ares.contract.contracts import (
         PROPERTIES as PROPERTIES,
         VALUES as VALUES,
@@ -36,8 +35,10 @@ if TYPE_CHECKING:
         read_kinematic_chains as read_kinematic_chains,
     )
     from ares.contract.mixing import (
+        Clash as Clash,
         ClashError as ClashError,
         SetConverter as SetConverter,
+        find_clashes as find_clashes,
     )
     from ares.contract.set_contracts import (
         LayoutContract as LayoutContract,

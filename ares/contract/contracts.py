@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from ares.contract.kinematics import Kinematics, kinematics_from_json
-from ares.contract.profiles import SignalProfile, profile_from_json
+from ares.contract.profiles import NUM_ROWS, SignalProfile
 from ares.signals import DimensionKind
 
 if TYPE_CHECKING:
@@ -242,9 +242,17 @@ def meaning_contract_from_json(document: Json) -> MeaningContract:
     )
 
 
+def _stored_profile(document: Json) -> SignalProfile | None:
+    """The profile that `SignalProfile.to_json` wrote; None where none was written."""
+    rows = cast("Sequence[Sequence[float]] | None", document)
+    if not rows or len(rows) != NUM_ROWS:
+        return None
+    return SignalProfile(tuple(tuple(float(value) for value in row) for row in rows))
+
+
 def _stored_profiles(document: Json) -> dict[str, SignalProfile]:
     read = (
-        (name, profile_from_json(rows)) for name, rows in cast("Mapping[str, Json]", document or {}).items()
+        (name, _stored_profile(rows)) for name, rows in cast("Mapping[str, Json]", document or {}).items()
     )
     return {name: profile for name, profile in read if profile is not None}
 

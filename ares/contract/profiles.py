@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ QUANTILES = (0.02, 0.25, 0.5, 0.75, 0.98)
 # neighbouring values, and how much the starts of episodes differ.
 _POSITIONS = 1 + len(QUANTILES)
 _SPEED, _NOISE, _RESOLUTION, _START_SPREAD = range(_POSITIONS, _POSITIONS + 4)
-_NUM_ROWS = _START_SPREAD + 1
+NUM_ROWS = _START_SPREAD + 1
 # A normal distribution has its standard deviation at so many median absolute deviations.
 _DEVIATIONS = 1.4826
 _FAST, _STILL, _SMALLEST = 0.95, 0.25, 0.02
@@ -66,14 +66,6 @@ class SignalProfile:
     def to_json(self) -> Json:
         """The rows as JSON."""
         return [list(row) for row in self.rows]
-
-
-def profile_from_json(document: Json) -> SignalProfile | None:
-    """The profile that `SignalProfile.to_json` wrote; None where none was written."""
-    rows = cast("Sequence[Sequence[float]] | None", document)
-    if not rows or len(rows) != _NUM_ROWS:
-        return None
-    return SignalProfile(tuple(tuple(float(value) for value in row) for row in rows))
 
 
 def profile_from_array(rows: Array) -> SignalProfile:

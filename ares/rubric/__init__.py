@@ -89,9 +89,9 @@ if TYPE_CHECKING:
         GATES as GATES,
         GRADE_COLUMNS as GRADE_COLUMNS,
         PANEL_COLUMNS as PANEL_COLUMNS,
+        RESERVED_CRITERIA as RESERVED_CRITERIA,
         Ruling as Ruling,
         Verdict as Verdict,
-        is_verdict_column as is_verdict_column,
         make_grade_value as make_grade_value,
     )
 

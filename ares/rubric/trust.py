@@ -81,8 +81,7 @@ def describe_votes(document: Mapping[str, Json]) -> str:
     judges, effective = document["judges"], document["effective_votes"]
     if effective is None:
         return f"the errors of {judges} judges cannot be compared yet"
-    correlation = document["error_correlation"]
-    return f"{judges} judges count as {effective} votes (their errors correlate by {correlation})"
+    return f"{judges} judges count as {effective} votes (errors correlate by {document['error_correlation']})"
 
 
 def _judge_errors(value: Mapping[str, Json]) -> list[dict[str, bool]]:
@@ -562,8 +561,7 @@ def describe_trust(document: Mapping[str, Any]) -> str:
 
 def describe_missing(document: Mapping[str, Any]) -> str:
     """What would prove a judge, and what it costs; "" where nothing is missing."""
-    missing = document.get("missing") or {}
-    if not missing:
+    if not (missing := document.get("missing")):
         return ""
     parts = [f"{count} {describe_kind(kind)}" for kind, count in missing["controls"].items()]
     calls = f", about {missing['calls']} calls" if missing["calls"] else ""

@@ -104,12 +104,6 @@ def verdict_column(criterion: str, meaning: str) -> Column:
     return Column(name=_column_name(criterion), type="string", meaning=meaning, choices=choices)
 
 
-def is_verdict_column(name: str) -> bool:
-    """Whether a column has the name of one with the verdicts on a criterion."""
-    criterion = name.removeprefix(_VERDICT_PREFIX)
-    return criterion != name and criterion.upper() not in RESERVED_CRITERIA
-
-
 def _column_name(criterion: str) -> str:
     return f"{_VERDICT_PREFIX}{criterion.lower()}"
 

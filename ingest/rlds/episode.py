@@ -250,7 +250,6 @@ def _build_record(
     success, success_source = _read_outcome(example, metadata, dataset, warnings)
     cameras = tuple(_build_cameras(entry, example, steps, warnings))
     warnings.extend(_metadata_contradictions(metadata, cameras))
-    names = {camera.name for camera in cameras}
     episode = Episode(
         episode_id=entry.episode_id,
         format=FORMAT,
@@ -271,14 +270,22 @@ def _build_record(
         success_source=success_source,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
-        metadata=add_missing_cameras(
-            {name: value for name, value in metadata.items() if value is not None},
-            [camera.name for camera in feature_map.cameras if camera.name not in names],
-        ),
+        metadata=_with_missing_cameras(metadata, feature_map, cameras),
         frame_pairing="index",
     )
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
+
+
+def _with_missing_cameras(
+    metadata: Mapping[str, Json], feature_map: RldsFeatureMap, cameras: Sequence[Camera]
+) -> dict[str, Json]:
+    """The metadata that are there, with the cameras of which the record has no images."""
+    names = {camera.name for camera in cameras}
+    return add_missing_cameras(
+        {name: value for name, value in metadata.items() if value is not None},
+        [camera.name for camera in feature_map.cameras if camera.name not in names],
+    )
 
 
 def _build_trajectory(

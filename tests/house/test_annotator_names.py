@@ -35,8 +35,9 @@ NAMED = {
     # Workspaces of layout 1 do not say what their makers describe.
     "ares/store/opening.py": {"caption", "grade"},
 }
-# Strings that the name of something else is compared with: container formats of videos, and fields of a table.
+# Strings that the name of something else is compared with: container formats of videos, fields of a table, properties of signals.
 COMPARED = {
+    "ares/contract/mixing.py": {"unit"},
     "ares/doctor/sources.py": {"uri"},
     "ares/media/video/decode.py": {"avi"},
     "ares/media/video/probe.py": {"matroska", "mp4"},

@@ -11,11 +11,12 @@ from tests.house.imports import ROOT
 
 # Files, and functions as measured in November 2026, by journey of scripts/journey.py. A budget is met by not entering
 # what is not needed, and is lowered with what is measured. Five were raised by a few functions, and by no file, when a
-# row got the trust in its judge, and a maker was shown only where it covers what the shown one covers.
+# row got the trust in its judge, and a maker was shown only where it covers what the shown one covers; ingest and
+# export once more when datasets of a set were laid over each other.
 BUDGETS = {
-    "ingest": (80, 681),
+    "ingest": (80, 692),
     "annotate motion": (62, 556),
-    "export": (58, 446),
+    "export": (58, 452),
     "text search": (42, 306),
     "search --where": (28, 181),
     "show": (36, 224),

@@ -19,6 +19,16 @@ TRIAL = replace(JUDGE, prompt_hash="another rubric")
 ACCEPTED = 148
 
 
+def _grade_value(decision: bool) -> dict[str, Any]:
+    return {
+        "grade": "acceptable" if decision else "not_acceptable",
+        "acceptable": decision,
+        "acceptable_unproven": decision,
+        "grade_score": 1.0,
+        "grade_verdicts": "VERB=MET" if decision else "VERB=UNMET",
+    }
+
+
 def test_148_accepted_captions_stay_accepted_after_a_stopped_trial_of_another_rubric(
     tables: Tables,
     sqlite: SqliteAnnotationStore,
@@ -34,24 +44,12 @@ def test_148_accepted_captions_stay_accepted_after_a_stopped_trial_of_another_ru
     ]
 
     def grade(members: Sequence[Annotation], judge: Maker, decision: bool) -> None:
-        value: dict[str, Any] = {
-            "grade": "acceptable" if decision else "not_acceptable",
-            "acceptable": decision,
-            "acceptable_unproven": decision,
-            "grade_score": 1.0,
-            "grade_verdicts": "VERB=MET" if decision else "VERB=UNMET",
-        }
+        value, maker_id = _grade_value(decision), judge.maker_id
         sqlite.append(
-            [
-                make_annotation(
-                    caption.episode_id,
-                    name="grade",
-                    maker_id=judge.maker_id,
-                    subject=caption.annotation_id,
-                    value=value,
-                )
-                for caption in members
-            ]
+            make_annotation(
+                item.episode_id, name="grade", maker_id=maker_id, subject=item.annotation_id, value=value
+            )
+            for item in members
         )
         apply_log(tables, sqlite)
 
