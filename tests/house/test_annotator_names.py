@@ -35,7 +35,7 @@ NAMED = {
     # Workspaces of layout 1 do not say what their makers describe.
     "ares/store/opening.py": {"caption", "grade"},
 }
-# Strings that the name of something else is compared with: container formats of videos, fields of a table, properties of signals.
+# Strings that the name of something else is compared with: container formats of videos, fields, properties of signals.
 COMPARED = {
     "ares/contract/mixing.py": {"unit"},
     "ares/doctor/sources.py": {"uri"},

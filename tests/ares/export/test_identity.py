@@ -14,7 +14,7 @@ import pytest
 import ares.export.base
 from ares import open as open_workspace
 from ares.export.rlds.exporter import TfdsWriter
-from ares.formats import read_record, scan_record_file
+from ares.formats import RecordLocation, read_record, scan_record_file
 from ares.workspace import Workspace
 from tests.ingesting import ingest_paths
 
@@ -80,6 +80,7 @@ def test_a_record_that_was_changed_after_the_export_is_another(
     (shard,) = dataset.glob("*.tfrecord-*")
     writer = TfdsWriter(tmp_path / "changed" / dataset.parent.name / "1.0.0", dataset.parent.name, "1.0.0")
     for span in scan_record_file(str(shard)):
+        assert isinstance(span, RecordLocation)
         payload, middle = read_record(str(shard), span)[0], span.size // 2
         writer.add("train", payload[:middle] + bytes([payload[middle] ^ 1]) + payload[middle + 1 :])
     documents = [json.loads((dataset / name).read_text()) for name in ("features.json", "metadata.json")]
@@ -95,8 +96,8 @@ def test_the_same_export_at_another_time_is_the_same_bytes(
 ) -> None:
     class Later(datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
+        def now(cls, tz: Any = None) -> Later:
+            return cls(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
 
     selection = sample_workspace.sets["few"]
     sample_workspace.export(selection, tmp_path / "one", format=format, quiet=True)

@@ -46,10 +46,12 @@ def test_148_accepted_captions_stay_accepted_after_a_stopped_trial_of_another_ru
     def grade(members: Sequence[Annotation], judge: Maker, decision: bool) -> None:
         value, maker_id = _grade_value(decision), judge.maker_id
         sqlite.append(
-            make_annotation(
-                item.episode_id, name="grade", maker_id=maker_id, subject=item.annotation_id, value=value
-            )
-            for item in members
+            [
+                make_annotation(
+                    item.episode_id, name="grade", maker_id=maker_id, subject=item.annotation_id, value=value
+                )
+                for item in members
+            ]
         )
         apply_log(tables, sqlite)
 
