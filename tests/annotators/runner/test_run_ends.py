@@ -147,7 +147,7 @@ def test_a_hub_that_hangs_is_asked_once(
     monkeypatch.setattr("annotators.models.model_info._PROBE_SECONDS", 0.2)
     monkeypatch.setattr("urllib.request.urlopen", probe)
     status, document, lines = annotate(workspace, capsys, "embed", "caption", "--limit", "1")
-    assert status == 2 and document is None
+    assert status == 2 and document["error"]["reason"].startswith("the model is not on this machine")
     assert asked == [silent_hub]
     assert lines[-1].startswith(
         "ares annotate: the model is not on this machine, and the hub does not answer: laion/"
