@@ -325,7 +325,7 @@ def _episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource)
     caption = value if isinstance(value, str) else ""
     is_accepted = {
         "caption": row.get(_ACCEPTABLE) is True,
-        "caption_unproven": row.get(_UNPROVEN) is True,
+        "caption_unproven": row.get(_ACCEPTABLE) is True or row.get(_UNPROVEN) is True,
         "caption_untrusted": row.get(_GRADE) == "acceptable",
     }
     is_refused = row.get(_ACCEPTABLE) is False or row.get(_UNPROVEN) is False
