@@ -201,6 +201,6 @@ def test_frames_are_searched_by_the_stored_text_encoder_or_need_models(
 
 def test_the_demo_of_a_wheel_says_where_its_samples_are(folder: Path, ares: Ares) -> None:
     done = ares(folder, "demo", "--no-serve")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "clone the repository" in done.stderr
     assert not (folder / "ares-demo").exists()

@@ -14,10 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     {ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "write-an-annotator.md"}
 )
-# Pages about something that is done in Python, too.
-SHOWN_IN_PYTHON = sorted(
-    {path.name for path in (ROOT / "docs").glob("*.md")} - {"architecture.md", "command-line.md"}
-)
+# Pages of reference, or about something that is not done in Python.
+_WITHOUT_PYTHON = {
+    *("architecture.md", "command-line.md", "check-codes.md", "formats.md", "measures.md", "specs.md"),
+    *("servers-and-clusters.md", "vector-index.md"),
+}
+SHOWN_IN_PYTHON = sorted({path.name for path in (ROOT / "docs").glob("*.md")} - _WITHOUT_PYTHON)
 
 
 def _blocks(page: Path) -> list[str]:

@@ -236,7 +236,7 @@ NO_STEP, NO_ROW, NO_FILE = (
     "data file holds no row of the episode",
     "data file is missing",
 )
-SHORT = "state and action end before the episode does"
+SHORT = "a signal cannot be stored"
 CASES = {
     "lerobot 2.0, no row": Case(own_file("v2.0", without_rows), NO_STEP),
     "lerobot 2.1, no row": Case(own_file("v2.1", without_rows), NO_STEP),

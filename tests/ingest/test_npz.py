@@ -282,7 +282,7 @@ def test_random_damage_is_one_error_or_the_right_values(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_manual_reads_what_it_says(tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "ingest.md").read_text()
+    manual = (Path(__file__).parents[2] / "docs" / "specs.md").read_text()
     spec = next(block for block in re.findall(r"```yaml\n(.*?)```", manual, re.S) if "our recorder" in block)
     folder = tmp_path / "close_the_drawer"
     folder.mkdir()

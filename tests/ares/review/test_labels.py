@@ -91,7 +91,7 @@ def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any
 
     def read() -> dict[str, Any]:
         workspace.sync()
-        columns = ["caption", "grade", "acceptable", "grade_score"]
+        columns = ["caption", "grade", "acceptable", "acceptable_unproven", "grade_score"]
         rows: list[dict[str, Any]] = workspace.stores.tables.episodes.read_columns(
             columns, where=f"episode_id = '{caption.episode_id}'"
         ).to_pylist()
@@ -132,14 +132,14 @@ def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
 def test_a_ruling_of_a_person_changes_the_grade_and_back(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
-    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+    assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
-    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
+    assert (row()["grade"], row()["acceptable_unproven"]) == ("not_acceptable", False)
     assert row()["grade_score"] < 1.0
     add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.MET, "Ada")
-    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+    assert (row()["grade"], row()["acceptable_unproven"]) == ("acceptable", True)
     add_ruling(workspace.stores, judged, rubric, "OBJECT", Verdict.UNSURE, "Ben")
-    assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
+    assert (row()["grade"], row()["acceptable_unproven"]) == ("unsure", None)
 
 
 def test_people_can_refuse_what_no_judge_has_seen_but_not_accept_it(

@@ -196,7 +196,9 @@ def test_the_manifest_says_what_is_inside(
     report, dest = full_export
     manifest = json.loads((dest / "manifest.json").read_text())
     selection = sample_workspace.sets["all"]
-    assert manifest["set"] == selection.to_json() and manifest["counts"]["frames"] == report.frames
+    times = json.loads((dest / "manifest.times.json").read_text())
+    assert {**manifest["set"], "created": times["set_created"]} == selection.to_json()
+    assert manifest["counts"]["frames"] == report.frames
     lines = [json.loads(line) for line in (dest / "manifest.episodes.jsonl").read_text().splitlines()]
     assert sorted(line["episode_id"] for line in lines) == list(sample_workspace.sets.ids(selection))
     for line in lines:
