@@ -37,10 +37,10 @@ def test_148_accepted_captions_stay_accepted_after_a_stopped_trial_of_another_ru
 ) -> None:
     records = [make_record(number) for number in range(ACCEPTED)]
     tables.episodes.add(records)
-    ids = [record.episode.episode_id for record in records]
+    text = {"caption": "lift", "text": "lift"}
     captions = [
-        make_annotation(key, maker_id=CAPTIONER.maker_id, value={"caption": "lift", "text": "lift"})
-        for key in ids
+        make_annotation(record.episode.episode_id, maker_id=CAPTIONER.maker_id, value=text)
+        for record in records
     ]
 
     def grade(members: Sequence[Annotation], judge: Maker, decision: bool) -> None:
