@@ -18,7 +18,7 @@ from ares.settings import Settings
 from ares.workspace import open_workspace
 
 # Folders of which something cannot be read: two episodes have neither data nor video; bags without robot signals.
-STATUS = {"reported": 1, "so101_chess_lerobot_v21": 1, "rosbag2_mcap": 2}
+STATUS = {"reported": 1, "so101_chess_lerobot_v21": 1, "rosbag2_mcap": 2, "irregular": 1}
 
 
 class Ingested(NamedTuple):
