@@ -17,6 +17,7 @@ from annotators.base import (
     Result,
     Subject,
     Work,
+    make_episode_subject,
     new_annotation,
 )
 from annotators.grade.additions import word_lists_hash
@@ -61,6 +62,7 @@ from ares.rubric import (
     parser_hash,
     read_verbs,
 )
+from ares.store import quote_literal
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -318,7 +320,25 @@ class GradeAnnotator:
         checked = grader.judge.preflight()
         related = model_family_warnings(grader.judge, captioners, grader.families_file)
         outcomes = grader.outcomes.warnings(grader.rubric, captioners)
-        return replace(checked, warnings=[*checked.warnings, *related, *outcomes])
+        prices = [] if grader.judge.is_free else self._describe_calibrations()
+        return replace(checked, warnings=[*checked.warnings, *related, *outcomes, *prices])
+
+    def _describe_calibrations(self) -> list[str]:
+        """A line for each dataset on which the judge is calibrated in this run: what that costs, once."""
+        lines = []
+        for name in self._plan.calibrated_datasets:
+            episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(name)}", limit=1)
+            own, quote = (
+                self._plan.datasets[name],
+                RunQuote(self._stores, self._grader.judge, self.maker.maker_id),
+            )
+            quote.add_controls(
+                make_episode_subject(next(episodes)), own.expected, own.expected_changed_frames
+            )
+            cost = quote.total.to_cost(self._price, self._is_remote)
+            usd = "price unknown" if cost.usd is None else f"{cost.usd:.2f} USD"
+            lines.append(f"calibration of the judge on {name}: about {cost.calls:,} calls, {usd}, once")
+        return lines
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""

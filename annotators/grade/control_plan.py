@@ -127,6 +127,23 @@ class DatasetControls:
         """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
         return self.foreign + 1 + _SLOTS_STATED * self.near_misses + _CHANGED_FRAMES
 
+    @property
+    def captions(self) -> float:
+        """Expected captions that get controls."""
+        return self.share * self.episodes
+
+    @property
+    def expected(self) -> float:
+        """Expected controls of the dataset."""
+        ends = ((True, self.successes), (False, self.failures))
+        outcomes = sum(self.outcome_share(end) * count for end, count in ends)
+        return self.captions * self.controls_per_caption + outcomes
+
+    @property
+    def expected_changed_frames(self) -> float:
+        """Expected number of those of them on changed frames, each of which is observed anew."""
+        return self.captions * _CHANGED_FRAMES
+
     def outcome_share(self, succeeds: bool | None) -> float:
         """Share of the captions of episodes with a recorded end whose outcome is tested."""
         if succeeds is None:
@@ -172,29 +189,10 @@ class ControlPlan:
             controls += _outcome_controls(work, caption)
         return controls
 
-    def describe_calibrations(self, calls_per_control: float, usd_per_call: float | None) -> list[str]:
-        """A line for each dataset on which the judge is calibrated: what it costs, once.
-
-        Args:
-            calls_per_control: Expected calls of a control.
-            usd_per_call: Expected price of a call; None where it is not known.
-        """
-        return [
-            _describe_calibration(name, own, calls_per_control, usd_per_call)
-            for name, own in self.datasets.items()
-            if own.calibrates
-        ]
-
-
-def _describe_calibration(
-    dataset: str, own: DatasetControls, calls_per_control: float, usd_per_call: float | None
-) -> str:
-    outcomes = sum(
-        own.outcome_share(end) * count for end, count in ((True, own.successes), (False, own.failures))
-    )
-    calls = round((own.share * own.episodes * own.controls_per_caption + outcomes) * calls_per_control)
-    usd = "price unknown" if usd_per_call is None else f"{calls * usd_per_call:.2f} USD"
-    return f"calibration of the judge on {dataset}: {calls} calls, {usd}, once"
+    @property
+    def calibrated_datasets(self) -> list[str]:
+        """Datasets on which the judge is calibrated in this run."""
+        return [name for name, own in self.datasets.items() if own.calibrates]
 
 
 def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, random: Random) -> list[Control]:

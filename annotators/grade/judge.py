@@ -226,11 +226,3 @@ class JudgeFrames:
         except MediaError as error:
             return error
         return ImagesForJudge(camera=camera, seconds=seconds, images=images)
-
-    def read_pixels(self, work: Work) -> NDArray[np.uint8] | AresError:
-        """(N, H, W, 3) frames of a work as they are, before they are arranged."""
-        (camera, seconds), *_ = self.select(work.subject).items()
-        try:
-            return work.frames.at(camera, seconds)
-        except MediaError as error:
-            return error

@@ -101,12 +101,14 @@ def test_after_the_calibration_controls_are_a_fifth_of_the_captions(
     members = works(2_000)
     plan = _plan(members, calibrates=False)
     assert len(_draw(plan, members)) < 0.3 * len(members)
-    assert plan.describe_calibrations(1.0, None) == []
+    assert plan.calibrated_datasets == []
 
 
-def test_the_price_of_a_calibration_is_one_line(works: Callable[[int], list[Work]]) -> None:
-    (line,) = _plan(works(100)).describe_calibrations(1.0, 0.01)
-    assert line == f"calibration of the judge on {works(1)[0].episode.dataset}: 1374 calls, 13.74 USD, once"
+def test_a_calibration_is_as_large_as_it_was_said_to_be(works: Callable[[int], list[Work]]) -> None:
+    members = works(100)
+    plan = _plan(members)
+    (name,) = plan.calibrated_datasets
+    assert 0.6 < len(_draw(plan, members)) / plan.datasets[name].expected < 1.4
 
 
 def test_the_same_caption_has_the_same_controls(works: Callable[[int], list[Work]]) -> None:

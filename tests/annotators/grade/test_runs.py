@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
+from annotators.grade import GradeAnnotator
+from annotators.grade.control_plan import ControlPlan
 from ares.annotation import Annotation, Maker
 from ares.episode import Json
 from ares.settings import Price, Settings
@@ -159,24 +161,12 @@ def test_no_missing_success_is_told_where_the_source_labels_every_episode(
     assert not any("no success is stored" in text for text in annotator.preflight([]).warnings)
 
 
-class _NoControls:
-    """A plan of a run that measures nothing."""
-
-    def draw(self, *args: Any) -> list[Any]:
-        return []
-
-    def expected(self, subject: Any) -> float:
-        return 0.0
-
-    expected_changed_frames = expected
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
 def test_a_quote_after_a_first_run_is_the_bill_of_the_rest(
     ws: Workspace, remote: Options, model_server: Any, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model_server.replies(_judge_with_errors(rate))
-    monkeypatch.setattr("annotators.grade.annotator.plan_controls", lambda *args, **more: _NoControls())
+    monkeypatch.setattr("annotators.grade.annotator.plan_controls", lambda *args, **more: ControlPlan())
     _write_captions(ws, 6)
     (first,) = annotate(ws.stores, ["grade"], remote, quiet=True, limit=6)
     (quote,) = estimate_cost(ws.stores, ["grade"], remote)
@@ -186,3 +176,16 @@ def test_a_quote_after_a_first_run_is_the_bill_of_the_rest(
     assert quote.cost.tokens_in == pytest.approx(rest.cost.tokens_in, rel=0.15)
     assert quote.cost.tokens_out == pytest.approx(rest.cost.tokens_out, rel=0.15)
     assert quote.cost.usd == pytest.approx(rest.cost.usd, rel=0.15)
+
+
+def test_the_price_of_a_calibration_is_said_before_the_run(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    model_server.replies(_judge_with_errors(0.0))
+    everything = GradeAnnotator(replace(remote, planned_episodes=1_000), ws.stores)
+    lines = [
+        line for line in everything.preflight([]).warnings if line.startswith("calibration of the judge on")
+    ]
+    assert lines and all(line.endswith(" USD, once") or "price unknown" in line for line in lines)
+    unmeasured = replace(remote, planned_episodes=1_000, values={**remote.values, "calibrate": "no"})
+    assert "calibration" not in str(GradeAnnotator(unmeasured, ws.stores).preflight([]).warnings)
