@@ -294,21 +294,3 @@ def wilson_interval(hits: float, total: float) -> tuple[float, float]:
     centre = (share + spread / 2) / (1 + spread)
     half = _Z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
     return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def difference_bounds(
-    hits: float, total: float, other_hits: float, other_total: float
-) -> tuple[float, float]:
-    """The 95 % interval of one share minus another, of independent samples.
-
-    The hybrid score interval, method 10 of Newcombe (Statistics in Medicine 17, 1998); (-1, 1) where one of the samples
-    is empty.
-    """
-    if not total or not other_total:
-        return -1.0, 1.0
-    share, other = hits / total, other_hits / other_total
-    low, high = wilson_interval(hits, total)
-    other_low, other_high = wilson_interval(other_hits, other_total)
-    below = sqrt((share - low) ** 2 + (other_high - other) ** 2)
-    above = sqrt((high - share) ** 2 + (other - other_low) ** 2)
-    return share - other - below, share - other + above

@@ -43,11 +43,7 @@ if TYPE_CHECKING:
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
     from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
-    from ares.rubric.slot_match import (
-        contradicts as contradicts,
-        slot_matches as slot_matches,
-        unsupported_claims as unsupported_claims,
-    )
+    from ares.rubric.slot_match import slot_matches as slot_matches
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,
         NOT_COMPLETED as NOT_COMPLETED,

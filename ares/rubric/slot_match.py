@@ -1,11 +1,10 @@
-"""Compares two parsed captions slot by slot: whether one supports or contradicts the other."""
+"""Compares two parsed captions slot by slot: whether one supports the other."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
-from ares.rubric import lexicon
 from ares.rubric.caption_parser import NounPhrase, ParsedCaption, Relation
 
 
@@ -83,20 +82,6 @@ def _is_complete(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
     return no_action_is_missing and _all_observed(needed, claimed.noun_phrases)
 
 
-def unsupported_claims(claimed: ParsedCaption, observed: ParsedCaption) -> list[str]:
-    """What a caption says of the manner and of who acts that the words of an observation do not say."""
-    words = {word for manner in observed.manner for word in manner.split()}
-    words |= set(observed.phrase.replace(",", " ").split()) | {noun.head for noun in observed.noun_phrases}
-    manners = [
-        manner
-        for event in claimed.events
-        for manner in sorted(event.manner)
-        if not set(manner.split()) - lexicon.MANNER_WORDS <= words
-    ]
-    actors = [claimed.actor] if claimed.actor not in ("", observed.actor) else []
-    return [*actors, *manners]
-
-
 _MATCHERS: Mapping[str, Callable[[ParsedCaption, ParsedCaption], bool]] = {
     "verb": lambda claimed, observed: claimed.verbs == observed.verbs and not claimed.is_negated,
     "object": _objects_match,
@@ -108,52 +93,3 @@ _MATCHERS: Mapping[str, Callable[[ParsedCaption, ParsedCaption], bool]] = {
     "additions": _no_additions,
     "complete": _is_complete,
 }
-
-
-_OPPOSITE_ACTIONS = (("open", "close"), ("push", "pull"), ("lock", "unlock"), ("insert", "unplug"))
-_OPPOSITE_DIRECTIONS = (
-    ("up", "down"),
-    ("left", "right"),
-    ("forward", "back"),
-    ("clockwise", "counterclockwise"),
-)
-
-
-# Who puts a thing somewhere has picked it up, whether that is said or not.
-_IMPLY_PICKING = frozenset({"place", "insert", "stack", "hang"})
-
-
-def contradicts(slot: str, claimed: ParsedCaption, observed: ParsedCaption) -> bool:
-    """Whether the claims in a slot cannot be true of what was observed, whatever other words may mean.
-
-    Args:
-        slot: Name of the slot; those of which code knows nothing contradict never.
-        claimed: A caption.
-        observed: An observed action.
-    """
-    if slot == "verb":
-        return _are_opposite(claimed.verbs, observed.verbs, _OPPOSITE_ACTIONS)
-    if slot == "direction":
-        return _are_opposite(claimed.directions, observed.directions, _OPPOSITE_DIRECTIONS)
-    if slot in ("destination", "source", "additions"):
-        return is_reversed(claimed, observed) or is_reversed(observed, claimed)
-    return slot == "complete" and _is_part(claimed, observed)
-
-
-def _are_opposite(
-    claimed: Collection[str], observed: Collection[str], opposites: Collection[tuple[str, str]]
-) -> bool:
-    """Whether one says what is the opposite of what the other says, and what that does not say as well."""
-    return any(
-        ours in claimed and theirs in observed and ours not in observed and theirs not in claimed
-        for pair in opposites
-        for ours, theirs in (pair, pair[::-1])
-    )
-
-
-def _is_part(claimed: ParsedCaption, observed: ParsedCaption) -> bool:
-    """Whether a caption says some of the observed actions in the same words, and leaves out others."""
-    stated, seen = Counter(claimed.verbs), Counter(observed.verbs)
-    if _IMPLY_PICKING & stated.keys():
-        seen["pick"] = stated["pick"]
-    return bool(stated) and stated < seen and slot_matches("additions", claimed, observed)

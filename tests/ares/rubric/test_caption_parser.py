@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ares.rubric import parse_caption, parser_hash, slot_matches, unsupported_claims
+from ares.rubric import parse_caption, parser_hash, slot_matches
 from ares.rubric.caption_parser import NounPhrase
 
 
@@ -175,18 +175,8 @@ def test_what_is_not_done_is_no_claim_that_it_is(text: str) -> None:
     [("the person closes the drawer", "person"), ("the left arm closes the drawer", "left")],
 )
 def test_who_acts_is_a_claim(text: str, actor: str) -> None:
-    slots, observed = parse_caption(text), parse_caption("close the drawer")
+    slots = parse_caption(text)
     assert (slots.actor, slots.phrase) == (actor, "close the drawer")
-    assert unsupported_claims(slots, observed) == [actor]
-
-
-def test_manners_that_no_word_of_the_observation_says_are_not_supported() -> None:
-    observed = parse_caption("pull the green drawer open by its handle")
-    assert unsupported_claims(parse_caption("open the drawer with its handle"), observed) == []
-    told = unsupported_claims(
-        parse_caption("open the drawer slowly with the left hand while somebody watches"), observed
-    )
-    assert told == ["slowly", "while somebody watches", "with left hand"]
 
 
 @pytest.mark.parametrize(

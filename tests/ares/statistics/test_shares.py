@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ares.statistics import difference_bounds, share_lower_bound, share_upper_bound, wilson_interval
+from ares.statistics import share_lower_bound, share_upper_bound, wilson_interval
 
 # Not inside a test: the first import takes longer than a test may.
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -38,7 +38,6 @@ def test_bounds_of_an_effective_number_lie_between_those_of_whole_numbers() -> N
 def test_bounds_without_trials_say_nothing() -> None:
     assert (share_lower_bound(0, 0), share_upper_bound(0, 0)) == (0.0, 1.0)
     assert wilson_interval(0, 0) == (0.0, 1.0)
-    assert difference_bounds(3, 4, 0, 0) == (-1.0, 1.0)
 
 
 def test_59_false_captions_without_an_accepted_one_bound_the_share_by_5_percent() -> None:
@@ -54,20 +53,3 @@ def test_exact_bounds_hold_in_95_of_100_samples(share: float) -> None:
     }
     assert np.mean([bounds[number][1] >= share for number in hits.tolist()]) >= 0.94
     assert np.mean([bounds[number][0] <= share for number in hits.tolist()]) >= 0.94
-
-
-@pytest.mark.parametrize(("share", "other"), [(0.6, 0.6), (0.9, 0.05), (0.3, 0.2)])
-def test_the_interval_of_a_difference_holds_the_difference_in_95_of_100_samples(
-    share: float, other: float
-) -> None:
-    random = np.random.default_rng(11)
-    pairs = zip(
-        random.binomial(40, share, SAMPLES).tolist(),
-        random.binomial(25, other, SAMPLES).tolist(),
-        strict=True,
-    )
-    intervals = [difference_bounds(hits, 40, other_hits, 25) for hits, other_hits in pairs]
-    covered = np.mean([low <= share - other <= high for low, high in intervals])
-    assert 0.93 <= covered <= 0.985
-    # Published: Newcombe 1998, example 1 of table II, 56/70 against 48/80.
-    assert difference_bounds(56, 70, 48, 80) == pytest.approx((0.0524, 0.3339), abs=5e-5)
