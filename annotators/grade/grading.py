@@ -44,7 +44,7 @@ _SLOT: SlotName = "outcome"
 _MOST_WORDS = 12
 _NOT_STORED = (
     "no success is stored, and not every episode has one of its source: the judge alone decides on OUTCOME there; "
-    "run ares annotate success,grade"
+    "run ares annotate success grade"
 )
 
 
