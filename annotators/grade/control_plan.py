@@ -373,7 +373,6 @@ def make_control_value(
     label: str,
     *,
     slots_from: str = "",
-    is_same_family: bool = False,
 ) -> dict[str, Json]:
     """The gradings of a caption and of its controls, as `ares.rubric.trust.measure_judge_trust` reads them.
 
@@ -384,7 +383,6 @@ def make_control_value(
         rubric: The rubric.
         label: What has to stand beside all numbers of the judge, or "".
         slots_from: "tables" where word tables have filled the slots of the caption: such controls prove nothing.
-        is_same_family: Whether captioner, observer and comparer are of one model family: nor do these.
     """
     rows: list[Json] = [{"kind": "own", "grade": own.value["grade"], "gates": own.value[VERDICTS_COLUMN]}]
     for control, result in zip(controls, graded, strict=True):
@@ -408,7 +406,6 @@ def make_control_value(
         ],
         **({"label": label} if label else {}),
         **({"slots": slots_from} if slots_from else {}),
-        **({"one_family": True} if is_same_family else {}),
     }
 
 

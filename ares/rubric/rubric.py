@@ -73,8 +73,6 @@ class Rubric(_StrictModel):
         version: Semantic version.
         style: Style profile of the captions it judges ("imperative").
         notes: Comments; the only field that the hash does not cover.
-        max_false_fails: Bound of the share of true captions that a judged gate may fail on a dataset; above it the gate
-            informs, and its failure is no veto.
         criteria: At least one, with distinct ids.
     """
 
@@ -82,7 +80,6 @@ class Rubric(_StrictModel):
     version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
     style: Literal["imperative"] = "imperative"
     notes: str = ""
-    max_false_fails: float = Field(default=0.25, gt=0, le=1)
     criteria: tuple[Criterion, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -119,6 +119,7 @@ _BY_CODE, _BY_LABEL = "(code)", "(label)"
 # Stands among the verdicts of a caption whose slots word tables have filled.
 TABLES_WORD = "SLOTS=TABLES"
 _OUTCOME_GATE, _OUTCOME = "OUTCOME", "outcome"
+_SLOTS_BY_TABLES = "word tables have filled the slots of the captions: configure a text model"
 NEAR_MISS = "near_miss"
 # Most that a judge may accept of each kind of false controls. Of injected notes not one: the limit says how many
 # without an error are enough.
@@ -337,7 +338,7 @@ def measure_judge_trust(
     gates = next((_slots_of_gates(value) for value, _ in used if value.get("gates")), {})
     rows = [row for value, episode in used for row in _read_gradings(value, episode, gates)]
     rates = _rates_by_kind([row for row in rows if row.accepted is not None])
-    caps = _list_caps([value for value, _ in used], bool(typed))
+    caps = [_SLOTS_BY_TABLES] if used and not typed else []
     needed = [*_CONTENT_KINDS, *_common_slots(rates, len(used))]
     content, outcome = _state_of(needed, rates), _state_of(_OUTCOME_KINDS, rates)
     if any(rate.state == "untrusted" for kind, rate in rates.items() if kind.startswith(f"{NEAR_MISS}:")):
@@ -500,18 +501,6 @@ def _rare_slots(rates: Mapping[str, ControlKindRate], common: Collection[str]) -
 
 def _state_of(kinds: Iterable[str], rates: Mapping[str, ControlKindRate]) -> TrustState:
     return worst_state(*(_rate_of(rates, kind).state for kind in kinds))
-
-
-def _list_caps(values: Sequence[Mapping[str, Any]], is_typed: bool) -> list[str]:
-    """Why controls can prove nothing here."""
-    caps = []
-    if not is_typed and values:
-        caps.append("word tables have filled the slots of the captions: configure a text model")
-    if any(value.get("one_family") for value in values):
-        caps.append(
-            "captioner, observer and comparer are of one model family: only labels of people prove it"
-        )
-    return caps
 
 
 def _list_reasons(rates: Mapping[str, ControlKindRate]) -> list[str]:

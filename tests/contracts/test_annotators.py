@@ -122,13 +122,13 @@ def test_every_option_that_can_change_a_value_is_part_of_the_maker(
 
 @pytest.fixture
 def in_folder_of_rubric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder holds the shipped rubric with one bound changed, and another list of phrases."""
+    """The current folder holds the shipped rubric with one category changed, and another list of phrases."""
     import yaml
 
     from annotators.grade import load_rubric
 
     document = load_rubric("simulation").model_dump(mode="json")
-    document["max_false_fails"] = 0.9
+    document["criteria"][0]["category"] = "important"
     (tmp_path / "other-candidates.txt").write_text("open the drawer\nclose the drawer\n")
     (tmp_path / "other-rubric.yaml").write_text(yaml.safe_dump(document))
     monkeypatch.chdir(tmp_path)

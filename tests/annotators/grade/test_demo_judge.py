@@ -214,8 +214,8 @@ def test_the_maker_follows_rubric_and_candidates(options: Options, ws: Workspace
     import yaml
 
     document = load_rubric("simulation").model_dump(mode="json")
-    document["max_false_fails"] = 0.5
-    (tmp_path / "lenient.yaml").write_text(yaml.safe_dump(document))
+    document["criteria"][0]["category"] = "important"
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(document))
     phrases = Path(str(GRADE_OPTIONS["candidates"])).read_text("utf-8")
     (tmp_path / "same.txt").write_text(phrases)
     (tmp_path / "other.txt").write_text(f"{phrases}juggle the drawer\n")
@@ -227,7 +227,7 @@ def test_the_maker_follows_rubric_and_candidates(options: Options, ws: Workspace
     assert maker(candidates=str(tmp_path / "same.txt")).maker_id == usual.maker_id, (
         "the path is no part of it"
     )
-    others = [maker(candidates=str(tmp_path / "other.txt")), maker(rubric=str(tmp_path / "lenient.yaml"))]
+    others = [maker(candidates=str(tmp_path / "other.txt")), maker(rubric=str(tmp_path / "other.yaml"))]
     assert len({usual.maker_id, *(other.maker_id for other in others)}) == 3
     names = {column.name for column in usual.columns}
     fixed = {"acceptable", "acceptable_unproven", "grade", "grade_score", "grade_margin", "grade_trust"}

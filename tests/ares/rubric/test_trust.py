@@ -96,9 +96,8 @@ def test_a_near_miss_of_a_refused_caption_counts_by_the_gate_of_its_slot() -> No
     assert rates["near_miss:action"].accepted == 0
 
 
-@pytest.mark.parametrize("mark", [{"slots": "tables"}, {"one_family": True}])
-def test_slots_by_tables_and_a_single_family_are_unproven_at_most(mark: dict[str, Any]) -> None:
-    values = [{**value, **mark} for value in simulate_controls(SimulatedJudge(), CAPTIONS, 0)]
+def test_slots_by_tables_are_unproven_at_most() -> None:
+    values = [{**value, "slots": "tables"} for value in simulate_controls(SimulatedJudge(), CAPTIONS, 0)]
     trust = measure_judge_trust(values)
     assert (trust.state, len(trust.reasons)) == ("unproven", 1)
 
