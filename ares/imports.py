@@ -127,6 +127,7 @@ def import_optional(name: str, instead: str = "") -> ModuleType:
 
 # Where the names of packages that 0.1 had are since 0.2; what lies below a package went with it.
 MOVED = {
+    "annotators.attack": "annotators.grade",
     "annotators.budget": "annotators.base",
     "annotators.frames": "annotators.base",
     "annotators.json_reply": "annotators.prompting",
@@ -156,7 +157,7 @@ MOVED = {
     "ares.quality.record": "ares.checks",
     "ares.quality.repair": "ares.signals, ares.repair and ares.reports",
     "ares.quality.video": "ares.checks",
-    "ares.rubric.attacks": "ares.rubric",
+    "ares.rubric.attacks": "annotators.grade",
     "ares.shadowing": "ares.imports",
     "ares.status": "ares.workspace",
     "ares.store.annotations": "ares.store",

@@ -1,4 +1,4 @@
-"""The annotator `grade`, its judges and the rubrics that come with ARES."""
+"""The annotator `grade`, its judges, the attack on them, and the rubrics that come with ARES."""
 
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,18 @@ if TYPE_CHECKING:
         list_shipped_rubrics as list_shipped_rubrics,
         load_rubric as load_rubric,
     )
+    from annotators.grade.attack import (
+        AttackedDataset as AttackedDataset,
+        AttackQuote as AttackQuote,
+        AttackRequest as AttackRequest,
+        AttackRun as AttackRun,
+        quote_attack as quote_attack,
+        run_attack as run_attack,
+    )
     from annotators.grade.clip_judge import (
         ClipJudge as ClipJudge,
         read_candidate_phrases as read_candidate_phrases,
     )
-    from annotators.grade.judge import ChangedFrames as ChangedFrames, blank as blank, scrambled as scrambled
-    from annotators.grade.observation import (
-        Observation as Observation,
-    )
+    from annotators.grade.observation import Observation as Observation
 
 __getattr__ = lazy_exports(__name__)

@@ -21,7 +21,7 @@ from annotators.base import (
     new_annotation,
 )
 from annotators.grade.additions import word_lists_hash
-from annotators.grade.control_plan import Control, make_control_value, plan_controls
+from annotators.grade.control_plan import Control, ControlPlan, make_control_value, plan_controls
 from annotators.grade.grading import (
     GradedText,
     GradeOutcome,
@@ -265,6 +265,11 @@ def _caption_makers(stores: Stores) -> dict[str, Maker]:
 class GradeAnnotator:
     """Grades captions by a rubric.
 
+    Args:
+        options: The judge and its options.
+        stores: Stores of the workspace.
+        plan: Controls of a trial whose captions are nobody's: it counts nothing for later quotes. None for a run.
+
     Raises:
         RequestError: The rubric or the judge's spec cannot be read, or all captioners are of the judge's model family.
         ModelError: The judge cannot be loaded.
@@ -274,7 +279,7 @@ class GradeAnnotator:
     charges_budget = True
     reads_stored = ("success",)
 
-    def __init__(self, options: Options, stores: Stores) -> None:
+    def __init__(self, options: Options, stores: Stores, *, plan: ControlPlan | None = None) -> None:
         own = options.parse(GradeOptions)
         rubric, specs = load_rubric(own.rubric), list_judge_specs(options, own)
         judge = load_judges(specs, options, own, stores, rubric)
@@ -295,10 +300,10 @@ class GradeAnnotator:
         )
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
-        self._plan = plan_controls(
+        self._plan = plan or plan_controls(
             stores, options.planned_episodes, maker_id=self.maker.maker_id, calibrate=own.calibrate
         )
-        self._meter = RateMeter(stores, self.maker.maker_id)
+        self._meter = None if plan else RateMeter(stores, self.maker.maker_id)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
         self.warnings, self.needs = warn_of_missing_schema(judge), sum_judge_resources(specs)
         self.side_makers = judge.observation_makers
@@ -377,7 +382,8 @@ class GradeAnnotator:
                 if isinstance(own, GradedText)
                 else _grading_failure(caption, own, controls)
             )
-        self._meter.store()
+        if self._meter:
+            self._meter.store()
         return results
 
     def _prepare(self, works: Sequence[Work]) -> list[_Caption | PaidFailure | AresError]:
@@ -412,6 +418,8 @@ class GradeAnnotator:
 
     def _count_calls(self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome]) -> None:
         dataset = caption.work.episode.dataset
+        if self._meter is None:
+            return
         if not _was_settled_by_code(own):
             self._meter.add(dataset, "captions", _paid_calls(own, caption.read.paid))
         for graded in controls:

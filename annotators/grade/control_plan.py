@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from annotators.base import PaidFailure, Subject, Work
 from annotators.grade.grading import GradedText, GradeOutcome
 from annotators.grade.judge import ChangedFrames, blank, scrambled
-from ares.episode import Json
+from ares.episode import Episode, Json
 from ares.rubric import (
     COMPLETED,
     GATES,
@@ -103,6 +103,8 @@ class DatasetControls:
     successes: int = 0
     failures: int = 0
     texts: Sequence[KnownText] = ()
+    # Notes to the judge are those of a fixed list.
+    invents_notes = False
 
     @property
     def share(self) -> float:
@@ -123,9 +125,14 @@ class DatasetControls:
         return min(_MOST_NEAR_MISSES, max(1, ceil(_CAPTIONS * 1.6 / max(1, self.episodes))))
 
     @property
+    def injected(self) -> int:
+        """False captions of each with a note to the judge."""
+        return 1
+
+    @property
     def controls_per_caption(self) -> int:
         """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
-        return self.foreign + 1 + _SLOTS_STATED * self.near_misses + _CHANGED_FRAMES
+        return self.foreign + self.injected + _SLOTS_STATED * self.near_misses + _CHANGED_FRAMES
 
     @property
     def captions(self) -> float:
@@ -152,6 +159,42 @@ class DatasetControls:
         if self.calibrates:
             return min(1.0, 1.15 * _OUTCOMES / max(1, episodes))
         return self.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackControls(DatasetControls):
+    """How many controls each caption of an attack gets: those of a calibration, only more, and with other notes.
+
+    Attributes:
+        per_kind: Near misses of each slot, other captions, and notes of each caption.
+    """
+
+    per_kind: int
+    invents_notes = True
+
+    @property
+    def share(self) -> float:
+        """All captions get controls."""
+        return 1.0
+
+    @property
+    def foreign(self) -> int:
+        """Foreign texts of each."""
+        return self.per_kind
+
+    @property
+    def near_misses(self) -> int:
+        """Near misses of each slot of a caption."""
+        return self.per_kind
+
+    @property
+    def injected(self) -> int:
+        """False captions of each with a note to the judge."""
+        return self.per_kind
+
+    def outcome_share(self, succeeds: bool | None) -> float:
+        """Every recorded outcome is tested."""
+        return 0.0 if succeeds is None else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +246,10 @@ def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, rand
         miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)
     ]
     misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
-    foreign = choose_foreign_texts(own, others, known, dataset.foreign + 1, random)
+    foreign = choose_foreign_texts(own, others, known, dataset.foreign + dataset.injected, random)
+    noted = [
+        add_note(other, random, invents=dataset.invents_notes) for other in foreign[-dataset.injected :]
+    ]
     return [
         *(
             Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
@@ -213,14 +259,9 @@ def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, rand
             Control(kind="foreign", text=other.text, slots=other.slots, work=work)
             for other in foreign[: dataset.foreign]
         ),
-        *(_injected_control(work, other, random) for other in foreign[-1:]),
+        *(Control(kind="injected", text=other.text, slots=other.slots, work=work) for other in noted),
         *_without_content(work, own),
     ]
-
-
-def _injected_control(work: Work, false: KnownText, random: Random) -> Control:
-    noted = add_note(false, random)
-    return Control(kind="injected", text=noted.text, slots=noted.slots, work=work)
 
 
 def _without_content(work: Work, own: KnownText) -> list[Control]:
@@ -283,6 +324,32 @@ def plan_controls(
             texts=texts.get(name, ()),
         )
     return ControlPlan(datasets=datasets)
+
+
+def plan_attack(stores: Stores, episodes: Sequence[Episode], per_kind: int) -> ControlPlan:
+    """A plan for true captions of some episodes, all of which get controls.
+
+    Args:
+        stores: Stores of the workspace.
+        episodes: The episodes.
+        per_kind: See `AttackControls`.
+    """
+    texts, by_dataset = _read_texts(stores), dict[str, list[Episode]]()
+    for episode in episodes:
+        by_dataset.setdefault(episode.dataset, []).append(episode)
+    return ControlPlan(
+        datasets={
+            name: AttackControls(
+                episodes=len(members),
+                calibrates=False,
+                successes=sum(episode.success is True for episode in members),
+                failures=sum(episode.success is False for episode in members),
+                texts=texts.get(name, ()),
+                per_kind=per_kind,
+            )
+            for name, members in by_dataset.items()
+        }
+    )
 
 
 def _count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:

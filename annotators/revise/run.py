@@ -97,8 +97,13 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
     options = replace(options, values={**options.values, "rubric": request.rubric})
     base = find_captioner(stores, request.captions)
     values = {name: base.settings[name] for name in CaptionOptions.model_fields if name in base.settings}
-    own = replace(options, model=request.captioner, values=values)
+    own = replace(
+        options,
+        model=request.captioner,
+        values={**values, "verbs": options.values.get("verbs", "")},
+    )
     captioner = load_captioner(own, stores)
+    _check_verbs(captioner.maker, base)
     if options.load_models and captioner.maker.model != base.model:
         raise RequestError(
             "captions are revised by the model that wrote them",
@@ -129,6 +134,16 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
         graded_by=_graded_by(stores, judge.maker, is_exact=options.load_models),
         job=job,
     )
+
+
+def _check_verbs(captioner: Maker, base: Maker) -> None:
+    """Raises RequestError where the captions were written with another guide of verbs."""
+    known = base.settings.get("verbs_hash")
+    if known and known != captioner.settings["verbs_hash"]:
+        raise RequestError(
+            "captions are revised with the verbs that they were written with",
+            "give their guide of verbs by --verbs FILE, or none where they have the shipped one",
+        )
 
 
 def _graded_by(stores: Stores, judge: Maker, *, is_exact: bool) -> Maker:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import (
@@ -18,28 +18,20 @@ from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
 
 if TYPE_CHECKING:
-    from annotators.attack import AttackQuote, AttackRun
+    from annotators.grade import AttackedDataset, AttackQuote, AttackRun
     from annotators.revise import RevisionQuote, RevisionRound, RevisionRun
     from ares.review import MakerComparison
-    from ares.rubric import AttackKindResult, CaptionAttackReport
+    from ares.rubric import ControlKindRate
     from ares.statistics import PairedDifference
 
 
-_STATES = {
-    "kept": "kept",
-    "open": "kept by the estimate, not by the interval",
-    "broken": "BROKEN",
-    "untested": "no such text",
-}
-
-
 def format_attack_quote(quote: AttackQuote) -> Iterator[Block]:
-    """What a battery would do and cost."""
+    """What an attack would do and cost."""
     cost = quote.cost
     rows = [
         ("judge", quote.judge),
         ("episodes", quote.episodes),
-        ("texts", quote.texts),
+        ("controls", quote.controls),
         ("calls", cost.calls),
         ("tokens in", cost.tokens_in),
         ("tokens out", cost.tokens_out),
@@ -49,82 +41,48 @@ def format_attack_quote(quote: AttackQuote) -> Iterator[Block]:
 
 
 def format_attack_report(run: AttackRun) -> Iterator[Block]:
-    """What a battery has shown."""
-    report = run.report
-    headline = f"{report.texts} texts on {report.episodes} episodes, seed {run.seed}; judge {run.judge}"
+    """What an attack has shown."""
     usd = "unknown" if run.cost.usd is None else f"{run.cost.usd:.4f} USD"
+    failed = [f"episodes whose caption could not be graded: {run.failed}"] if run.failed else []
     yield from paragraphs(
         [
-            headline,
-            _family_table(report),
-            "share of the texts of a family that a criterion refuses:",
-            _criterion_table(report),
-            f"true rewordings graded as the exact truth of their episode: {_share_text(report.same_grade)}",
-            "correlation of length and score among true captions of the same episode: "
-            f"{_share_text(report.length_correlation)}",
+            f"judge {run.judge}, seed {run.seed}",
+            *(block for name, shown in run.datasets.items() for block in _dataset_blocks(name, shown)),
+            *failed,
             f"paid: {run.cost.calls} calls, {usd}",
             *_warning_lines(run.warnings),
-            _attack_verdict(report),
         ]
     )
 
 
-def _family_table(report: CaptionAttackReport) -> OutputTable:
-    header = (
-        "family",
-        "accepted",
-        "of",
-        "rate",
-        "95 % interval",
-        "unsure",
-        "failed",
-        "bound",
-        "state",
-        "no rubric",
-    )
-    return OutputTable([_family_row(result) for result in report.families], header)
-
-
-def _family_row(result: AttackKindResult) -> tuple[object, ...]:
-    sign = ">=" if result.is_true else "<="
-    return (
-        result.family,
-        result.accepted,
-        result.texts,
-        _share_text(result.rate),
-        f"{result.low:.3f}-{result.high:.3f}" if result.texts else "",
-        result.unsure,
-        result.failed,
-        "" if result.bound is None else f"{sign} {result.bound:.3f}",
-        _STATES[result.state],
-        _share_text(result.without_rubric),
-    )
-
-
-def _criterion_table(report: CaptionAttackReport) -> OutputTable:
-    criteria = sorted({name for shares in report.refused_by.values() for name in shares})
-    rows = [
-        (family, *(f"{shares[name]:.2f}" if name in shares else "" for name in criteria))
-        for family, shares in report.refused_by.items()
+def _dataset_blocks(name: str, shown: AttackedDataset) -> list[Block]:
+    """The line of trust on a dataset, and the refused controls by kind."""
+    low, high = shown.bounds
+    header = ("false texts and frames", "refused", "of", "95 % bounds", "at least", "state")
+    return [
+        f"{name}: {shown.describe()}",
+        f"true captions accepted: {shown.accepted} of {shown.captions}, {low:.3f}-{high:.3f}",
+        OutputTable([_kind_row(rate) for rate in shown.trust.kinds], header),
     ]
-    return OutputTable(rows, ("family", *criteria))
 
 
-def _share_text(share: float | None) -> str:
-    return "" if share is None else f"{share:.3f}"
+def _kind_row(rate: ControlKindRate) -> tuple[object, ...]:
+    from ares.rubric import describe_kind
+
+    low, high = rate.bounds
+    least = "all" if rate.kind == "injected" else f"{1 - rate.limit:.2f}"
+    return (
+        describe_kind(rate.kind),
+        rate.total - rate.accepted,
+        rate.total,
+        f"{1 - high:.3f}-{1 - low:.3f}",
+        least,
+        rate.state,
+    )
 
 
-def _warning_lines(warnings: object) -> list[str]:
-    assert isinstance(warnings, list | tuple)
+def _warning_lines(warnings: Iterable[str]) -> list[str]:
     return [f"warning: {warning}" for warning in warnings]
-
-
-def _attack_verdict(report: CaptionAttackReport) -> str:
-    if report.broken:
-        return f"bounds broken by: {', '.join(report.broken)}"
-    unproven = [result.family for result in report.families if result.state == "open"]
-    more = f"; more episodes are needed to show it for: {', '.join(unproven)}" if unproven else ""
-    return f"no bound is broken by its estimate{more}"
 
 
 def format_maker_comparison(comparison: MakerComparison) -> Iterator[Block]:
@@ -182,6 +140,9 @@ def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="FILE",
         help="phrases of a clip judge, the demo's, one a line",
+    )
+    parser.add_argument(
+        "--verbs", default="", metavar="FILE", help="YAML file of the verbs that an action may be"
     )
 
 
@@ -306,7 +267,7 @@ def revise(args: argparse.Namespace) -> int:
     from annotators.revise import RevisionRequest, quote_revision, run_revision
 
     stores = open_workspace(args).stores
-    values = {"candidates": args.candidates}
+    values = {"candidates": args.candidates, "verbs": args.verbs}
     options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = RevisionRequest(
         rubric=args.rubric,
@@ -335,7 +296,7 @@ def add_rubric_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="the criteria of a rubric")
     check = actions.add_parser("check", help="read a rubric and print the hash that its grades will carry")
-    attack = actions.add_parser("attack", help="grade false and reworded captions, and say what passes")
+    attack = actions.add_parser("attack", help="grade captions with many controls, and say what passes")
     for action in (show, check, attack):
         action.add_argument(
             "rubric", nargs="?", default="caption", metavar="RUBRIC", help="a shipped name or a YAML file"
@@ -389,17 +350,14 @@ def _add_attack_arguments(parser: argparse.ArgumentParser) -> None:
         "--episodes", type=episode_count, default=60, metavar="N", help="most episodes (default 60)"
     )
     parser.add_argument(
-        "--per-family",
+        "--per-kind",
         type=episode_count,
-        default=2,
+        default=3,
         metavar="N",
-        help="most texts of a family in one episode (default 2)",
+        help="near misses of each slot, other captions, and notes to the judge of one episode (default 3)",
     )
     parser.add_argument(
         "--seed", type=seed_number, default=0, metavar="N", help="of the sample and of the texts (default 0)"
-    )
-    parser.add_argument(
-        "--paraphrases", default="", metavar="FILE", help="YAML file: true paraphrases by caption"
     )
     parser.add_argument(
         "--budget", type=parse_usd_amount, metavar="USD", help="stop before this much money is spent"
@@ -436,30 +394,27 @@ def _show_or_check_rubric(args: argparse.Namespace) -> int:
 
 
 def _attack_judge(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from annotators.attack import AttackRequest, quote_caption_attack, run_attack
     from annotators.base import Options
+    from annotators.grade import AttackRequest, quote_attack, run_attack
 
     stores = open_workspace(args).stores
-    values = {"rubric": args.rubric, "candidates": args.candidates}
+    values = {"rubric": args.rubric, "candidates": args.candidates, "verbs": args.verbs}
     options = Options(settings=stores.settings, model=args.model, device=args.device, values=values)
     request = AttackRequest(
         truth=args.truth,
         where=args.where,
         episodes=args.episodes,
-        per_family=args.per_family,
+        per_kind=args.per_kind,
         seed=args.seed,
-        paraphrases=Path(args.paraphrases) if args.paraphrases else None,
         budget_usd=args.budget,
     )
     if args.dry_run:
-        quote = quote_caption_attack(stores, options, request)
+        quote = quote_attack(stores, options, request)
         answer(args, quote.to_json(), lambda: format_attack_quote(quote))
         return 0
     attack = run_attack(stores, options, request, lambda done, total: None)
     answer(args, attack.to_json(), lambda: format_attack_report(attack))
-    return 1 if attack.report.broken else 0
+    return 1 if attack.broken else 0
 
 
 def _compare_two_makers(args: argparse.Namespace) -> int:

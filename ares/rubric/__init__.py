@@ -5,23 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.rubric.attack_battery import (
-        EXACT as EXACT,
-        FAMILIES as FAMILIES,
-        AttackCaption as AttackCaption,
-        FrameChange as FrameChange,
-        KnownCaption as KnownCaption,
-        Texts as Texts,
-        compose_attack_captions as compose_attack_captions,
-        read_paraphrases as read_paraphrases,
-        shipped_paraphrases as shipped_paraphrases,
-    )
-    from ares.rubric.attack_report import (
-        AttackKindResult as AttackKindResult,
-        AttackResult as AttackResult,
-        CaptionAttackReport as CaptionAttackReport,
-        report_battery as report_battery,
-    )
     from ares.rubric.caption_parser import (
         NounPhrase as NounPhrase,
         ParsedCaption as ParsedCaption,
@@ -68,11 +51,14 @@ if TYPE_CHECKING:
         TRUST_COLUMN as TRUST_COLUMN,
         TRUST_STATES as TRUST_STATES,
         VERDICTS_COLUMN as VERDICTS_COLUMN,
+        ControlKindRate as ControlKindRate,
         JudgeTrust as JudgeTrust,
         TrustState as TrustState,
         add_tables_word as add_tables_word,
+        describe_kind as describe_kind,
         describe_missing as describe_missing,
         describe_trust as describe_trust,
+        measure_judge_trust as measure_judge_trust,
     )
     from ares.rubric.trust_projection import (
         JUDGE_TRUST as JUDGE_TRUST,

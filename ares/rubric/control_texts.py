@@ -327,7 +327,21 @@ def turn_outcome(text: KnownText, outcome: str) -> KnownText:
     return KnownText(f"{_FAILURE}{phrase}" if outcome == NOT_COMPLETED else phrase, slots)
 
 
-def add_note(text: KnownText, random: Random) -> KnownText:
-    """A caption with a note to whoever judges it, in the sentence alone."""
-    note = str(random.choice(_load_material()["notes"]))
+def add_note(text: KnownText, random: Random, *, invents: bool = False) -> KnownText:
+    """A caption with a note to whoever judges it, in the sentence alone.
+
+    Args:
+        text: The caption.
+        random: Decides on the note.
+        invents: Whether the note is put together at random, so that hardly any judge has seen it before.
+    """
+    note = _invent_note(random) if invents else str(random.choice(_load_material()["notes"]))
     return KnownText(note.replace("{}", text.text), text.slots)
+
+
+def _invent_note(random: Random) -> str:
+    """A note of some parts in random order and letters, before or after the caption or round it."""
+    parts = [str(random.choice(row)) for row in _load_material()["note_parts"]]
+    words = " ".join(random.sample(parts, random.randint(1, len(parts))))
+    note = random.choice((str, str, str.upper, str.capitalize))(words)
+    return str(random.choice(_load_material()["note_places"])).replace("{note}", note)

@@ -1,0 +1,178 @@
+"""`ares rubric attack` on judges with known faults: the families of the controls, many of each, and nothing stored."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from annotators.base import Options
+from annotators.grade import AttackRequest, AttackRun, quote_attack, run_attack
+from app.cli.main import main
+from ares.errors import RequestError
+from ares.settings import Price, Settings
+from ares.store import Stores
+from ares.workspace import open_workspace
+from tests.ingesting import ingest_paths
+from tests.judges.marked_frames import write_dataset
+from tests.judges.parameters import JudgeParameters
+from tests.judges.server import JudgeServer
+from tests.judges.world import COMMON_SLOTS, WorldEpisode, WorldSettings, make_world, say
+
+_EPISODES = 12
+_TRUE = JudgeParameters()
+_JUDGES = {
+    "truthful": _TRUE,
+    "yes-man": replace(_TRUE, compares="same", chooses="first", lenient=1.0),
+    "flatterer": replace(_TRUE, chooses="not what it observed"),
+    "gist": replace(_TRUE, compares="gist", chooses="gist"),
+    "no-man": replace(_TRUE, observes="nothing", compares="different", chooses="other"),
+}
+_REQUEST = AttackRequest(episodes=_EPISODES, per_kind=3, seed=0)
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A workspace whose instructions are true where the episode succeeded, and a server with the judges."""
+
+    stores: Stores
+    server: JudgeServer
+    folder: Path
+
+    def options(self, name: str) -> Options:
+        """A judge, at a price."""
+        settings = replace(self.stores.settings, price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0))
+        return Options(settings=settings, model=self.server.judge_spec(name))
+
+    def attack(self, name: str, request: AttackRequest = _REQUEST) -> AttackRun:
+        """Attack a judge."""
+        return run_attack(self.stores, self.options(name), request, lambda done, total: None)
+
+
+def _told_what_it_did(episode: WorldEpisode) -> WorldEpisode:
+    told = {slot: value for slot, value in episode.truth.items() if slot not in ("hand", "manner", "count")}
+    said = say(random.Random(0), {**told, "outcome": "completed"}, 0.0, is_plain=True)
+    return replace(episode, instruction=said.sentence)
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """Twelve episodes, every second one a failure."""
+    folder = tmp_path_factory.mktemp("attacked")
+    world = make_world(WorldSettings(seed=5, episodes=_EPISODES, stated=COMMON_SLOTS))
+    episodes = [_told_what_it_did(episode) for episode in world]
+    data = write_dataset(folder / "world", episodes, is_labelled=True)
+    settings = Settings(openai_api_key="a-key")
+    with (
+        JudgeServer(folder, episodes, _JUDGES) as server,
+        open_workspace(str(folder / "workspace"), settings) as workspace,
+    ):
+        ingest_paths(workspace.stores, [str(data)], quiet=True)
+        yield Attacked(workspace.stores, server, folder)
+
+
+def test_a_truthful_judge_refuses_every_kind_and_accepts_the_truth(attacked: Attacked) -> None:
+    run = attacked.attack("truthful")
+    (shown,) = run.datasets.values()
+    rates = {rate.kind: rate for rate in shown.trust.kinds}
+    slots = {"near_miss:action", "near_miss:object", "near_miss:attributes", "near_miss:from", "near_miss:to"}
+    assert slots | {"foreign", "injected", "blank", "scrambled", "outcome"} <= rates.keys()
+    assert not run.broken and not run.failed
+    assert {kind for kind, rate in rates.items() if rate.accepted} == set(), shown.passed
+    assert (shown.accepted, shown.captions) == (_EPISODES, _EPISODES)
+    # A draw of controls has one foreign text and one note of each caption, and these have three.
+    assert rates["foreign"].total == rates["injected"].total == 3 * _EPISODES
+    assert rates["outcome"].total <= _EPISODES and rates["blank"].total == _EPISODES
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("yes-man", "foreign"), ("flatterer", "near_miss:object"), ("gist", "near_miss:from")]
+)
+def test_a_judge_with_a_fault_breaks_a_limit_and_what_it_passed_is_named(
+    attacked: Attacked, name: str, kind: str
+) -> None:
+    run = attacked.attack(name)
+    (shown,) = run.datasets.values()
+    assert run.broken and shown.trust.content == "untrusted"
+    rate = next(rate for rate in shown.trust.kinds if rate.kind == kind)
+    assert rate.state == "untrusted", (rate, shown.trust.reasons)
+    passed = Counter(f"{row['kind']}:{row.get('slot', '')}".rstrip(":") for row in shown.passed)
+    assert passed[kind] and all(row["text"] and row["episode_id"] for row in shown.passed)
+
+
+def test_a_judge_that_accepts_no_true_caption_has_shown_nothing(attacked: Attacked) -> None:
+    run = attacked.attack("no-man")
+    (shown,) = run.datasets.values()
+    assert (shown.accepted, shown.passed) == (0, []) and run.broken
+
+
+def test_nothing_of_an_attack_is_stored_and_what_was_paid_is_not_paid_again(attacked: Attacked) -> None:
+    first = attacked.attack("truthful", replace(_REQUEST, seed=1))
+    log, ids = attacked.stores.annotations, sorted(attacked.stores.tables.episodes.ids())
+    assert not list(log.find_annotations(ids, ["grade", "control", "observation"]))
+    assert not list(log.find_documents("judge_rates")), "its texts would make the quotes of runs wrong"
+    calls = len(attacked.server.calls("truthful"))
+    second = attacked.attack("truthful", replace(_REQUEST, seed=1))
+    assert second.datasets == first.datasets
+    assert first.cost.usd and len(attacked.server.calls("truthful")) - calls == second.cost.calls <= 1
+
+
+def test_the_price_is_quoted_without_a_call(attacked: Attacked) -> None:
+    before = len(attacked.server.calls("truthful"))
+    quote = quote_attack(attacked.stores, attacked.options("truthful"), replace(_REQUEST, seed=2))
+    assert len(attacked.server.calls("truthful")) == before
+    run = attacked.attack("truthful", replace(_REQUEST, seed=2))
+    (shown,) = run.datasets.values()
+    drawn = sum(rate.total for rate in shown.trust.kinds if not rate.kind.startswith("outcome:"))
+    assert quote.episodes == _EPISODES and 0.6 < quote.controls / drawn < 1.7
+    assert run.cost.calls <= quote.cost.calls < 6 * run.cost.calls
+
+
+def test_a_seed_draws_other_texts_and_fewer_are_drawn_where_fewer_are_asked_for(attacked: Attacked) -> None:
+    request = replace(_REQUEST, episodes=2, per_kind=1)
+    texts = [
+        {row["text"] for shown in attacked.attack("yes-man", own).datasets.values() for row in shown.passed}
+        for own in (request, replace(request, seed=7), replace(request, per_kind=4))
+    ]
+    assert texts[0] != texts[1] and len(texts[2]) > len(texts[0])
+
+
+def test_the_truth_may_be_a_column(attacked: Attacked) -> None:
+    options = attacked.options("truthful")
+    with pytest.raises(RequestError, match="no text column 'num_steps'"):
+        quote_attack(attacked.stores, options, replace(_REQUEST, truth="num_steps"))
+    by_instruction = quote_attack(attacked.stores, options, _REQUEST)
+    by_column = quote_attack(attacked.stores, options, replace(_REQUEST, truth="instruction"))
+    assert by_instruction.controls == by_column.controls
+    assert "--truth COLUMN" in by_instruction.warnings[0] and not by_column.warnings
+
+
+@pytest.mark.parametrize("where", ["num_steps < 0", "instruction = ''"])
+def test_without_a_true_caption_there_is_no_attack(attacked: Attacked, where: str) -> None:
+    with pytest.raises(RequestError, match="no episode has a true caption"):
+        quote_attack(attacked.stores, attacked.options("truthful"), replace(_REQUEST, where=where))
+
+
+def test_a_budget_needs_a_price(attacked: Attacked) -> None:
+    options = replace(attacked.options("truthful"), settings=attacked.stores.settings)
+    with pytest.raises(RequestError, match="a budget needs a price"):
+        run_attack(attacked.stores, options, replace(_REQUEST, budget_usd=1.0), lambda done, total: None)
+
+
+def test_the_report_has_the_words_of_trust_and_the_exit_status_tells_a_broken_limit(
+    attacked: Attacked, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARES_OPENAI_API_KEY", "a-key")
+    command = ["rubric", "attack", "-w", str(attacked.stores.path), "-q", "--model"]
+    assert main([*command, attacked.server.judge_spec("truthful")]) == 0
+    text = capsys.readouterr().out
+    assert f"true captions accepted: {_EPISODES} of {_EPISODES}" in text
+    assert "captions of other episodes" in text and "world: UNPROVEN: accepts of false ones: foreign 0/36" in text
+    assert main([*command, attacked.server.judge_spec("yes-man"), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["broken"] == ["world"] and document["datasets"]["world"]["state"] == "untrusted"
