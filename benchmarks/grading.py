@@ -22,7 +22,7 @@ from annotators.grade import ClipJudge, read_candidate_phrases
 from annotators.models import load_named_encoder
 from annotators.success import compute_area_under_curve, current_success_maker, read_stored_outcomes
 from app.demo import GRADE_OPTIONS
-from ares.rubric import parse_caption
+from ares.rubric import normalize_caption
 from ares.settings import Settings
 from ares.statistics import clustered_interval
 from ares.workspace import Workspace, open_workspace
@@ -95,8 +95,8 @@ def judge_captions(workspace: Workspace, judge: ClipJudge, succeeded: dict[str, 
     outcomes = read_stored_outcomes(stores, maker, [row["episode_id"] for row in rows]) if maker else {}
     captions = []
     for row in rows:
-        slots = parse_caption(row["caption"])
-        names_task = slots.phrase == parse_caption(row["instruction"]).phrase
+        slots = normalize_caption(row["caption"])
+        names_task = slots.phrase == normalize_caption(row["instruction"]).phrase
         outcome = outcomes.get(row["episode_id"])
         truth = "success" if succeeded[row["key"]] else "failure"
         captions.append(

@@ -29,7 +29,7 @@ from annotators.prompting import read_json_reply, read_prompt
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
-from ares.rubric import COMPLETED, NOT_COMPLETED, SlotName, SlotValues, parse_caption, slots_to_json
+from ares.rubric import COMPLETED, NOT_COMPLETED, SlotName, SlotValues, normalize_caption, slots_to_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -263,7 +263,7 @@ def _make_value(captioner: Captioner, read: _ReadReply) -> dict[str, Json]:
 def _says_success(sentence: str, slots: SlotValues | None) -> bool | None:
     """Whether a caption says that the task was done; None where it leaves that open."""
     if slots is None:
-        return {"success": True, "failure": False}.get(parse_caption(sentence).outcome)
+        return {"success": True, "failure": False}.get(normalize_caption(sentence).outcome)
     return {COMPLETED: True, NOT_COMPLETED: False}.get(slots.get("outcome", ""))
 
 

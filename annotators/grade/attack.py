@@ -311,9 +311,7 @@ def _outcome_error(outcome: Outcome) -> AresError | None:
     return error if isinstance(error, AresError) else None
 
 
-def _measure_datasets(
-    subjects: Sequence[Subject], outcomes: Sequence[Outcome]
-) -> dict[str, AttackedDataset]:
+def _measure_datasets(subjects: Sequence[Subject], outcomes: Sequence[Outcome]) -> dict[str, AttackedDataset]:
     """What the controls say, by dataset; captions that could not be graded are left out."""
     controls: dict[str, list[Annotation]] = {}
     unlabelled: set[str] = set()

@@ -18,7 +18,7 @@ from annotators.grade.rates import CallRates
 from ares.annotation import Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError, RequestError
-from ares.rubric import Criterion, ParsedCaption, Rubric, Ruling, Verdict, parse_caption
+from ares.rubric import Criterion, NormalizedCaption, Rubric, Ruling, Verdict, normalize_caption
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class ClipJudge:
 
     def __init__(self, encoder: NamedEncoder, candidates: Sequence[str], camera: str) -> None:
         self._encoder, self._camera = encoder, camera
-        self._candidates = list(dict.fromkeys(parse_caption(phrase).phrase for phrase in candidates))
+        self._candidates = list(dict.fromkeys(normalize_caption(phrase).phrase for phrase in candidates))
         self.family = f"clip:{encoder.name}"
         self.name = f"{LABEL} ({self.family})"
         self.settings: dict[str, Json] = {
@@ -153,10 +153,12 @@ class ClipJudge:
         values: list[float] = similarities.tolist()
         return values[claimed] - max(value for index, value in enumerate(values) if index != claimed)
 
-    def _rule_content(self, claimed: ParsedCaption, similarities: NDArray[np.float32]) -> tuple[Verdict, str]:
+    def _rule_content(
+        self, claimed: NormalizedCaption, similarities: NDArray[np.float32]
+    ) -> tuple[Verdict, str]:
         lead = self.lead(claimed.phrase, similarities)
-        # The parser takes who acts off the phrase, and no phrase of the list says who.
-        if lead is None or claimed.actor:
+        # Who acts and a "not" are taken off the phrase, and no phrase of the list has them.
+        if lead is None or claimed.actor or claimed.is_negated:
             return Verdict.UNSURE, "caption is no candidate phrase"
         if lead >= MARGIN:
             return Verdict.MET, "no other candidate phrase fits the frames as well"

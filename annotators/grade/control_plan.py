@@ -247,9 +247,7 @@ def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, rand
     ]
     misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
     foreign = choose_foreign_texts(own, others, known, dataset.foreign + dataset.injected, random)
-    noted = [
-        add_note(other, random, invents=dataset.invents_notes) for other in foreign[-dataset.injected :]
-    ]
+    noted = [add_note(other, random, invents=dataset.invents_notes) for other in foreign[-dataset.injected :]]
     return [
         *(
             Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)

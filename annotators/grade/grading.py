@@ -23,15 +23,16 @@ from ares.rubric import (
     SLOTS,
     CheckInput,
     Criterion,
-    ParsedCaption,
     Rubric,
     Ruling,
     SlotName,
     SlotValues,
     Verdict,
+    count_actions,
+    is_same_value,
     make_grade_value,
-    parse_caption,
-    slot_matches,
+    normalize_caption,
+    parse_known_text,
     slots_from_json,
 )
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _ANNOTATOR = "success"
 _SLOT: SlotName = "outcome"
+# Slots in which a text says what a task is.
+_SAME_ACTION: tuple[SlotName, ...] = ("action", "object", "from", "to")
 _MOST_WORDS = 12
 _NOT_STORED = (
     "no success is stored, and not every episode has one of its source: the judge alone decides on OUTCOME there; "
@@ -133,9 +136,7 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     if recorded is not None and not text.hides_label:
         observed = COMPLETED if recorded else NOT_COMPLETED
         return _stored_ruling(criterion, claimed, observed, "the source says so", 1.0)
-    if text.outcome is None or not _is_same_action(
-        parse_caption(text.text), parse_caption(text.outcome.task)
-    ):
+    if text.outcome is None or not _is_same_action(text, text.outcome.task):
         return None
     return _model_ruling(criterion, claimed, text.outcome)
 
@@ -183,9 +184,16 @@ def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) ->
     )
 
 
-def _is_same_action(claimed: ParsedCaption, task: ParsedCaption) -> bool:
+def _is_same_action(text: Text, task: str) -> bool:
     """Whether a text says what the task is, no more and no less; attributes and manner may differ."""
-    return bool(task.verbs) and all(slot_matches(slot, claimed, task) for slot in ("verb", "complete"))
+    claimed, told = normalize_caption(text.text), parse_known_text(task).slots
+    if claimed.is_negated or not told.get("action"):
+        return False
+    if claimed.phrase == normalize_caption(task).phrase:
+        return True
+    return count_actions(text.text) == count_actions(task) and all(
+        is_same_value(slot, text.slots.get(slot, ""), told.get(slot, "")) for slot in _SAME_ACTION
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +285,7 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
         work=text.work,
         slots=text.slots,
         extra_words=extra_words[:_MOST_WORDS],
-        phrase=parse_caption(text.text),
+        phrase=normalize_caption(text.text),
         rubric=rubric,
         rulings=[ruling for ruling in rulings.values() if ruling],
         criteria=open_criteria,

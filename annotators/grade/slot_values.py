@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Literal
 from annotators.base import PaidFailure
 from ares.annotation import Annotation, Cost
 from ares.rubric import (
-    COMPLETED,
-    NOT_COMPLETED,
     NOT_VISIBLE,
-    OTHER,
     SlotName,
     SlotValues,
     is_same_value,
     is_short_value,
-    join_attributes,
-    parse_caption,
+    read_slots_by_tables,
     slots_from_json,
 )
 
 if TYPE_CHECKING:
     from annotators.models import Vlm
-    from ares.rubric import NounPhrase
     from ares.store import Stores
 
 
@@ -72,7 +67,7 @@ def fill_slots_of(
         verbs: The guide of verbs.
     """
     if vlm is None:
-        return [read_slots_by_tables(sentence, verbs) for sentence in sentences]
+        return [ReadSlots(slots=read_slots_by_tables(text, verbs), source="tables") for text in sentences]
     from annotators.caption import FilledSlots, fill_slots
 
     return [
@@ -81,42 +76,6 @@ def fill_slots_of(
         else PaidFailure(outcome.error, outcome.cost)
         for outcome in fill_slots(sentences, vlm, verbs)
     ]
-
-
-_TABLE_VERBS: Mapping[str, str] = {"pick": "pick up", "put": "place", "turn": "rotate", "grab": "grasp"}
-
-
-def read_slots_by_tables(sentence: str, verbs: Mapping[str, str]) -> ReadSlots:
-    """The slots that the word tables find in a sentence: what they rest on is trusted nowhere.
-
-    Args:
-        sentence: The sentence.
-        verbs: The guide of verbs.
-    """
-    parsed = parse_caption(sentence)
-    # Who puts a thing somewhere has picked it up before.
-    event = next((item for item in reversed(parsed.events) if item.verb in ("place", "put")), None)
-    event = event or (parsed.events[0] if parsed.events else None)
-    slots: dict[SlotName, str] = {}
-    if event:
-        verb = _TABLE_VERBS.get(event.verb, event.verb)
-        slots["action"] = verb if verb in verbs else f"{OTHER}: {verb}"
-        things = [thing for thing in (event.object, *sorted(event.more_objects, key=str)) if thing]
-        slots["object"] = " and ".join(map(_thing_name, things))
-        slots["attributes"] = join_attributes([word for thing in things for word in thing.attributes])
-        slots["to"] = " and ".join(
-            sorted(f"{target.relation} {_thing_name(target.noun_phrase)}" for target in event.destinations)
-        )
-        slots["from"] = " and ".join(sorted(map(_thing_name, parsed.sources)))
-        slots["manner"] = " ".join(sorted(parsed.manner | parsed.directions))
-        slots["hand"] = parsed.actor
-        slots["outcome"] = {"success": COMPLETED, "failure": NOT_COMPLETED}.get(parsed.outcome, "")
-    short = {name: value for name, value in slots.items() if is_short_value(value)}
-    return ReadSlots(slots=short, source="tables")
-
-
-def _thing_name(thing: NounPhrase) -> str:
-    return " ".join([*sorted(thing.modifiers), thing.head])
 
 
 # Of so many episodes of a dataset captions are read for values beside those of one caption.

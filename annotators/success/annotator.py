@@ -31,7 +31,7 @@ from annotators.success.fitting import measure_success_signals
 from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
 from ares.annotation import Annotation, Column, Cost, Maker, short_hash
 from ares.errors import AresError, RequestError
-from ares.rubric import parse_caption, split_outcome
+from ares.rubric import normalize_caption, split_outcome
 from ares.store import MakerCatalog, load_applied_state, read_pins, select_shown
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _task_text(work: Work, caption: Annotation | None) -> str:
 
 
 def _caption_parts(caption: Annotation | None) -> dict[str, float]:
-    outcome = parse_caption(str(caption.value["text"])).outcome if caption else ""
+    outcome = normalize_caption(str(caption.value["text"])).outcome if caption else ""
     values = {"success": 1.0, "failure": -1.0}
     return {"caption_outcome": values[outcome]} if outcome in values else {}
 

@@ -6,10 +6,11 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.rubric.caption_parser import (
-        NounPhrase as NounPhrase,
-        ParsedCaption as ParsedCaption,
-        parse_caption as parse_caption,
+        NormalizedCaption as NormalizedCaption,
+        count_actions as count_actions,
+        normalize_caption as normalize_caption,
         parser_hash as parser_hash,
+        read_slots_by_tables as read_slots_by_tables,
         split_outcome as split_outcome,
     )
     from ares.rubric.control_texts import (
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
         turn_outcome as turn_outcome,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
-    from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
-    from ares.rubric.slot_match import slot_matches as slot_matches
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,
         NOT_COMPLETED as NOT_COMPLETED,

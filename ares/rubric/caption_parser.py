@@ -1,14 +1,16 @@
-"""Parses a caption of any wording into actor, outcome, verbs, objects and places."""
+"""Takes the wording off a caption, and fills its slots from word tables where no model reads it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from ares.annotation import short_hash
 from ares.rubric import lexicon
+from ares.rubric.slots import COMPLETED, NOT_COMPLETED, OTHER, SLOTS, SlotName, SlotValues, is_short_value
 
 Outcome = Literal["success", "failure", "attempt"]
 
@@ -28,6 +30,11 @@ class NormalizedCaption:
     outcome: Outcome
     is_negated: bool
     actor: str
+
+    @property
+    def phrase(self) -> str:
+        """What is done, as one text."""
+        return ". ".join(self.sentences)
 
 
 @dataclass(slots=True)
@@ -218,179 +225,67 @@ _ENDS = (
 )
 
 
-_PARSER_VERSION = 5
-
-
-@dataclass(frozen=True, slots=True)
-class NounPhrase:
-    """A noun phrase: "the green drawer" is head "drawer", attributes {"green"}.
-
-    "The lid of the green drawer" is head "lid", attributes {"green drawer"}, modifiers {"drawer"}.
-    """
-
-    head: str
-    attributes: frozenset[str] = frozenset()
-    modifiers: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A place relative to an object: "onto the red peg" is relation "on" and noun phrase "peg"."""
-
-    relation: str
-    noun_phrase: NounPhrase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptionAction:
-    """One action of a caption.
-
-    Attributes:
-        verb: Key of its synonym group, or of the state that it ends in.
-        object: The object of the action, or None.
-        more_objects: Further objects of the same action: "the fork and the knife".
-        destinations: Places where the action ends.
-        paths: Places that are passed on the way.
-        sources: Objects or places where the action starts.
-        directions: Stated directions of motion.
-        manner: Stated manners, as the words of the caption.
-    """
-
-    verb: str
-    object: NounPhrase | None = None
-    more_objects: frozenset[NounPhrase] = frozenset()
-    destinations: frozenset[Relation] = frozenset()
-    paths: frozenset[Relation] = frozenset()
-    sources: frozenset[NounPhrase] = frozenset()
-    directions: frozenset[str] = frozenset()
-    manner: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedCaption:
-    """The claims of a caption.
-
-    Attributes:
-        phrase: The action without its outcome, in lower case ("push the green drawer closed").
-        outcome: "failure" for "fail to ...", "attempt" for "try to ...", else "success".
-        events: Actions in stated order.
-        is_negated: It says what is not done.
-        actor: Who acts, where it is not just the robot: "person", "left" or "right" for one arm; else "".
-    """
-
-    phrase: str
-    outcome: Outcome
-    events: tuple[CaptionAction, ...]
-    is_negated: bool = False
-    actor: str = ""
-
-    @property
-    def verbs(self) -> tuple[str, ...]:
-        """Verb keys of the actions, in order."""
-        return tuple(event.verb for event in self.events)
-
-    @property
-    def objects(self) -> frozenset[NounPhrase]:
-        """The objects of all actions."""
-        first = {event.object for event in self.events if event.object}
-        return frozenset(first).union(*(event.more_objects for event in self.events))
-
-    @property
-    def destinations(self) -> frozenset[Relation]:
-        """The destinations of all actions."""
-        return frozenset().union(*(event.destinations for event in self.events))
-
-    @property
-    def sources(self) -> frozenset[NounPhrase]:
-        """The sources of all actions."""
-        return frozenset().union(*(event.sources for event in self.events))
-
-    @property
-    def directions(self) -> frozenset[str]:
-        """The directions of all actions."""
-        return frozenset().union(*(event.directions for event in self.events))
-
-    @property
-    def manner(self) -> frozenset[str]:
-        """The manners of all actions, and the places passed on the way."""
-        paths = {f"{path.relation} {path.noun_phrase.head}" for event in self.events for path in event.paths}
-        return frozenset(paths).union(*(event.manner for event in self.events))
-
-    @property
-    def noun_phrases(self) -> frozenset[NounPhrase]:
-        """Every noun phrase of the caption."""
-        relations = [relation for event in self.events for relation in (*event.destinations, *event.paths)]
-        return self.objects | self.sources | {relation.noun_phrase for relation in relations}
-
-
-@dataclass(slots=True)
-class _EventDraft:
-    """An event whose words are still being parsed."""
-
-    verb: str
-    object: NounPhrase | None = None
-    more_objects: set[NounPhrase] = field(default_factory=set)
-    destinations: set[Relation] = field(default_factory=set)
-    paths: set[Relation] = field(default_factory=set)
-    sources: set[NounPhrase] = field(default_factory=set)
-    directions: set[str] = field(default_factory=set)
-    manner: set[str] = field(default_factory=set)
-
-    def event(self) -> CaptionAction:
-        return CaptionAction(
-            verb=self.verb,
-            object=self.object,
-            more_objects=frozenset(self.more_objects),
-            destinations=frozenset(self.destinations),
-            paths=frozenset(self.paths),
-            sources=frozenset(self.sources),
-            directions=frozenset(self.directions),
-            manner=frozenset(self.manner),
-        )
-
-
-def parser_hash() -> str:
-    """Hash of the parser version and of the constants of the lexicon, by name: both can change a comparison."""
-    tables = {
-        name: repr(sorted(value) if isinstance(value, frozenset) else value)
-        for name, value in vars(lexicon).items()
-        if name.isupper() and name not in ("VERB_KEY", "VERBS")
-    }
-    # Sets within mappings have no fixed order in repr().
-    silent_particles = {verb: sorted(parts) for verb, parts in lexicon.SILENT_PARTICLES.items()}
-    return short_hash([_PARSER_VERSION, {**tables, "SILENT_PARTICLES": repr(silent_particles)}])
-
-
-def parse_caption(text: str) -> ParsedCaption:
-    """Parse a caption; every text has slots, and an empty text has no events."""
-    form = normalize_caption(text)
-    events: list[CaptionAction] = []
-    for clause in (
-        clause for sentence in form.sentences for clause in _split_clauses(_split_tokens(sentence))
-    ):
-        events.append(_parse_event(clause, events[-1].object if events else None))
-    return ParsedCaption(
-        phrase=". ".join(form.sentences),
-        outcome=form.outcome,
-        events=tuple(events),
-        is_negated=form.is_negated,
-        actor=form.actor,
-    )
-
-
 def split_outcome(text: str) -> tuple[Outcome, str]:
     """The stated outcome, and the action phrase in the imperative, in lower case without final punctuation."""
     form = normalize_caption(text)
-    return form.outcome, ". ".join(form.sentences)
+    return form.outcome, form.phrase
 
 
-def _split_tokens(phrase: str) -> list[str]:
-    for preposition, word in lexicon.PHRASES.items():
-        phrase = re.sub(rf"\b{preposition}\b", word, phrase)
-    return re.findall(r"\w+(?:[-']\w+)*|,", phrase)
+# 6: slots are words of the sentence.
+_PARSER_VERSION = 6
+_TOKENS = re.compile(r"next to|on top of|in front of|out of|\w+(?:[-']\w+)*|,")
+# What a word at the start of a phrase says of it: the slot, or "result" for the state that an action ends in.
+_Opener = Literal["to", "from", "manner", "result"]
 
 
-def _split_clauses(tokens: list[str]) -> list[list[str]]:
+def parser_hash() -> str:
+    """Hash of the parser version and of the constants of the lexicon, by name."""
+    tables = {
+        name: sorted(value.items()) if isinstance(value, Mapping) else sorted(value)
+        for name, value in vars(lexicon).items()
+        if name.isupper()
+    }
+    return short_hash([_PARSER_VERSION, repr(sorted(tables.items()))])
+
+
+def read_slots_by_tables(text: str, verbs: Mapping[str, str]) -> SlotValues:
+    """The slots that word tables find in a sentence, each value in its words; of several actions the one that places.
+
+    Args:
+        text: The sentence.
+        verbs: The guide of verbs.
+    """
+    form = normalize_caption(text)
+    clauses: list[dict[SlotName, str]] = []
+    for tokens in _split_actions(form):
+        clauses.append(_read_clause(tokens, verbs, clauses[-1] if clauses else {}))
+    if not clauses:
+        return {}
+    # Who puts a thing somewhere has picked it up before.
+    main = next((clause for clause in reversed(clauses) if clause.get("action") == "place"), clauses[0])
+    sources = [clause["from"] for clause in clauses if "from" in clause]
+    manner = [word for clause in clauses for word in (clause.get("manner"),) if word]
+    slots: dict[SlotName, str] = {**main, "manner": " ".join(manner), "from": "".join(sources[:1])}
+    slots["hand"] = next((clause["hand"] for clause in clauses if "hand" in clause), form.actor)
+    slots["outcome"] = (
+        NOT_COMPLETED
+        if form.is_negated
+        else {"success": COMPLETED, "failure": NOT_COMPLETED}.get(form.outcome, "")
+    )
+    return {name: slots[name] for name in SLOTS if is_short_value(slots.get(name, ""))}
+
+
+def count_actions(text: str) -> int:
+    """How many actions a sentence says, one after another."""
+    return len(_split_actions(normalize_caption(text)))
+
+
+def _split_actions(form: NormalizedCaption) -> list[list[str]]:
+    """The words of each action of a caption."""
+    return [clause for sentence in form.sentences for clause in _split_clauses(_TOKENS.findall(sentence))]
+
+
+def _split_clauses(tokens: Sequence[str]) -> list[list[str]]:
     """Split at conjunctions and commas before a verb; "red and blue cube" stays in one clause."""
     clauses: list[list[str]] = [[]]
     for index, token in enumerate(tokens):
@@ -407,7 +302,7 @@ def _is_joint(token: str) -> bool:
     return token in lexicon.CONJUNCTIONS or token == ","
 
 
-def _starts_action(tokens: list[str]) -> bool:
+def _starts_action(tokens: Sequence[str]) -> bool:
     """Whether words begin with a verb in any form, and not with a noun that is spelt alike ("the lock and key")."""
     return bool(tokens) and find_verb_base_form(tokens[0]) in lexicon.VERBS
 
@@ -418,116 +313,104 @@ def _strip_joints(clause: list[str]) -> list[str]:
     return clause[content[0] : content[-1] + 1] if content else []
 
 
-def _parse_event(tokens: list[str], previous: NounPhrase | None) -> CaptionAction:
-    """Parse a clause; pronouns refer to `previous`, the object of the clause before."""
-    verb = find_verb_base_form(tokens[0])
-    draft = _EventDraft(lexicon.VERB_KEY.get(verb, verb))
-    adverbs = [token for token in tokens[1:] if _is_adverb(token)]
-    draft.manner.update(adverbs)
-    content = [token for token in tokens[1:] if not _is_adverb(token)]
-    for opener, phrase in _split_phrases(content, lexicon.SILENT_PARTICLES.get(draft.verb, frozenset())):
-        _add_phrase(draft, opener, phrase, previous)
-    return draft.event()
+def _read_clause(
+    tokens: list[str], verbs: Mapping[str, str], before: Mapping[SlotName, str]
+) -> dict[SlotName, str]:
+    """The slots of one action; "it" is the object of the action before."""
+    action, rest = _read_action(tokens, verbs)
+    slots: dict[SlotName, str] = {"action": action}
+    for opener, words in _split_phrases(rest):
+        if opener == "result":
+            if tokens[0] not in lexicon.VERBS_WITHOUT_RESULT:
+                slots["action"] = _name_action(lexicon.RESULTS[words[0]], verbs)
+        elif opener == "manner":
+            name: SlotName = "hand" if words[-1] in ("hand", "arm", "gripper") else "manner"
+            words = words[1:] if name == "hand" and words[0] == "with" else words
+            slots[name] = " ".join(filter(None, (slots.get(name), _join_words(words))))
+        elif opener:
+            slots.setdefault(opener, _join_words(words))
+        elif words[0] in lexicon.PRONOUNS:
+            slots |= {name: value for name, value in before.items() if name in ("object", "attributes")}
+        elif "object" not in slots:
+            slots |= _read_thing(words)
+    return {name: value for name, value in slots.items() if value}
 
 
-def _split_phrases(tokens: list[str], silent_particles: frozenset[str]) -> list[tuple[str, list[str]]]:
-    """Split a clause before every preposition, particle and state word, into (that word or "", words after it)."""
-    phrases: list[tuple[str, list[str]]] = [("", [])]
+def _read_action(tokens: Sequence[str], verbs: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The action by the guide of verbs, and the words after it: also "turn on" of "turn the light on"."""
+    if _is_adverb(tokens[0]) and len(tokens) > 1:
+        tokens = [*tokens[1:], tokens[0]]
+    verb, rest = find_verb_base_form(tokens[0]), list(tokens[1:])
+    for index in dict.fromkeys((0, len(rest) - 1)):
+        if rest and f"{verb} {rest[index]}" in verbs:
+            return f"{verb} {rest[index]}", rest[:index] + rest[index + 1 :]
+    return ("" if verb in lexicon.DETERMINERS else _name_action(verb, verbs)), rest
+
+
+def _name_action(verb: str, verbs: Mapping[str, str]) -> str:
+    names = (verb, lexicon.VERB_KEY.get(verb, ""))
+    return next((name for name in names if name in verbs), f"{OTHER}: {verb}")
+
+
+def _split_phrases(tokens: Sequence[str]) -> list[tuple[_Opener | None, list[str]]]:
+    """Split what follows a verb before every preposition, particle, adverb and state; things have no opener."""
+    phrases: list[tuple[_Opener | None, list[str]]] = [(None, [])]
     for index, token in enumerate(tokens):
-        if index == 0 and token in silent_particles:
-            continue
-        is_approach = phrases[-1] == ("from", []) and token in lexicon.APPROACHES
-        if not is_approach and _opens_phrase(token, tokens[index + 1 :]):
-            phrases.append((token, []))
+        opener, (last, words) = _find_opener(token, tokens[index + 1 :]), phrases[-1]
+        is_empty = last in ("to", "from") and lexicon.DETERMINERS.issuperset(words[1:])
+        if is_empty and token in lexicon.APPROACHES | lexicon.DIRECTIONS and opener != "result":
+            # "From above" and "to the left" say how; "to the left of the box" goes on.
+            phrases[-1] = ("manner" if index + 1 == len(tokens) or opener else last, [*words, token])
+        elif opener:
+            phrases.append((opener, [token]))
+            if _is_adverb(token) or token in lexicon.DIRECTIONS or opener == "result":
+                phrases.append((None, []))
         else:
-            phrases[-1][1].append(token)
-    return phrases
+            words.append(token)
+    return [phrase for phrase in phrases if phrase[1]]
 
 
-def _opens_phrase(token: str, rest: list[str]) -> bool:
+def _find_opener(token: str, rest: Sequence[str]) -> _Opener | None:
+    # In "the left drawer" the direction is an attribute: it precedes a noun, and no article starts a new phrase.
     if token in lexicon.RESULTS or token in lexicon.DIRECTIONS:
-        # In "the left drawer" the direction is an attribute: it precedes a noun, and no article starts a new phrase.
-        precedes_noun = rest and not _is_function_word(rest[0])
-        return not precedes_noun
-    return token in lexicon.TO_RELATIONS or token in lexicon.FROM_RELATIONS or token in lexicon.MANNER_WORDS
+        is_attribute = bool(rest) and not _is_function_word(rest[0])
+        return None if is_attribute else "result" if token in lexicon.RESULTS else "manner"
+    if token in lexicon.MANNER_WORDS or _is_adverb(token):
+        return "manner"
+    if token in lexicon.FROM_RELATIONS:
+        return "from"
+    return "to" if token in lexicon.TO_RELATIONS else None
 
 
 def _is_function_word(token: str) -> bool:
-    tables = (
+    tables: Iterable[Iterable[str]] = (
         lexicon.TO_RELATIONS,
         lexicon.FROM_RELATIONS,
         lexicon.MANNER_WORDS,
         lexicon.DIRECTIONS,
         lexicon.RESULTS,
+        lexicon.DETERMINERS,
+        lexicon.PRONOUNS,
+        lexicon.CONJUNCTIONS,
+        (",",),
     )
-    return (
-        token in lexicon.DETERMINERS or token in lexicon.PRONOUNS or any(token in table for table in tables)
-    )
-
-
-def _add_phrase(draft: _EventDraft, opener: str, phrase: list[str], previous: NounPhrase | None) -> None:
-    if opener in lexicon.RESULTS and draft.verb not in lexicon.VERBS_WITHOUT_RESULT:
-        draft.verb = lexicon.RESULTS[opener]
-    elif opener in lexicon.DIRECTIONS and draft.verb != "pick":
-        draft.directions.add(lexicon.DIRECTIONS[opener])  # picking is upwards, whether stated or not
-    content = _without_determiners(phrase)
-    if opener in lexicon.MANNER_WORDS or (opener == "from" and lexicon.APPROACHES.issuperset(content)):
-        draft.manner.add(" ".join((opener, *content)))
-        return
-    first, *more = _split_list(phrase)
-    noun_phrase = _parse_noun_phrase(first, draft.object or previous)
-    if noun_phrase is None:
-        return
-    listed = [_parse_noun_phrase(item, None) for item in more]
-    draft.more_objects.update(item for item in listed if item)
-    if opener in lexicon.FROM_RELATIONS:
-        draft.sources.add(noun_phrase)
-    elif opener in lexicon.PATH_RELATIONS:
-        draft.paths.add(Relation(lexicon.TO_RELATIONS[opener], noun_phrase))
-    elif opener in lexicon.TO_RELATIONS:
-        draft.destinations.add(Relation(lexicon.TO_RELATIONS[opener], noun_phrase))
-    elif draft.object is None:
-        draft.object = noun_phrase
+    return _is_adverb(token) or any(token in table for table in tables)
 
 
 def _is_adverb(token: str) -> bool:
     return token.endswith("ly") and len(token) > 4 and token not in lexicon.NO_ADVERBS
 
 
-def _split_list(phrase: list[str]) -> list[list[str]]:
-    """The items of a list: at each comma, and at a conjunction before an article ("red and blue cube" is one)."""
-    items: list[list[str]] = [[]]
-    for index, token in enumerate(phrase):
-        next_token = phrase[index + 1] if index + 1 < len(phrase) else ""
-        if token == "," or (token in lexicon.CONJUNCTIONS and next_token in lexicon.DETERMINERS):
-            items.append([])
-        elif token not in lexicon.CONJUNCTIONS:
-            items[-1].append(token)
-    return [item for item in items if item] or [[]]
+def _read_thing(words: Sequence[str]) -> dict[SlotName, str]:
+    """Object and attributes of a noun phrase: "the red and blue cube" is a cube with two colours."""
+    start, attributes = 0, list[str]()
+    while start < len(words) - 1 and (
+        words[start] in lexicon.DETERMINERS | lexicon.ATTRIBUTES or (attributes and _is_joint(words[start]))
+    ):
+        attributes += [words[start]] if words[start] in lexicon.ATTRIBUTES else []
+        start += 1
+    return {"object": _join_words(words[start:]), "attributes": ", ".join(sorted(attributes))}
 
 
-def _without_determiners(phrase: list[str]) -> list[str]:
-    return [token for token in phrase if token not in lexicon.DETERMINERS]
-
-
-def _parse_noun_phrase(phrase: list[str], previous: NounPhrase | None) -> NounPhrase | None:
-    """The noun phrase of some words: its head is the last word before "of"; a pronoun stands for `previous`."""
-    if any(token in lexicon.PRONOUNS for token in phrase):
-        return previous
-    content = _without_determiners(phrase)
-    end = content.index("of") if "of" in content else len(content)
-    nouns, owner = content[:end], content[end + 1 :]
-    if not nouns:
-        return None
-    # "the lid of the blue box": the box is blue, and the lid may have any colour.
-    attributes = {
-        *_attribute_keys(nouns[:-1]),
-        *(f"{name} {owner[-1]}" for name in _attribute_keys(owner[:-1])),
-    }
-    modifiers = {token for token in (*nouns[:-1], *owner) if token not in lexicon.ATTRIBUTES}
-    head = lexicon.NOUN_KEY.get(nouns[-1], nouns[-1])
-    return NounPhrase(head, frozenset(attributes), frozenset(modifiers))
-
-
-def _attribute_keys(words: list[str]) -> list[str]:
-    return [lexicon.ATTRIBUTE_KEY.get(word, word) for word in words if word in lexicon.ATTRIBUTES]
+def _join_words(words: Sequence[str]) -> str:
+    return " ".join(words).replace(" ,", ",")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from random import Random
 from typing import Any
 
-from ares.rubric.caption_parser import ParsedCaption, parse_caption, split_outcome
+from ares.rubric import lexicon
+from ares.rubric.caption_parser import read_slots_by_tables, split_outcome
 from ares.rubric.slots import (
     COMPLETED,
     NOT_COMPLETED,
@@ -25,54 +26,15 @@ from ares.rubric.slots import (
 
 _FAILURE = "fail to "
 _FUNCTION_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "its",
-        "of",
-        "on",
-        "in",
-        "into",
-        "onto",
-        "to",
-        "at",
-        "from",
-        "off",
-        "out",
-        "and",
-        "with",
-        "by",
-        "up",
-        "down",
-    ]
+    (
+        *("a", "an", "the", "its", "of", "on", "in", "into", "onto", "to"),
+        *("at", "from", "off", "out", "and", "with", "by", "up", "down"),
+    )
 )
 _PREPOSITIONS = frozenset(
-    [
-        "on",
-        "onto",
-        "in",
-        "into",
-        "inside",
-        "under",
-        "below",
-        "over",
-        "above",
-        "at",
-        "to",
-        "from",
-        "off",
-        "behind",
-        "beside",
-        "next",
-        "near",
-        "between",
-        "through",
-        "out",
-    ]
+    relation.split()[0]
+    for relation in (*lexicon.TO_RELATIONS, *lexicon.FROM_RELATIONS, *lexicon.MANNER_WORDS)
 )
-# Verbs of the parser's tables by the guide's.
-_GUIDE_VERBS = {"pick": "pick up", "turn": "rotate", "put": "place", "grab": "grasp", "give": "hand over"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,38 +54,15 @@ class NearMiss:
     slots: SlotValues
 
 
-def parse_known_text(text: str) -> KnownText:
-    """A sentence with the slots that word tables find in it: of its first action that has an object, if any has."""
-    parsed = parse_caption(text)
-    outcome = NOT_COMPLETED if parsed.outcome == "failure" else COMPLETED
-    slots: dict[SlotName, str] = {**_slots_of_action(parsed), "outcome": outcome}
-    return KnownText(text, {name: slots[name] for name in SLOTS if slots.get(name)})
+def parse_known_text(text: str, verbs: Mapping[str, str] | None = None) -> KnownText:
+    """A sentence with the slots that word tables find in it; an action is claimed to be completed, if nothing is said.
 
-
-def _slots_of_action(parsed: ParsedCaption) -> dict[SlotName, str]:
-    if not parsed.events:
-        return {}
-    event = parsed.events[-1]
-    thing = event.object or next((target.noun_phrase for target in event.destinations), None)
-    targets = [target.noun_phrase for target in event.destinations if target.noun_phrase is not thing]
-    sources = [source for action in parsed.events for source in action.sources]
-    manner = sorted({word for action in parsed.events for word in (*action.manner, *action.directions)})
-    arms = [word for word in manner if word.endswith((" hand", " arm"))]
-    verb = _GUIDE_VERBS.get(event.verb, event.verb)
-    return {
-        "action": verb if verb in shipped_verbs() else f"{OTHER}: {verb}",
-        "object": " ".join((*sorted(thing.modifiers), thing.head)) if thing else "",
-        "attributes": ", ".join(sorted(thing.attributes)) if thing else "",
-        "from": _phrase_words(sources),
-        "to": _phrase_words(targets),
-        "hand": next((hand.removeprefix("with ") for hand in arms), parsed.actor),
-        "manner": next((word for word in manner if word not in arms), ""),
-    }
-
-
-def _phrase_words(phrases: Collection[Any]) -> str:
-    names = sorted(" ".join((*sorted(phrase.attributes), phrase.head)) for phrase in phrases)
-    return names[0] if names else ""
+    Args:
+        text: The sentence.
+        verbs: The guide of verbs; None for the shipped one.
+    """
+    slots = read_slots_by_tables(text, shipped_verbs() if verbs is None else verbs)
+    return KnownText(text, {**slots, "outcome": slots.get("outcome", COMPLETED)})
 
 
 def compose_sentence(slots: SlotValues) -> str:
@@ -153,7 +92,7 @@ def _with_article(words: str) -> str:
 def _with_preposition(preposition: str, words: str) -> str:
     if not words:
         return ""
-    if words.split()[0] in (*_PREPOSITIONS, "with", "by"):
+    if words.split()[0] in _PREPOSITIONS:
         return words
     return f"{preposition} {_with_article(words)}"
 

@@ -1,4 +1,4 @@
-"""Word tables of the caption parser: synonyms, prepositions, attributes.
+"""Word tables of the caption parser: verbs, prepositions, attributes.
 
 The hash of a grade covers every constant here, by name and value: see `parser_hash`.
 """
@@ -7,138 +7,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Each group is one action; its first word is the key by which captions are compared.
-VERB_GROUPS: tuple[tuple[str, ...], ...] = (
-    ("pick", "grasp", "grab", "take", "lift", "get", "fetch", "raise", "retrieve", "collect"),
-    ("place", "put", "set", "lay", "position", "deposit", "drop", "dunk", "return"),
-    ("insert", "plug", "fit"),
-    ("unplug", "remove", "extract", "detach"),
-    ("push", "shove", "nudge"),
-    ("pull", "drag", "tug"),
-    ("press", "depress", "click"),
-    ("turn", "rotate", "twist", "spin"),
-    ("close", "shut"),
-    ("open",),
-    ("move", "reach", "go", "bring", "transfer", "carry"),
-    ("sweep", "brush"),
-    ("wipe", "clean", "scrub"),
-    ("hammer", "drive", "hit", "strike"),
-    ("flip", "overturn"),
-    ("throw", "toss"),
-)
-VERB_KEY: Mapping[str, str] = {word: group[0] for group in VERB_GROUPS for word in group}
+# Words for an action of the shipped guide of verbs, by its verb; its own verbs stand for themselves.
+VERB_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "pick up": ("pick", "take", "get", "fetch", "retrieve", "collect"),
+    "grasp": ("grab", "grip"),
+    "lift": ("raise",),
+    "place": ("put", "set", "lay", "position", "deposit", "drop", "dunk", "return"),
+    "insert": ("plug", "fit"),
+    "remove": ("unplug", "extract"),
+    "push": ("shove", "nudge"),
+    "pull": ("drag", "tug"),
+    "press": ("depress", "click"),
+    "rotate": ("turn", "twist", "spin"),
+    "close": ("shut",),
+    "move": ("bring", "transfer", "carry", "transport"),
+    "reach": ("go",),
+    "sweep": ("brush",),
+    "wipe": ("clean", "scrub"),
+    "hit": ("hammer", "drive", "strike", "knock"),
+    "throw": ("toss",),
+    "cut": ("slice",),
+    "stir": ("mix",),
+}
+VERB_KEY: Mapping[str, str] = {word: verb for verb, words in VERB_GROUPS.items() for word in words}
 
 # Further verbs, each an action of its own; their other forms are read as these.
 OTHER_VERBS = frozenset(
-    [
-        "adjust",
-        "align",
-        "assemble",
-        "attach",
-        "bend",
-        "break",
-        "bump",
-        "button",
-        "catch",
-        "cook",
-        "cover",
-        "cut",
-        "dip",
-        "draw",
-        "dry",
-        "dump",
-        "eat",
-        "empty",
-        "erase",
-        "feed",
-        "fill",
-        "fold",
-        "grip",
-        "hand",
-        "hang",
-        "heat",
-        "hold",
-        "hook",
-        "hover",
-        "iron",
-        "join",
-        "keep",
-        "knock",
-        "leave",
-        "lever",
-        "load",
-        "lock",
-        "lose",
-        "lower",
-        "mix",
-        "mount",
-        "operate",
-        "pack",
-        "paint",
-        "peel",
-        "point",
-        "poke",
-        "pour",
-        "prepare",
-        "rearrange",
-        "release",
-        "reorient",
-        "reposition",
-        "roll",
-        "rub",
-        "scoop",
-        "scratch",
-        "screw",
-        "separate",
-        "serve",
-        "shake",
-        "sift",
-        "slice",
-        "slide",
-        "slip",
-        "smooth",
-        "sort",
-        "spray",
-        "spread",
-        "sprinkle",
-        "squeeze",
-        "stack",
-        "stir",
-        "store",
-        "straighten",
-        "stretch",
-        "swap",
-        "swing",
-        "switch",
-        "tear",
-        "tie",
-        "tighten",
-        "tilt",
-        "tip",
-        "touch",
-        "transport",
-        "type",
-        "uncover",
-        "unfold",
-        "unlock",
-        "unpack",
-        "unscrew",
-        "unstack",
-        "untie",
-        "unwrap",
-        "use",
-        "wash",
-        "watch",
-        "water",
-        "wave",
-        "weigh",
-        "wind",
-        "wrap",
-        "write",
-        "zip",
-    ]
+    (
+        *("adjust", "align", "assemble", "attach", "bend", "break", "bump", "button", "catch"),
+        *("cook", "cover", "detach", "dip", "draw", "dry", "dump", "eat", "empty", "erase"),
+        *("feed", "fill", "flip", "fold", "hand", "hang", "heat", "hold", "hook", "hover"),
+        *("iron", "join", "keep", "kick", "leave", "lever", "load", "lock", "lose", "lower"),
+        *("mount", "open", "operate", "overturn", "pack", "paint", "peel", "point", "poke"),
+        *("pour", "prepare", "rearrange", "release", "reorient", "reposition", "roll", "rub"),
+        *("scoop", "scratch", "screw", "separate", "serve", "shake", "sift", "slide", "slip"),
+        *("smooth", "sort", "spray", "spread", "sprinkle", "squeeze", "stack", "store"),
+        *("straighten", "stretch", "swap", "swing", "switch", "tear", "tie", "tighten", "tilt"),
+        *("tip", "touch", "type", "uncover", "unfold", "unlock", "unpack", "unscrew", "unstack"),
+        *("untie", "unwrap", "use", "wash", "watch", "water", "wave", "weigh", "wind", "wrap"),
+        *("write", "zip"),
+    )
 )
-VERBS = frozenset(VERB_KEY) | OTHER_VERBS
+VERBS = frozenset(VERB_KEY) | {verb.split()[0] for verb in VERB_GROUPS} | OTHER_VERBS
 CONTRACTIONS: Mapping[str, str] = {
     "don't": "do not",
     "doesn't": "does not",
@@ -150,11 +60,6 @@ CONTRACTIONS: Mapping[str, str] = {
     "can not": "cannot",
     "couldn't": "could not",
 }
-
-# Actions for which the gripper closes or opens. What is poured may be held from the start.
-GRASP_VERBS = frozenset({"pick", "place", "stack", "hang"})
-# Words for picking that claim no grasp: a lid is lifted by an open gripper, too.
-LIFT_WORDS = frozenset({"lift", "raise"})
 
 # State words decide the action whatever the verb: "push the drawer closed" closes it.
 RESULTS: Mapping[str, str] = {
@@ -186,71 +91,37 @@ VERBS_WITHOUT_RESULT = frozenset(
         "wipe",
     ]
 )
-DIRECTIONS: Mapping[str, str] = {
-    "up": "up",
-    "upward": "up",
-    "upwards": "up",
-    "down": "down",
-    "downward": "down",
-    "downwards": "down",
-    "left": "left",
-    "leftward": "left",
-    "right": "right",
-    "rightward": "right",
-    "forward": "forward",
-    "forwards": "forward",
-    "back": "back",
-    "backward": "back",
-    "backwards": "back",
-    "sideways": "sideways",
-    "clockwise": "clockwise",
-    "counterclockwise": "counterclockwise",
-    "anticlockwise": "counterclockwise",
-}
-# Particles that belong to the verb and state no direction.
-SILENT_PARTICLES: Mapping[str, frozenset[str]] = {"pick": frozenset({"up"}), "lift": frozenset({"up"})}
-
-TO_RELATIONS: Mapping[str, str] = {
-    "on": "on",
-    "onto": "on",
-    "upon": "on",
-    "atop": "on",
-    "in": "in",
-    "into": "in",
-    "inside": "in",
-    "to": "at",
-    "at": "at",
-    "toward": "at",
-    "towards": "at",
-    "under": "under",
-    "beneath": "under",
-    "below": "under",
-    "underneath": "under",
-    "over": "over",
-    "above": "over",
-    "behind": "behind",
-    "before": "before",
-    "beside": "beside",
-    "near": "beside",
-    "between": "between",
-    "around": "around",
-    "through": "through",
-    "against": "against",
-    "across": "across",
-}
-FROM_RELATIONS = frozenset({"from", "off", "out", "away"})
+DIRECTIONS = frozenset(
+    (
+        *(
+            "up",
+            "upward",
+            "upwards",
+            "down",
+            "downward",
+            "downwards",
+            "left",
+            "leftward",
+            "right",
+            "rightward",
+        ),
+        *("forward", "forwards", "back", "backward", "backwards", "sideways"),
+        *("clockwise", "counterclockwise", "anticlockwise"),
+    )
+)
+TO_RELATIONS = frozenset(
+    (
+        *("on", "onto", "upon", "atop", "on top of", "in", "into", "inside", "to", "at", "toward", "towards"),
+        *("under", "beneath", "below", "underneath", "above", "behind", "before", "in front of", "beside"),
+        *("next to", "near", "between", "against"),
+    )
+)
+FROM_RELATIONS = frozenset({"from", "off", "out", "out of", "away"})
 APPROACHES = frozenset(["above", "below", "front", "behind", "side", "left", "right", "top"])
-# Prepositions of several words, and the one they stand for.
-PHRASES: Mapping[str, str] = {
-    "next to": "beside",
-    "on top of": "on",
-    "out of": "out",
-    "in front of": "before",
-}
-MANNER_WORDS = frozenset({"by", "with", "using", "without", "while"})
-
-# What the arm passes on its way is not a destination.
-PATH_RELATIONS = frozenset({"over", "around", "through", "across"})
+# With what the arm passes on its way, which is no destination.
+MANNER_WORDS = frozenset(
+    {"by", "with", "using", "without", "while", "over", "around", "through", "across", "along"}
+)
 
 COLOURS = frozenset(
     [
@@ -279,27 +150,6 @@ MATERIALS = frozenset(
     ["wooden", "metal", "metallic", "plastic", "glass", "brick", "steel", "paper", "rubber", "ceramic"]
 )
 ATTRIBUTES = COLOURS | SIZES | MATERIALS
-ATTRIBUTE_KEY: Mapping[str, str] = {
-    "gray": "grey",
-    "golden": "gold",
-    "metallic": "metal",
-    "big": "large",
-    "little": "small",
-    "tiny": "small",
-}
-
-NOUN_KEY: Mapping[str, str] = {
-    "cup": "mug",
-    "disk": "puck",
-    "disc": "puck",
-    "shelves": "shelf",
-    "hob": "stove",
-    "towel": "cloth",
-    "rag": "cloth",
-    "end-effector": "gripper",
-    "hand": "gripper",
-    "arm": "gripper",
-}
 DETERMINERS = frozenset(["the", "a", "an", "its", "their", "this", "that", "these", "those", "some", "one"])
 PRONOUNS = frozenset({"it", "them", "itself", "themselves"})
 CONJUNCTIONS = frozenset({"and", "then", "but", "or"})

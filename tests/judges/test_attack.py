@@ -172,7 +172,10 @@ def test_the_report_has_the_words_of_trust_and_the_exit_status_tells_a_broken_li
     assert main([*command, attacked.server.judge_spec("truthful")]) == 0
     text = capsys.readouterr().out
     assert f"true captions accepted: {_EPISODES} of {_EPISODES}" in text
-    assert "captions of other episodes" in text and "world: UNPROVEN: accepts of false ones: foreign 0/36" in text
+    assert (
+        "captions of other episodes" in text
+        and "world: UNPROVEN: accepts of false ones: foreign 0/36" in text
+    )
     assert main([*command, attacked.server.judge_spec("yes-man"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["broken"] == ["world"] and document["datasets"]["world"]["state"] == "untrusted"
