@@ -301,7 +301,11 @@ class GradeAnnotator:
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
         self._plan = plan or plan_controls(
-            stores, options.planned_episodes, maker_id=self.maker.maker_id, calibrate=own.calibrate
+            stores,
+            options.planned_episodes,
+            self._grader.verbs,
+            maker_id=self.maker.maker_id,
+            calibrate=own.calibrate,
         )
         self._meter = None if plan else RateMeter(stores, self.maker.maker_id)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit

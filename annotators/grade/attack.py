@@ -19,12 +19,13 @@ from annotators.base import (
     make_annotation_subject,
 )
 from annotators.grade.annotator import GradeAnnotator
-from annotators.grade.control_plan import plan_attack
+from annotators.grade.control_plan import ControlPlan, plan_attack
+from annotators.grade.panel import GradeOptions
 from ares.annotation import Annotation, Cost
 from ares.clock import needs_timestamps
 from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
-from ares.rubric import CONTROL, JudgeTrust, describe_trust, measure_judge_trust, split_outcome
+from ares.rubric import CONTROL, JudgeTrust, describe_trust, measure_judge_trust, read_verbs, split_outcome
 from ares.statistics import share_lower_bound, share_upper_bound
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def _make_subject(episode: Episode, text: str, seed: int) -> Subject:
 def quote_attack(stores: Stores, options: Options, request: AttackRequest) -> AttackQuote:
     """What an attack would do and cost; no model is loaded and no server asked. Raises as `run_attack`."""
     subjects, warnings = sample_true_captions(stores, request)
-    plan = plan_attack(stores, [subject.episode for subject in subjects], request.per_kind)
+    plan = _plan_controls_of(subjects, stores, options, request)
     annotator = GradeAnnotator(replace(options, load_models=False), stores, plan=plan)
     return AttackQuote(
         judge=annotator.maker.model,
@@ -274,7 +275,7 @@ def run_attack(
     if request.budget_usd is not None and options.settings.price is None:
         raise RequestError("a budget needs a price", "set ARES_PRICE=IN,OUT in US dollars per million tokens")
     subjects, warnings = sample_true_captions(stores, request)
-    plan = plan_attack(stores, [subject.episode for subject in subjects], request.per_kind)
+    plan = _plan_controls_of(subjects, stores, options, request)
     options = replace(options, budget=Budget(request.budget_usd))
     annotator = GradeAnnotator(options, stores, plan=plan)
     checked = annotator.preflight([])
@@ -294,6 +295,13 @@ def run_attack(
         cost=sum(map(find_outcome_cost, outcomes), checked.cost),
         warnings=[*warnings, *annotator.warnings, *checked.warnings],
     )
+
+
+def _plan_controls_of(
+    subjects: Sequence[Subject], stores: Stores, options: Options, request: AttackRequest
+) -> ControlPlan:
+    verbs = read_verbs(options.parse(GradeOptions).verbs)
+    return plan_attack(stores, [subject.episode for subject in subjects], verbs, request.per_kind)
 
 
 def _read_work(stores: Stores, subject: Subject, annotator: GradeAnnotator) -> Work:

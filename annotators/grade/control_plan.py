@@ -29,6 +29,7 @@ from ares.rubric import (
     make_near_misses,
     parse_known_text,
     read_judge_trust,
+    shipped_verbs,
     slots_from_json,
     split_outcome,
     turn_outcome,
@@ -203,9 +204,11 @@ class ControlPlan:
 
     Attributes:
         datasets: By name what their captions get; empty where nothing is controlled.
+        verbs: The guide of verbs.
     """
 
     datasets: Mapping[str, DatasetControls] = field(default_factory=dict)
+    verbs: Mapping[str, str] = field(default_factory=shipped_verbs)
 
     def expected(self, subject: Subject) -> float:
         """Expected number of gradings for the controls of a caption."""
@@ -227,7 +230,7 @@ class ControlPlan:
         key, caption = work.subject.id, KnownText(text, caption_slots)
         controls: list[Control] = []
         if _hash_fraction(f"control {key}") < own.share:
-            controls += _content_controls(work, caption, own, Random(f"controls {key}"))
+            controls += _content_controls(work, caption, own, self.verbs, Random(f"controls {key}"))
         if _hash_fraction(f"outcome {key}") < own.outcome_share(work.episode.success):
             controls += _outcome_controls(work, caption)
         return controls
@@ -238,10 +241,12 @@ class ControlPlan:
         return [name for name, own in self.datasets.items() if own.calibrates]
 
 
-def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, random: Random) -> list[Control]:
+def _content_controls(
+    work: Work, own: KnownText, dataset: DatasetControls, verbs: Mapping[str, str], random: Random
+) -> list[Control]:
     """Near misses, other captions, one with a note to the judge, and the caption itself on frames without content."""
     others = random.sample(list(dataset.texts), min(len(dataset.texts), _DRAWS))
-    known = [parse_known_text(text) for text in work.episode.instructions]
+    known = [parse_known_text(text, verbs) for text in work.episode.instructions]
     drawn = [
         miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)
     ]
@@ -287,6 +292,7 @@ def _outcome_controls(work: Work, own: KnownText) -> list[Control]:
 def plan_controls(
     stores: Stores,
     planned_episodes: int | None,
+    verbs: Mapping[str, str],
     *,
     maker_id: str = "",
     calibrate: Calibrate = "auto",
@@ -299,6 +305,7 @@ def plan_controls(
     Args:
         stores: Stores of the workspace.
         planned_episodes: Most episodes of the run; None outside a run, where nothing is controlled.
+        verbs: The guide of verbs.
         maker_id: The maker of grades, whose controls count.
         calibrate: "yes" also for a part of a dataset, "no" for no controls at all.
     """
@@ -306,7 +313,7 @@ def plan_controls(
         return ControlPlan()
     done = stores.annotations.count_annotations([maker_id]).get(maker_id, 0) if maker_id else 0
     trust = read_judge_trust(stores.annotations).get(maker_id, {})
-    sizes, texts = _count_outcomes(stores), _read_texts(stores)
+    sizes, texts = _count_outcomes(stores), _read_texts(stores, verbs)
     datasets = {}
     for name, ends in sizes.items():
         total = sum(ends.values())
@@ -321,18 +328,21 @@ def plan_controls(
             failures=ends[False],
             texts=texts.get(name, ()),
         )
-    return ControlPlan(datasets=datasets)
+    return ControlPlan(datasets=datasets, verbs=verbs)
 
 
-def plan_attack(stores: Stores, episodes: Sequence[Episode], per_kind: int) -> ControlPlan:
+def plan_attack(
+    stores: Stores, episodes: Sequence[Episode], verbs: Mapping[str, str], per_kind: int
+) -> ControlPlan:
     """A plan for true captions of some episodes, all of which get controls.
 
     Args:
         stores: Stores of the workspace.
         episodes: The episodes.
+        verbs: The guide of verbs.
         per_kind: See `AttackControls`.
     """
-    texts, by_dataset = _read_texts(stores), dict[str, list[Episode]]()
+    texts, by_dataset = _read_texts(stores, verbs), dict[str, list[Episode]]()
     for episode in episodes:
         by_dataset.setdefault(episode.dataset, []).append(episode)
     return ControlPlan(
@@ -346,7 +356,8 @@ def plan_attack(stores: Stores, episodes: Sequence[Episode], per_kind: int) -> C
                 per_kind=per_kind,
             )
             for name, members in by_dataset.items()
-        }
+        },
+        verbs=verbs,
     )
 
 
@@ -364,7 +375,7 @@ def _count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:
     return counts
 
 
-def _read_texts(stores: Stores) -> dict[str, list[KnownText]]:
+def _read_texts(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[KnownText]]:
     """Sentences by dataset: captions with stored slots, and the most frequent phrases of instructions and captions."""
     phrases = _read_phrases(stores)
     typed = _read_typed_captions(stores)
@@ -373,7 +384,7 @@ def _read_texts(stores: Stores) -> dict[str, list[KnownText]]:
         known = {split_outcome(text.text)[1]: text for text in typed.get(dataset, ())}
         texts[dataset] = [
             *known.values(),
-            *(parse_known_text(phrase) for phrase in own if phrase not in known),
+            *(parse_known_text(phrase, verbs) for phrase in own if phrase not in known),
         ]
     return texts
 

@@ -32,7 +32,7 @@ from ares.rubric import (
     is_same_value,
     make_grade_value,
     normalize_caption,
-    parse_known_text,
+    read_slots_by_tables,
     slots_from_json,
 )
 
@@ -118,7 +118,7 @@ def open_outcome_source(stores: Stores, rubric: Rubric, families_file: str) -> S
     return StoredOutcomeSource(stores=stores, maker=maker, families_file=families_file)
 
 
-def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
+def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) -> Ruling | None:
     """The ruling on a stated outcome that a recorded or a stored one gives; None where neither says anything of it.
 
     Both are about the whole episode and its task: they say nothing of a segment, nor of frames that were changed.
@@ -126,6 +126,7 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     Args:
         criterion: The criterion.
         text: The caption.
+        verbs: The guide of verbs.
     """
     work, claimed = text.work, text.slots.get(_SLOT, "")
     if criterion.slot != _SLOT or claimed not in (COMPLETED, NOT_COMPLETED):
@@ -136,7 +137,7 @@ def rule_by_outcome(criterion: Criterion, text: Text) -> Ruling | None:
     if recorded is not None and not text.hides_label:
         observed = COMPLETED if recorded else NOT_COMPLETED
         return _stored_ruling(criterion, claimed, observed, "the source says so", 1.0)
-    if text.outcome is None or not _is_same_action(text, text.outcome.task):
+    if text.outcome is None or not _is_same_action(text, text.outcome.task, verbs):
         return None
     return _model_ruling(criterion, claimed, text.outcome)
 
@@ -184,9 +185,9 @@ def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) ->
     )
 
 
-def _is_same_action(text: Text, task: str) -> bool:
+def _is_same_action(text: Text, task: str, verbs: Mapping[str, str]) -> bool:
     """Whether a text says what the task is, no more and no less; attributes and manner may differ."""
-    claimed, told = normalize_caption(text.text), parse_known_text(task).slots
+    claimed, told = normalize_caption(text.text), read_slots_by_tables(task, verbs)
     if claimed.is_negated or not told.get("action"):
         return False
     if claimed.phrase == normalize_caption(task).phrase:
@@ -273,7 +274,7 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
     rulings = {
         criterion.id: _rule_by_code(criterion, checked)
         or _rule_on_additions(criterion, extra_words, text.slots)
-        or rule_by_outcome(criterion, text)
+        or rule_by_outcome(criterion, text, grader.verbs)
         for criterion in rubric.criteria
     }
     pitfall = _failed_pitfall(rubric, rulings)

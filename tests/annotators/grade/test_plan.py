@@ -119,3 +119,18 @@ def test_the_same_caption_has_the_same_controls(works: Callable[[int], list[Work
 
 def test_outside_a_run_nothing_is_controlled(works: Callable[[int], list[Work]]) -> None:
     assert not ControlPlan().draw(works(1)[0], OWN.slots, OWN.text)
+
+
+def test_what_an_instruction_says_by_a_verb_of_the_lab_is_no_near_miss(
+    works: Callable[[int], list[Work]],
+) -> None:
+    verbs = {"push closed": "close by pushing", "grasp": "hold a thing"}
+    (work,) = works(1)
+    episode = replace(work.episode, instructions=(OWN.text,))
+    work = replace(work, subject=replace(work.subject, episode=episode))
+    texts = [parse_known_text("push the red lid closed", verbs)]
+    own = DatasetControls(episodes=1, calibrates=True, texts=texts)
+    plan = ControlPlan(datasets={work.episode.dataset: own}, verbs=verbs)
+    drawn = plan.draw(work, {**OWN.slots, "action": "grasp"}, "grasp the green drawer")
+    wrong = {control.slots["action"] for control in drawn if control.slot == "action"}
+    assert wrong and "push closed" not in wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -164,3 +165,21 @@ def test_a_later_grading_has_nothing_to_do(
     (grade,) = annotate(graded.stores, ["grade"], judging, quiet=True)
     assert (caption.kept, grade.kept, grade.failed) == (0, 0, 0)
     assert graded.doctor() == []
+
+
+def test_captions_are_revised_with_the_verbs_of_the_lab(
+    graded: Workspace, judging: Options, script: Script, tmp_path: Path
+) -> None:
+    """Both the captioner that is asked again and the judge get them; with other verbs nothing is asked."""
+    guide = tmp_path / "verbs.yaml"
+    guide.write_text("open: open a thing\npush: push a thing\npipette: move liquid\n")
+    own = replace(judging, values={"verbs": str(guide)})
+    with pytest.raises(RequestError, match="revised with the verbs that they were written with"):
+        quote_revision(graded.stores, own, REQUEST)
+    shipped = set(graded.stores.annotations.makers())
+    annotate(graded.stores, ["caption"], replace(own, values={**own.values, "layout": "tiles"}), quiet=True)
+    annotate(graded.stores, ["grade"], replace(own, values={**own.values, "calibrate": "no"}), quiet=True)
+    makers = graded.stores.annotations.makers().items()
+    (maker,) = [key for key, maker in makers if maker.annotator == "caption" and key not in shipped]
+    run = revise(graded, own, replace(REQUEST, captions=maker))
+    assert run.rounds and script.prompts and all("- pipette: move liquid" in text for text in script.prompts)
