@@ -179,3 +179,7 @@ def test_the_report_has_the_words_of_trust_and_the_exit_status_tells_a_broken_li
     assert main([*command, attacked.server.judge_spec("yes-man"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["broken"] == ["world"] and document["datasets"]["world"]["state"] == "untrusted"
+    assert main([*command, attacked.server.judge_spec("truthful"), "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["controls"] > _EPISODES * 10
+    assert main([*command, attacked.server.judge_spec("truthful"), "--verbs", "none.yaml"]) == 2
+    assert "guide of verbs cannot be read" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from annotators.base import Work
-from annotators.grade.control_plan import Control, ControlPlan, DatasetControls
+from annotators.grade.control_plan import AttackControls, Control, ControlPlan, DatasetControls
 from ares.annotation import Annotation
 from ares.episode import Episode
 from ares.rubric import parse_known_text
@@ -134,3 +134,23 @@ def test_what_an_instruction_says_by_a_verb_of_the_lab_is_no_near_miss(
     drawn = plan.draw(work, {**OWN.slots, "action": "grasp"}, "grasp the green drawer")
     wrong = {control.slots["action"] for control in drawn if control.slot == "action"}
     assert wrong and "push closed" not in wrong
+
+
+def test_an_attack_has_more_of_each_kind_and_notes_that_hardly_occur_twice(
+    works: Callable[[int], list[Work]],
+) -> None:
+    members = works(20)
+    texts = [parse_known_text(phrase) for phrase in PHRASES]
+    own = AttackControls(episodes=20, calibrates=False, successes=20, texts=texts, per_kind=4)
+    drawn = _draw(ControlPlan(datasets={members[0].episode.dataset: own}), members)
+    kinds = Counter(control.kind for control in drawn)
+    assert kinds["foreign"] == kinds["injected"] == 4 * 20
+    assert kinds["blank"] == kinds["scrambled"] == kinds["outcome"] == 20
+    usual = Counter(control.kind for control in _draw(_plan(members), members))
+    assert kinds["near_miss"] > usual["near_miss"]
+    notes = Counter(control.text for control in drawn if control.kind == "injected")
+    assert len(notes) > 0.95 * kinds["injected"]
+    fixed = Counter(
+        control.text for control in _draw(_plan(members * 4), members * 4) if control.kind == "injected"
+    )
+    assert not notes.keys() & fixed.keys()
