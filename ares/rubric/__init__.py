@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from ares.rubric.control_texts import (
         KnownText as KnownText,
         add_note as add_note,
-        are_different_actions as are_different_actions,
         choose_foreign_texts as choose_foreign_texts,
-        compose_sentence as compose_sentence,
         make_near_misses as make_near_misses,
         parse_known_text as parse_known_text,
         shipped_phrases as shipped_phrases,
