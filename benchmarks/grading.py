@@ -24,7 +24,7 @@ from annotators.success import compute_area_under_curve, current_success_maker, 
 from app.demo import GRADE_OPTIONS
 from ares.rubric import normalize_caption
 from ares.settings import Settings
-from ares.statistics import clustered_interval
+from ares.statistics import effective_items, share_lower_bound, share_upper_bound
 from ares.workspace import Workspace, open_workspace
 from benchmarks.success import make_record
 
@@ -157,10 +157,15 @@ def _share(hits: Sequence[bool], captions: Sequence[JudgedCaption]) -> str:
     own = [
         [hit for hit, caption in zip(hits, captions, strict=True) if caption.task == task] for task in tasks
     ]
-    value, low, high = clustered_interval(
-        [sum(members) for members in own], [len(members) for members in own]
+    if not hits:
+        return "none"
+    effective = effective_items([sum(members) for members in own], [len(members) for members in own], 0.0)
+    share = sum(hits) / len(hits)
+    # Both one-sided bounds of 97.5 % are an interval of 95 %.
+    low, high = (
+        bound(share * effective, effective, 0.975) for bound in (share_lower_bound, share_upper_bound)
     )
-    return "none" if value is None else f"{sum(hits)}/{len(hits)} = {value:.3f} ({low:.3f}-{high:.3f})"
+    return f"{sum(hits)}/{len(hits)} = {share:.3f} ({low:.3f}-{high:.3f})"
 
 
 def read_seeds() -> dict[int, str]:

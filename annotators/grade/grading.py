@@ -187,13 +187,13 @@ def _model_ruling(criterion: Criterion, claimed: str, outcome: StoredOutcome) ->
 
 def _is_same_action(text: Text, task: str, verbs: Mapping[str, str]) -> bool:
     """Whether a text says what the task is, no more and no less; attributes and manner may differ."""
-    claimed, told = normalize_caption(text.text), read_slots_by_tables(task, verbs)
-    if claimed.is_negated or not told.get("action"):
+    claimed, of_task = normalize_caption(text.text), read_slots_by_tables(task, verbs)
+    if claimed.is_negated or not of_task.get("action"):
         return False
     if claimed.phrase == normalize_caption(task).phrase:
         return True
     return count_actions(text.text) == count_actions(task) and all(
-        is_same_value(slot, text.slots.get(slot, ""), told.get(slot, "")) for slot in _SAME_ACTION
+        is_same_value(slot, text.slots.get(slot, ""), of_task.get(slot, "")) for slot in _SAME_ACTION
     )
 
 

@@ -97,18 +97,10 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
     options = replace(options, values={**options.values, "rubric": request.rubric})
     base = find_captioner(stores, request.captions)
     values = {name: base.settings[name] for name in CaptionOptions.model_fields if name in base.settings}
-    own = replace(
-        options,
-        model=request.captioner,
-        values={**values, "verbs": options.values.get("verbs", "")},
-    )
+    values["verbs"] = options.values.get("verbs", "")
+    own = replace(options, model=request.captioner, values=values)
     captioner = load_captioner(own, stores)
-    _check_verbs(captioner.maker, base)
-    if options.load_models and captioner.maker.model != base.model:
-        raise RequestError(
-            "captions are revised by the model that wrote them",
-            f"they are by {base.model!r}, the captioner is {captioner.maker.model!r}; give --captioner",
-        )
+    _check_captioner(captioner.maker, base, is_loaded=options.load_models)
     rubric = load_rubric(request.rubric)
     judge = RevisionJudge(annotator=GradeAnnotator(options, stores))
     second = None
@@ -136,8 +128,13 @@ def load_reviser_and_judges(stores: Stores, options: Options, request: RevisionR
     )
 
 
-def _check_verbs(captioner: Maker, base: Maker) -> None:
-    """Raises RequestError where the captions were written with another guide of verbs."""
+def _check_captioner(captioner: Maker, base: Maker, *, is_loaded: bool) -> None:
+    """Raises RequestError where the captions were written by another model, or with another guide of verbs."""
+    if is_loaded and captioner.model != base.model:
+        raise RequestError(
+            "captions are revised by the model that wrote them",
+            f"they are by {base.model!r}, the captioner is {captioner.model!r}; give --captioner",
+        )
     known = base.settings.get("verbs_hash")
     if known and known != captioner.settings["verbs_hash"]:
         raise RequestError(

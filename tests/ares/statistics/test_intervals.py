@@ -1,4 +1,4 @@
-"""The clustered interval covers what it says it covers, and its distribution function is that of SciPy."""
+"""Bounds of items in clusters cover what they say they cover, and the distribution function is that of SciPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ares.statistics import beta_cdf, clustered_interval, effective_items
+from ares.statistics import beta_cdf, effective_items, share_lower_bound, share_upper_bound
 
 scipy_special = pytest.importorskip("scipy.special")
 
@@ -20,33 +20,32 @@ def test_the_beta_distribution_is_that_of_scipy(value: float, first: float, seco
     )
 
 
-def _covered(share: float, clusters: int, items: int, agreement: float, seed: int) -> float:
-    """Share of seeded runs whose interval holds the true share; clusters draw their own share from a beta."""
-    random = np.random.default_rng(seed)
-    size = (1 - agreement) / agreement
+def _is_covered(share: float, hits: list[int], items: int, effective: float) -> bool:
+    """Whether both one-sided bounds of 97.5 % hold a share."""
+    counted = sum(hits) / (items * len(hits)) * effective
+    return (
+        share_lower_bound(counted, effective, 0.975) <= share <= share_upper_bound(counted, effective, 0.975)
+    )
+
+
+def _draw_hits(share: float, clusters: int, items: int, agreement: float) -> list[list[int]]:
+    """Hits by cluster of seeded runs; clusters draw their own share from a beta."""
+    random, size = np.random.default_rng(5), (1 - agreement) / agreement
     shares = random.beta(share * size, (1 - share) * size, (RUNS, clusters))
-    hits = random.binomial(items, shares)
-    intervals = [clustered_interval(row, [items] * clusters) for row in hits.tolist()]
-    return float(np.mean([interval.low <= share <= interval.high for interval in intervals]))
+    drawn: list[list[int]] = random.binomial(items, shares).tolist()
+    return drawn
 
 
 @pytest.mark.parametrize(("share", "agreement"), [(0.1, 0.02), (0.5, 0.4), (0.85, 0.2)])
-def test_an_interval_of_clusters_covers_the_share(share: float, agreement: float) -> None:
-    assert 0.93 <= _covered(share, 40, 6, agreement, seed=5) <= 0.985
+def test_bounds_of_clusters_cover_the_share(share: float, agreement: float) -> None:
+    runs = _draw_hits(share, 40, 6, agreement)
+    covered = [_is_covered(share, hits, 6, effective_items(hits, [6] * 40, 0.0)) for hits in runs]
+    assert 0.93 <= np.mean(covered) <= 0.985
 
 
-def test_an_interval_that_ignored_the_clusters_would_not() -> None:
-    random = np.random.default_rng(5)
-    hits = random.binomial(6, random.beta(0.5 * 1.5, 0.5 * 1.5, (RUNS, 40)))
-    totals = hits.sum(axis=1).tolist()
-    naive = {total: clustered_interval([0] * (240 - total) + [1] * total, [1] * 240) for total in set(totals)}
-    assert np.mean([naive[total].low <= 0.5 <= naive[total].high for total in totals]) < 0.85
-
-
-def test_clusters_that_all_agree_count_as_one_item() -> None:
-    agreeing, single = clustered_interval([0] * 30, [5] * 30), clustered_interval([0] * 30, [1] * 30)
-    assert agreeing == single
-    assert agreeing.high == pytest.approx(1 - 0.025 ** (1 / 30))
+def test_bounds_that_ignored_the_clusters_would_not() -> None:
+    covered = [_is_covered(0.5, hits, 6, 240.0) for hits in _draw_hits(0.5, 40, 6, 0.4)]
+    assert np.mean(covered) < 0.85
 
 
 def test_items_of_clusters_count_by_their_design_effect() -> None:
@@ -55,7 +54,3 @@ def test_items_of_clusters_count_by_their_design_effect() -> None:
     assert effective_items([1, 0] * 10, [1] * 20, 0.5) == pytest.approx(19), "clusters of one item"
     assert effective_items([0, 0], [0, 5], 0.0) == 5
     assert effective_items([], [], 0.1) == 0
-
-
-def test_no_item_says_nothing() -> None:
-    assert clustered_interval([0], [0]) == (None, 0.0, 1.0)
