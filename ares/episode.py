@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "bag", "parquet", "zarr", "npy", "images"]
 Channels = Literal["rgb", "bgr"]
+# What makes stored pictures stand upright: degrees by which they are turned clockwise, or a flip.
+Turn = Literal["90", "180", "270", "vertical flip", "horizontal flip"]
 # Topics of a recording: their images have clocks of their own.
 TOPIC_KINDS = frozenset({"mcap", "bag"})
 
@@ -39,8 +41,8 @@ class MediaRef:
         byte_size: Bytes of the record, or of a file copied into the workspace; 0 for a whole source file.
         key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap, bag), column
             (parquet), array (zarr, npy), text before the numbers or column of a table (images); "" for mp4.
-        channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. Decoded frames
-            are always RGB.
+        channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. A `Turn` follows
+            where the stored pictures do not stand upright: "rgb 180". Decoded frames are always upright RGB.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
     """
 
@@ -53,7 +55,7 @@ class MediaRef:
     byte_offset: int = 0
     byte_size: int = 0
     key: str = ""
-    channels: Channels = "rgb"
+    channels: str = "rgb"
     stamp: str = ""
 
 

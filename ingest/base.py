@@ -62,11 +62,13 @@ class Item:
         location: File, and which record of it; for messages.
         load: Reads the record; a partial of a module-level function beside the call of `Item`, so that it can be
             pickled. Raises SourceError.
+        key: Key of the episode in its dataset, by which files of labels name it; "" where only the record tells.
     """
 
     episode_id: str
     location: str
     load: Callable[[], Record]
+    key: str = ""
 
 
 def failing_item(episode_id: str, location: str, error: SourceError) -> Item:

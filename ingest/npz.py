@@ -506,7 +506,8 @@ def _file_items(path: Path, folder: Path, entry: NpzEntry) -> Iterator[Item]:
 
 def _episode_item(entry: NpzEntry) -> Item:
     load = functools.partial(load_episode, entry)
-    return Item(episode_id=entry.episode_id, location=f"{entry.path}, episode {entry.key}", load=load)
+    location = f"{entry.path}, episode {entry.key}"
+    return Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
 
 
 class NpzIngester(FolderIngester):

@@ -137,13 +137,25 @@ def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[n
 
 
 def _to_rgb(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """The frames with the red channel first, however the source stores them."""
+    """The frames upright and with the red channel first, however the source stores them."""
     frames = _translate_errors(ref, frames)
-    if ref.channels == "rgb":
-        return frames
+    return frames if ref.channels == "rgb" else (_make_upright(frame, ref.channels) for frame in frames)
+
+
+def _make_upright(frame: NDArray[np.uint8], channels: str) -> NDArray[np.uint8]:
+    """(H, W, 3) or, after a quarter turn, (W, H, 3): a frame with its colours and its sides in order."""
     import numpy as np
 
-    return (np.ascontiguousarray(frame[..., ::-1]) for frame in frames)
+    colours, _, turn = channels.partition(" ")
+    if colours == "bgr":
+        frame = frame[..., ::-1]
+    if turn in ("90", "180", "270"):
+        frame = np.rot90(frame, -int(turn) // 90)
+    elif turn == "vertical flip":
+        frame = frame[::-1]
+    elif turn == "horizontal flip":
+        frame = frame[:, ::-1]
+    return np.ascontiguousarray(frame)
 
 
 def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:

@@ -72,7 +72,7 @@ def _image_item(root: Path, folder: Path, dataset: str, options: SourceOptions) 
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
     entry = ImageEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=options.rate_hz)
     load = functools.partial(load_episode, entry)
-    return Item(episode_id=entry.episode_id, location=str(folder), load=load)
+    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key)
 
 
 def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:

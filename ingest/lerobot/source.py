@@ -208,7 +208,7 @@ def _episode_items(
             yield failing_item(identity, where, error)
             continue
         load = functools.partial(load_episode, dataset, row, contradictions.of_episode(index))
-        yield Item(episode_id=identity, location=where, load=load)
+        yield Item(episode_id=identity, location=where, load=load, key=str(index))
 
 
 def _unlisted_items(
@@ -223,6 +223,7 @@ def _unlisted_items(
             episode_id=dataset.identity(str(index)),
             location=f"{dataset.info.root}: episode {index}",
             load=load,
+            key=str(index),
         )
 
 

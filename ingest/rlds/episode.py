@@ -27,7 +27,7 @@ from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
 from ares.input import decode_image, parse_image_header
 from ingest.files import add_missing_cameras, describe_camera, read_json_object
-from ingest.mapping import find_spec_text
+from ingest.mapping import add_spec_parts, find_spec_text, turn_camera
 from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
 from ingest.rlds.features import (
     Feature,
@@ -273,6 +273,7 @@ def _build_record(
         metadata=_with_missing_cameras(metadata, feature_map, cameras),
         frame_pairing="index",
     )
+    episode = add_spec_parts(episode, dataset.spec) if dataset.spec else episode
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
 
@@ -445,7 +446,7 @@ def _build_cameras(
             continue
         flags = tuple(_camera_flags(images))
         media = _media_ref(entry, camera, steps)
-        yield describe_camera(name, header, media, flags=flags, role=camera.role)
+        yield turn_camera(describe_camera(name, header, media, flags=flags, role=camera.role))
 
 
 def _media_ref(entry: RldsRecordEntry, camera: RldsCamera, steps: int) -> MediaRef:

@@ -30,7 +30,7 @@ class RldsCamera(NamedTuple):
     feature: Feature
     name: str
     role: Role
-    channels: Channels
+    channels: str
 
 
 def map_rlds_cameras(
@@ -48,7 +48,7 @@ def map_rlds_cameras(
             continue
         name, part = _camera_of_spec(own_name, feature, spec)
         role = part.role or guess_camera_role(name)
-        channels = part.channels or _channel_order(feature, name, spec, warnings)
+        channels = part.pixel_order(part.channels or _channel_order(feature, name, spec, warnings))
         cameras.append(RldsCamera(feature, name, role, channels))
     return tuple(cameras)
 
@@ -345,14 +345,17 @@ def _camera_spec(camera: RldsCamera, spec: DatasetSpec) -> Role | CameraSpec:
         camera.feature.name,
         camera.feature.key.removeprefix("steps/").replace("/", "."),
     )
-    is_known = camera.channels == "rgb" or camera.name in spec.bgr
-    if is_known and not is_renamed:
+    channels, _, turn = camera.channels.partition(" ")
+    is_known = channels == "rgb" or camera.name in spec.bgr
+    if is_known and not is_renamed and not turn:
         return camera.role
-    return CameraSpec(
-        key=camera.feature.key if is_renamed else "",
-        role=camera.role,
-        channels=None if is_known else camera.channels,
-    )
+    document = {
+        "key": camera.feature.key if is_renamed else "",
+        "role": camera.role,
+        "channels": None if is_known else channels,
+        "turn": turn or None,
+    }
+    return CameraSpec.model_validate(document)
 
 
 def _spec_slices(

@@ -101,7 +101,7 @@ def _write_episodes(folder: Path, rng: np.random.Generator) -> list[str]:
     below.mkdir(parents=True, exist_ok=True)
     if rng.random() < 0.5:
         return _write_npz_files(folder, below, rng, count, steps)
-    import h5py
+    import h5py  # type: ignore[import-untyped]
 
     name = f"{rng.choice(_STEMS)}.hdf5"
     with h5py.File(below / name, "w") as file:
@@ -162,7 +162,11 @@ def _write_labels(
 ) -> str:
     """Write the file of outcomes and texts; its ending."""
     good, bad = _OUTCOMES[int(rng.integers(len(_OUTCOMES)))]
-    columns = (str(rng.choice(_NAME_COLUMNS)), str(rng.choice(_SUCCESS_COLUMNS)), str(rng.choice(_TEXT_COLUMNS)))
+    columns = (
+        str(rng.choice(_NAME_COLUMNS)),
+        str(rng.choice(_SUCCESS_COLUMNS)),
+        str(rng.choice(_TEXT_COLUMNS)),
+    )
     stem = str(rng.choice(["meta", "labels", "annotations", "episodes_info", "results"]))
     if form == "lists":
         lists = {
@@ -176,7 +180,11 @@ def _write_labels(
     ]
     if faults.unknown:
         _spoil_rows(rows, columns, list(labels), faults, (good, bad))
-        return _write_document(folder / stem, rows, rng) if rng.random() < 0.5 else _write_table(folder / stem, rows)
+        return (
+            _write_document(folder / stem, rows, rng)
+            if rng.random() < 0.5
+            else _write_table(folder / stem, rows)
+        )
     if form == "table":
         return _write_table(folder / stem, rows)
     return _write_document(folder / stem, _arrange_rows(form, rows, columns), rng)
