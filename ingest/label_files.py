@@ -72,7 +72,7 @@ def read_whole_number(name: object) -> int | None:
 
 def _names_of_key(key: str) -> Iterator[str]:
     """The ends, beginnings and levels of a key, each also without its ending."""
-    parts = key.split("/")
+    parts = key.partition("#")[0].split("/")
     for place, part in enumerate(parts):
         for name in ("/".join(parts[place:]), "/".join(parts[: place + 1]), part):
             yield name
@@ -144,7 +144,7 @@ def read_label_rows(path: Path, names: EpisodeNames) -> list[LabelRow]:
 
 
 def _clear_rows(rows: list[LabelRow], names: EpisodeNames) -> list[LabelRow]:
-    """The rows; none where only numbers name episodes, and no field has a known meaning: they may count other things."""
+    """The rows; none where only numbers name episodes and no field has a known meaning, as they may count joints."""
     if any(names.find_text(row.name) for row in rows):
         return rows
     fields = {name for row in rows for name in row.fields}

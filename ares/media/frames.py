@@ -18,7 +18,7 @@ from ares.media.fingerprint import (
     verify_source,
     were_outside_links_allowed,
 )
-from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_npy_frames, read_zarr_frames
+from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_zarr_frames
 from ares.media.readers.images import (
     frame_numbers,
     read_image_file_frames,
@@ -28,6 +28,7 @@ from ares.media.readers.images import (
     read_tfrecord_frames,
     read_tfrecord_images,
 )
+from ares.media.readers.npy import read_npy_frames
 from ares.media.recordings.images import read_all_topic_frames, read_topic_frames
 from ares.media.video.decode import read_all_video_frames, read_video_frames
 from ares.media.video.probe import FrameSpans

@@ -42,9 +42,12 @@ def make_step_folder(folder: Path, seed: int) -> StepFolder:
     gap = 0 if has_ranges and rng.random() < 0.5 else int(rng.integers(1, 5))
     widths = _draw_widths(rng)
     number, ranges = int(rng.integers(0, 400_000)), list[tuple[int, int]]()
-    actions, pictures, first_files = [], [], []
+    actions, first_files = [], []
+    pictures: list[NDArray[np.uint8]] = []
     for length in lengths:
-        arrays = {name: rng.normal(size=(length, width)).astype(np.float32) for name, width in widths.items()}
+        arrays: dict[str, Any] = {
+            name: rng.normal(size=(length, width)).astype(np.float32) for name, width in widths.items()
+        }
         if has_camera:
             arrays["rgb_static"] = rng.integers(0, 255, (length, 20, 24, 3), np.uint8)
             pictures.append(arrays["rgb_static"])
