@@ -16,7 +16,9 @@ if TYPE_CHECKING:
         GAIN as GAIN,
         IDLE_END as IDLE_END,
         IDLE_START as IDLE_START,
+        INDEX_GAP as INDEX_GAP,
         MISSING_CAMERA as MISSING_CAMERA,
+        MODALITY_KEY as MODALITY_KEY,
         NOT_FINITE as NOT_FINITE,
         QUANTISED as QUANTISED,
         RECORD_CODES as RECORD_CODES,
@@ -24,12 +26,16 @@ if TYPE_CHECKING:
         SATURATED as SATURATED,
         SIGN_FLIP as SIGN_FLIP,
         SPIKE as SPIKE,
+        STALE_STATISTICS as STALE_STATISTICS,
         STUCK as STUCK,
+        TRAINER_CODES as TRAINER_CODES,
         UNIT_CLASH as UNIT_CLASH,
+        UNKNOWN_TASK as UNKNOWN_TASK,
         VIDEO_CODES as VIDEO_CODES,
         WRAP_AROUND as WRAP_AROUND,
+        WRONG_SPLIT as WRONG_SPLIT,
+        WRONG_TOTAL as WRONG_TOTAL,
         CheckCode as CheckCode,
-        QualityFinding as QualityFinding,
         Severity as Severity,
         find_check_code as find_check_code,
     )
@@ -37,6 +43,9 @@ if TYPE_CHECKING:
         EpisodeActionLag as EpisodeActionLag,
         EpisodeCheck as EpisodeCheck,
         check_signals as check_signals,
+    )
+    from ares.checks.findings import (
+        QualityFinding as QualityFinding,
     )
     from ares.checks.planting import (
         ANGLES as ANGLES,

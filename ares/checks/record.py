@@ -22,6 +22,8 @@ from ares.checks.codes import (
     NOT_FINITE,
     SATURATED,
     SINGLE_STEP,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
 )

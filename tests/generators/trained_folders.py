@@ -221,10 +221,13 @@ def _write(folder: Path, parts: _Parts) -> None:
         (meta / "episodes" / "chunk-000").mkdir(parents=True)
         for row, stats in zip(parts.listed, parts.episode_stats, strict=False):
             row |= {f"stats/{key}/{name}": v for key, s in stats["stats"].items() for name, v in s.items()}
-        pq.write_table(pa.Table.from_pylist(parts.listed), meta / "episodes" / "chunk-000" / "file-000.parquet")
+        pq.write_table(
+            pa.Table.from_pylist(parts.listed), meta / "episodes" / "chunk-000" / "file-000.parquet"
+        )
         pq.write_table(table, data / "file-000.parquet")
         pq.write_table(
-            pa.table({"task_index": list(range(len(parts.tasks))), "task": parts.tasks}), meta / "tasks.parquet"
+            pa.table({"task_index": list(range(len(parts.tasks))), "task": parts.tasks}),
+            meta / "tasks.parquet",
         )
     else:
         _write_lines(meta / "episodes.jsonl", parts.listed)

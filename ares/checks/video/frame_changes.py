@@ -12,6 +12,8 @@ from ares.checks.codes import (
     FROZEN,
     REPEATED_FRAMES,
     VIDEO_LENGTH,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
 )
