@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from ares.process_tuning import fast_slots_pickling
 
@@ -177,6 +177,14 @@ class Episode:
         order = ("front", "side", "top", "other", "wrist")
         return tuple(sorted(good, key=lambda camera: order.index(camera.role)))
 
+    @property
+    def depth_texts(self) -> tuple[str, ...]:
+        """The depth of each camera in words: size, range, unit and where it is."""
+        depth = self.metadata.get(DEPTH_CAMERAS)
+        return (
+            tuple(_describe_depth(name, facts) for name, facts in depth.items()) if _is_object(depth) else ()
+        )
+
     def camera(self, name: str) -> Camera:
         """Return the camera of that name. Raises RequestError that lists the existing names."""
         from ares.errors import RequestError
@@ -190,6 +198,25 @@ class Episode:
             f"no camera {name!r} in episode {self.episode_id}",
             f"{did_you_mean(name, names)}there are: {', '.join(names)}",
         )
+
+
+def _is_object(value: Json) -> TypeGuard[Mapping[str, Json]]:
+    return isinstance(value, Mapping)
+
+
+def _describe_depth(name: str, facts: Json) -> str:
+    """For example "top: 40 pictures of 48 x 64, 0.2 to 5.9 m, in /data/top/"."""
+    if not _is_object(facts):
+        return name
+    low, high, unit = (facts.get(f"depth_{part}") for part in ("min", "max", "unit"))
+    parts = [
+        f"{facts['frames']} pictures of {facts['height']} x {facts['width']}" if facts.get("frames") else "",
+        f"{low:.4g} to {high:.4g} {unit or 'of unknown unit'}"
+        if isinstance(low, int | float) and isinstance(high, int | float)
+        else "",
+        f"in {place}" if (place := facts.get("path") or facts.get("topic")) else "",
+    ]
+    return f"{name}: {', '.join(filter(None, parts))}"
 
 
 @fast_slots_pickling

@@ -81,7 +81,11 @@ def make_depth_rlds(folder: Path, seed: int) -> DepthSource:
     place.mkdir(parents=True)
     write_tfrecords(place / "made_up-train.tfrecord-00000-of-00001", [example.SerializeToString()])
     (place / "features.json").write_text(json.dumps(_features(colour, camera, depth)))
-    split = {"name": "train", "shardLengths": ["1"], "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"}
+    split = {
+        "name": "train",
+        "shardLengths": ["1"],
+        "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+    }
     info = {"name": "made_up", "version": "1.0.0", "fileFormat": "tfrecord", "splits": [split]}
     (place / "dataset_info.json").write_text(json.dumps(info))
     return DepthSource(path=folder, camera=camera, colour=colour, depth=depth, unit="mm")
@@ -145,4 +149,3 @@ def depth_messages(rng: np.random.Generator, depth: NDArray[Any]) -> list[dict[s
         }
         for picture in depth
     ]
-
