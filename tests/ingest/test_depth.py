@@ -84,7 +84,7 @@ def test_depth_is_shown_with_range_and_unit(tmp_path: Path, capsys: pytest.Captu
         (episode_id,) = workspace.stores.tables.episodes.ids()
         (text,) = workspace.stores.tables.episodes.get_episode(episode_id).depth_texts
     capsys.readouterr()
-    main(["show", episode_id, "-w", str(tmp_path / "ws")])
+    main(["show", episode_id, "-w", str(tmp_path / "ws"), "--json"])
     assert text in json.loads(capsys.readouterr().out)["depth"]
     assert text.startswith(f"{source.camera}: {len(source.depth)} pictures of ")
     assert f" {source.unit}, in " in text
