@@ -13,10 +13,12 @@ if TYPE_CHECKING:
         DEAD_CHANNEL as DEAD_CHANNEL,
         DRIFT as DRIFT,
         DROPPED_STEPS as DROPPED_STEPS,
+        FILE_CODES as FILE_CODES,
         GAIN as GAIN,
         IDLE_END as IDLE_END,
         IDLE_START as IDLE_START,
         INDEX_GAP as INDEX_GAP,
+        LATE_FRAMES as LATE_FRAMES,
         MISSING_CAMERA as MISSING_CAMERA,
         MODALITY_KEY as MODALITY_KEY,
         NOT_FINITE as NOT_FINITE,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         TRAINER_CODES as TRAINER_CODES,
         UNIT_CLASH as UNIT_CLASH,
         UNKNOWN_TASK as UNKNOWN_TASK,
+        UNUSED_FRAMES as UNUSED_FRAMES,
         VIDEO_CODES as VIDEO_CODES,
         WRAP_AROUND as WRAP_AROUND,
         WRONG_SPLIT as WRONG_SPLIT,
@@ -91,7 +94,12 @@ if TYPE_CHECKING:
         check_videos as check_videos,
         learn_typical_video as learn_typical_video,
     )
-    from ares.checks.video.features import CameraFeatures as CameraFeatures
+    from ares.checks.video.features import CameraFeatures as CameraFeatures, video_finding as video_finding
+    from ares.checks.video.frame_changes import (
+        FrameEdges as FrameEdges,
+        begins_as_other_ends as begins_as_other_ends,
+        frame_edges as frame_edges,
+    )
     from ares.checks.video.frame_summary import (
         VideoSummary as VideoSummary,
         camera_features as camera_features,

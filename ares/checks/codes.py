@@ -340,6 +340,30 @@ VIDEO_CODES = (
 )  # fmt: skip
 
 
+UNUSED_FRAMES = CheckCode(
+    code="A045",
+    name="unused-frames",
+    meaning="a video that episodes share has frames that belong to none of them",
+    size_unit="frames",
+    strength=20,
+    strength_unit="frames after the last episode",
+    remedy="check whether the spans of the episodes are right; a take may have been discarded and not cut out",
+)
+LATE_FRAMES = CheckCode(
+    code="A046",
+    name="late-frames",
+    meaning="the first frame is the last one of the episode before",
+    size_unit="frames",
+    strength=1,
+    strength_unit="frame",
+    remedy="shift the span of the episode in its video by one frame",
+    severity="fault",
+)
+
+# Codes of the files that episodes share.
+FILE_CODES = (UNUSED_FRAMES, LATE_FRAMES)
+
+
 __all__ = ["CODES", "CheckCode", "Severity", "find_check_code"]
 
 NOT_FINITE = CheckCode(
@@ -522,7 +546,7 @@ CODES = {
     for code in (
         NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
         IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
-        *VIDEO_CODES, *RECORD_CODES, *TRAINER_CODES,
+        *VIDEO_CODES, *FILE_CODES, *RECORD_CODES, *TRAINER_CODES,
     )
 }  # fmt: skip
 

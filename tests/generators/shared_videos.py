@@ -1,4 +1,4 @@
-"""LeRobot v3.0 folders whose episodes share one video: clean, with frames of a take that was discarded, or a frame late."""
+"""LeRobot v3.0 folders whose episodes share one video: clean, with frames of a discarded take, or a frame late."""
 
 from __future__ import annotations
 
@@ -157,5 +157,7 @@ def _encode(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
         stream.width, stream.height, stream.pix_fmt = SIDES[1], SIDES[0], "yuv420p"
         stream.options = {"g": "10", "crf": "18", "bf": "0", "threads": "1"}
         for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")))
+            container.mux(
+                stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24"))
+            )
         container.mux(stream.encode())

@@ -86,5 +86,7 @@ def test_depth_is_shown_with_range_and_unit(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     main(["show", episode_id, "-w", str(tmp_path / "ws"), "--json"])
     assert text in json.loads(capsys.readouterr().out)["depth"]
+    main(["show", episode_id, "-w", str(tmp_path / "ws")])
+    assert text in " ".join(capsys.readouterr().out.split())
     assert text.startswith(f"{source.camera}: {len(source.depth)} pictures of ")
     assert f" {source.unit}, in " in text
