@@ -13,6 +13,7 @@ import pytest
 import ares
 from app.cli.main import main
 from ares.episode import Record
+from ares.formats import parse_tf_example, read_record, scan_record_file
 from tests.generators.depth_sources import (
     DepthSource,
     depth_messages,
@@ -21,7 +22,7 @@ from tests.generators.depth_sources import (
     make_depth_rlds,
 )
 from tests.ingest.recordings.mcap.conftest import START, STEP, Entry, header, states, write
-from tests.ingesting import open_sources
+from tests.ingesting import ingest_paths, open_sources
 
 
 def load_first(path: Path) -> Record:
@@ -90,3 +91,29 @@ def test_depth_is_shown_with_range_and_unit(tmp_path: Path, capsys: pytest.Captu
     assert text in " ".join(capsys.readouterr().out.split())
     assert text.startswith(f"{source.camera}: {len(source.depth)} pictures of ")
     assert f" {source.unit}, in " in text
+
+
+def depth_bytes(folder: Path, camera: str) -> list[bytes]:
+    """The images of depth of the only record of an RLDS dataset."""
+    (path,) = folder.rglob("*.tfrecord*")
+    (span,) = scan_record_file(str(path))
+    assert not isinstance(span, Exception)
+    payload, _ = read_record(str(path), span)
+    feature = parse_tf_example(payload, str(path))[f"steps/observation/{camera}"]
+    return list(feature.bytes_list.value)
+
+
+@pytest.mark.parametrize("format", ["rlds", "lerobot"])
+def test_an_export_has_the_depth_of_a_record_bit_by_bit_or_names_it(format: str, tmp_path: Path) -> None:
+    source = make_depth_rlds(tmp_path / "d", 5)
+    with ares.open(tmp_path / "ws", create=True) as workspace:
+        ingest_paths(workspace.stores, [str(source.path)], quiet=True)
+        selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
+        report = workspace.export(selection, tmp_path / "out", format=format, quiet=True)
+    told = [line for line in report.left_out if line.startswith(f"depth of camera {source.camera}")]
+    if format == "rlds":
+        assert not told and depth_bytes(tmp_path / "out", source.camera) == depth_bytes(
+            source.path, source.camera
+        )
+    else:
+        assert told
