@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from ares.process_tuning import fast_slots_pickling
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["mp4", "tfrecord", "hdf5", "mcap", "bag", "parquet", "zarr", "npy", "images"]
 Channels = Literal["rgb", "bgr"]
+# What makes stored pictures stand upright: degrees by which they are turned clockwise, or a flip.
+Turn = Literal["90", "180", "270", "vertical flip", "horizontal flip"]
 # Topics of a recording: their images have clocks of their own.
 TOPIC_KINDS = frozenset({"mcap", "bag"})
 
@@ -39,8 +41,8 @@ class MediaRef:
         byte_size: Bytes of the record, or of a file copied into the workspace; 0 for a whole source file.
         key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap, bag), column
             (parquet), array (zarr, npy), text before the numbers or column of a table (images); "" for mp4.
-        channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. Decoded frames
-            are always RGB.
+        channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. A `Turn` follows
+            where the stored pictures do not stand upright: "rgb 180". Decoded frames are always upright RGB.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
     """
 
@@ -53,7 +55,7 @@ class MediaRef:
     byte_offset: int = 0
     byte_size: int = 0
     key: str = ""
-    channels: Channels = "rgb"
+    channels: str = "rgb"
     stamp: str = ""
 
 
@@ -175,6 +177,14 @@ class Episode:
         order = ("front", "side", "top", "other", "wrist")
         return tuple(sorted(good, key=lambda camera: order.index(camera.role)))
 
+    @property
+    def depth_texts(self) -> tuple[str, ...]:
+        """The depth of each camera in words: size, range, unit and where it is."""
+        depth = self.metadata.get(DEPTH_CAMERAS)
+        return (
+            tuple(_describe_depth(name, facts) for name, facts in depth.items()) if _is_object(depth) else ()
+        )
+
     def camera(self, name: str) -> Camera:
         """Return the camera of that name. Raises RequestError that lists the existing names."""
         from ares.errors import RequestError
@@ -188,6 +198,25 @@ class Episode:
             f"no camera {name!r} in episode {self.episode_id}",
             f"{did_you_mean(name, names)}there are: {', '.join(names)}",
         )
+
+
+def _is_object(value: Json) -> TypeGuard[Mapping[str, Json]]:
+    return isinstance(value, Mapping)
+
+
+def _describe_depth(name: str, facts: Json) -> str:
+    """For example "top: 40 pictures of 48 x 64, 0.2 to 5.9 m, in /data/top/"."""
+    if not _is_object(facts):
+        return name
+    low, high, unit = (facts.get(f"depth_{part}") for part in ("min", "max", "unit"))
+    parts = [
+        f"{facts['frames']} pictures of {facts['height']} x {facts['width']}" if facts.get("frames") else "",
+        f"{low:.4g} to {high:.4g} {unit or 'of unknown unit'}"
+        if isinstance(low, int | float) and isinstance(high, int | float)
+        else "",
+        f"in {place}" if (place := facts.get("path") or facts.get("topic")) else "",
+    ]
+    return f"{name}: {', '.join(filter(None, parts))}"
 
 
 @fast_slots_pickling

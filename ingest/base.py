@@ -23,6 +23,7 @@ from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
 
 if TYPE_CHECKING:
+    from ares.checks import QualityFinding
     from ares.contract import Kinematics, PropertyName
     from ares.io import FolderEntries
 
@@ -62,11 +63,13 @@ class Item:
         location: File, and which record of it; for messages.
         load: Reads the record; a partial of a module-level function beside the call of `Item`, so that it can be
             pickled. Raises SourceError.
+        key: Key of the episode in its dataset, by which files of labels name it; "" where only the record tells.
     """
 
     episode_id: str
     location: str
     load: Callable[[], Record]
+    key: str = ""
 
 
 def failing_item(episode_id: str, location: str, error: SourceError) -> Item:
@@ -107,6 +110,28 @@ class SourceFile:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFinding:
+    """What a check of the metadata of a dataset found.
+
+    Attributes:
+        finding: The finding.
+        location: The file, and which episode.
+        episode_id: Id of the episode that it is about, "" for the whole dataset.
+        key: Key of that episode.
+    """
+
+    finding: QualityFinding
+    location: str
+    episode_id: str = ""
+    key: str = ""
+
+
+def find_nothing() -> Iterable[SourceFinding]:
+    """The findings of a source whose metadata nobody checks."""
+    return ()
+
+
 def list_no_files() -> Iterable[SourceFile]:
     """The files of a source that does not list them."""
     return ()
@@ -128,6 +153,7 @@ class Source:
         files: Lists the files of the dataset and their use, lazily, without reading records; called once, while
             `walk_folders` and `list_folder` answer from the listing of the whole tree. Files below `folder` that it
             does not list are not accounted for.
+        check_metadata: Compares its metadata with all its rows, for `ares check`; reads every data file.
         rate_hz: Recording rate of all its episodes, or None where only the records tell.
         cameras: Names of the cameras of all its episodes, or () where only the records tell.
         contract: What its spec states of the meaning of signals, by signal group and property.
@@ -144,6 +170,7 @@ class Source:
     fragile: bool = False
     folder: str = ""
     files: Callable[[], Iterable[SourceFile]] = list_no_files
+    check_metadata: Callable[[], Iterable[SourceFinding]] = find_nothing
     rate_hz: float | None = None
     cameras: tuple[str, ...] = ()
     contract: Mapping[str, Mapping[PropertyName, str]] = field(default_factory=dict)

@@ -35,6 +35,7 @@ from ingest.base import (
     outcome_in_path,
 )
 from ingest.files import add_missing_cameras
+from ingest.labels import SUBTASKS, open_with_labels
 from ingest.signals import numbered_names
 from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
 
@@ -337,12 +338,23 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
     )
+    episode = add_spec_parts(episode, spec)
     if missing := missing_cameras(record.episode):
         metadata = {name: value for name, value in episode.metadata.items() if name != MISSING_CAMERAS}
         kept = (name for name in missing if name not in spec.left_out)
         episode = replace(episode, metadata=add_missing_cameras(metadata, kept))
     warnings = (*record.warnings, *camera_warnings, *outcome_warnings)
     return replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def add_spec_parts(episode: Episode, spec: DatasetSpec) -> Episode:
+    """The episode with the split and the subtasks that the spec names; what it lacks stays as the reader has it."""
+    split, subtasks = (
+        find_field(episode.metadata, key) if key else None for key in (spec.split, spec.subtasks)
+    )
+    metadata = episode.metadata if subtasks is None else {**episode.metadata, SUBTASKS: subtasks}
+    is_split = isinstance(split, str | int) and not isinstance(split, bool)
+    return replace(episode, split=str(split) if is_split else episode.split, metadata=metadata)
 
 
 def check_spec(record: Record, spec: DatasetSpec) -> None:
@@ -358,12 +370,7 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
         _require_key(
             (camera.key if isinstance(camera, CameraSpec) else "") or name, cameras, "cameras", episode
         )
-    for part in spec.language:
-        if isinstance(part, str):
-            _require_key(part.partition(".")[0], {*episode.metadata, *arrays}, "language", episode, part)
-    if spec.success:
-        known = {*episode.metadata, *arrays, *filter(None, [episode.success_source])}
-        _require_key(spec.success.partition(".")[0], known, "success", episode, spec.success)
+    _check_fields(spec, episode, arrays)
     if spec.episode_axis is not None and episode.format != "npz":
         raise SourceError(
             _OTHER_FORMATS, f"{episode.source}: episode_axis is for arrays of npz and npy files"
@@ -376,6 +383,21 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
         if key:
             _require_key(key, known, role, episode)
     apply_spec(record, spec)
+
+
+def _check_fields(spec: DatasetSpec, episode: Episode, arrays: set[str]) -> None:
+    """Raise SourceError for a field of the episode that the spec names and that it does not have."""
+    fields = {*episode.metadata}
+    outcomes = {*fields, *arrays, *filter(None, [episode.success_source])}
+    named = [
+        *(("language", part, fields | arrays) for part in spec.language if isinstance(part, str)),
+        ("success", spec.success, outcomes),
+        ("split", spec.split, fields),
+        ("subtasks", spec.subtasks, fields),
+    ]
+    for role, key, known in named:
+        if key:
+            _require_key(key.partition(".")[0], known, role, episode, key)
 
 
 def _require_key(key: str, known: set[str], role: str, episode: Episode, full_key: str = "") -> None:
@@ -418,10 +440,18 @@ def _map_camera(
 ) -> Camera:
     role = part.role or (camera.role if name == camera.name else guess_camera_role(name))
     is_swapped = name in spec.bgr and spec.bgr[name] in (None, (camera.height, camera.width))
-    channels = part.channels or ("bgr" if is_swapped else camera.media.channels)
-    if channels == "bgr" != camera.media.channels:
+    order = part.pixel_order("bgr" if is_swapped else camera.media.channels)
+    if order.startswith("bgr") and not camera.media.channels.startswith("bgr"):
         warnings.append(f"camera {name} has red and blue swapped at the source, its frames are given as RGB")
-    return replace(camera, name=name, role=role, media=replace(camera.media, channels=channels))
+    turned = turn_camera(replace(camera, media=replace(camera.media, channels=order)))
+    return replace(turned, name=name, role=role)
+
+
+def turn_camera(camera: Camera) -> Camera:
+    """The camera with the size that its pictures have upright."""
+    if not camera.media.channels.endswith((" 90", " 270")):
+        return camera
+    return replace(camera, width=camera.height, height=camera.width)
 
 
 # Records that are tried, until one can be read and tells what the dataset holds.
@@ -437,7 +467,8 @@ def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> lis
 
     spec = read_spec(Path(options.spec))
     sets_rate = options.rate_hz is None and spec.rate_hz is not None
-    sources = ingester.open(path, replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz))
+    options = replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz)
+    sources = open_with_labels(functools.partial(ingester.open, path, options))
     if len(sources) > 1:
         raise SourceError("one spec for several datasets", f"{options.spec} for {len(sources)} under {path}")
     return [_map_source(source, spec, sets_rate, options.follow_links) for source in sources]

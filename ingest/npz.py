@@ -24,7 +24,14 @@ from ares.io import (
     list_folder,
     walk_folders,
 )
-from ares.media import NpyArray, has_zarr_images, image_size, open_npy, translate_npy_errors
+from ares.media import (
+    NpyArray,
+    StackedSteps,
+    has_zarr_images,
+    image_size,
+    open_npy,
+    translate_npy_errors,
+)
 from ingest.array_episode import (
     ArrayRowReader,
     SignalKeys,
@@ -41,14 +48,15 @@ from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, S
 from ingest.files import describe_camera
 from ingest.signals import StepTimes, missing_time_error
 from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
+from ingest.step_files import StepEpisodes, group_step_files, read_step_arrays, require_rows_of_steps
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ingest.spec import DatasetSpec
 
 
 SUFFIX, ARRAY_SUFFIX = ".npz", ".npy"
-# A picture has more pixels along each of its sides.
-_FEWEST_PIXELS = 16
 
 
 class NpyMember(NamedTuple):
@@ -60,7 +68,7 @@ class NpyMember(NamedTuple):
         name: Its name in that file; "" for an .npy file.
     """
 
-    array: NpyArray | ArrayOfEpisode | SourceError
+    array: NpyArray | ArrayOfEpisode | StackedSteps | NDArray[Any] | SourceError
     path: str
     name: str
 
@@ -194,6 +202,7 @@ class NpzEntry:
         spec: What the user knows of the dataset, or None.
         reads_unknown: Whether arrays without a known role are read, to show them.
         number: Its number along the axis of episodes that the spec names, or None.
+        num_files: Files of one time step each that it is, the first of them at `path`; 0 for none.
     """
 
     dataset: str
@@ -206,6 +215,7 @@ class NpzEntry:
     spec: DatasetSpec | None = None
     reads_unknown: bool = False
     number: int | None = None
+    num_files: int = 0
 
     @property
     def episode_id(self) -> str:
@@ -218,7 +228,7 @@ def load_episode(entry: NpzEntry) -> Record:
 
     Raises SourceError when its files cannot be read, or when no array is of a known name and there is no spec.
     """
-    with open_arrays(entry.path) as members:
+    with _open_entry(entry) as members:
         reader = _read_arrays(entry, members)
         roles = _signal_roles(entry, reader)
         row = _read_row(entry, reader)
@@ -259,6 +269,17 @@ def load_episode(entry: NpzEntry) -> Record:
     return _make_record(episode, trajectory, warnings, arrays, times)
 
 
+@contextmanager
+def _open_entry(entry: NpzEntry) -> Iterator[dict[str, NpyMember]]:
+    """The arrays of an episode, of one file or of a file a step. Raises SourceError."""
+    if not entry.num_files:
+        with open_arrays(entry.path) as members:
+            yield members
+        return
+    arrays = read_step_arrays(entry.path, entry.num_files)
+    yield {key: NpyMember(array, entry.path, key) for key, array in arrays.items()}
+
+
 def _make_record(
     episode: Episode,
     trajectory: Trajectory,
@@ -275,7 +296,9 @@ def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRowR
     """Read the arrays; texts and single numbers become fields. Raises SourceError for a file of one step."""
     if entry.number is not None and entry.spec:
         members = take_episode(members, entry.spec.episode_axis or 0, entry.number)
-    _require_rows_of_steps(entry, members)
+    if not (entry.reads_unknown or entry.ends_key):
+        stated = [part.key for part in (*entry.spec.state, *entry.spec.action)] if entry.spec else []
+        require_rows_of_steps({key: member.array for key, member in members.items()}, stated, entry.path)
     whole = entry.stop == _ALL_ROWS
     stop = _count_steps(entry, members) if whole else entry.stop
     reader = ArrayRowReader(entry.path, entry.start, stop, translate_errors=translate_npy_errors)
@@ -297,9 +320,7 @@ def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRowR
     return reader
 
 
-def _read_rows(
-    entry: NpzEntry, reader: ArrayRowReader, key: str, array: NpyArray | ArrayOfEpisode, surplus: int
-) -> None:
+def _read_rows(entry: NpzEntry, reader: ArrayRowReader, key: str, array: Any, surplus: int) -> None:
     """Read an array with so many rows more than there are steps. Raises SourceError for a camera with two or more."""
     if surplus <= 1:
         reader.add(key, array)
@@ -311,35 +332,6 @@ def _read_rows(
     reader.leave_out(key, f"is not stored ({array.shape[0]} rows for {reader.stop - reader.start} steps)")
     if has_zarr_images(array):
         raise SourceError("a camera cannot be stored", f"{entry.path}: {key} {reader.unused[key]}")
-
-
-def _require_rows_of_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> None:
-    """Raise SourceError for a file that is one time step: lists of unlike length, or lists beside one picture."""
-    arrays = {
-        key: member.array for key, member in members.items() if not isinstance(member.array, SourceError)
-    }
-    numeric = {key: array for key, array in arrays.items() if array.ndim and array.dtype.kind in "biuf"}
-    lists = {key: array.shape[0] for key, array in numeric.items() if array.ndim == 1}
-    pictures = [key for key, array in numeric.items() if _is_single_image(array)]
-    if len(lists) + len(pictures) < len(numeric) or not lists or entry.reads_unknown or entry.ends_key:
-        return
-    roles = guess_array_roles(dict.fromkeys(lists, 2))
-    stated = [part.key for part in (*entry.spec.state, *entry.spec.action)] if entry.spec else []
-    keys = [key for key in (stated or (*roles.state, *roles.action)) if key in lists]
-    lengths = {lists[key] for key in (keys if len(keys) > 1 else lists)}
-    if pictures or max(lengths) - min(lengths) > 1:
-        shapes = ", ".join(f"{key} {array.shape}" for key, array in list(numeric.items())[:8])
-        raise SourceError(
-            "the file is one time step, not an episode",
-            f"{entry.path} holds {shapes}; join the steps of an episode into arrays of (steps, numbers)",
-        )
-
-
-def _is_single_image(array: Any) -> bool:
-    """Whether an array is one picture (H, W, C), or one depth map (H, W) of floats."""
-    if array.ndim == 3:
-        return bool(array.shape[2] in (1, 3, 4) and min(array.shape[:2]) > _FEWEST_PIXELS)
-    return bool(array.ndim == 2 and array.dtype.kind == "f" and min(array.shape) > _FEWEST_PIXELS)
 
 
 def _count_steps(entry: NpzEntry, members: Mapping[str, NpyMember]) -> int:
@@ -430,8 +422,9 @@ def _episode_paths(folder: Path) -> Iterator[Path]:
             yield parent
 
 
-def _list_files(paths: tuple[Path, ...]) -> Iterator[SourceFile]:
-    """The files of arrays, and the JSON files that describe their episodes."""
+def _list_files(paths: tuple[Path, ...], tables: tuple[Path, ...]) -> Iterator[SourceFile]:
+    """The files of arrays, the JSON files that describe their episodes, and tables of the steps of episodes."""
+    yield from (SourceFile(path=str(table), use="metadata") for table in tables)
     for path in paths:
         names = (
             [str(path)]
@@ -504,9 +497,31 @@ def _file_items(path: Path, folder: Path, entry: NpzEntry) -> Iterator[Item]:
         yield _episode_item(replace(entry, key=f"{key}/{number}", start=start, stop=stop))
 
 
+def _step_items(steps: StepEpisodes, folder: Path, entry: NpzEntry) -> Iterator[Item]:
+    """One item for each episode of a folder of files of one time step each."""
+    for part in steps.episodes:
+        key = f"{part.first.relative_to(folder).as_posix()}#steps"
+        of_part = replace(entry, key=key, path=str(part.first), num_files=part.num_steps)
+        if part.missing:
+            detail = f"{len(part.missing)} of {part.num_steps}, the first {part.missing[0]}"
+            error = SourceError("files of steps are missing", detail)
+            yield failing_item(of_part.episode_id, str(part.first), error)
+        else:
+            yield _episode_item(of_part)
+
+
+def _count_group(group: Path | StepEpisodes, entry: NpzEntry) -> int:
+    return _count_file_episodes(group, entry) if isinstance(group, Path) else len(group.episodes)
+
+
+def _group_items(group: Path | StepEpisodes, folder: Path, entry: NpzEntry) -> Iterator[Item]:
+    return _file_items(group, folder, entry) if isinstance(group, Path) else _step_items(group, folder, entry)
+
+
 def _episode_item(entry: NpzEntry) -> Item:
     load = functools.partial(load_episode, entry)
-    return Item(episode_id=entry.episode_id, location=f"{entry.path}, episode {entry.key}", load=load)
+    location = f"{entry.path}, episode {entry.key}"
+    return Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
 
 
 class NpzIngester(FolderIngester):
@@ -551,17 +566,23 @@ class NpzIngester(FolderIngester):
             spec=spec,
             reads_unknown=options.reads_unknown,
         )
-        items = (item for file in paths for item in _file_items(file, folder, entry))
+        is_cut = bool(ends_key) or bool(spec and spec.episode_axis is not None)
+        groups = [*paths] if is_cut else group_step_files(paths)
+        steps = [group for group in groups if isinstance(group, StepEpisodes)]
+        items = (item for group in groups for item in _group_items(group, folder, entry))
         return [
             Source(
                 format=FORMAT,
                 dataset=entry.dataset,
                 version="",
-                total=sum(_count_file_episodes(file, entry) for file in paths),
+                total=sum(_count_group(group, entry) for group in groups),
                 items=items,
+                warnings=tuple(warning for group in steps for warning in group.warnings),
                 fragile=paths[0].suffix.lower() == SUFFIX,
                 folder=str(root),
-                files=functools.partial(_list_files, tuple(paths)),
+                files=functools.partial(
+                    _list_files, tuple(paths), tuple(group.table for group in steps if group.table)
+                ),
             )
         ]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
 from ingest.base import Ingester, Source, SourceOptions, SpecIngester
+from ingest.labels import open_with_labels
 from ingest.mapping import TRIED_RECORDS, load_first_readable_record, make_full_slices, signal_arrays
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def show_spec(ingester: Ingester, path: str, options: SourceOptions) -> str:
     if isinstance(ingester, SpecIngester):
         return ingester.show_spec(path, options)
     spec = read_spec(Path(options.spec)) if options.spec else None
-    sources = ingester.open(path, replace(options, reads_unknown=True))
+    sources = open_with_labels(partial(ingester.open, path, replace(options, reads_unknown=True)))
     return "---\n".join(_source_yaml(source, spec, options.follow_links) for source in sources)
 
 
@@ -99,8 +101,9 @@ def _camera_spec(camera: Camera) -> Any:
     """The role of a camera, and its colours where they are not RGB. Its name tells it in every record."""
     from ingest.spec import CameraSpec
 
-    is_plain = camera.media.channels == "rgb"
-    return camera.role if is_plain else CameraSpec(role=camera.role, channels=camera.media.channels)
+    channels, _, turn = camera.media.channels.partition(" ")
+    document = {"role": camera.role, "channels": channels, "turn": turn or None}
+    return camera.role if camera.media.channels == "rgb" else CameraSpec.model_validate(document)
 
 
 def _complete_spec(spec: DatasetSpec, guess: DatasetSpec) -> DatasetSpec:

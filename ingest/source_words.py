@@ -33,6 +33,11 @@ OUTCOME_WORDS = {
 }
 OUTCOME_NUMBERS = {"1": True, "1.0": True, "0": False, "0.0": False}
 
+# Names of the parts into which a dataset is split.
+SPLIT_WORDS = frozenset(
+    {"train", "training", "val", "valid", "validation", "test", "testing", "eval", "evaluation", "holdout"}
+)
+
 T = TypeVar("T")
 
 # By field: names of columns; the first one that a row fills is used.
@@ -61,6 +66,12 @@ _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
 _FILE_COLUMNS = frozenset({*_COLUMN_NAMES["videos"], *_COLUMN_NAMES["video"]})
 _TIME_PATTERN = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 UNKNOWN_OUTCOME = "outcome is neither success nor failure: kept as metadata"
+
+
+def is_column_of(field_name: str, column: str) -> bool:
+    """Whether a column is about a field, such as "instruction" or "success", by its name; also in the plural."""
+    name = normalise_name(column)
+    return name in _COLUMN_NAMES[field_name] or name.removesuffix("s") in _COLUMN_NAMES[field_name]
 
 
 def parse_outcome(value: object) -> bool | None:
@@ -116,12 +127,12 @@ class VideoRow:
 
 def names_a_video(columns: Mapping[str, object]) -> bool:
     """Whether one of the columns names the video that a row is about."""
-    return any(_normalise_name(name) in _FILE_COLUMNS for name in columns)
+    return any(normalise_name(name) in _FILE_COLUMNS for name in columns)
 
 
 def has_camera_rows(columns: Mapping[str, object]) -> bool:
     """Whether each row is about one camera of an episode, so that rows have to be joined."""
-    names = {_normalise_name(name) for name in columns}
+    names = {normalise_name(name) for name in columns}
     return bool(names & set(_COLUMN_NAMES["camera"])) and bool(names & set(_COLUMN_NAMES["episode"]))
 
 
@@ -152,7 +163,7 @@ class _RowReader:
 
     def __init__(self, row: Mapping[str, Json]) -> None:
         self._row = row
-        self._by_name = {_normalise_name(name): name for name in row}
+        self._by_name = {normalise_name(name): name for name in row}
         self._used: set[str] = set()
 
     def find(self, field_name: str) -> tuple[str, Json]:
@@ -189,7 +200,8 @@ class _RowReader:
         return {name: value for name, value in unused.items() if value not in (None, "")}
 
 
-def _normalise_name(name: str) -> str:
+def normalise_name(name: str) -> str:
+    """The name of a column in lower case, with underscores for spaces and hyphens."""
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
@@ -211,7 +223,7 @@ def _read_outcome(reader: _RowReader) -> tuple[bool | None, str, tuple[str, ...]
     if not column:
         return None, "", ()
     text = str(value).strip().lower()
-    is_label = _normalise_name(column) == "label"
+    is_label = normalise_name(column) == "label"
     # In a column "label" a number may be the index of a class.
     outcome = OUTCOME_WORDS.get(text) if is_label else parse_outcome(text)
     if outcome is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ares.clock import TimeUnit
 from ares.contract import (
@@ -20,7 +20,7 @@ from ares.contract import (
     is_dimension_group_name,
     read_kinematic_chains,
 )
-from ares.episode import Channels, Role
+from ares.episode import Channels, Role, Turn
 from ares.errors import SourceError
 from ares.input import parse_yaml
 from ares.registry import did_you_mean
@@ -68,6 +68,8 @@ class CameraSpec(BaseModel):
         key: Its array, feature, topic or name in the source; "" where it is the camera's name.
         role: Viewpoint; None where the name implies it.
         channels: Stored order of the colours; None for what the reader knows.
+        turn: What makes its pictures stand upright: degrees clockwise (90, 180, 270), "vertical flip" or "horizontal
+            flip"; None where they do.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -75,6 +77,17 @@ class CameraSpec(BaseModel):
     key: str = ""
     role: Role | None = None
     channels: Channels | None = None
+    turn: Turn | None = None
+
+    @field_validator("turn", mode="before")
+    @classmethod
+    def _read_degrees(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    def pixel_order(self, known: str) -> str:
+        """The order of the stored pixels, as `MediaRef.channels` has it, where the reader knows `known`."""
+        channels, _, turn = known.partition(" ")
+        return f"{self.channels or channels} {self.turn or turn}".strip()
 
 
 class TextSpec(BaseModel):
@@ -177,6 +190,8 @@ class DatasetSpec(BaseModel):
         left_out: Keys that are not stored.
         language: Instructions, the main one first; others are found by name and come after them.
         success: Key that holds the outcome, or "".
+        split: Field that holds the part of the dataset that an episode is in, or "".
+        subtasks: Field that holds the parts of an episode, or "".
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
         kinematics: The URDF of the robot.
@@ -201,6 +216,8 @@ class DatasetSpec(BaseModel):
     left_out: tuple[str, ...] = ()
     language: tuple[str | TextSpec, ...] = ()
     success: str = ""
+    split: str = ""
+    subtasks: str = ""
     outcome_in_path: bool = False
     contract: dict[str, ContractSpec] = Field(default_factory=dict)
     kinematics: KinematicsSpec | None = None

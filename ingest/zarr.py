@@ -355,7 +355,7 @@ def _store_items(
             yield failing_item(entry.episode_id, location, store.error)
         else:
             load = functools.partial(load_episode, entry)
-            yield Item(episode_id=entry.episode_id, location=location, load=load)
+            yield Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
 
 
 class ZarrIngester(FolderIngester):

@@ -1,4 +1,4 @@
-"""Writes a page for each code of `ares check` into docs/checks, from the catalogue and its part of check-codes.md.
+"""Writes a page for each code of `ares check` into docs/checks, from the catalogue and its part of the manual.
 
 .venv/bin/python scripts/check_pages.py --write
 """
@@ -21,13 +21,14 @@ _SEVERITIES = {
 
 def pages() -> dict[str, str]:
     """Text of each page by the name of its file."""
-    sections = _sections((ROOT / "docs" / "check-codes.md").read_text(encoding="utf-8"))
+    names = ("check-codes.md", "check-codes-trainer.md")
+    sections = _sections("\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in names))
     return {f"{code.code}-{code.name}.md": _page(code, sections[code.code]) for code in CODES.values()}
 
 
 def _sections(manual: str) -> dict[str, str]:
     """Text of the section of each code."""
-    parts = re.findall(r"^### (A\d{3}) [^\n]*\n(.*?)(?=^##|\Z)", manual, flags=re.M | re.S)
+    parts = re.findall(r"^### (A\d{3}) [^\n]*\n(.*?)(?=^#|\Z)", manual, flags=re.M | re.S)
     return {code: text.strip() for code, text in parts}
 
 

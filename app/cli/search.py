@@ -181,6 +181,7 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),
         ("notes", "; ".join(f"{note['note']} ({note['person']})" for note in document["notes"]) or "none"),
         ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),
+        *(("depth", text) for text in document.get("depth", ())),
     ]
 
 

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
         DEAD_CHANNEL as DEAD_CHANNEL,
         DRIFT as DRIFT,
         DROPPED_STEPS as DROPPED_STEPS,
+        FILE_CODES as FILE_CODES,
         GAIN as GAIN,
         IDLE_END as IDLE_END,
         IDLE_START as IDLE_START,
+        INDEX_GAP as INDEX_GAP,
+        LATE_FRAMES as LATE_FRAMES,
         MISSING_CAMERA as MISSING_CAMERA,
+        MODALITY_KEY as MODALITY_KEY,
         NOT_FINITE as NOT_FINITE,
         QUANTISED as QUANTISED,
         RECORD_CODES as RECORD_CODES,
@@ -24,12 +28,17 @@ if TYPE_CHECKING:
         SATURATED as SATURATED,
         SIGN_FLIP as SIGN_FLIP,
         SPIKE as SPIKE,
+        STALE_STATISTICS as STALE_STATISTICS,
         STUCK as STUCK,
+        TRAINER_CODES as TRAINER_CODES,
         UNIT_CLASH as UNIT_CLASH,
+        UNKNOWN_TASK as UNKNOWN_TASK,
+        UNUSED_FRAMES as UNUSED_FRAMES,
         VIDEO_CODES as VIDEO_CODES,
         WRAP_AROUND as WRAP_AROUND,
+        WRONG_SPLIT as WRONG_SPLIT,
+        WRONG_TOTAL as WRONG_TOTAL,
         CheckCode as CheckCode,
-        QualityFinding as QualityFinding,
         Severity as Severity,
         find_check_code as find_check_code,
     )
@@ -37,6 +46,9 @@ if TYPE_CHECKING:
         EpisodeActionLag as EpisodeActionLag,
         EpisodeCheck as EpisodeCheck,
         check_signals as check_signals,
+    )
+    from ares.checks.findings import (
+        QualityFinding as QualityFinding,
     )
     from ares.checks.planting import (
         ANGLES as ANGLES,
@@ -82,7 +94,12 @@ if TYPE_CHECKING:
         check_videos as check_videos,
         learn_typical_video as learn_typical_video,
     )
-    from ares.checks.video.features import CameraFeatures as CameraFeatures
+    from ares.checks.video.features import CameraFeatures as CameraFeatures, video_finding as video_finding
+    from ares.checks.video.frame_changes import (
+        FrameEdges as FrameEdges,
+        begins_as_other_ends as begins_as_other_ends,
+        frame_edges as frame_edges,
+    )
     from ares.checks.video.frame_summary import (
         VideoSummary as VideoSummary,
         camera_features as camera_features,

@@ -1,20 +1,12 @@
-"""What a quality check can report: its codes with meaning and remedy, and the finding of one place."""
+"""What a quality check can report: its codes with meaning and remedy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ares.errors import RequestError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ares.episode import Json
-
 
 # A "fault" sets the exit status of `ares check`. "information" is shown beside it: the check has not passed its bar.
 Severity = Literal["fault", "information"]
@@ -136,6 +128,70 @@ EMPTY_INSTRUCTION = CheckCode(
 RECORD_CODES = (
     CLOCK_BACKWARDS, SINGLE_STEP, FRAME_COUNT, NO_INSTRUCTION, EMPTY_INSTRUCTION, IMPOSSIBLE_LENGTH,
     MISSING_CAMERA,
+)  # fmt: skip
+
+
+STALE_STATISTICS = CheckCode(
+    code="A060",
+    name="stale-statistics",
+    meaning="stored statistics of a column are not those of its rows",
+    size_unit="episodes",
+    strength=1,
+    strength_unit="column of another dataset",
+    remedy="compute the statistics anew, as after every merge or deletion of episodes",
+    severity="fault",
+)
+MODALITY_KEY = CheckCode(
+    code="A061",
+    name="modality-key",
+    meaning="modality.json names a column that is not there, or dimensions that it does not have",
+    size_unit="dimensions",
+    strength=1,
+    strength_unit="part of another layout",
+    remedy="correct the part in modality.json",
+    severity="fault",
+)
+WRONG_TOTAL = CheckCode(
+    code="A062",
+    name="wrong-total",
+    meaning="a total of info.json, or a statistic of row numbers, is not that of the rows, episodes or tasks",
+    size_unit="count",
+    strength=1,
+    strength_unit="frame or task too many",
+    remedy="count them anew; check whether files are missing",
+)
+INDEX_GAP = CheckCode(
+    code="A063",
+    name="index-gap",
+    meaning="numbers of rows, frames or episodes have gaps or repeats, or a range of rows is another one",
+    size_unit="numbers",
+    strength=1,
+    strength_unit="number",
+    remedy="number the rows anew; check whether rows are missing",
+    severity="fault",
+)
+UNKNOWN_TASK = CheckCode(
+    code="A064",
+    name="unknown-task",
+    meaning="rows have a number of a task that the list of tasks does not have",
+    size_unit="tasks",
+    strength=1,
+    strength_unit="task past the list",
+    remedy="add the task to the list of tasks, or correct the number",
+    severity="fault",
+)
+WRONG_SPLIT = CheckCode(
+    code="A065",
+    name="wrong-split",
+    meaning="a split names episodes that are not there, or that another split has",
+    size_unit="episodes",
+    strength=1,
+    strength_unit="episode",
+    remedy="correct splits in info.json",
+)
+
+TRAINER_CODES = (
+    STALE_STATISTICS, MODALITY_KEY, WRONG_TOTAL, INDEX_GAP, UNKNOWN_TASK, WRONG_SPLIT,
 )  # fmt: skip
 
 
@@ -282,6 +338,30 @@ VIDEO_CODES = (
     BLUR, OVEREXPOSED, UNDEREXPOSED, BLACK, FROZEN, REPEATED_FRAMES, DROPPED_FRAMES, COLOUR_ORDER, SWAPPED_CAMERAS,
     COMPRESSION_DAMAGE, VIDEO_LENGTH, VIDEO_LAG, CAMERA_LAG, VIDEO_RATE, CAMERA_RATE,
 )  # fmt: skip
+
+
+UNUSED_FRAMES = CheckCode(
+    code="A045",
+    name="unused-frames",
+    meaning="a video that episodes share has frames that belong to none of them",
+    size_unit="frames",
+    strength=20,
+    strength_unit="frames after the last episode",
+    remedy="check whether the spans of the episodes are right; a take may have been discarded and not cut out",
+)
+LATE_FRAMES = CheckCode(
+    code="A046",
+    name="late-frames",
+    meaning="the first frame is the last one of the episode before",
+    size_unit="frames",
+    strength=1,
+    strength_unit="frame",
+    remedy="shift the span of the episode in its video by one frame",
+    severity="fault",
+)
+
+# Codes of the files that episodes share.
+FILE_CODES = (UNUSED_FRAMES, LATE_FRAMES)
 
 
 __all__ = ["CODES", "CheckCode", "Severity", "find_check_code"]
@@ -466,7 +546,7 @@ CODES = {
     for code in (
         NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
         IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
-        *VIDEO_CODES, *RECORD_CODES,
+        *VIDEO_CODES, *FILE_CODES, *RECORD_CODES, *TRAINER_CODES,
     )
 }  # fmt: skip
 
@@ -476,63 +556,3 @@ def find_check_code(code: str) -> CheckCode:
     if code not in CODES:
         raise RequestError(f"no check {code!r}", f"there are: {', '.join(CODES)}")
     return CODES[code]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QualityFinding:
-    """What one check says of one dimension of an episode.
-
-    Attributes:
-        code: Code of the check, see `ares.checks.CODES`.
-        signal: "state", "action", "clock", or "" for all signals.
-        dimension: Name of the dimension, or "" for all.
-        seconds: When it begins, or where it is largest; from the start of the episode.
-        size: How large it is, in the unit of the check.
-        confidence: 0.5 at the threshold of the check, nearer to 1 the further beyond it; no probability.
-    """
-
-    code: str
-    signal: str
-    dimension: str
-    seconds: float
-    size: float
-    confidence: float
-
-    def to_json(self) -> dict[str, Json]:
-        """The finding as JSON."""
-        return asdict(self)
-
-
-def finding_confidence(size: float, threshold: float) -> float:
-    """Confidence of a size at or beyond its threshold: 0.5 there, 0.9 at nine times of it."""
-    return round(size / (size + threshold), 3) if threshold > 0 else 1.0
-
-
-def findings_of(
-    check: CheckCode,
-    signal: str,
-    names: tuple[str, ...],
-    sizes: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    seconds: NDArray[np.float64],
-) -> Iterator[QualityFinding]:
-    """A finding for each dimension whose size is beyond its threshold.
-
-    Args:
-        check: The check.
-        signal: Name of the signal.
-        names: Names of the D dimensions.
-        sizes: (D,) sizes; NaN where the check cannot say.
-        thresholds: (D,) sizes from which it is a finding.
-        seconds: (D,) when.
-    """
-    for number in (sizes >= thresholds).nonzero()[0]:
-        size, threshold = float(sizes[number]), float(thresholds[number])
-        yield QualityFinding(
-            code=check.code,
-            signal=signal,
-            dimension=names[number],
-            seconds=round(float(seconds[number]), 3),
-            size=round(size, 6),
-            confidence=finding_confidence(size, threshold),
-        )

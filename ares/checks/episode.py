@@ -18,6 +18,8 @@ from ares.checks.codes import (
     SIGN_FLIP,
     UNIT_CLASH,
     CheckCode,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
     findings_of,

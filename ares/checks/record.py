@@ -22,6 +22,8 @@ from ares.checks.codes import (
     NOT_FINITE,
     SATURATED,
     SINGLE_STEP,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
 )
@@ -94,7 +96,8 @@ def check_metadata(episode: Episode) -> Iterator[QualityFinding]:
     for camera in episode.cameras:
         flag = _worst_flag(camera.flags)
         if flag:
-            yield _record_finding(_FLAG_CODES[flag], signal="video", dimension=camera.name)
+            length = camera.media.num_frames / camera.media.rate_hz
+            yield _record_finding(_FLAG_CODES[flag], signal="video", dimension=camera.name, size=length)
         if camera.media.kind in TOPIC_KINDS:
             continue  # topics have clocks of their own; their ingester warns of gaps
         # A recorder may drop the very first or last frame of a video; a TFRecord holds one image a step.

@@ -13,6 +13,8 @@ from ares.checks.codes import (
     SPIKE,
     STUCK,
     WRAP_AROUND,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
     findings_of,

@@ -51,6 +51,25 @@ class ExportLayout(NamedTuple):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthVideo:
+    """The depth of one camera of an episode, as its source has it in a video.
+
+    Attributes:
+        path: The file.
+        start_seconds: First second of the episode in it.
+        num_frames: Steps of the episode.
+        rate_hz: Steps per second.
+        facts: What the source says of its range, its unit and its pixels.
+    """
+
+    path: str
+    start_seconds: float
+    num_frames: int
+    rate_hz: float
+    facts: Mapping[str, Json]
+
+
 @dataclass(slots=True)
 class DatasetGroup:
     """Counts over the episodes that become one dataset.
@@ -71,6 +90,8 @@ class DatasetGroup:
         camera_roles: Role of each camera in the first episode that has it.
         has_assumed_rate: Whether the rate of any episode is assumed.
         depth_cameras: Number of episodes by camera of which the source has depth.
+        depth_videos: Depth that sources have as videos, by camera.
+        copied_depth: Cameras whose depth the export has too.
     """
 
     layout: ExportLayout
@@ -87,6 +108,8 @@ class DatasetGroup:
     camera_roles: dict[str, str] = field(default_factory=dict)
     has_assumed_rate: bool = False
     depth_cameras: Counter[str] = field(default_factory=Counter)
+    depth_videos: dict[str, list[DepthVideo]] = field(default_factory=dict)
+    copied_depth: tuple[str, ...] = ()
 
     @property
     def rate_hz(self) -> float:
@@ -143,6 +166,7 @@ class DatasetGroup:
         lines += [
             f"depth of camera {camera} of {name}: {count} episodes have it"
             for camera, count in sorted(self.depth_cameras.items())
+            if camera not in self.copied_depth
         ]
         return lines + list(self._left_out_texts(has_robots))
 
@@ -169,11 +193,39 @@ class DatasetGroup:
         self.episodes_with_texts += len(episode.instructions) > 1
         depth = episode.metadata.get(DEPTH_CAMERAS)
         self.depth_cameras.update(depth.keys() if isinstance(depth, Mapping) else ())
+        for name, video in read_depth_videos(episode).items():
+            self.depth_videos.setdefault(name, []).append(video)
         if len(self.metadata_fields) < _MOST_FIELDS:
             self.metadata_fields.update(episode.metadata)
         for camera in episode.cameras:
             self.camera_flags.setdefault(camera.name, Counter()).update(camera.flags)
             self.camera_roles.setdefault(camera.name, camera.role)
+
+
+def read_depth_videos(episode: Episode) -> dict[str, DepthVideo]:
+    """The depth of each camera that the source of an episode has as a span of a video."""
+    depth = episode.metadata.get(DEPTH_CAMERAS)
+    videos = {
+        name: _read_depth_video(episode, facts)
+        for name, facts in (depth.items() if isinstance(depth, Mapping) else ())
+        if isinstance(facts, Mapping)
+    }
+    return {name: video for name, video in videos.items() if video is not None}
+
+
+def _read_depth_video(episode: Episode, facts: Mapping[str, Json]) -> DepthVideo | None:
+    """The depth of a camera where it is a span of a video file; None elsewhere."""
+    path, start = facts.get("path"), facts.get("start_seconds")
+    if not isinstance(path, str) or not isinstance(start, int | float) or isinstance(start, bool):
+        return None
+    places = ("path", "start_seconds", "stop_seconds")
+    return DepthVideo(
+        path=path,
+        start_seconds=float(start),
+        num_frames=episode.num_steps,
+        rate_hz=episode.rate_hz,
+        facts={name: value for name, value in facts.items() if name not in places},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,17 +29,14 @@ if TYPE_CHECKING:
         thumbnail as thumbnail,
     )
     from ares.media.readers.arrays import (
-        NpyArray as NpyArray,
         ZarrStore as ZarrStore,
         has_encoded_images as has_encoded_images,
         has_raw_images as has_raw_images,
         has_zarr_images as has_zarr_images,
         image_size as image_size,
-        open_npy as open_npy,
         open_zarr as open_zarr,
         read_encoded_image as read_encoded_image,
         read_raw_bytes as read_raw_bytes,
-        translate_npy_errors as translate_npy_errors,
         translate_zarr_errors as translate_zarr_errors,
     )
     from ares.media.readers.images import (
@@ -49,6 +46,16 @@ if TYPE_CHECKING:
         group_images as group_images,
         read_csv_table as read_csv_table,
         read_parquet_images as read_parquet_images,
+    )
+    from ares.media.readers.npy import (
+        NpyArray as NpyArray,
+        StackedSteps as StackedSteps,
+        is_single_image as is_single_image,
+        open_npy as open_npy,
+        open_step as open_step,
+        step_file_path as step_file_path,
+        translate_npy_errors as translate_npy_errors,
+        value_of_step as value_of_step,
     )
     from ares.media.recordings.container import (
         McapMessage as McapMessage,

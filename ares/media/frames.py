@@ -18,7 +18,7 @@ from ares.media.fingerprint import (
     verify_source,
     were_outside_links_allowed,
 )
-from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_npy_frames, read_zarr_frames
+from ares.media.readers.arrays import read_hdf5_frames, read_hdf5_images, read_zarr_frames
 from ares.media.readers.images import (
     frame_numbers,
     read_image_file_frames,
@@ -28,6 +28,7 @@ from ares.media.readers.images import (
     read_tfrecord_frames,
     read_tfrecord_images,
 )
+from ares.media.readers.npy import read_npy_frames
 from ares.media.recordings.images import read_all_topic_frames, read_topic_frames
 from ares.media.video.decode import read_all_video_frames, read_video_frames
 from ares.media.video.probe import FrameSpans
@@ -137,13 +138,25 @@ def _decode_numbers(ref: MediaRef, numbers: Sequence[int]) -> Iterator[NDArray[n
 
 
 def _to_rgb(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """The frames with the red channel first, however the source stores them."""
+    """The frames upright and with the red channel first, however the source stores them."""
     frames = _translate_errors(ref, frames)
-    if ref.channels == "rgb":
-        return frames
+    return frames if ref.channels == "rgb" else (_make_upright(frame, ref.channels) for frame in frames)
+
+
+def _make_upright(frame: NDArray[np.uint8], channels: str) -> NDArray[np.uint8]:
+    """(H, W, 3) or, after a quarter turn, (W, H, 3): a frame with its colours and its sides in order."""
     import numpy as np
 
-    return (np.ascontiguousarray(frame[..., ::-1]) for frame in frames)
+    colours, _, turn = channels.partition(" ")
+    if colours == "bgr":
+        frame = frame[..., ::-1]
+    if turn in ("90", "180", "270"):
+        frame = np.rot90(frame, -int(turn) // 90)
+    elif turn == "vertical flip":
+        frame = frame[::-1]
+    elif turn == "horizontal flip":
+        frame = frame[:, ::-1]
+    return np.ascontiguousarray(frame)
 
 
 def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:

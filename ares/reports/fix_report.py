@@ -27,6 +27,7 @@ from ares.checks import (
     SIGN_FLIP,
     SPIKE,
     STUCK,
+    TRAINER_CODES,
     UNIT_CLASH,
     WRAP_AROUND,
     Severity,
@@ -64,7 +65,7 @@ _NOT_CORRECTED: Mapping[str, str] = {
     DROPPED_STEPS.code: _LOST,
     REPEATED_STEPS.code: _STEPS,
     CLOCK_RATE.code: "only you know the true rate: give it with --rate",
-    **dict.fromkeys((code.code for code in RECORD_CODES), "it is no value of a signal"),
+    **dict.fromkeys((code.code for code in (*RECORD_CODES, *TRAINER_CODES)), "it is no value of a signal"),
 }
 _VIDEO = "videos are copied as they are"
 

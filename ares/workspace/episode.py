@@ -217,6 +217,7 @@ class StoredEpisode(Episode):
             ("success", {True: "yes", False: "no", None: "unknown"}[self.success]),
             ("length", f"{self.num_steps} steps, {self.duration_seconds:.2f} s"),
             ("cameras", ", ".join(camera.name for camera in self.cameras)),
+            *(("depth", text) for text in self.depth_texts),
         ]
         return f"<div>{posters}{html_table(rows, ('', ''))}</div>"
 

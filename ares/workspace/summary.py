@@ -67,6 +67,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "clock_shift_seconds": episode.clock_shift_seconds,
         "frame_pairing": episode.frame_pairing,
         "cameras": [_camera_json(camera) for camera in episode.cameras],
+        **({"depth": list[Json](depth)} if (depth := episode.depth_texts) else {}),
         "success": episode.success,
         "success_source": episode.success_source,
         "state_names": list(episode.state_names),

@@ -121,7 +121,9 @@ def _task_items(
             time=time,
         )
         load = functools.partial(load_episode, entry)
-        yield Item(episode_id=entry.episode_id, location=_episode_location(entry), load=load)
+        yield Item(
+            episode_id=entry.episode_id, location=_episode_location(entry), load=load, key=f"{task}/{name}"
+        )
 
 
 def _episode_location(entry: AgibotEntry) -> str:

@@ -36,11 +36,12 @@ from ares.reports import (
 )
 from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
 from ares.store import batched
-from ingest.base import GuardedItems, Source, guard_item_loading
+from ingest.base import GuardedItems, Source, SourceFinding, call_ingester_safely, guard_item_loading
 from ingest.check.tasks import CheckProgress, Layout, SignalCheckResult, SignalTask, run_signal_tasks
 from ingest.pipeline import find_datasets
 
 if TYPE_CHECKING:
+    from ares.checks import QualityFinding
     from ares.jobs import CheckRequest, WorkerPool
     from ares.reports import BaselineKey
     from ingest.pipeline import IngestSources
@@ -280,7 +281,30 @@ def _check_items(source: Source, limit: int | None, progress: CheckProgress, rea
         progress.add(result)
     if items.error is not None:
         progress.add(items.error)
+    _check_source_metadata(source, progress)
     return _dataset_check(source, progress, statistics, typical, _infer_contracts(source, evidence))
+
+
+def _check_source_metadata(source: Source, progress: CheckProgress) -> None:
+    """Count what the metadata of the dataset say wrongly; a fault while they are read is a failure."""
+    listing = partial(_list_findings, source)
+    try:
+        found = call_ingester_safely(source.format, listing, source.folder, source.follow_links)
+    except AresError as error:
+        progress.add(error)
+        return
+    by_place: dict[tuple[str, str, str], list[QualityFinding]] = {}
+    for part in found:
+        by_place.setdefault((part.episode_id, part.location, part.key), []).append(part.finding)
+    for (episode_id, location, key), findings in by_place.items():
+        result = SignalCheckResult(
+            episode_id=episode_id, location=location, key=key, source=location, layout=((), ()), rate_hz=0.0
+        )
+        progress.add_findings(result, tuple(findings))
+
+
+def _list_findings(source: Source) -> list[SourceFinding]:
+    return list(source.check_metadata())
 
 
 def _learn_from_results(

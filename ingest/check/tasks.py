@@ -43,7 +43,7 @@ from ares.signals import (
 from ingest.base import GuardedItems, Source, guard_item_loading
 
 if TYPE_CHECKING:
-    from ares.checks import VideoCheck, VideoSummary
+    from ares.checks import FrameEdges, VideoCheck, VideoSummary
 
 # Names of the dimensions of state and action: episodes are compared with those that have the same.
 Layout = tuple[tuple[str, ...], tuple[str, ...]]
@@ -117,6 +117,8 @@ class VideoCheckOutcome:
         key: Key of the record in its dataset.
         source: File that the record was read from.
         layout: Names of its dimensions and cameras.
+        edges: The ends of each camera, by its name.
+        spans: Camera, file, first and last second of each camera that is a span of a video.
         summary: What was kept, where nothing to check it against was given.
         check: What the checks found.
     """
@@ -126,6 +128,8 @@ class VideoCheckOutcome:
     key: str
     source: str
     layout: VideoLayout
+    edges: Mapping[str, FrameEdges] = field(default_factory=dict)
+    spans: tuple[tuple[str, str, float, float], ...] = ()
     summary: VideoSummary | None = None
     check: VideoCheck | None = None
 

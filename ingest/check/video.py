@@ -14,6 +14,7 @@ from ares.checks import (
     VideoSummary,
     camera_features,
     check_videos,
+    frame_edges,
     learn_typical_video,
     summarise_video,
 )
@@ -27,6 +28,7 @@ from ares.reports import VideoTotals
 from ares.signals import KEPT_EPISODES
 from ares.store import batched
 from ingest.base import GuardedItems, guard_item_loading
+from ingest.check.shared_videos import SharedVideos
 from ingest.check.tasks import CheckProgress, VideoCheckOutcome, VideoLayout
 
 if TYPE_CHECKING:
@@ -121,6 +123,12 @@ def _make_video_result(
         key="/".join(filter(None, (episode.split, episode.key))),
         source=episode.source,
         layout=layout,
+        edges={part.camera: ends for part in features if (ends := frame_edges(part)) is not None},
+        spans=tuple(
+            (camera.name, camera.media.uri, camera.media.start_seconds, camera.media.stop_seconds)
+            for camera in episode.cameras
+            if camera.media.kind == "mp4"
+        ),
     )
     if task.typical is None:
         return replace(result, summary=summary)
@@ -149,6 +157,7 @@ class VideoCheckProgress:
         num_moving_known: Those of them in which the lag of a camera is known.
         num_failed: Records whose videos could not be checked.
         first_failure: Why the first of them could not be.
+        files: What the episodes say of the videos that they share.
     """
 
     progress: CheckProgress
@@ -158,6 +167,7 @@ class VideoCheckProgress:
     num_moving_known: int = 0
     num_failed: int = 0
     first_failure: str = ""
+    files: SharedVideos = field(default_factory=SharedVideos)
     _lags: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, result: VideoCheckOutcome, check: VideoCheck) -> None:
@@ -170,7 +180,7 @@ class VideoCheckProgress:
             self.num_moving_known += bool(known)
         for camera, steps in known.items():
             self._lags.setdefault(camera, []).append(steps / check.rate_hz)
-        self.progress.add_findings(result, check.findings)
+        self.progress.add_findings(result, (*check.findings, *self.files.add(result)))
 
     def add_failure(self, error: AresError) -> None:
         """Count a record whose videos could not be checked."""
@@ -214,6 +224,9 @@ def decode_and_check_videos(
         ),
         of_videos,
     )
+    if limit is None and not of_videos.num_failed:
+        for result, finding in of_videos.files.find_unused_frames():
+            progress.add_findings(result, (finding,))
     return of_videos.totals()
 
 

@@ -442,8 +442,10 @@ def _open_with_ingester(
 
 
 def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
+    from ingest.labels import open_with_labels
+
     if not options.spec or isinstance(ingester, SpecIngester):
-        return ingester.open(path, options)
+        return open_with_labels(partial(ingester.open, path, options))
     from ingest.mapping import open_with_spec
 
     return open_with_spec(ingester, path, options)

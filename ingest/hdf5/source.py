@@ -236,7 +236,7 @@ def _unknown_items(file_entry: HDF5Entry, spec: DatasetSpec | None) -> Iterator[
         key = f"{file_entry.key}/{group}".rstrip("/")
         entry = replace(file_entry, key=key, group=group)
         load = functools.partial(load_unknown_hdf5, entry, spec)
-        yield Item(episode_id=entry.episode_id, location=_entry_location(entry), load=load)
+        yield Item(episode_id=entry.episode_id, location=_entry_location(entry), load=load, key=entry.key)
 
 
 def _file_items(
@@ -254,7 +254,7 @@ def _file_items(
         yield from _family_items(file_entry, file)
     elif file.family != "demos":
         load = functools.partial(_LOADERS[file.family], file_entry)
-        yield Item(episode_id=file_entry.episode_id, location=file_entry.path, load=load)
+        yield Item(episode_id=file_entry.episode_id, location=file_entry.path, load=load, key=key)
     else:
         yield from _demo_items(file_entry, file)
 
@@ -272,7 +272,7 @@ def _family_items(file_entry: HDF5Entry, file: HDF5File) -> Iterator[Item]:
         key = f"{file_entry.key}/{name}" if name else file_entry.key
         entry = replace(file_entry, split=split, key=key, group=name)
         load = functools.partial(load_family_episode, family.name, entry)
-        yield Item(episode_id=entry.episode_id, location=_entry_location(entry), load=load)
+        yield Item(episode_id=entry.episode_id, location=_entry_location(entry), load=load, key=entry.key)
 
 
 def _episode_names(path: str, family: Family) -> list[str]:
@@ -301,7 +301,8 @@ def _demo_items(file_entry: HDF5Entry, demo_file: HDF5File) -> Iterator[Item]:
     for name, masks in demos.items():
         entry = _demo_entry(file_entry, name, masks)
         load = functools.partial(load_robomimic_demo, entry)
-        yield Item(episode_id=entry.episode_id, location=f"{entry.path}, {name}", load=load)
+        location = f"{entry.path}, {name}"
+        yield Item(episode_id=entry.episode_id, location=location, load=load, key=entry.key)
 
 
 def _demo_entry(file_entry: HDF5Entry, name: str, masks: tuple[str, ...]) -> HDF5Entry:

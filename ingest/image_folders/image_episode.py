@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,8 @@ from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, ma
 from ares.errors import SourceError
 from ares.input import read_input
 from ares.io import describe_os_error, list_folder
-from ares.media import CameraImageFiles, group_images
+from ares.media import IMAGE_SUFFIXES, CameraImageFiles, group_images
+from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import read_json_object
 from ingest.image_folders.table_episode import image_folders, make_image_camera, name_camera_of_images
 from ingest.signals import StepTimes, compute_step_times
@@ -174,7 +175,8 @@ def load_episode(entry: ImageEntry) -> Record:
     """Read an episode. Raises SourceError when it has no images, or a file of it cannot be read."""
     folder, warnings = Path(entry.folder), dict[str, None]()
     described = read_episode_description(folder, entry.key)
-    cameras_images = list(list_camera_images(folder, warnings))
+    depth = dict[str, Json]()
+    cameras_images = list(list_camera_images(folder, warnings, depth))
     if not cameras_images:
         raise SourceError("episode holds no numbered images", str(folder))
     times = _step_times(entry, folder, cameras_images[0], described, warnings)
@@ -183,19 +185,23 @@ def load_episode(entry: ImageEntry) -> Record:
     for name in described.pickles:
         warnings[f"{name} is not read (a pickle can run code): signals in it are not stored"] = None
     episode = _make_episode(entry, described, cameras, times, digest.hexdigest())
+    episode = replace(episode, metadata=add_depth(episode.metadata, depth))
     trajectory = Trajectory(timestamps=times.seconds)
     all_warnings = (*warnings, *described.row.warnings)
     return Record(episode=episode, trajectory=trajectory, warnings=all_warnings, has_stamps=times.has_stamps)
 
 
-def list_camera_images(folder: Path, warnings: dict[str, None]) -> Iterator[CameraImageList]:
-    """The cameras of an episode in order; depth is left out with a warning."""
+def list_camera_images(
+    folder: Path, warnings: dict[str, None], depth: dict[str, Json]
+) -> Iterator[CameraImageList]:
+    """The cameras of an episode in order; `depth` receives where depth is, which is no camera."""
     names: set[str] = set()
     for entries in image_folders(folder):
-        for prefix, images in group_images(list(entries.files)).items():
+        for prefix, images in group_images(list(entries.files), (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)).items():
             name = name_camera_of_images(folder, entries.path, prefix)
-            if "depth" in name.lower():
-                warnings[f"camera {name} is depth and is not stored"] = None
+            found = find_depth_of_files(name, entries.path, prefix, images.names, warnings)
+            if found is not None:
+                depth[name] = found
             elif name not in names:
                 names.add(name)
                 yield CameraImageList(name, entries.path, prefix, images)

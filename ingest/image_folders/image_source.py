@@ -11,6 +11,7 @@ from ares.errors import SourceError
 from ares.io import FolderEntries, absolute_path, folder_name, is_url, list_folder, walk_folders
 from ares.media import IMAGE_SUFFIXES
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions
+from ingest.depth import DEPTH_SUFFIXES
 from ingest.image_folders.image_episode import (
     FORMAT,
     PICKLE_REASON,
@@ -25,7 +26,9 @@ from ingest.image_folders.image_episode import (
 from ingest.image_folders.table_episode import count_images, image_folders
 
 # What may lie beside the images of an episode; anything else is data of another format.
-_ALLOWED_SUFFIXES = frozenset({"", ".json", ".txt", ".md", *IMAGE_SUFFIXES, *PICKLE_SUFFIXES})
+_ALLOWED_SUFFIXES = frozenset(
+    {"", ".json", ".txt", ".md", *IMAGE_SUFFIXES, *DEPTH_SUFFIXES, *PICKLE_SUFFIXES}
+)
 _FEWEST_IMAGES = 2
 _MOST_CAMERAS = 16
 # Folders of other episodes, not of cameras.
@@ -49,7 +52,7 @@ def _has_camera_folders(folder: FolderEntries) -> bool:
 
 def _is_camera_folder(folder: FolderEntries) -> bool:
     return (
-        _holds_only(folder, frozenset(IMAGE_SUFFIXES))
+        _holds_only(folder, frozenset((*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)))
         and not folder.folders
         and count_images(folder) >= _FEWEST_IMAGES
     )
@@ -72,7 +75,7 @@ def _image_item(root: Path, folder: Path, dataset: str, options: SourceOptions) 
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
     entry = ImageEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=options.rate_hz)
     load = functools.partial(load_episode, entry)
-    return Item(episode_id=entry.episode_id, location=str(folder), load=load)
+    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key)
 
 
 def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
@@ -94,14 +97,9 @@ def _list_files(root: Path, folders: list[Path]) -> Iterator[SourceFile]:
 
 
 def _image_files(folder: Path, entries: FolderEntries) -> Iterator[SourceFile]:
-    is_depth = "depth" in entries.path.relative_to(folder).as_posix().lower()
     for name in entries.files:
-        if name.lower().endswith(IMAGE_SUFFIXES):
-            path = str(entries.path / name)
-            if is_depth:
-                yield SourceFile(path=path, use="not_data", detail="depth is not stored")
-            else:
-                yield SourceFile(path=path, use="data")
+        if name.lower().endswith((*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)):
+            yield SourceFile(path=str(entries.path / name), use="data")
 
 
 class ImageFolderIngester(FolderIngester):

@@ -55,9 +55,8 @@ def _episode_folders(root: Path) -> Iterator[Path]:
 def _table_item(root: Path, folder: Path, dataset: str, rate_hz: float | None, time: SpecTimeArray) -> Item:
     key = folder.relative_to(root).as_posix() if folder != root else folder.name
     entry = CsvEntry(folder=str(folder), dataset=dataset, key=key, rate_hz=rate_hz, time=time)
-    return Item(
-        episode_id=entry.episode_id, location=str(folder), load=functools.partial(load_episode, entry)
-    )
+    load = functools.partial(load_episode, entry)
+    return Item(episode_id=entry.episode_id, location=str(folder), load=load, key=key)
 
 
 def _list_files(folders: list[Path]) -> Iterator[SourceFile]:

@@ -12,6 +12,7 @@ from ares.errors import MediaError, SourceError
 from ares.input import check_pixels, check_relative_path, decode_image, parse_image_header, read_input
 from ares.io import FolderEntries, describe_os_error, list_folder
 from ares.media import IMAGE_SUFFIXES, CameraImageFiles, group_images
+from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import describe_camera, read_json_object
 from ingest.image_folders.tables import (
     EpisodeTables,
@@ -45,30 +46,36 @@ def image_folders(folder: Path) -> Iterator[FolderEntries]:
 
 def holds_images(entries: FolderEntries) -> bool:
     """Whether images lie directly in a folder."""
-    return not entries.suffixes.isdisjoint(IMAGE_SUFFIXES)
+    return not entries.suffixes.isdisjoint((*IMAGE_SUFFIXES, *DEPTH_SUFFIXES))
 
 
 def count_images(entries: FolderEntries) -> int:
     """Images directly in a folder."""
-    return sum(name.lower().endswith(IMAGE_SUFFIXES) and name[0] != "." for name in entries.files)
+    return sum(
+        name.lower().endswith((*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)) and name[0] != "." for name in entries.files
+    )
 
 
-def read_cameras(folder: Path, tables: EpisodeTables, rate_hz: float, digest: Any) -> tuple[Camera, ...]:
+def read_cameras(
+    folder: Path, tables: EpisodeTables, rate_hz: float, digest: Any, depth: dict[str, Json]
+) -> tuple[Camera, ...]:
     """The cameras of an episode; of each, three images are read for its size and the content hash.
 
+    `depth` receives where depth is, which is no camera.
     Raises SourceError for an image that cannot be read or decoded.
     """
     cameras = list(_column_cameras(folder, tables, rate_hz, digest))
     named = {camera.name for camera in cameras}
     for entries in () if cameras else image_folders(folder):
-        groups = group_images(list(entries.files))
+        groups = group_images(list(entries.files), (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES))
         if left_out := count_images(entries) - sum(len(images.names) for images in groups.values()):
             where = entries.path.relative_to(folder).as_posix()
             tables.warnings[f"{left_out} images of {where} are left out: their names hold no number"] = None
         for prefix, images in groups.items():
             name = name_camera_of_images(folder, entries.path, prefix)
-            if "depth" in name.lower():
-                tables.warnings[f"camera {name} is depth and is not stored"] = None
+            found = find_depth_of_files(name, entries.path, prefix, images.names, tables.warnings)
+            if found is not None:
+                depth[name] = found
             elif name not in named:
                 named.add(name)
                 cameras.append(_folder_camera(name, entries.path, prefix, images, tables, rate_hz, digest))
@@ -225,7 +232,8 @@ def load_episode(entry: CsvEntry) -> Record:
     tables = read_tables(list_table_paths(folder), entry.time, described.fps)
     times = _step_times(entry, tables, described.fps)
     digest = hash_table_contents(tables)
-    cameras = read_cameras(folder, tables, times.rate_hz, digest)
+    depth = dict[str, Json]()
+    cameras = read_cameras(folder, tables, times.rate_hz, digest, depth)
     trajectory = make_trajectory(tables, signals := make_column_signals(tables), times.seconds)
     constant_texts = (tables.constant_text(name) for name in _TEXT_COLUMNS)
     instructions = distinct_texts([described.instruction, *constant_texts])
@@ -249,7 +257,7 @@ def load_episode(entry: CsvEntry) -> Record:
         success_source=described.success_source,
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata={**_small_values(described.metadata), **_constant_texts(tables)},
+        metadata=add_depth({**_small_values(described.metadata), **_constant_texts(tables)}, depth),
         frame_pairing=_frame_pairing(cameras, times.rate_hz),
     )
     return Record(

@@ -90,6 +90,30 @@ def _modality_parts(modality: Mapping[str, Any], group: str) -> Iterator[tuple[s
             yield str(name), description
 
 
+def find_wrong_modality_parts(
+    modality: Mapping[str, Any], widths: Mapping[str, int | None]
+) -> Iterator[tuple[str, int]]:
+    """Parts of modality.json whose column is not there, or ends before they do, with how many dimensions they lack.
+
+    Args:
+        modality: The document.
+        widths: Dimensions of each feature of info.json; None for one without a plain width.
+    """
+    defaults = {**_DEFAULT_COLUMNS, "video": "", "annotation": ""}
+    for group, default in defaults.items():
+        for part, description in _modality_parts(modality, group):
+            column = str(description.get("original_key") or default or f"{group}.{part}")
+            if column not in widths:
+                if group != "video" or description.get("original_key"):
+                    yield f"{group}.{part}", 1
+                continue
+            start, stop, width = description.get("start"), description.get("end"), widths[column]
+            if isinstance(start, int) and isinstance(stop, int) and width is not None:
+                lacking = max(stop - width, 0) or int(not 0 <= start < stop)
+                if lacking:
+                    yield f"{group}.{part}", lacking
+
+
 def list_modality_columns(modality: Mapping[str, Any], group: str) -> tuple[str, ...]:
     """Columns that modality.json cuts the parts of "state" or "action" from, in order."""
     return tuple(

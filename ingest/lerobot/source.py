@@ -15,7 +15,7 @@ from ares.errors import SourceError
 from ares.formats import EPISODE_LINES_PATH, EPISODES_FOLDER, INFO_PATH, META_FOLDER, MODALITY_PATH
 from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceOptions, failing_item
+from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFinding, SourceOptions, failing_item
 from ingest.lerobot.consistency import (
     VideoContradictions,
     check_dataset,
@@ -123,9 +123,16 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
         folder=str(folder),
         files=functools.partial(list_files, dataset, contradictions, unlisted),
+        check_metadata=functools.partial(_check_metadata, dataset),
         rate_hz=rate_hz,
         cameras=tuple(camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)),
     )
+
+
+def _check_metadata(dataset: LeRobotDataset) -> Iterator[SourceFinding]:
+    from ingest.lerobot.trainer_checks import check_trainer_metadata
+
+    return check_trainer_metadata(dataset)
 
 
 def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatureMap, bool]:
@@ -208,7 +215,7 @@ def _episode_items(
             yield failing_item(identity, where, error)
             continue
         load = functools.partial(load_episode, dataset, row, contradictions.of_episode(index))
-        yield Item(episode_id=identity, location=where, load=load)
+        yield Item(episode_id=identity, location=where, load=load, key=str(index))
 
 
 def _unlisted_items(
@@ -223,6 +230,7 @@ def _unlisted_items(
             episode_id=dataset.identity(str(index)),
             location=f"{dataset.info.root}: episode {index}",
             load=load,
+            key=str(index),
         )
 
 

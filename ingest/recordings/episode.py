@@ -31,6 +31,7 @@ from ares.media import (
     first_image_at,
     frozen_camera_flags,
 )
+from ingest.depth import add_depth
 from ingest.files import describe_camera, hash_media_files
 from ingest.recordings.clocks import (
     RATE_TOLERANCE,
@@ -386,7 +387,17 @@ def _make_metadata(
             metadata[key] = topics
     if contents.unused:
         metadata["unused_topics"] = dict(sorted(contents.unused.items()))
+    metadata = add_depth(metadata, _depth_topics(contents))
     return {**metadata, **_spec_texts(contents, span), **(span.metadata if span else {})}
+
+
+def _depth_topics(contents: RecordingContents) -> dict[str, Json]:
+    """The depth of the recording by camera; the range is that of the first picture of a topic."""
+    names = _camera_names(sorted(contents.depth))
+    return {
+        name: {**contents.depth[topic], "frames": contents.num_depth_frames[topic]}
+        for topic, name in names.items()
+    }
 
 
 def _add_time_warnings(

@@ -184,7 +184,8 @@ def _mcap_item(uri: str, span: RecordedSpan | SourceError | None, dataset: Recor
     if isinstance(span, SourceError):
         return failing_item(identity, location, span)
     recorded = replace(dataset.episode(MCAP_FORMAT, uri, key, identity), span=span)
-    return Item(episode_id=identity, location=location, load=functools.partial(load_recording, recorded))
+    load = functools.partial(load_recording, recorded)
+    return Item(episode_id=identity, location=location, load=load, key=key)
 
 
 class McapIngester(FolderIngester):
@@ -266,7 +267,7 @@ def _bag_item(uri: str, dataset: RecordingDataset) -> Item:
         error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
         return failing_item(identity, location, error)
     load = functools.partial(load_rosbag, dataset.episode(ROSBAG_FORMAT, uri, key, identity))
-    return Item(episode_id=identity, location=location, load=load)
+    return Item(episode_id=identity, location=location, load=load, key=key)
 
 
 class RosbagIngester(FolderIngester):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from ares.episode import Json, Signal
 from ares.errors import MediaError, SourceError
 from ares.input import ImageInfo
 from ares.media import (
+    HOLDS_DEPTH,
     ImageCollector,
     McapMessage,
     MessageDecoders,
@@ -30,6 +32,7 @@ from ares.media import (
     require_fields,
     scan_messages,
 )
+from ingest.depth import decode_depth_message, describe_depth
 from ingest.signals import MAX_SIGNAL_WIDTH
 
 if TYPE_CHECKING:
@@ -335,6 +338,8 @@ class RecordingContents:
         summaries: Type, number and times of the messages of each topic.
         unused: Schema of each topic that is not used.
         skipped: Why a topic could not be read, by topic.
+        depth: Where the depth of a topic is, with its range and unit.
+        num_depth_frames: Pictures of each such topic.
         warnings: Warnings about the recording, each once.
         num_messages: Number of all messages.
         published: Topics with stamps of their own that go by their times of publication.
@@ -349,6 +354,8 @@ class RecordingContents:
     summaries: dict[str, TopicSummary] = field(default_factory=dict)
     unused: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, SourceError] = field(default_factory=dict)
+    depth: dict[str, dict[str, Json]] = field(default_factory=dict)
+    num_depth_frames: dict[str, int] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
     num_messages: int = 0
     published: frozenset[str] = frozenset()
@@ -359,6 +366,11 @@ class RecordingContents:
             self.summaries[topic] = TopicSummary(schema, log_time, log_time)
             self.uses[topic] = describe_topic_use(topic, schema, spec_topics)
         self.summaries[topic].add(log_time)
+
+    def count_depth(self, topic: str) -> None:
+        """Count a further picture of a topic of depth."""
+        if topic in self.num_depth_frames:
+            self.num_depth_frames[topic] += 1
 
     def warn(self, text: str) -> None:
         """Add a warning, unless it has been added already."""
@@ -382,6 +394,8 @@ def read_recording_messages(files: Iterable[str], spec_topics: TopicsOfSpec) -> 
             contents.num_messages += 1
             if entry.channel.topic not in contents.skipped:
                 _add_entry(contents, collector, decoders, number, entry, spec_topics)
+            else:
+                contents.count_depth(entry.channel.topic)
         for text in damage:
             contents.warn(text)
     contents.images = {
@@ -465,6 +479,11 @@ def _add_image(
     except (SourceError, MediaError) as error:
         contents.skipped[topic] = SourceError(error.reason, error.detail)
         contents.warn(f"topic {topic} is left out: {error.reason}")
+        if error.reason == HOLDS_DEPTH:
+            with suppress(SourceError):
+                picture = decode_depth_message(message)
+                contents.depth[topic] = describe_depth([picture], {"topic": topic}, frames=1)
+                contents.num_depth_frames[topic] = 1
 
 
 METADATA_NAME = "episode"

@@ -26,8 +26,9 @@ from ares.episode import (
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
 from ares.input import decode_image, parse_image_header
+from ingest.depth import add_depth, decode_depth, describe_depth
 from ingest.files import add_missing_cameras, describe_camera, read_json_object
-from ingest.mapping import find_spec_text
+from ingest.mapping import add_spec_parts, find_spec_text, turn_camera
 from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
 from ingest.rlds.features import (
     Feature,
@@ -270,11 +271,33 @@ def _build_record(
         success_source=success_source,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
-        metadata=_with_missing_cameras(metadata, feature_map, cameras),
+        metadata=add_depth(
+            _with_missing_cameras(metadata, feature_map, cameras), _depth_features(entry, example, warnings)
+        ),
         frame_pairing="index",
     )
+    episode = add_spec_parts(episode, dataset.spec) if dataset.spec else episode
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
+
+
+def _depth_features(
+    entry: RldsRecordEntry, example: Mapping[str, Any], warnings: list[str]
+) -> dict[str, Json]:
+    """The depth of the record by name of its feature: where it is, and the range of three of its images."""
+    depth: dict[str, Json] = {}
+    for feature in entry.dataset.feature_map.depth:
+        images = read_feature_values(example, feature)
+        if not images:
+            continue
+        place: dict[str, Json] = {"path": entry.path, "key": feature.key, "byte_offset": entry.span.offset}
+        try:
+            pictures = [decode_depth(images[n]) for n in sorted({0, len(images) // 2, len(images) - 1})]
+        except SourceError as error:
+            warnings.append(f"{feature.key}: {error.reason}")
+            continue
+        depth[feature.name] = describe_depth(pictures, place, frames=len(images))
+    return depth
 
 
 def _with_missing_cameras(
@@ -445,7 +468,7 @@ def _build_cameras(
             continue
         flags = tuple(_camera_flags(images))
         media = _media_ref(entry, camera, steps)
-        yield describe_camera(name, header, media, flags=flags, role=camera.role)
+        yield turn_camera(describe_camera(name, header, media, flags=flags, role=camera.role))
 
 
 def _media_ref(entry: RldsRecordEntry, camera: RldsCamera, steps: int) -> MediaRef:

@@ -30,7 +30,7 @@ class RldsCamera(NamedTuple):
     feature: Feature
     name: str
     role: Role
-    channels: Channels
+    channels: str
 
 
 def map_rlds_cameras(
@@ -48,7 +48,7 @@ def map_rlds_cameras(
             continue
         name, part = _camera_of_spec(own_name, feature, spec)
         role = part.role or guess_camera_role(name)
-        channels = part.channels or _channel_order(feature, name, spec, warnings)
+        channels = part.pixel_order(part.channels or _channel_order(feature, name, spec, warnings))
         cameras.append(RldsCamera(feature, name, role, channels))
     return tuple(cameras)
 
@@ -79,6 +79,7 @@ def _channel_order(feature: Feature, name: str, spec: DatasetSpec, warnings: lis
 
 _LANGUAGE_NAME = re.compile(r"(^|_)(instruction|language|task|goal_text|command|utterance)s?(_\w*)?$")
 _STATE_NAMES = ("state", "proprio", "robot_state")
+_DEPTH = "depth or another image that is not in colour"
 _NOT_STATE = re.compile(r"instruction|language|embedding|image|depth|timestamp|seconds|goal|^is_|reward")
 _RLDS_STANDARD = re.compile(r"steps/(is_first|is_last|is_terminal|discount|reward)$")
 
@@ -100,6 +101,7 @@ class RldsFeatureMap:
         metadata: Features outside the steps, and texts of the steps, that are stored as metadata.
         success: Feature that the spec names as the outcome, or None.
         left_out: Features that are not stored, with the reason; as warnings.
+        depth: Those of them that are images of depth.
         unknown: Keys of the extra signals whose meaning is unknown.
         misfits: What the spec names and the dataset does not have.
         warnings: Other warnings: a spec that does not fit, swapped colours.
@@ -117,6 +119,7 @@ class RldsFeatureMap:
     metadata: tuple[Feature, ...]
     success: Feature | None
     left_out: tuple[str, ...]
+    depth: tuple[Feature, ...]
     unknown: tuple[str, ...]
     misfits: tuple[Misfit, ...]
     warnings: tuple[str, ...]
@@ -170,6 +173,7 @@ def map_features(features: Iterable[Feature], spec: DatasetSpec | None) -> RldsF
         metadata=tuple(feature for feature in usable if _is_metadata(feature) and feature not in language),
         success=success,
         left_out=tuple(f"{key} is not stored ({reason})" for key, reason in left_out.items()),
+        depth=tuple(f for f in ordered if left_out.get(f.key) == _DEPTH and f.per_step),
         unknown=tuple(signal.key for signal in extra if not _RLDS_STANDARD.match(signal.key)),
         misfits=tuple(misfits),
         warnings=(*(misfit.warning for misfit in misfits if misfit.warning), *warnings),
@@ -219,7 +223,7 @@ def _reason_image_unusable(feature: Feature) -> str:
         return "an image outside the steps"
     channels = feature.shape[-1] if feature.shape else None
     if "depth" in feature.name or feature.dtype != "uint8" or channels not in (1, 3, 4, None):
-        return "depth or another image that is not in colour"
+        return _DEPTH
     return ""
 
 
@@ -345,14 +349,17 @@ def _camera_spec(camera: RldsCamera, spec: DatasetSpec) -> Role | CameraSpec:
         camera.feature.name,
         camera.feature.key.removeprefix("steps/").replace("/", "."),
     )
-    is_known = camera.channels == "rgb" or camera.name in spec.bgr
-    if is_known and not is_renamed:
+    channels, _, turn = camera.channels.partition(" ")
+    is_known = channels == "rgb" or camera.name in spec.bgr
+    if is_known and not is_renamed and not turn:
         return camera.role
-    return CameraSpec(
-        key=camera.feature.key if is_renamed else "",
-        role=camera.role,
-        channels=None if is_known else camera.channels,
-    )
+    document = {
+        "key": camera.feature.key if is_renamed else "",
+        "role": camera.role,
+        "channels": None if is_known else channels,
+        "turn": turn or None,
+    }
+    return CameraSpec.model_validate(document)
 
 
 def _spec_slices(

@@ -238,7 +238,7 @@ def _build_item(planned: PlannedClip, dataset: str, options: SourceOptions) -> I
     if isinstance(clip, SourceError):
         return failing_item(identity, location, SourceError(clip.reason, _escape_non_utf8(clip.detail)))
     load = functools.partial(load_clip, clip, dataset, identity, options.rate_hz)
-    return Item(episode_id=identity, location=location, load=load)
+    return Item(episode_id=identity, location=location, load=load, key=clip.key)
 
 
 def _is_utf8(text: str) -> bool:

@@ -78,20 +78,21 @@ def _without_video_columns(document: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in document.items() if not names_a_video({name: value})}
 
 
-def _read_cells(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
+def read_cells(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
+    """The rows of a table as texts or JSON values by column, with their line numbers. Raises SourceError."""
     return _read_json_lines(path) if path.suffix.lower() == ".jsonl" else _read_separated(path)
 
 
 def _read_or_fail(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
     try:
-        yield from _read_cells(path)
+        yield from read_cells(path)
     except SourceError as error:
         yield 0, error
 
 
 def _first_row(path: Path) -> Mapping[str, Json]:
     """The columns of the first valid row. Raises SourceError for a table that cannot be read."""
-    return next((cells for _, cells in _read_cells(path) if not isinstance(cells, SourceError)), {})
+    return next((cells for _, cells in read_cells(path) if not isinstance(cells, SourceError)), {})
 
 
 def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:

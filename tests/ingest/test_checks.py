@@ -180,6 +180,15 @@ def test_a_black_camera_is_named_once(flags: tuple[str, ...], codes: list[str]) 
     assert [code for code, _ in findings_of(record)] == codes
 
 
+@pytest.mark.parametrize("flag", ["black", "frozen"])
+@pytest.mark.parametrize("seconds", [2.0, 7.5, 31.0])
+def test_a_flagged_camera_has_its_whole_length_as_size(flag: str, seconds: float) -> None:
+    media = replace(CAMERA.media, num_frames=round(seconds * RATE_HZ))
+    record = replace(GOOD, episode=replace(EPISODE, cameras=(replace(CAMERA, flags=(flag,), media=media),)))
+    sizes = [finding.size for finding in raw_findings(record) if finding.code in ("A033", "A034")]
+    assert sizes == [pytest.approx(seconds, abs=1 / RATE_HZ)]
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [("", "A053"), ("  ", "A053"), ("None", "A054"), ("123", "A054"), ("...", "A054")],

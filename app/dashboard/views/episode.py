@@ -269,6 +269,7 @@ def _draw_identity(episode: Episode) -> None:
         "stamps": _describe_stamps(episode),
         "outcome": f"{format_outcome_label(episode) or 'unknown'}"
         + (f" (from {episode.success_source})" if episode.success_source else ""),
+        "depth": "; ".join(episode.depth_texts),
         "source": episode.source,
         "content": episode.content_hash,
         "id": episode.episode_id,

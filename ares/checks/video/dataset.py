@@ -15,6 +15,8 @@ from ares.checks.codes import (
     UNDEREXPOSED,
     VIDEO_LAG,
     VIDEO_RATE,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
 )

@@ -13,6 +13,8 @@ from ares.checks.codes import (
     OVEREXPOSED,
     UNDEREXPOSED,
     CheckCode,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
 )

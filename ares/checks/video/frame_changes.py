@@ -12,6 +12,8 @@ from ares.checks.codes import (
     FROZEN,
     REPEATED_FRAMES,
     VIDEO_LENGTH,
+)
+from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
 )
@@ -70,6 +72,10 @@ _DROP_FLOOR = 0.5
 _DROP_OVER_OTHERS = 1.8
 _OTHERS_QUANTILE = 0.95
 _GAP_PERIODS = 2.5
+# The first frame is apart where it changes by so many times the largest of some changes after it.
+_APART, _BESIDE_FIRST = 3.0, 4
+# Two frames are one picture, coded twice, where they differ by this share of that change at most.
+_SAME_EDGE_SHARE = 0.2
 _LENGTH_SECONDS = 0.25
 _LENGTH_FRAMES = 2
 
@@ -112,6 +118,47 @@ def _cell_changes(thumbs: NDArray[np.float16]) -> tuple[NDArray[np.float64], NDA
     cells = np.abs(np.diff(thumbs.astype(np.float32), axis=0)).reshape(len(thumbs) - 1, -1)
     energy = np.maximum(cells - _CODED_LEVELS, 0).mean(axis=1).astype(np.float64)
     return energy, np.partition(cells, -_LARGEST, axis=1)[:, -_LARGEST]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameEdges:
+    """The ends of a camera of an episode, to be compared with those of the episodes beside it.
+
+    Attributes:
+        first: (24, 32) grey levels of the first frame.
+        last: The same of the last frame.
+        is_first_apart: Whether the picture changes from the first frame to the second far more than after it.
+        jump: Fourth largest change of a cell from the first frame to the second, in grey levels.
+    """
+
+    first: NDArray[np.float16]
+    last: NDArray[np.float16]
+    is_first_apart: bool
+    jump: float
+
+
+def frame_edges(features: CameraFeatures) -> FrameEdges | None:
+    """The ends of a camera; None where it has too few frames to be told."""
+    if features.num_frames < _FEWEST_FRAMES:
+        return None
+    energy, largest = _cell_changes(features.thumbs[: _BESIDE_FIRST + 2])
+    beside = max(float(energy[1:].max()), _LEAST_ENERGY, _LEAST_JUMP)
+    return FrameEdges(
+        first=features.thumbs[0],
+        last=features.thumbs[-1],
+        is_first_apart=bool(energy[0] >= _APART * beside),
+        jump=float(largest[0]),
+    )
+
+
+def begins_as_other_ends(before: FrameEdges, edges: FrameEdges) -> bool:
+    """Whether the first frame is the last one of another episode, and no frame of its own."""
+    import numpy as np
+
+    if not edges.is_first_apart:
+        return False
+    _, largest = _cell_changes(np.stack([before.last, edges.first]))
+    return bool(largest[0] <= max(2 * _SAME_LEVELS, _SAME_EDGE_SHARE * edges.jump))
 
 
 def check_frame_timing(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.checks.codes import QualityFinding
+from ares.checks.findings import (
+    QualityFinding,
+)
 from ares.checks.video.camera_lag import picture_motion, state_motion
 from ares.checks.video.features import (
     SMALL_HEIGHT,

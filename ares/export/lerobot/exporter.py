@@ -25,6 +25,7 @@ from ares.export.layout_groups import (
     export_groups,
     prefetched,
 )
+from ares.export.lerobot.depth import find_copyable_depth, prepare_depth
 from ares.export.lerobot.tables import (
     QUANTILES,
     column_stats,
@@ -246,7 +247,7 @@ def export_lerobot(
     Episodes that do not fit into one dataset (another rate, other signals, cameras or sizes) are split into several,
     each in a folder named after its source dataset. A set of one layout is written directly into the destination.
     """
-    format = GroupedFormat(f"lerobot {VERSION}", partial(_write_dataset, LeRobotWriter))
+    format = GroupedFormat(f"lerobot {VERSION}", _write_dataset_with_depth)
     return export_groups(request, reader, progress, format)
 
 
@@ -259,6 +260,13 @@ def export_lerobot_v21(
     """
     format = GroupedFormat(f"lerobot {V21_VERSION}", partial(_write_dataset, LeRobotV21Writer))
     return export_groups(request, reader, progress, format)
+
+
+def _write_dataset_with_depth(export: GroupedExport, plan: ExportPlan, number: int) -> DatasetCounts:
+    """Write one dataset of v3.0, with depth where its videos can be copied."""
+    group = plan.groups[number]
+    group.copied_depth = find_copyable_depth(group)
+    return _write_dataset(LeRobotWriter, export, plan, number)
 
 
 def _write_dataset(
@@ -310,6 +318,8 @@ def _start_episodes(
             )
             for position, name in enumerate(group.cameras)
         }
+        for name in group.copied_depth:
+            videos[name] = pool.submit(prepare_depth, name, item.retimed)
         yield _PendingEpisode(item, videos)
 
 

@@ -194,6 +194,23 @@ def video_feature(stream_format: StreamFormat, rate_hz: float) -> dict[str, Any]
     }
 
 
+def depth_feature(stream_format: StreamFormat, facts: Mapping[str, Any], rate_hz: float) -> dict[str, Any]:
+    """Feature of a depth map, with what the source says of its range and unit."""
+    info = {
+        **facts,
+        "video.height": stream_format.height,
+        "video.width": stream_format.width,
+        "video.codec": stream_format.codec,
+        "video.pix_fmt": stream_format.pixel_format,
+        "video.fps": rate_hz,
+        "video.channels": 1,
+        "is_depth_map": True,
+        "has_audio": False,
+    }
+    shape = [stream_format.height, stream_format.width, 1]
+    return {"dtype": "video", "shape": shape, "names": ["height", "width", "channels"], "info": info}
+
+
 def data_schema(features: LeRobotFeatures, list_type: str = "List") -> pa.Schema:
     """Schema of the data files, with the types that Hugging Face `datasets` reads from its metadata.
 
@@ -230,15 +247,21 @@ def make_episode_data_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa
 
 
 def episode_schema(
-    features: LeRobotFeatures, cameras: Sequence[str], annotation_schema: pa.Schema
+    features: LeRobotFeatures,
+    cameras: Sequence[str],
+    annotation_schema: pa.Schema,
+    depth: Sequence[str] = (),
 ) -> pa.Schema:
-    """Schema of the episodes files; `annotation_schema` has our own columns, which LeRobot passes through."""
+    """Schema of the episodes files; `annotation_schema` has our own columns, which LeRobot passes through.
+
+    Depth has the columns of a video, and no statistics.
+    """
     import pyarrow as pa
 
     integer, real = pa.int64(), pa.float64()
     fields = [("episode_index", integer), ("tasks", pa.list_(pa.string())), ("length", integer)]
     fields += [(name, integer) for name in (*DATA_FILE_COLUMNS, *ROW_RANGE_COLUMNS)]
-    for camera in cameras:
+    for camera in (*cameras, *depth):
         columns = video_columns(camera_key(camera))
         fields += [(columns.chunk_index, integer), (columns.file_index, integer)]
         fields += [(columns.from_timestamp, real), (columns.to_timestamp, real)]
@@ -348,7 +371,7 @@ def write_info(root: Path, group: DatasetGroup, features: LeRobotFeatures, count
         "data_files_size_in_mb": DATA_FILE_MB,
         "video_files_size_in_mb": VIDEO_FILE_MB,
         "data_path": V3_DATA_PATH,
-        "video_path": V3_VIDEO_PATH if group.cameras else None,
+        "video_path": V3_VIDEO_PATH if group.cameras or group.copied_depth else None,
         "features": features,
     }
     write_json(root / INFO_PATH, info)

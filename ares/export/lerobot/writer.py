@@ -22,6 +22,7 @@ from ares.export.lerobot.tables import (
     column_stats,
     data_features,
     data_schema,
+    depth_feature,
     episode_schema,
     image_stats,
     make_episode_data_table,
@@ -279,10 +280,13 @@ class LeRobotWriter:
         self._ares_schema = ares_schema(stores)
         self._features = data_features(group)
         self._data_schema = data_schema(self._features)
-        self._episode_schema = episode_schema(self._features, group.cameras, self._ares_schema)
+        self._episode_schema = episode_schema(
+            self._features, group.cameras, self._ares_schema, group.copied_depth
+        )
         self._data = RollingParquetWriter(root, V3_DATA_PATH, self._data_schema)
         self._episode_files = RollingParquetWriter(root, V3_EPISODES_PATH, self._episode_schema)
-        self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in group.cameras}
+        names = (*group.cameras, *group.copied_depth)
+        self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in names}
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
         self.counts = DatasetCounts()
@@ -292,12 +296,12 @@ class LeRobotWriter:
 
         Args:
             item: The episode, its signals and its task.
-            videos: By name, the videos of the group's cameras.
+            videos: By name, the videos of the group's cameras and of the depth that is copied.
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
         stats = column_stats(columns)
-        stats |= {camera_key(name): video.stats for name, video in videos.items()}
+        stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
         table = make_episode_data_table(self._data_schema, columns)
         file_number = self._data.next_file(table.nbytes)
         self._data.write(table)
@@ -325,7 +329,10 @@ class LeRobotWriter:
         write_stats(self._root, {name: running.stats() for name, running in self._running_stats.items()})
         features = dict(self._features)
         for name, video in self._videos.items():
-            if video.format:
+            if video.format and name in self._group.copied_depth:
+                facts = self._group.depth_videos[name][0].facts
+                features[camera_key(name)] = depth_feature(video.format, facts, self._group.rate_hz)
+            elif video.format:
                 features[camera_key(name)] = video_feature(video.format, self._group.rate_hz)
         write_info(self._root, self._group, features, self.counts)
 

@@ -1,14 +1,13 @@
-"""Reads frames that are rows of arrays in HDF5, NumPy or Zarr files; nothing is ever unpickled."""
+"""Reads frames that are rows of arrays in HDF5 or Zarr files."""
 
 from __future__ import annotations
 
-import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import AresError, MediaError, SourceError
 from ares.imports import missing_extra, needs_extra
@@ -18,7 +17,6 @@ from ares.input import (
     input_budgets,
     open_hdf5,
     open_hdf5_object,
-    open_input,
     open_zip,
     parse_json,
     read_input,
@@ -382,149 +380,6 @@ def read_zarr_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[ND
                 if frame is None or number != decoded_number:
                     with translate_zarr_errors(f"{ref.uri} {ref.key} row {first_row + number}"):
                         decoded_number, frame = number, read_zarr_image(array, first_row + number, scale)
-                yield frame
-    except SourceError as error:
-        raise MediaError(error.reason, error.detail) from None
-
-
-class NpyArray:
-    """An array whose rows are read when they are asked for; read them in rising order where it is compressed.
-
-    Args:
-        file: The .npy data, which can seek.
-        num_bytes: Their size.
-        where: File and member, for messages.
-
-    Attributes:
-        shape: Its shape.
-        dtype: Its type.
-        size: Its number of elements.
-
-    Raises:
-        SourceError: It is no .npy data, holds objects, or has not the size that it declares.
-    """
-
-    def __init__(self, file: IO[bytes], num_bytes: int, where: str) -> None:
-        self._file, self._where = file, where
-        self.shape, is_fortran, self.dtype = _read_header(file, where)
-        self._offset = file.tell()
-        self.size, self.ndim = math.prod(self.shape), len(self.shape)
-        self._is_fortran = is_fortran and self.ndim > 1
-        if self.dtype.hasobject:
-            raise SourceError("array is stored by pickle, which can run code", where)
-        if self.size * self.dtype.itemsize != num_bytes - self._offset:
-            raise SourceError(
-                "array does not have the size that it declares",
-                f"{where}: {self.shape} {self.dtype}, {num_bytes - self._offset} bytes are there",
-            )
-
-    def __getitem__(self, rows: Any) -> NDArray[Any]:
-        """A row by its number, rows by a slice without step, or all by an empty tuple."""
-        if isinstance(rows, slice):
-            start, stop, _ = rows.indices(self.shape[0])
-            return self._read(start, max(stop, start))
-        if rows == ():
-            return self._read(0, self.shape[0]) if self.ndim else self._read_bytes(0, 1).reshape(())
-        row: NDArray[Any] = self._read(rows, rows + 1)[0]
-        return row
-
-    def _read(self, start: int, stop: int) -> NDArray[Any]:
-        if self._is_fortran:
-            whole = self._read_bytes(0, self.size).reshape(self.shape, order="F")
-            return whole[start:stop]
-        row_size = math.prod(self.shape[1:])
-        values = self._read_bytes(start * row_size, (stop - start) * row_size)
-        return values.reshape(stop - start, *self.shape[1:])
-
-    def _read_bytes(self, start: int, count: int) -> NDArray[Any]:
-        """`count` elements from element `start` on."""
-        import numpy as np
-
-        num_bytes = count * self.dtype.itemsize
-        with translate_npy_errors(self._where):
-            self._file.seek(self._offset + start * self.dtype.itemsize)
-            data = self._file.read(num_bytes)
-            if start + count == self.size:
-                self._file.read(1)  # a zip entry compares its checksum at its end
-        if len(data) != num_bytes:
-            raise SourceError("array is cut", f"{self._where}: {num_bytes - len(data)} bytes are missing")
-        return np.frombuffer(data, self.dtype) if num_bytes else np.empty(count, self.dtype)
-
-
-def _read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, Any]:
-    from numpy.lib import format as npy
-
-    with translate_npy_errors(where):
-        version = npy.read_magic(file)
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, is_fortran, dtype = read_header(file)
-    if any(size < 0 for size in shape):
-        raise SourceError("array is no .npy data", f"{where}: its shape is {shape}")
-    return shape, is_fortran, dtype
-
-
-@contextmanager
-def translate_npy_errors(where: str) -> Iterator[None]:
-    """Turn what numpy and zipfile raise for damaged data into a SourceError; wrap their calls only."""
-    try:
-        yield
-    except AresError:
-        raise
-    except Exception as error:  # the parsers of numpy and zipfile raise a dozen kinds
-        text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise SourceError("array is no .npy data, or is cut", f"{where}: {text}") from None
-
-
-@contextmanager
-def open_npy(path: str) -> Iterator[dict[str, NpyArray | SourceError]]:
-    """The arrays of an .npz file by name, or that of an .npy file as ""; an error for each that cannot be read.
-
-    Raises:
-        SourceError: The file is damaged, or goes beyond the budgets.
-        OSError: It cannot be opened.
-    """
-    with ExitStack() as files:
-        arrays: dict[str, NpyArray | SourceError] = {}
-        if path.lower().endswith(".npy"):
-            file: IO[bytes] = files.enter_context(open_input(path))
-            size = file.seek(0, 2)
-            file.seek(0)
-            arrays[""] = _open_array(file, size, path)
-        else:
-            archive = files.enter_context(open_zip(path))
-            for entry in archive.infolist():
-                if entry.filename.endswith(".npy"):
-                    where = f"{path} {entry.filename!r}"
-                    with translate_npy_errors(where):
-                        file = files.enter_context(archive.open(entry))
-                    arrays[entry.filename.removesuffix(".npy")] = _open_array(file, entry.file_size, where)
-        yield arrays
-
-
-def _open_array(file: IO[bytes], num_bytes: int, where: str) -> NpyArray | SourceError:
-    try:
-        return NpyArray(file, num_bytes, where)
-    except SourceError as error:
-        return SourceError(error.reason, error.detail)
-
-
-def read_npy_frames(ref: MediaRef, frame_numbers: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of rising numbers, (H, W, 3) uint8 RGB; a repeated number yields the same array again.
-
-    Raises MediaError.
-    """
-    first_row, decoded_number, frame = round(ref.start_seconds * ref.rate_hz), -1, None
-    try:
-        with open_npy(ref.uri) as arrays:
-            array = arrays.get(ref.key)
-            if array is None or isinstance(array, SourceError):
-                raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}")
-            if not has_zarr_images(array) or first_row + ref.num_frames > array.shape[0]:
-                raise MediaError("file has no such images", f"{ref.key!r} in {ref.uri}: {array.shape}")
-            scale = find_zarr_pixel_scale(array)
-            for number in frame_numbers:
-                if frame is None or number != decoded_number:
-                    decoded_number, frame = number, read_zarr_image(array, first_row + number, scale)
                 yield frame
     except SourceError as error:
         raise MediaError(error.reason, error.detail) from None

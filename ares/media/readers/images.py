@@ -272,12 +272,14 @@ class CameraImageFiles(NamedTuple):
     seconds: tuple[float, ...] | None
 
 
-def group_images(names: Sequence[str]) -> dict[str, CameraImageFiles]:
+def group_images(
+    names: Sequence[str], suffixes: tuple[str, ...] = IMAGE_SUFFIXES
+) -> dict[str, CameraImageFiles]:
     """The images among the names of a folder by the text before their numbers; other files are left out."""
     numbered: dict[str, list[tuple[float, str, str]]] = {}
     for name in names:
         stem, dot, suffix = name.rpartition(".")
-        if f"{dot}{suffix}".lower() not in IMAGE_SUFFIXES or name.startswith("."):
+        if f"{dot}{suffix}".lower() not in suffixes or name.startswith("."):
             continue
         match = _NUMBER_IN_NAME.match(stem)
         if match:

@@ -122,10 +122,12 @@ def cut_packets(ref: MediaRef, num_frames: int, rate_hz: float) -> PacketSpan:
     Raises:
         MediaError: The file does not exist or cannot be read.
         NotCopyable: The span does not start with a keyframe, needs frames outside of it, is not at a
-            constant `rate_hz`, has swapped colours or a rotation.
+            constant `rate_hz`, has swapped colours, turned pictures or a rotation.
     """
     if ref.channels != "rgb":
-        raise NotCopyable("colours are swapped", f"{ref.uri} {ref.key}: {ref.channels}")
+        raise NotCopyable(
+            "colours are swapped or pictures are turned", f"{ref.uri} {ref.key}: {ref.channels}"
+        )
     verify_source(ref)
     container = open_video_container(ref.uri)
     try:

@@ -84,6 +84,7 @@ def test_a_depth_video_that_is_gone_is_lost(depth_folder: Path) -> None:
 def test_an_export_names_the_depth_that_it_leaves_out(
     depth_folder: Path, tmp_path: Path, format: str
 ) -> None:
+    """The second episode begins between two keyframes, so that no packets can be copied."""
     workspace = open_workspace(tmp_path / "ws", create=True)
     ingest_paths(workspace.stores, [str(depth_folder)], quiet=True)
     ids = sorted(workspace.stores.tables.episodes.ids())
@@ -91,6 +92,59 @@ def test_an_export_names_the_depth_that_it_leaves_out(
     report = workspace.export(selection, tmp_path / "out", format=format, quiet=True)
     assert any(line.startswith("depth of camera top_depth of ") for line in report.left_out)
     assert not [path for path in (tmp_path / "out").rglob("*") if "top_depth" in path.name]
+
+
+def packets_of(folder: Path) -> list[bytes]:
+    """The packets of all videos of the depth camera, in order."""
+    packets: list[bytes] = []
+    for path in sorted((folder / "videos" / "observation.images.top_depth").rglob("*.mp4")):
+        with av.open(str(path)) as container:
+            packets += [bytes(packet) for packet in container.demux(video=0) if packet.size]
+    return packets
+
+
+def encode_with_keyframes(folder: Path, seed: int) -> None:
+    """Give the depth camera another video of random depth, each frame of which can be decoded alone."""
+    rng = np.random.default_rng(seed)
+    (path,) = (folder / "videos" / "observation.images.top_depth").rglob("*.mp4")
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("libx265", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "gray12le"
+        stream.options = {"x265-params": "keyint=1:lossless=1:bframes=0:log-level=none"}
+        for _ in range(60):
+            pixels = (rng.integers(0, 4096, (48, 64)) << 4).astype(np.uint16)
+            frame = av.VideoFrame.from_ndarray(pixels, "gray16le").reformat(format="gray12le")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+
+def export_all(folder: Path, out: Path, workspace_folder: Path) -> Any:
+    workspace = open_workspace(workspace_folder, create=True)
+    ingest_paths(workspace.stores, [str(folder)], quiet=True)
+    selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
+    return workspace.export(selection, out, format="lerobot", quiet=True)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_lerobot_export_has_the_depth_bit_by_bit_with_range_and_unit(
+    depth_folder: Path, tmp_path: Path, seed: int
+) -> None:
+    encode_with_keyframes(depth_folder, seed)
+    report = export_all(depth_folder, tmp_path / "out", tmp_path / "ws")
+    assert not [line for line in report.left_out if line.startswith("depth")]
+    assert packets_of(tmp_path / "out") == packets_of(depth_folder)
+    features = [
+        json.loads((folder / "meta" / "info.json").read_text())["features"]["observation.images.top_depth"]
+        for folder in (depth_folder, tmp_path / "out")
+    ]
+    assert features[1]["shape"] == features[0]["shape"]
+    for name in ("is_depth_map", "depth_unit", "depth_min", "depth_max", "shift", "use_log", "video.pix_fmt"):
+        assert features[1]["info"][name] == features[0]["info"][name]
+    again, before = (
+        first_record(folder).episode.metadata["depth_cameras"]["top_depth"]
+        for folder in (tmp_path / "out", depth_folder)
+    )
+    assert again["depth_max"] == before["depth_max"]
 
 
 @pytest.mark.parametrize("pixel_format", ["gray10le", "gray12le", "gray16le"])

@@ -1,0 +1,249 @@
+"""Reads files of labels beside the episodes of a dataset: which episode each row of a JSON, CSV or YAML file names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ares.episode import Json
+from ares.errors import SourceError
+from ares.input import read_json, read_yaml
+from ares.io import walk_folders
+from ingest.source_words import OUTCOME_WORDS, SPLIT_WORDS, is_column_of, normalise_name
+from ingest.video.tables import read_cells
+
+_JSON_SUFFIXES, _YAML_SUFFIXES = frozenset({".json"}), frozenset({".yaml", ".yml"})
+_TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl"})
+LABEL_SUFFIXES = _JSON_SUFFIXES | _YAML_SUFFIXES | _TABLE_SUFFIXES
+# A folder with more such files has one for each episode.
+_MOST_FILES = 12
+_DEEPEST = 4
+_NAMING_COLUMN = re.compile(
+    r"(^|_)(episodes?|ep|demo|traj|trajectory|rollout|trial|run|name|file|filename|path|id|idx|index|number)$"
+)
+_KNOWN_FIELDS = ("success", "instruction", "split", "start")
+_NUMBER = re.compile(r"\d+")
+
+
+class EpisodeNames:
+    """What a file may call the episodes of a dataset: keys, ends of them, names without endings, numbers.
+
+    Args:
+        keys: Keys of the episodes; levels are parted by "/".
+    """
+
+    def __init__(self, keys: Collection[str]) -> None:
+        self.num_episodes = len(keys)
+        self._by_name: dict[str, str] = {}
+        for key in keys:
+            for name in dict.fromkeys(_names_of_key(key)):
+                self._by_name[name] = "" if name in self._by_name else key
+        self._by_name |= {key: key for key in keys}
+        self.by_number = _numbers_of_keys(list(keys))
+
+    def find_text(self, name: object) -> str:
+        """The key that a text names, "" for none or for several."""
+        if not isinstance(name, str):
+            return ""
+        text = name.strip().replace("\\", "/").removeprefix("./")
+        tail = text.rpartition("/")[2]
+        candidates = (text, tail, _without_suffix(text), _without_suffix(tail))
+        return next((key for part in candidates if (key := self._by_name.get(part))), "")
+
+    def find_number(self, name: object) -> str:
+        """The key whose number a whole number or its digits name, "" for none."""
+        number = read_whole_number(name)
+        return "" if number is None else self.by_number.get(number, "")
+
+    def find(self, name: object) -> str:
+        """The key that a name or a number means, "" for none."""
+        return self.find_text(name) or self.find_number(name)
+
+
+def read_whole_number(name: object) -> int | None:
+    """The whole number that a value is, or that its digits are."""
+    if isinstance(name, str) and name.strip().isdecimal():
+        return int(name.strip()[:18])
+    return name if isinstance(name, int) and not isinstance(name, bool) else None
+
+
+def _names_of_key(key: str) -> Iterator[str]:
+    """The ends, beginnings and levels of a key, each also without its ending."""
+    parts = key.partition("#")[0].split("/")
+    for place, part in enumerate(parts):
+        for name in ("/".join(parts[place:]), "/".join(parts[: place + 1]), part):
+            yield name
+            yield _without_suffix(name)
+
+
+def _without_suffix(name: str) -> str:
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot and stem and suffix.isalnum() and len(suffix) <= 7 else name
+
+
+def _numbers_of_keys(keys: Sequence[str]) -> dict[int, str]:
+    """Keys by the last number of the last level that differs; empty where one has none, or two have the same."""
+    levels = [key.split("/") for key in keys]
+    depth = min(map(len, levels), default=0)
+    place = next((-n for n in range(1, depth + 1) if len({parts[-n] for parts in levels}) > 1), -1)
+    numbers: dict[int, str] = {}
+    for key, parts in zip(keys, levels, strict=True):
+        found = _NUMBER.findall(_without_suffix(parts[place]))
+        if not found or int(found[-1][:18]) in numbers:
+            return {}
+        numbers[int(found[-1][:18])] = key
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow:
+    """What a file says of one episode.
+
+    Attributes:
+        name: What it calls the episode.
+        fields: Values by the name of the field.
+    """
+
+    name: str | int
+    fields: Mapping[str, Json]
+
+
+def find_label_files(folder: Path) -> list[Path]:
+    """Files in and below a folder that may hold labels: JSON, YAML and tables, few in a folder."""
+    found: list[Path] = []
+    for parent, below, names in walk_folders(folder):
+        below[:] = [name for name in below if not name.startswith(".")]
+        paths = [
+            parent / name
+            for name in names
+            if Path(name).suffix.lower() in LABEL_SUFFIXES and not name.startswith(".")
+        ]
+        if len(paths) <= _MOST_FILES:
+            found += paths
+    return sorted(found)
+
+
+def read_label_rows(path: Path, names: EpisodeNames) -> list[LabelRow]:
+    """The rows of a file that name episodes; empty for a file about anything else.
+
+    Raises SourceError for a file that cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix in _TABLE_SUFFIXES:
+        cells = (row for _, row in read_cells(path))
+        rows = _rows_of_list([row for row in cells if not isinstance(row, SourceError)], names)
+        return _clear_rows(rows, names)
+    try:
+        document = read_yaml(str(path)) if suffix in _YAML_SUFFIXES else read_json(str(path))
+    except (OSError, ValueError) as error:
+        raise SourceError("file of labels cannot be read", f"{path}: {error}") from None
+    return _clear_rows(_rows_of_document(document, names, path.stem, _DEEPEST), names)
+
+
+def _clear_rows(rows: list[LabelRow], names: EpisodeNames) -> list[LabelRow]:
+    """The rows; none where only numbers name episodes and no field has a known meaning, as they may count joints."""
+    if any(names.find_text(row.name) for row in rows):
+        return rows
+    fields = {name for row in rows for name in row.fields}
+    return rows if any(is_column_of(kind, name) for kind in _KNOWN_FIELDS for name in fields) else []
+
+
+def _rows_of_document(document: Any, names: EpisodeNames, field: str, levels: int) -> list[LabelRow]:
+    """The rows of a list of objects, of an object by episode, of lists of episodes, or of one level below.
+
+    Args:
+        document: The list or object.
+        names: What episodes are called.
+        field: Name of the values, where they are no objects.
+        levels: How many levels are searched.
+    """
+    if isinstance(document, list):
+        return _rows_of_list([row for row in document if isinstance(row, Mapping)], names)
+    if not isinstance(document, Mapping) or not levels:
+        return []
+    if _name_episodes(list(document), names):
+        return [LabelRow(_as_name(name), _fields_of(value, field)) for name, value in document.items()]
+    if rows := _rows_of_groups(document, names, field):
+        return rows
+    return [
+        row
+        for name, value in document.items()
+        for row in _rows_of_document(value, names, str(name), levels - 1)
+    ]
+
+
+def _fields_of(value: Any, field: str) -> dict[str, Json]:
+    """The fields of an episode: those of its object, or its only value under the name of all of them."""
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(part) for name, part in value.items()}
+    return {field: _as_json(value)}
+
+
+def _as_name(name: Any) -> str | int:
+    return name if isinstance(name, int) and not isinstance(name, bool) else str(name)
+
+
+def _as_json(value: Any) -> Json:
+    """A value without what only YAML has, such as dates."""
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(part) for part in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _name_episodes(values: Sequence[object], names: EpisodeNames) -> bool:
+    """Whether values are names of episodes: half of them as texts, or as numbers those of half of the episodes."""
+    found = [key for value in values if (key := names.find_text(value))]
+    if found and 2 * len(found) >= len(values):
+        return True
+    numbers = {number for value in values if (number := read_whole_number(value)) is not None}
+    is_numbered = len(numbers) == len(set(map(str, values))) > 1
+    return is_numbered and 2 * len(numbers & set(names.by_number)) >= names.num_episodes
+
+
+def _rows_of_groups(document: Mapping[Any, Any], names: EpisodeNames, field: str) -> list[LabelRow]:
+    """The rows of lists of episodes by outcome ("success", "failure"), by split ("train"), or by another word."""
+    groups = {
+        str(word): values
+        for word, values in document.items()
+        if isinstance(values, list) and values and all(isinstance(value, str | int) for value in values)
+    }
+    words = {normalise_name(word) for word in groups}
+    is_known = bool(words) and (words <= set(OUTCOME_WORDS) or words <= SPLIT_WORDS)
+    values = [value for group in groups.values() for value in group]
+    if not _name_episodes(values, names) or not (is_known or any(map(names.find_text, values))):
+        return []
+    if not is_known:
+        groups = {word: group for word, group in groups.items() if _name_episodes(group, names)}
+    name = ("success" if words <= set(OUTCOME_WORDS) else "split") if is_known else field
+    return [LabelRow(value, {name: word}) for word, group in groups.items() for value in group]
+
+
+def _rows_of_list(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> list[LabelRow]:
+    """Rows by the column that names most episodes; empty where none names half of the rows."""
+    columns = dict.fromkeys(str(column) for row in rows for column in row)
+    found = {column: _num_named(column, rows, names) for column in columns}
+    best = max(found, key=lambda column: found[column], default="")
+    if not best or not found[best]:
+        return []
+    return [
+        LabelRow(_as_name(row[best]), {str(k): _as_json(v) for k, v in row.items() if k != best})
+        for row in rows
+        if row.get(best) not in (None, "")
+    ]
+
+
+def _num_named(column: str, rows: Iterable[Mapping[str, Any]], names: EpisodeNames) -> int:
+    """How many episodes a column names; 0 where they are fewer than half of its values."""
+    values = list(dict.fromkeys(row[column] for row in rows if isinstance(row.get(column), str | int)))
+    if not _name_episodes(values, names):
+        return 0
+    num_texts = len({key for value in values if (key := names.find_text(value))})
+    if num_texts:
+        return num_texts
+    is_naming = is_column_of("episode", column) or _NAMING_COLUMN.search(normalise_name(column))
+    return len({key for value in values if (key := names.find_number(value))}) if is_naming else 0

@@ -1,0 +1,134 @@
+"""Outcomes, texts and splits in files beside the episodes reach them, and what is wrong in such a file is counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ares.episode import Record
+from ares.media import frames_at
+from ingest.base import Source, SourceOptions
+from tests.generators.labelled_folders import Label, LabelledFolder, make_labelled_folder
+from tests.ingesting import open_sources
+
+
+def load_by_key(path: Path, spec: str = "") -> tuple[Source, dict[str, Record]]:
+    (source,) = open_sources([str(path)], SourceOptions(spec=spec))
+    records = [item.load() for item in source.items]
+    return source, {record.episode.key: record for record in records}
+
+
+def labels_of(records: dict[str, Record]) -> dict[str, Label]:
+    return {
+        key: Label(
+            success=record.episode.success, text=record.episode.instruction, split=record.episode.split
+        )
+        for key, record in records.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_labels_beside_episodes_are_read(seed: int, tmp_path: Path) -> None:
+    folder = make_labelled_folder(tmp_path / "d", seed)
+    _, records = load_by_key(folder.path)
+    assert labels_of(records) == folder.labels, folder.description
+
+
+def count_of(source: Source, pattern: str) -> int:
+    found = [match for text in source.warnings if (match := re.search(pattern, text))]
+    return int(found[0][1]) if found else 0
+
+
+def counts_of(source: Source) -> tuple[int, int, int]:
+    return (
+        count_of(source, r"names (\d+) episodes that are not here"),
+        count_of(source, r"names (\d+) episodes twice"),
+        count_of(source, r"(\d+) values of \w+ in \S+ are no outcome"),
+    )
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_faults_of_a_file_of_labels_are_one_line_each(seed: int, tmp_path: Path) -> None:
+    folder: LabelledFolder = make_labelled_folder(tmp_path / "d", seed, with_faults=True)
+    source, records = load_by_key(folder.path)
+    assert labels_of(records) == folder.labels, folder.description
+    assert counts_of(source) == (folder.num_unknown, folder.num_twice, folder.num_no_outcome)
+
+
+def write_episodes(folder: Path, count: int) -> None:
+    folder.mkdir()
+    for number in range(count):
+        np.savez(folder / f"ep_{number:03d}.npz", state=np.ones((6, 2)) * number, action=np.zeros((6, 2)))
+
+
+def test_numbers_that_are_shifted_by_one_are_not_read(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 5)
+    rows = [{"episode": number, "success": number % 2} for number in range(1, 6)]
+    (tmp_path / "d" / "labels.json").write_text(json.dumps(rows))
+    source, records = load_by_key(tmp_path / "d")
+    assert {record.episode.success for record in records.values()} == {None}
+    assert any("counts episodes from 1 to 5, their names from 0 to 4" in text for text in source.warnings)
+
+
+def test_fields_without_a_known_meaning_can_be_named_by_a_spec(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 3)
+    labels = {
+        f"ep_{number:03d}": {"quality": "pass" if number else "fail", "fold": f"f{number}", "what": "stack"}
+        for number in range(3)
+    }
+    (tmp_path / "d" / "notes.yaml").write_text(json.dumps({"by": "us", "runs": labels}))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("reference: us\nsuccess: labels.quality\nsplit: labels.fold\nlanguage: [labels.what]\n")
+    _, records = load_by_key(tmp_path / "d", str(spec))
+    assert [label for _, label in sorted(labels_of(records).items())] == [
+        Label(success=number > 0, text="stack", split=f"f{number}") for number in range(3)
+    ]
+
+
+def test_rows_with_spans_are_subtasks(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 2)
+    table = "episode,start_frame,end_frame,text\nep_000,0,3,reach\nep_000,3,6,lift\nep_001,0,2,push\nep_001,2,6,pull\n"
+    (tmp_path / "d" / "subtasks.csv").write_text(table)
+    _, records = load_by_key(tmp_path / "d")
+    subtasks = records["ep_001.npz"].episode.metadata["subtasks"]
+    assert subtasks == [
+        {"start_frame": "0", "end_frame": "2", "text": "push"},
+        {"start_frame": "2", "end_frame": "6", "text": "pull"},
+    ]
+
+
+def test_a_file_about_something_else_changes_nothing(tmp_path: Path) -> None:
+    write_episodes(tmp_path / "d", 3)
+    (tmp_path / "d" / "config.json").write_text(json.dumps({"rate": 10, "joints": {"0": "a", "1": "b"}}))
+    (tmp_path / "d" / "robot.yaml").write_text("name: arm\nlimits: [1, 2, 3]\n")
+    source, records = load_by_key(tmp_path / "d")
+    assert not source.warnings
+    assert all(not record.episode.metadata for record in records.values())
+
+
+TURNS = ("90", "180", "270", "vertical flip", "horizontal flip")
+
+
+def stored_picture(upright: np.ndarray, turn: str) -> np.ndarray:
+    """(H, W, 3): the picture as a recorder stores it that does not stand upright."""
+    if turn.isdigit():
+        return np.rot90(upright, int(turn) // 90)
+    return upright[::-1] if turn == "vertical flip" else upright[:, ::-1]
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_a_spec_turns_pictures_upright(turn: str, tmp_path: Path) -> None:
+    upright = np.random.default_rng(3).integers(0, 255, (5, 24, 40, 3), np.uint8)
+    (tmp_path / "d").mkdir()
+    stored = np.stack([stored_picture(picture, turn) for picture in upright])
+    np.savez(tmp_path / "d" / "ep_0.npz", state=np.zeros((5, 2)), action=np.ones((5, 2)), eye=stored)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"reference: us\ncameras:\n  eye: {{role: front, turn: {turn}}}\n")
+    _, records = load_by_key(tmp_path / "d", str(spec))
+    (camera,) = records["ep_0.npz"].episode.cameras
+    assert (camera.height, camera.width) == (24, 40)
+    np.testing.assert_array_equal(frames_at(camera.media, [0.0, 0.2]), upright[[0, 2]])
