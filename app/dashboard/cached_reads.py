@@ -192,15 +192,15 @@ def clear_caches() -> None:
     """Drop every cached read, so that the next page shows the current state."""
     for reader in (
         _columns_of_version,
-        count_episodes,
+        _count_of_version,
         _facets_of_version,
         _scores_of_version,
         _described_hits,
         _similar_hits,
-        read_ids,
-        read_columns_for_plot,
-        read_captions,
-        count_datasets,
+        _ids_of_version,
+        _plot_columns_of_version,
+        _captions_of_version,
+        _datasets_of_version,
         _health_of_version,
     ):
         reader.clear()
@@ -209,7 +209,12 @@ def clear_caches() -> None:
 
 def filter_columns() -> dict[str, str]:
     """Return the columns that can be filtered, with their types; a new one is seen at once, whoever made it."""
-    return _columns_of_version(limited(lambda: workspace().stores.tables.episodes.version()))
+    return _columns_of_version(_episodes_version())
+
+
+def _episodes_version() -> int:
+    """The version of the table: what was read of it holds until this changes, whoever changes it."""
+    return limited(lambda: workspace().stores.tables.episodes.version())
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
@@ -217,9 +222,13 @@ def _columns_of_version(version: int) -> dict[str, str]:
     return limited(lambda: workspace().stores.tables.episodes.columns())
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
 def count_episodes(where: str) -> int:
     """Return the number of episodes that match a filter."""
+    return _count_of_version(where, _episodes_version())
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _count_of_version(where: str, version: int) -> int:
     return limited(lambda: workspace().stores.tables.episodes.count(where), where)
 
 
@@ -231,8 +240,7 @@ def read_facets(where: str, only: str = "", cut: SearchThresholdIds | None = Non
         only: One column; "" for every column that has a facet.
         cut: Only episodes that a search scores so high; None for all.
     """
-    version = limited(lambda: workspace().stores.tables.episodes.version())
-    return _facets_of_version(where, only, version, cut)
+    return _facets_of_version(where, only, _episodes_version(), cut)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -356,9 +364,13 @@ def _search_query(text: str, like: str, image: str, by: str) -> Query:
     return Query(text=text, like=like, image=search_image(workspace().stores, image), by=by)
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
 def read_ids(where: str, order_by: str, offset: int, limit: int) -> list[str]:
     """Return the ids of one page of the episodes that match a filter."""
+    return _ids_of_version(where, order_by, offset, limit, _episodes_version())
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _ids_of_version(where: str, order_by: str, offset: int, limit: int, version: int) -> list[str]:
     table = workspace().stores.tables.episodes
 
     def read() -> list[str]:
@@ -368,7 +380,6 @@ def read_ids(where: str, order_by: str, offset: int, limit: int) -> list[str]:
     return limited(read, where)
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=16, show_spinner=False)
 def read_columns_for_plot(
     where: str, columns: Sequence[str], limit: int, total: int
 ) -> list[Mapping[str, Any]]:
@@ -380,6 +391,13 @@ def read_columns_for_plot(
         limit: About how many episodes to return at most.
         total: Number of episodes that match the filter; above `limit` a random sample is read.
     """
+    return _plot_columns_of_version(where, columns, limit, total, _episodes_version())
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _plot_columns_of_version(
+    where: str, columns: Sequence[str], limit: int, total: int, version: int
+) -> list[Mapping[str, Any]]:
     if total > limit:
         # Ids are hashes: those below a bound are a uniform sample.
         where = f"({where}) AND episode_id < '{int(limit / total * 2**64):016x}'"
@@ -390,9 +408,13 @@ def read_columns_for_plot(
     return points
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=256, show_spinner=False)
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return captions, grades, and the columns that compare makers, of some episodes by episode id."""
+    return _captions_of_version(ids, _episodes_version())
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _captions_of_version(ids: Sequence[str], version: int) -> dict[str, Mapping[str, Any]]:
     if not ids:
         return {}
     columns = [name for name in filter_columns() if name in _CARD_COLUMNS or _is_stale_column(name)]
@@ -407,16 +429,19 @@ def _is_stale_column(name: str) -> bool:
     return name.endswith(STALE) and f"{name.removesuffix(STALE)}_maker" in filter_columns()
 
 
-@st.cache_data(ttl=_MAX_AGE_SECONDS, max_entries=1, show_spinner=False)
 def count_datasets() -> Mapping[str, int]:
     """Return the number of episodes of each dataset."""
+    return _datasets_of_version(_episodes_version())
+
+
+@st.cache_data(max_entries=1, show_spinner=False)
+def _datasets_of_version(version: int) -> Mapping[str, int]:
     return limited(lambda: workspace().status()).datasets
 
 
 def read_health(dataset: str) -> DatasetHealth:
     """Return what is typical of a dataset, and what the checks say of a sample of its episodes."""
-    version = limited(lambda: workspace().stores.tables.episodes.version())
-    return _health_of_version(dataset, version)
+    return _health_of_version(dataset, _episodes_version())
 
 
 @st.cache_resource(ttl=_HEALTH_AGE_SECONDS, max_entries=64, show_spinner=False)

@@ -239,6 +239,7 @@ def draw_jobs(
 
     @st.fragment(run_every=_REFRESH_SECONDS if is_running else None)
     def draw() -> None:
+        navigation.accept_next_message()
         jobs = list_jobs(stores, kind, subject)
         if is_running and all(job.ended for job in jobs):
             on_end()

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.navigation import build_pages, draw_log_out_link, switch_page
+from app.dashboard.navigation import accept_next_message, build_pages, draw_log_out_link, switch_page
 from app.dashboard.selection_bar import keep_ticks
 
 # A named icon would be fetched from the internet; this file is not.
 st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
+accept_next_message()
 _STYLE = """<style>
 .st-key-tab_state { display: none; }
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */

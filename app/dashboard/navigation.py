@@ -12,7 +12,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads
 from app.dashboard.view_state import FILTER_PREFIX, AddressError, ViewState, view_from_params, view_to_params
-from app.server import UNKNOWN_PAGE
+from app.server import CONNECTION_HEADER, UNKNOWN_PAGE, release_next_message
 from ares.errors import AresError, FilterError, RequestError
 
 if TYPE_CHECKING:
@@ -271,6 +271,15 @@ def selected_rows(key: str) -> list[int]:
     return list(state["selection"]["rows"]) if state else []
 
 
+def accept_next_message() -> None:
+    """Let the next click of the tab come, as the reactions to the last one have run; the server holds it back so long.
+
+    Any access to the session, as here, ends a script that a newer click has overtaken: it must not speak for that one.
+    """
+    st.session_state.get(_PAGE)
+    release_next_message(st.context.headers.get(CONNECTION_HEADER, ""))
+
+
 def show_error(error: AresError) -> None:
     """Show an error in one box, with the position in a filter that cannot be parsed."""
     detail = f"\n\n{escape_markdown(error.detail)}" if error.detail else ""
@@ -294,12 +303,14 @@ def show_script_error(error: Exception) -> bool:
     """
     if isinstance(error, AresError):
         show_error(error)
+        accept_next_message()
         return True
     logging.getLogger("ares.dashboard").error("a page failed because of a bug", exc_info=error)
     st.error(
         "**This page failed because of a bug.** The log of the server has the details.",
         icon=":material/error:",
     )
+    accept_next_message()
     return True
 
 

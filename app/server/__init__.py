@@ -11,6 +11,10 @@ if TYPE_CHECKING:
         start_module_process as start_module_process,
     )
     from app.server.command_searches import ask_dashboard_to_search as ask_dashboard_to_search
+    from app.server.message_order import (
+        CONNECTION_HEADER as CONNECTION_HEADER,
+        release_next_message as release_next_message,
+    )
     from app.server.page_addresses import UNKNOWN_PAGE as UNKNOWN_PAGE
 
 __getattr__ = lazy_exports(__name__)

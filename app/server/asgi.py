@@ -301,6 +301,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
 
     from app.server.login import LoginMiddleware
     from app.server.media_routes import build_media_routes
+    from app.server.message_order import MessageOrderMiddleware
     from app.server.page_addresses import PageAddressMiddleware
     from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
 
@@ -321,6 +322,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
         middleware.append(Middleware(LoginMiddleware, password=password))
     # Behind the log-in, which sends a browser back to the address that it asked for.
     middleware.append(Middleware(PageAddressMiddleware, names=pages.names, first=pages.first))
+    middleware.append(Middleware(MessageOrderMiddleware))
     return st.App(
         pages.script,
         routes=build_media_routes(workspace.stores),

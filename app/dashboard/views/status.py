@@ -24,8 +24,9 @@ def render() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Status", width="content")
         st.space("stretch")
-        if st.button("Refresh", icon=":material/refresh:", key="status.refresh"):
-            cached_reads.clear_caches()
+        st.button(
+            "Refresh", icon=":material/refresh:", key="status.refresh", on_click=cached_reads.clear_caches
+        )
     st.caption(escape_markdown(workspace.location))
     _draw_tiles(document)
     left_column, right_column = st.columns(2, gap="large")

@@ -23,6 +23,8 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# Long for a machine with much else to do; what does not come until then never does.
+WAIT_MS = 120_000
 SERVE_COMMAND = (
     "import sys; from ares.settings import Settings; from ares.workspace import open_workspace;"
     "from app.dashboard import make_served_pages; from app.server.asgi import serve;"
@@ -57,9 +59,9 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
     """
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=300_000)
+    expect.set_options(timeout=WAIT_MS)
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.set_default_timeout(300_000)
+    tab.set_default_timeout(WAIT_MS)
     foreign: list[str] = []
     errors: list[str] = []
     tab.on(

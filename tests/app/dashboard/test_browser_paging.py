@@ -34,7 +34,7 @@ def ids(workspace: Workspace) -> list[str]:
 
 def _open_first(page: Page, address: str, ids: list[str]) -> None:
     page.goto(f"{address}/episode?episode={ids[0]}&at=0")
-    expect(page.locator(f".player[data-episode='{ids[0]}']")).to_be_visible(timeout=120_000)
+    expect(page.locator(f".player[data-episode='{ids[0]}']")).to_be_visible()
     expect(page.locator(".place")).to_have_text(f"1 of {len(ids)}")
 
 
@@ -44,7 +44,7 @@ def _page_on(page: Page, pause_ms: float, ids: list[str], keys: list[str], at: i
         page.keyboard.press(key)
         assert page.locator(".player").count() == 1
         page.wait_for_timeout(pause_ms)
-    expect(page.locator(f".player[data-episode='{ids[at]}']")).to_be_visible(timeout=120_000)
+    expect(page.locator(f".player[data-episode='{ids[at]}']")).to_be_visible()
     expect(page.locator(".place")).to_have_text(f"{at + 1} of {len(ids)}")
     expect(page.get_by_text("because of a bug")).to_have_count(0)
     assert f"episode={ids[at]}&at={at}" in page.url
@@ -86,8 +86,6 @@ def test_hundreds_of_runs_on_a_busy_machine(browser: Browser, workspace_address:
     print(f"seed {seed}")
     choice = random.Random(seed)
     with _busy_machine(), open_tab(browser, workspace_address) as page:
-        page.set_default_timeout(120_000)
-        expect.set_options(timeout=120_000)
         _open_first(page, workspace_address, ids)
         at = 0
         for run in range(_RUNS):

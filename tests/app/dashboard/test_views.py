@@ -135,14 +135,12 @@ def test_neighbours_follow_the_episode_where_others_were_excluded(displayed: Wor
     assert find_neighbours(view, ids[-1], len(ids) - 1).after == ()
     excluded = displayed.remove(ids=[ids[1]])
     try:
-        cached_reads.clear_caches()
         assert find_neighbours(view, ids[4], 4).after[0] == (ids[5], 4)
         # Of an episode that was excluded itself: those that stood beside it.
         gone = find_neighbours(view, ids[1], 1)
         assert (gone.before[-1], gone.after[0], gone.is_listed) == ((ids[0], 0), (ids[2], 1), False)
     finally:
         displayed.undo(excluded.number)
-        cached_reads.clear_caches()
 
 
 def test_an_episode_shows_its_tags_and_notes_and_can_be_selected(displayed: Workspace) -> None:
@@ -150,7 +148,6 @@ def test_an_episode_shows_its_tags_and_notes_and_can_be_selected(displayed: Work
     tagged = displayed.tag("blurred", ids=[episode_id])
     noted = displayed.note("the gripper *slips*", ids=[episode_id])
     try:
-        cached_reads.clear_caches()
         app = _draw("episode", {"episode": episode_id})
         assert "blurred" in _markdown(app)
         assert any("the gripper *slips*" in str(component.proto) for component in app.get("bidi_component"))
@@ -161,7 +158,6 @@ def test_an_episode_shows_its_tags_and_notes_and_can_be_selected(displayed: Work
     finally:
         displayed.undo(noted.number)
         displayed.undo(tagged.number)
-        cached_reads.clear_caches()
 
 
 def test_an_unknown_episode_is_one_box(displayed: Workspace) -> None:

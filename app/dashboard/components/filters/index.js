@@ -22,7 +22,11 @@ import { h, mount } from "../dom.js";
  */
 /** @typedef {{ values: string[], low: number | null, high: number | null, missing: boolean }} Filter */
 /** @typedef {Partial<Filter>} Part */
-/** @typedef {(part: Part) => void} Change Sends the filter of a column with some parts changed. */
+/**
+ * Sends the filter of a column with some parts changed, given the facet as it is now: what was clicked may be older.
+ *
+ * @typedef {(part: (now: Facet) => Part) => void} Change
+ */
 
 const MAX_VALUES = 8;
 const NUMBERS = ["int64", "float64", "timestamp"];
@@ -32,6 +36,8 @@ const EMPTY = { values: [], low: null, high: null, missing: false };
 /** @type {Map<string, Click>} By column, what was clicked and the page does not know yet. */
 const clicked = new Map();
 let lastNumber = 0;
+/** @type {WeakMap<Element, Facet[]>} By element, the facets that were drawn into it last. */
+const newest = new WeakMap();
 /** @type {Set<string>} */
 const openFacets = new Set();
 /** @type {Set<string>} Columns of which all values are shown. */
@@ -76,11 +82,15 @@ function buildValues(facet, change, redraw) {
 /** @type {(facet: Facet, change: Change, value: string, count: number, share: number) => HTMLElement} */
 function buildValue(facet, change, value, count, share) {
   const on = facet.values.includes(value);
-  const others = facet.values.filter((other) => other !== value);
-  const flip = () => change({ values: on ? others : [...facet.values, value] });
+  const flip = () => change(({ values }) => ({ values: toggled(values, value) }));
   const bar = h("i", { style: `width:${share * 100}%` });
   const name = h("span", { class: "name" }, value === "" ? "(empty)" : value);
   return buildSwitch(on, flip, value, bar, name, countCell(count));
+}
+
+/** @type {(values: string[], value: string) => string[]} */
+function toggled(values, value) {
+  return values.includes(value) ? values.filter((other) => other !== value) : [...values, value];
 }
 
 /**
@@ -134,7 +144,11 @@ function buildSliders(facet, change, least, most) {
   };
   const settle = () => {
     const [low, high] = [Number(from.value), Number(to.value)].sort((first, second) => first - second);
-    change({ low: low <= least + step / 2 ? null : low, high: high >= most - step / 2 ? null : high });
+    const range = {
+      low: low <= least + step / 2 ? null : low,
+      high: high >= most - step / 2 ? null : high,
+    };
+    change(() => range);
   };
   for (const input of [from, to]) {
     input.addEventListener("input", write);
@@ -166,7 +180,7 @@ function buildBeyond(facet) {
  */
 function buildMissing(facet, change) {
   if (!facet.missing && !facet.missing_on) return null;
-  const flip = () => change({ missing: !facet.missing_on });
+  const flip = () => change((now) => ({ missing: !now.missing_on }));
   const name = h("span", { class: "name muted" }, "missing");
   return buildSwitch(facet.missing_on, flip, "missing", name, countCell(facet.missing));
 }
@@ -178,7 +192,7 @@ function buildMissing(facet, change) {
  * @param {Change} change
  */
 function buildClear(facet, change) {
-  const props = { class: "clear", title: "Remove this filter", onclick: () => change(EMPTY) };
+  const props = { class: "clear", title: "Remove this filter", onclick: () => change(() => EMPTY) };
   return isActive(facet) && h("button", props, "clear");
 }
 
@@ -208,12 +222,19 @@ function withClicks(facet) {
   return { ...facet, values, low, high, missing_on: missing };
 }
 
-/** @type {(drawn: Facet, send: import("../dom.js").Send, redraw: () => void) => HTMLElement} */
-function buildFacet(drawn, send, redraw) {
+/**
+ * @param {HTMLElement} root
+ * @param {Facet} drawn
+ * @param {import("../dom.js").Send} send
+ */
+function buildFacet(root, drawn, send) {
   const facet = withClicks(drawn);
-  const current = { values: facet.values, low: facet.low, high: facet.high, missing: facet.missing_on };
-  const change = (/** @type {Part} */ part) => {
-    sendFilter(facet.column, { ...current, ...part }, send);
+  const redraw = () => drawFacets(root, send);
+  /** @type {Change} */
+  const change = (part) => {
+    const now = withClicks(newest.get(root)?.find(({ column }) => column === facet.column) ?? drawn);
+    const current = { values: now.values, low: now.low, high: now.high, missing: now.missing_on };
+    sendFilter(facet.column, { ...current, ...part(now) }, send);
     redraw();
   };
   const isOpen = isActive(facet) || facet.open || openFacets.has(facet.column);
@@ -230,13 +251,19 @@ function buildFacet(drawn, send, redraw) {
   return node;
 }
 
+/** @type {(root: HTMLElement, send: import("../dom.js").Send) => void} */
+function drawFacets(root, send) {
+  const facets = newest.get(root) ?? [];
+  root.replaceChildren(...facets.map((facet) => buildFacet(root, facet, send)));
+}
+
 /** @type {(root: HTMLElement, data: Data, send: import("../dom.js").Send) => void} */
 function buildFilters(root, data, send) {
   for (const [column, { number }] of clicked) {
     if (number <= data.number) clicked.delete(column);
   }
-  const redraw = () => root.replaceChildren(...data.facets.map((facet) => buildFacet(facet, send, redraw)));
-  redraw();
+  newest.set(root, data.facets);
+  drawFacets(root, send);
 }
 
 /** @param {import("../dom.js").Component<Data>} component */
