@@ -12,14 +12,18 @@ import os
 import signal
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 
+# None whose threads a fork would not have: lance waits for its own for ever.
 _LIBRARIES = (
     "pytest", "hypothesis", "hypothesis.strategies", "numpy", "pydantic", "yaml", "pyarrow.parquet",
-    "pyarrow.compute", "duckdb", "lance", "lancedb", "cv2", "av", "rich.console", "sqlite3",
+    "pyarrow.compute", "duckdb", "cv2", "av", "rich.console", "sqlite3",
 )  # fmt: skip
+# Of libraries no assertion is rewritten, so it does not matter that hypothesis is there already.
+_OPTIONS = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 _POLL_SECONDS = 0.02
 
 
@@ -64,7 +68,9 @@ def _be_pytest(arguments: Sequence[str], output: str) -> None:
     try:
         import pytest
 
-        status = int(pytest.main(list(arguments)))
+        status = int(pytest.main([*_OPTIONS, *arguments]))
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         os._exit(status)
