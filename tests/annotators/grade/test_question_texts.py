@@ -14,6 +14,7 @@ from annotators.grade.questions import (
     choice_options,
     choice_request,
     comparison_request,
+    parse_answer,
     parse_choice,
     rubric_question_request,
     words_request,
@@ -79,6 +80,13 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
     for number, option in enumerate(one, 1):
         reply = json.dumps({"option": number, "frames": [1], "confidence": 80})
         assert parse_choice(reply, one, (0.0,)).answer == option
+
+
+def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
+    reply = json.dumps({"answer": "yes", "frames": [1, 3], "confidence": 80})
+    assert parse_answer(reply, (0.0, 1.0, 2.0)).seconds == (0.0, 2.0)
+    answer = parse_answer(reply, (0.0, 1.0))
+    assert (answer.answer, answer.problem) == ("", "reply cites a frame that was not shown")
 
 
 @given(first=values, second=values)
