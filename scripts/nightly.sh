@@ -9,7 +9,7 @@ rows=(9 18) memory=(memory)
 case "${1:-}" in
     "") ;;
     small)
-        tests=(--collect-only) torture=(--short) mutants=(--count 2 --match ares/export/retime.py --tests tests/ares/export)
+        tests=(--collect-only) torture=(--short) mutants=(--count 2 --goal 0 --match ares/export/retime.py --tests tests/ares/export/test_retime.py)
         rows+=(--sizes 24 --rounds 0) memory+=(--sizes 5 10)
         ;;
     *) echo "usage: scripts/nightly.sh [small]" >&2; exit 2 ;;

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
 from annotators.grade.questions import (
     ImageEvidence,
     choice_options,
@@ -54,6 +55,18 @@ def _printed(request: VlmRequest) -> str:
 @pytest.mark.parametrize("name", sorted(_requests()))
 def test_a_request_is_this_text(name: str) -> None:
     assert _printed(_requests()[name]) == (GOLDEN / f"{name}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("4-comparison", "comparison"), ("5-choice", "choice"), ("6-words", "words"), ("7-question", "question")],
+)
+def test_a_quote_before_any_run_takes_a_request_for_as_long_as_it_is(name: str, kind: str) -> None:
+    """By some four characters a token."""
+    request = _requests()[name]
+    tokens = {**_TEXT_TOKENS, **_FRAME_TOKENS}[kind][0]
+    characters = len(request.system) + len(request.prompt) + len(json.dumps(request.schema))
+    assert 2.5 < characters / tokens < 7
 
 
 def test_the_observation_is_this_request(grade: Any, model_server: Any) -> None:
