@@ -59,7 +59,12 @@ def test_a_request_is_this_text(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("4-comparison", "comparison"), ("5-choice", "choice"), ("6-words", "words"), ("7-question", "question")],
+    [
+        ("4-comparison", "comparison"),
+        ("5-choice", "choice"),
+        ("6-words", "words"),
+        ("7-question", "question"),
+    ],
 )
 def test_a_quote_before_any_run_takes_a_request_for_as_long_as_it_is(name: str, kind: str) -> None:
     """By some four characters a token."""
