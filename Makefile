@@ -37,13 +37,8 @@ mutants: dev-env ## Random changes of ARES that its tests must notice (ARGS="--c
 judges: dev-env ## Let judges with known faults grade made-up worlds (ARGS="--match obeys", "--draws 200 --seed 3")
 	@$(BIN)/python -m tests.judges $(ARGS)
 
-nightly: dev-env ## What takes too long for every change: marked tests, an hour of torture, mutants, a million rows
-	@status=0; \
-	$(BIN)/pytest -m nightly --dist loadfile -n auto || status=1; \
-	$(BIN)/python -m tests.torture --minutes 60 || status=1; \
-	$(BIN)/python -m tests.mutants --minutes 120 || status=1; \
-	$(BIN)/python -m benchmarks.run 9 18 memory || status=1; \
-	exit $$status
+nightly: dev-env ## What takes too long for every change: marked tests, an hour of torture, mutants, a million rows (ARGS="small")
+	@scripts/nightly.sh $(ARGS)
 
 lock: dev-env ## Write the lock files anew from pyproject.toml
 	@scripts/lock.sh

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.mutants import __main__ as mutants
+from tests.mutants import __main__ as mutants, probe
 from tests.mutants.__main__ import Lab, Record, sample, try_mutants
 from tests.mutants.mutations import find_mutants
+from tests.mutants.probe import add_probes
 
 PROGRAM = '''
 def count(values: list[int], limit: int = 3) -> int:
@@ -50,7 +53,7 @@ def test_a_sample_follows_from_its_seed_and_has_every_room() -> None:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
+def lab(tmp_path: Path) -> Iterator[Lab]:
     """A repository of one module, with a test that looks at one of its two branches."""
     (tmp_path / "conftest.py").write_text("")
     (tmp_path / "module.py").write_text("def double(x):\n    return x * 2 if x > 0 else 0 - 1\n")
@@ -59,8 +62,10 @@ def lab(tmp_path: Path) -> Lab:
     )
     plugin = tmp_path / "tests" / "mutants"
     plugin.mkdir(parents=True)
-    (plugin / "plugin.py").write_text((ROOT / "tests" / "mutants" / "plugin.py").read_text())
-    return Lab(tmp_path)
+    for name in ("plugin.py", "probe.py", "starter.py"):
+        (plugin / name).write_text((ROOT / "tests" / "mutants" / name).read_text())
+    with Lab(tmp_path) as made:
+        yield made
 
 
 def test_what_tests_notice_is_told_from_what_they_do_not(
@@ -68,6 +73,7 @@ def test_what_tests_notice_is_told_from_what_they_do_not(
 ) -> None:
     record = Record({"test_module.py::test_it": 0.1}, {"module.py:1": {"test_module.py::test_it"}})
     path = lab.root / "module.py"
+    lab.check(find_mutants("module.py", path.read_text()), record)
     before, stamp = path.read_text(), path.stat().st_mtime_ns
     chosen = {mutant.before: mutant for mutant in find_mutants("module.py", before) if mutant.before != "0"}
     equivalent = tmp_path / "equivalent.txt"
@@ -79,3 +85,23 @@ def test_what_tests_notice_is_told_from_what_they_do_not(
     assert "0 - 1  ->  ((0) + (1))  in: return x * 2" in survived
     assert len(outcome.equivalent) == 1
     assert (path.read_text(), path.stat().st_mtime_ns) == (before, stamp)
+
+
+PROBED = '''
+def outer(x):
+    """Said, not done."""
+    @staticmethod
+    def inner(y): return y + x
+    if x:
+        return inner.__func__(1)
+    return 0
+'''
+
+
+def test_a_probe_tells_each_function_that_is_entered_and_changes_nothing() -> None:
+    probe.begin_test("t")
+    module: dict[str, Any] = {}
+    exec(add_probes("x.py", PROBED), module)
+    assert module["outer"](0) == 0 and probe.entered == {"x.py:2"}
+    assert module["outer"](4) == 5 and probe.entered == {"x.py:2", "x.py:4"}
+    assert module["outer"].__doc__ == "Said, not done."

@@ -67,7 +67,9 @@ def test_the_manifest_names_the_makers_of_all_annotations_of_the_set(
         selection = workspace.sets.create("two", ids[:2], {})
         _export(exporter, workspace, selection, tmp_path / "out")
         used = {annotation.maker_id for annotation in log.find_annotations(ids[:2])}
-    written = json.loads((tmp_path / "out" / "manifest.json").read_text())["makers"]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    written = manifest["makers"]
+    assert manifest["rubrics"] == {}  # none of them judges by one
     assert written.keys() == used >= {maker.maker_id for maker in makers[:2]}
     assert makers[2].maker_id not in written
     assert [written[maker.maker_id]["version"] for maker in makers[:2]] == ["1", "2"]

@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.mutants.probe import Function, first_line
+
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
@@ -17,7 +19,6 @@ _OPERATORS: dict[type[ast.operator], str] = {
 }  # fmt: skip
 _LARGE = 100
 _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +112,8 @@ def _visit(node: ast.AST, function: int) -> Iterator[tuple[ast.AST, int]]:
     """Every node whose change could matter, with the first line of the function around it."""
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
         return
-    if isinstance(node, _Function):
-        function = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    if isinstance(node, Function):
+        function = first_line(node)
     yield node, function
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params", "format_spec"):

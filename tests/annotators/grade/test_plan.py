@@ -111,6 +111,17 @@ def test_a_calibration_is_as_large_as_it_was_said_to_be(works: Callable[[int], l
     assert 0.6 < len(_draw(plan, members)) / plan.datasets[name].expected < 1.4
 
 
+def test_the_controls_of_a_caption_are_as_many_as_its_dataset_says(
+    works: Callable[[int], list[Work]],
+) -> None:
+    """Those of near misses vary with what a caption states: three to four of four slots here."""
+    members = works(1)
+    plan = _plan(members)
+    (own,) = plan.datasets.values()
+    controls = [control for control in _draw(plan, members) if control.kind not in ("outcome", "near_miss")]
+    assert len(controls) == own.controls_per_caption - 4 * own.near_misses
+
+
 def test_the_same_caption_has_the_same_controls(works: Callable[[int], list[Work]]) -> None:
     members = works(1)
     first, second = ([control.text for control in _draw(_plan(members), members)] for _ in range(2))

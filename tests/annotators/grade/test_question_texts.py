@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
 from annotators.grade.questions import (
     ImageEvidence,
     choice_options,
     choice_request,
     comparison_request,
+    parse_answer,
     parse_choice,
     rubric_question_request,
     words_request,
@@ -55,6 +57,23 @@ def test_a_request_is_this_text(name: str) -> None:
     assert _printed(_requests()[name]) == (GOLDEN / f"{name}.txt").read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("4-comparison", "comparison"),
+        ("5-choice", "choice"),
+        ("6-words", "words"),
+        ("7-question", "question"),
+    ],
+)
+def test_a_quote_before_any_run_takes_a_request_for_as_long_as_it_is(name: str, kind: str) -> None:
+    """By some four characters a token."""
+    request = _requests()[name]
+    tokens = {**_TEXT_TOKENS, **_FRAME_TOKENS}[kind][0]
+    characters = len(request.system) + len(request.prompt) + len(json.dumps(request.schema))
+    assert 2.5 < characters / tokens < 7
+
+
 def test_the_observation_is_this_request(grade: Any, model_server: Any) -> None:
     from tests.annotators.judge_replies import judge
 
@@ -79,6 +98,13 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
     for number, option in enumerate(one, 1):
         reply = json.dumps({"option": number, "frames": [1], "confidence": 80})
         assert parse_choice(reply, one, (0.0,)).answer == option
+
+
+def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
+    reply = json.dumps({"answer": "yes", "frames": [1, 3], "confidence": 80})
+    assert parse_answer(reply, (0.0, 1.0, 2.0)).seconds == (0.0, 2.0)
+    answer = parse_answer(reply, (0.0, 1.0))
+    assert (answer.answer, answer.problem) == ("", "reply cites a frame that was not shown")
 
 
 @given(first=values, second=values)

@@ -124,6 +124,7 @@ def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
     answer = capsys.readouterr()
     assert "completed a purge of 12 episodes" in answer.err
     assert ("deleted 12 episodes for good" in answer.out) == is_same
+    assert kinds(open_curated()) == ["purge"]
     assert main(["doctor", "-w", first.path]) == 0
 
 

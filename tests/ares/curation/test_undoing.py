@@ -84,6 +84,16 @@ def test_cleared_failures_no_longer_count_until_they_happen_again(curated: Works
     assert run_checks(curated.stores) == []
 
 
+def test_failures_of_many_lists_are_all_cleared_and_all_come_back(
+    curated: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ares.store.actions._DOCUMENT_IDS", 5)
+    clear_failures(curated.stores, FailureSelection(work="grade"))
+    assert failed(curated) == 0
+    undo(curated.stores)
+    assert failed(curated) == 12
+
+
 def test_an_accepted_failure_is_marked_wherever_it_is_read_until_that_is_undone(
     curated: Workspace, ids: list[str]
 ) -> None:

@@ -285,6 +285,13 @@ def test_the_tuner_sees_a_bad_setting_and_leaves_it(tmp_path: Path, monkeypatch:
     assert better.settings[0].nprobes > 1
 
 
+def test_each_share_is_measured_of_which_the_index_searches_the_frames(scenes: SceneTable) -> None:
+    """A tenth of 12,400 frames; a hundredth is so few that each is compared."""
+    trial = recall.make_trial(scenes.table._snapshots.require(), "any", 10, 0)
+    everything, tenth = (truth.rows for truth in trial.truths)
+    assert everything is None and tenth is not None and 1_000 < len(tenth.row_ids) < 1_500
+
+
 def test_an_index_that_was_not_measured_is_not_used(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 300)
     table = scenes.tables.connection.open_table("vectors_clip")
