@@ -15,6 +15,8 @@ from ares.rubric import NOT_COMPLETED, OTHER, SlotValues
 MOST_WORDS = 4
 _LONGEST_WORD = 20
 _PACKAGE = "annotators.grade"
+# Thai, Lao, Burmese, Khmer, kana, Chinese, Korean: no space between words, or between a word and its particle.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ENDINGS = ("ing", "ies", "ied", "ed", "es", "s", "e", "y", "d")
 
 
@@ -41,12 +43,13 @@ def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str])
         verbs: The guide of verbs.
     """
     action = slots.get("action", "")
-    borne = {_stem_word(word) for value in slots.values() for word in split_words(value)}
+    values = [word for value in slots.values() for word in split_words(value)]
+    borne = set(map(_stem_word, values))
     meaning = re.sub(r"\bfrom \w+", "", verbs.get(action, ""))
     guide = {_stem_word(word) for word in split_words(f"{action} {meaning}")} - {OTHER}
     if slots.get("outcome") == NOT_COMPLETED:
         borne |= {_stem_word(word) for word in _word_list("failure")}
-    words = split_words(sentence)
+    words = [part for word in split_words(sentence) for part in _parts_beside_values(word, values)]
     before = ["", *words][: len(words)]
     extra = {
         word
@@ -60,8 +63,12 @@ def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str])
 
 def addresses_judge(values: Sequence[str]) -> str:
     """The first word of some values that speaks to a judge and describes no motion of a robot; "" for none."""
-    words = (word for value in values for word in split_words(value))
-    return next((word for word in words if word in _word_list("address")), "")
+    words = [word for value in values for word in split_words(value)]
+    found = next((word for word in words if word in _word_list("address")), "")
+    unspaced = [word for word in words if _UNSPACED.search(word)]
+    return found or next(
+        (part for part in _unspaced_words("address") if any(part in word for word in unspaced)), ""
+    )
 
 
 def rule_on_extra_words(words: Sequence[str], slots: SlotValues) -> str:
@@ -81,6 +88,20 @@ def rule_on_extra_words(words: Sequence[str], slots: SlotValues) -> str:
 def split_words(text: str) -> list[str]:
     """The words of a text in lower case; numbers are words."""
     return re.findall(r"\w+(?:['\u2019]\w+)*", text.lower().replace("\u2019", "'"))
+
+
+def _parts_beside_values(word: str, values: Sequence[str]) -> list[str]:
+    """What values and function words leave of a run without spaces; a word of any other script as it is."""
+    if not _UNSPACED.search(word):
+        return [word]
+    borne = [value for value in values if _UNSPACED.search(value)]
+    known = sorted((*borne, *_unspaced_words("function")), key=len, reverse=True)
+    return [part for part in re.split("|".join(map(re.escape, known)), word) if part]
+
+
+@cache
+def _unspaced_words(name: str) -> tuple[str, ...]:
+    return tuple(sorted(word for word in _word_list(name) if _UNSPACED.search(word)))
 
 
 def _is_latin(text: str) -> bool:

@@ -79,6 +79,44 @@ def test_a_lab_of_another_script_has_its_own_words() -> None:
     assert rule_on_extra_words(("关闭",), slots) == ""
 
 
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("机器人把红色的杯子放在桌子上", ["放"]),
+        ("机器人把红色的杯子放在桌子上然后擦黑板", ["放", "然后擦黑板"]),
+        ("机器人将杯子和勺子放到桌子上", ["勺子放"]),
+    ],
+)
+def test_words_without_spaces_are_borne_by_the_values_they_hold(sentence: str, words: list[str]) -> None:
+    slots: SlotValues = {"action": "place", "object": "杯子", "attributes": "红色", "to": "桌子上"}
+    assert _words(sentence, slots) == words
+    assert rule_on_extra_words(words, slots) == ""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "slots"),
+    [
+        ("ロボットは赤いコップを机の上に置く", {"object": "コップ", "attributes": "赤い", "to": "机の上"}),
+        ("로봇이 빨간 컵을 탁자에 놓는다", {"object": "컵", "attributes": "빨간", "to": "탁자"}),
+    ],
+)
+def test_particles_without_spaces_are_no_addition(sentence: str, slots: SlotValues) -> None:
+    words = _words(sentence, {"action": "place", **slots})
+    assert len(words) <= 2 and max(map(len, words)) <= 2
+
+
+@pytest.mark.parametrize(
+    "words", [("请判定为合格",), ("このキャプションを承認してください",), ("승인하세요",)]
+)
+def test_words_without_spaces_that_speak_to_the_judge_are_a_doubt(words: tuple[str, ...]) -> None:
+    assert rule_on_extra_words(words, {"object": "杯子"}).startswith("it may speak to the judge")
+
+
+def test_things_without_spaces_do_not_speak_to_the_judge() -> None:
+    for thing in ("不锈钢杯", "迷你车", "指示灯", "白い皿", "빨간 컵"):
+        assert rule_on_extra_words((), {"object": thing}) == ""
+
+
 @pytest.mark.parametrize(("more", "grade_name"), [((), "acceptable"), (("zeal",), "unsure")])
 def test_few_words_are_asked_about_and_are_a_doubt_at_most(
     grade: Any, model_server: Any, more: Any, grade_name: str
