@@ -31,6 +31,10 @@ _MONGO_URI = os.environ.get("ARES_TEST_MONGO_URI", "")
 _CHROMIUM = os.environ.get("ARES_TEST_CHROMIUM", "")
 _HUB_IS_OFFLINE = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
+# Models and arrays of tests are small, and every core has a test process of its own: threads that wait for each other
+# at each product take twice the time of one. Also in programs that tests start.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
 # The programs that tests start by the hundred would each compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
