@@ -141,7 +141,6 @@ def test_memory_does_not_grow_with_the_workspace(
     operation = OPERATIONS[name]
     operation(grown[0])  # fills caches that stay
     small, large = (_peak_bytes(operation, ws) for ws in grown)
-    print('PEAK',name,small,large,large-small)
     assert large < small + _NOISE_BYTES, (small, large)
 
 
