@@ -31,6 +31,10 @@ _MONGO_URI = os.environ.get("ARES_TEST_MONGO_URI", "")
 _CHROMIUM = os.environ.get("ARES_TEST_CHROMIUM", "")
 _HUB_IS_OFFLINE = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
+# Models and arrays of tests are small, and every core has a test process of its own: threads that wait for each other
+# at each product take twice the time of one. Also in programs that tests start.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
 # The programs that tests start by the hundred would each compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -50,6 +54,10 @@ _LONGEST = (
     "tests/test_torture.py",
     "tests/test_benchmarks.py",
     "tests/ares/test_object_store.py",
+    "tests/app/cli/test_bad_values.py",
+    "tests/annotators/models/huggingface/test_matrix.py",
+    "tests/contracts/test_round_trips.py",
+    "tests/contracts/test_ingesters.py",
     "tests/annotators/revise/test_revision.py",
     "tests/ares/export/test_tasks.py",
     "tests/app/cli/test_killed.py",
@@ -108,6 +116,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Files are handed out in the order of `pytest_collection_modifyitems`, not by their number of tests."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: a third of its time a test waits for a browser, a server or a process to answer."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + 1
 
 
 @pytest.hookimpl(trylast=True)

@@ -276,11 +276,14 @@ _threads_before: list[int] = []
 
 
 def limit_torch_threads(workers: int) -> None:
-    """Give the arithmetic of torch, where a model has loaded it, the share of the cores of one of so many workers."""
+    """Give the arithmetic of torch, where a model has loaded it, the share of the cores of one of so many workers.
+
+    It never gets more threads than it had: a person may have set OMP_NUM_THREADS.
+    """
     threads = max(1, available_cores() // workers)
     if torch := sys.modules.get("torch"):
         _threads_before.append(torch.get_num_threads())
-        torch.set_num_threads(threads)
+        torch.set_num_threads(min(threads, _threads_before[0]))
 
 
 @contextmanager

@@ -259,7 +259,8 @@ def staging_folder(destination: Path) -> Iterator[Path]:
         StoreError: The disk is full.
     """
     destination = destination.expanduser().resolve()
-    if destination.is_file() or (destination.is_dir() and any(destination.iterdir())):
+    # A device such as /dev/null is no file, and no folder either.
+    if any(destination.iterdir()) if destination.is_dir() else destination.exists():
         raise RequestError("the export folder is not empty", f"{destination}; name a new or an empty folder")
     partial = destination.with_name(destination.name + ".tmp")
     try:

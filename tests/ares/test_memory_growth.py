@@ -24,10 +24,10 @@ from ingest.pipeline.write import check_unchecked_episodes
 from tests.annotators.runs import annotate, estimate_cost
 
 # Both sizes are several times the batch size of every operation.
-_SIZES = (2_000, 8_000)
-_BATCH_SIZE = 250
-# A list of the additional ids of the larger workspace takes 440 kB, a set of them 700 kB.
-_NOISE_BYTES = 250_000
+_SIZES = (800, 4_000)
+_BATCH_SIZE = 100
+# A list of the additional ids of the larger workspace takes 235 kB, a set of them 330 kB.
+_NOISE_BYTES = 140_000
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def small_batches() -> Iterator[None]:
             "ares.doctor.checks._CHUNK",
             "ares.doctor.log_checks._CHUNK",
             "ares.doctor.sources._CHUNK",
-            "ares.doctor.sources._CHUNK",
+            "annotators.runner.run._PLAN_BATCH_SIZE",
         ):
             patched.setattr(constant, _BATCH_SIZE)
         patched.setattr("ares.store.sync.apply._READ_BATCH", 4 * _BATCH_SIZE)
@@ -137,7 +137,7 @@ def test_memory_does_not_grow_with_the_workspace(
         "store.temp_db._BATCH",
         "store.lance.episode_snapshot._SCAN_ROWS",
     ):
-        monkeypatch.setattr(f"ares.{block}", 1_000)
+        monkeypatch.setattr(f"ares.{block}", 400)
     operation = OPERATIONS[name]
     operation(grown[0])  # fills caches that stay
     small, large = (_peak_bytes(operation, ws) for ws in grown)

@@ -27,6 +27,8 @@ SECONDS_TO_STORE = 0.5
 # A request that was sent before the kill may be read this much later.
 SECONDS_TO_READ = 0.5
 CAPTIONER, JUDGE = "Some/Vlm-7B", "Other/Judge-9B"
+# A graded caption takes several requests.
+GRADED = 20
 
 
 def start(folder: Path, annotator: str, server: ScriptedServer) -> subprocess.Popen[str]:
@@ -63,7 +65,7 @@ def prepare(folder: Path, annotator: str, serve: Callable[..., ScriptedServer]) 
         return 151
     with open_workspace(str(folder), Settings(price=PRICE)) as workspace:
         options = Options(settings=Settings(), model=f"openai:{CAPTIONER}@{serve({'fine': 1}).url}")
-        annotate(workspace.stores, ["caption"], options, quiet=True, limit=50)
+        annotate(workspace.stores, ["caption"], options, quiet=True, limit=GRADED)
     # The controls of a grading run ask more than the captions do: an undisturbed run says how much.
     undisturbed = serve({"fine": 1})
     copy = shutil.copytree(folder, folder.with_name("undisturbed"))
@@ -71,7 +73,7 @@ def prepare(folder: Path, annotator: str, serve: Callable[..., ScriptedServer]) 
         options = Options(settings=Settings(), model=f"openai:{JUDGE}@{undisturbed.url}")
         annotate(workspace.stores, ["grade"], options, quiet=True)
     requests = len(undisturbed.calls())
-    assert requests > 101
+    assert requests > 2 * GRADED + 1
     return requests
 
 
@@ -84,7 +86,7 @@ def check_end(
     assert len(groups) == requests, stderr
     with open_workspace(str(folder), Settings(price=PRICE)) as workspace:
         spent = read_spending(workspace.stores.annotations)[CAPTIONER if annotator == "caption" else JUDGE]
-        assert workspace.status().annotations[annotator].done == (150 if annotator == "caption" else 50)
+        assert workspace.status().annotations[annotator].done == (150 if annotator == "caption" else GRADED)
     kept = [calls[-1] for calls in groups.values()]
     assert spent.calls == len(kept)
     assert spent.tokens_in == sum(call.tokens_in for call in kept)

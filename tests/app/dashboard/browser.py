@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 QUIET = [
     "--no-sandbox",
@@ -60,7 +60,8 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
     from playwright.sync_api import expect
 
     expect.set_options(timeout=WAIT_MS)
-    tab = browser.new_page(viewport={"width": 1400, "height": 900})
+    context = _free_context(browser)
+    tab = context.new_page()
     tab.set_default_timeout(WAIT_MS)
     foreign: list[str] = []
     errors: list[str] = []
@@ -70,9 +71,28 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
     tab.on("pageerror", lambda error: errors.append(str(error)))
     tab.on("console", lambda line: errors.append(line.text) if _is_error(line, refused) else None)
     yield tab
-    tab.close()
+    _leave(context, tab, address, is_kept=context is browser.contexts[0])
     assert foreign == []
     assert errors == []
+
+
+def _free_context(browser: Browser) -> BrowserContext:
+    """The first one, whose cache has the scripts of the page, if no tab is open in it; else one of another person."""
+    first = browser.contexts[:1]
+    if first and not first[0].pages:
+        return first[0]
+    return browser.new_context(viewport={"width": 1400, "height": 900})
+
+
+def _leave(context: BrowserContext, tab: Page, address: str, is_kept: bool) -> None:
+    """Close a tab; in a context that is kept, the next one finds the cache and nothing else of this one."""
+    stored = {"origin": address, "storageTypes": "cookies,local_storage,indexeddb,cache_storage"}
+    context.new_cdp_session(tab).send("Storage.clearDataForOrigin", stored)
+    tab.close()
+    context.clear_cookies()
+    context.clear_permissions()
+    if not is_kept:
+        context.close()
 
 
 def _is_error(line: ConsoleMessage, refused: str) -> bool:

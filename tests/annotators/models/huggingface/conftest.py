@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -11,17 +11,6 @@ import pytest
 from annotators.models import load_huggingface
 from annotators.models.huggingface.vlm import HuggingfaceVlm
 from tests.annotators.models.huggingface.tiny_models import FAMILIES
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models of a few thousand weights are slower on several threads."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

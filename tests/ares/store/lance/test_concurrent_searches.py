@@ -23,7 +23,7 @@ from ares.search.engine import run_concurrently
 from ares.store.vectors import index as recall
 from ares.store.lance_tables import open_tables
 
-ROUNDS, SEARCHES, FLAT_ROWS, FRAMES, DIM = 7, 8, 1_000, 20, 32
+ROUNDS, SEARCHES, FLAT_ROWS, FRAMES, DIM = 4, 5, 1_000, 20, 32
 faulthandler.dump_traceback_later(240, exit=True)
 recall._QUERIES_PER_KIND = 6
 tables = open_tables(sys.argv[1])
