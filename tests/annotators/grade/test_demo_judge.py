@@ -150,6 +150,11 @@ def test_hostile_captions_are_never_acceptable(grade_caption: Any, text: str) ->
     assert sum(value["counts"].values()) == len(value["rulings"]) == 2
 
 
+def test_a_phrase_that_is_not_done_is_no_candidate(grade_caption: Any) -> None:
+    assert _ruling(grade_caption(_TASK), "CONTENT")["verdict"] == "MET"
+    assert _ruling(grade_caption(f"do not {_TASK}"), "CONTENT")["verdict"] == "UNSURE"
+
+
 def test_the_instruction_of_the_episode_changes_nothing(
     judge: GradeAnnotator, episodes: dict[str, Episode], work_for: Works, caption_of: Captions
 ) -> None:

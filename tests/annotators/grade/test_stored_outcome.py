@@ -79,10 +79,16 @@ def grade(
     work_for: Callable[..., Work],
     caption_of: Callable[..., Annotation],
 ) -> Callable[..., dict[str, Any]]:
-    def run(text: str, captioner: str = "by-hand", start_seconds: float = 0.0) -> dict[str, Any]:
+    def run(
+        text: str,
+        captioner: str = "by-hand",
+        start_seconds: float = 0.0,
+        slots: dict[str, Json] | None = None,
+    ) -> dict[str, Any]:
         judge = GradeAnnotator(options, ws.stores)
         episode = replace(episodes["drawer-close_000"], success=None)
         caption = replace(caption_of(episode, text, captioner), start_seconds=start_seconds)
+        caption = replace(caption, value={**caption.value, **({"slots": slots} if slots else {})})
         (result,) = judge.process([work_for(episode, [judge], caption)])
         assert isinstance(result, Result)
         value = result.annotations[0].value
@@ -133,6 +139,16 @@ def test_a_stored_outcome_says_nothing_of_another_action(
 ) -> None:
     store_success()
     assert grade(text)["source"] == "probe"
+
+
+def test_a_stored_outcome_is_of_the_same_sentence_whatever_words_a_captioner_put_into_its_slots(
+    store_success: Callable[..., Maker], grade: Callable[..., Any]
+) -> None:
+    store_success()
+    slots = {"action": "push", "object": "drawer", "attributes": "green, closed", "outcome": "completed"}
+    assert grade(_TASK, slots=slots)["source"] == "stored"
+    assert grade("push the green drawer shut", slots=slots)["source"] == "probe"
+    assert grade("shut the green drawer", slots={**slots, "action": "close"})["source"] == "stored"
 
 
 def test_a_stored_outcome_says_nothing_of_a_segment(

@@ -13,6 +13,7 @@ from app.cli.main import main
 from ares.curation.sets import read_lock
 from ares.errors import RequestError, SourceError
 from ares.jobs import AnnotateRequest
+from ares.rubric import read_verbs
 from ingest.spec import read_spec
 
 BRACKETS = "[" * 20_000
@@ -55,7 +56,8 @@ def test_a_strange_yaml_file_is_refused(
     file = tmp_path / "strange.yaml"
     file.write_text(text)
     assert "rubric" in refuse("rubric", "check", str(file))
-    assert "guide of verbs" in refuse("rubric", "attack", "--verbs", str(file), "-w", workspace)
+    with pytest.raises(RequestError, match="verb"):
+        read_verbs(str(file))
     with pytest.raises(SourceError, match="dataset spec is not YAML"):
         read_spec(file)
     assert "options file" in refuse("ingest", str(tmp_path), "--options", str(file), "-w", workspace)
