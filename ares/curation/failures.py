@@ -54,7 +54,7 @@ class Failure:
     reason: str
     detail: str
     created: str
-    is_accepted: bool = False
+    is_accepted: bool
 
     @property
     def maker_id(self) -> str:

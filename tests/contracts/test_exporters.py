@@ -69,6 +69,8 @@ def test_the_manifest_names_the_makers_of_all_annotations_of_the_set(
         used = {annotation.maker_id for annotation in log.find_annotations(ids[:2])}
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     written = manifest["makers"]
+    # When it was made is told elsewhere: the same set gives the same manifest.
+    assert manifest["set"]["name"] == "two" and "created" not in manifest["set"]
     assert manifest["rubrics"] == {}  # none of them judges by one
     assert written.keys() == used >= {maker.maker_id for maker in makers[:2]}
     assert makers[2].maker_id not in written

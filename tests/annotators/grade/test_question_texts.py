@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
+from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS, TextModel
 from annotators.grade.questions import (
     ImageEvidence,
     choice_options,
@@ -20,7 +21,8 @@ from annotators.grade.questions import (
     rubric_question_request,
     words_request,
 )
-from annotators.models import VlmRequest
+from annotators.models import VlmReply, VlmRequest
+from ares.annotation import Cost
 from ares.rubric import Ruling, Verdict, make_grade_value
 from ares.rubric.verdict import WEIGHTS
 from tests.annotators.judge_replies import kind_of, prompt_of
@@ -98,6 +100,29 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
     for number, option in enumerate(one, 1):
         reply = json.dumps({"option": number, "frames": [1], "confidence": 80})
         assert parse_choice(reply, one, (0.0,)).answer == option
+
+
+class _Counted:
+    """A text model whose every reply costs a call."""
+
+    name, family, capabilities = "counted", "counted", frozenset[str]()
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply]:
+        self.asked += [request.prompt for request in requests]
+        return [VlmReply(text=request.prompt[-9:], cost=Cost(calls=1)) for request in requests]
+
+
+def test_the_same_question_of_several_captions_is_asked_and_paid_once() -> None:
+    model: Any = _Counted()
+    requests = [comparison_request("object", "mug", other, False) for other in ("cup", "jar", "cup")]
+    replies = TextModel(model).ask(requests)
+    assert len(model.asked) == 2
+    texts = [reply.text for reply in replies if isinstance(reply, VlmReply)]
+    assert texts == [request.prompt[-9:] for request in requests]
+    assert [reply.paid.calls for reply in replies if isinstance(reply, VlmReply)] == [1, 1, 0]
 
 
 def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:

@@ -46,6 +46,7 @@ def test_two_different_clauses_pass(actions: list[str], opening: str, joint: str
         "put a can in the bin and put another can in the bin",
         "pick up the red block, the blue block, the blue block and the pear",
         "open the drawer, take out the spoon, close the drawer, open the drawer",
+        "rub, rub, then put the cloth down",
         "push the button with the left finger and push the button with the right finger",
     ],
 )

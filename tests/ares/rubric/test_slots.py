@@ -12,6 +12,7 @@ from ares.rubric import (
     is_same_value,
     is_short_value,
     join_attributes,
+    parse_known_text,
     read_verbs,
     shipped_verbs,
     slots_from_json,
@@ -64,6 +65,11 @@ def test_what_is_no_guide_is_refused_in_one_line(tmp_path: Path, text: str) -> N
 )
 def test_equal_values(slot: SlotName, first: str, second: str, is_same: bool) -> None:
     assert is_same_value(slot, first, second) is is_same
+
+
+def test_a_hand_is_no_manner() -> None:
+    slots = parse_known_text("push the drawer forward with the left hand").slots
+    assert slots["manner"] == "forward" and slots["hand"].endswith("left hand")
 
 
 def test_slots_keep_their_order_and_what_is_stated() -> None:

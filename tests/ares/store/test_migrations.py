@@ -224,6 +224,7 @@ def test_a_workspace_says_which_version_wrote_its_layout(old_workspace: Path, tm
     for path in (old_workspace, tmp_path / "new"):
         open_stores(str(path), settings_from_environment({})).close()
         assert json.loads((path / "workspace.json").read_text())["ares"] == ares.__version__
+        assert not list(path.glob("workspace.json?*")), "what was written on the way is gone"
 
 
 def _hashes(folder: Path) -> dict[str, str]:
