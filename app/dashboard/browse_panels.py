@@ -59,7 +59,7 @@ def draw_words_filter(view: ViewState) -> None:
         words = " ".join(entered_text("browse.words", view.words).split())
         change_view(lambda newest: replace(newest, words=words, page=1))
 
-    st.session_state["browse.words"] = view.words
+    navigation.show_value("browse.words", view.words)
     st.text_input(
         "Filter by words", key="browse.words", on_change=apply, placeholder="drawer open",
         help="Only episodes whose instruction or caption has all of these words, or parts of words",
@@ -197,6 +197,7 @@ def _delete_view(name: str) -> None:
 
 
 def _change_saved_views(change: Callable[[], Action]) -> None:
+    navigation.settle_address()
     try:
         change()
     except AresError as error:
@@ -215,10 +216,10 @@ def draw_search_bar(view: ViewState) -> None:
 
     draw_search_input("browse.search_input", _search_for_image)
     columns = list_sort_columns(cached_reads.filter_columns())
-    st.session_state["browse.text"] = view.text
-    st.session_state["browse.where"] = view.where
-    st.session_state["browse.sort"] = view.sort if view.sort in columns else _SOURCE_ORDER
-    st.session_state["browse.direction"] = _DIRECTIONS[view.descending]
+    navigation.show_value("browse.text", view.text)
+    navigation.show_value("browse.where", view.where)
+    navigation.show_value("browse.sort", view.sort if view.sort in columns else _SOURCE_ORDER)
+    navigation.show_value("browse.direction", _DIRECTIONS[view.descending])
     # By this key the style of every page lets the row wrap on a phone.
     with st.container(key="browse_bar"):
         text, image, sql, choice = st.columns([7.4, 1.6, 1.4, 4.6], vertical_alignment="bottom")
@@ -276,7 +277,7 @@ def _draw_ways(view: ViewState, column: DeltaGenerator) -> None:
         change_view(lambda newest: newest.with_query(**{**newest.query, "by": by}))
 
     ways = _WAYS if view.by in _WAYS else {**_WAYS, view.by: view.by}
-    st.session_state["browse.by"] = view.by
+    navigation.show_value("browse.by", view.by)
     column.selectbox(
         "Compare", list(ways), key="browse.by", on_change=apply, label_visibility="collapsed",
         format_func=lambda by: f"Compare: {ways[by]}",

@@ -73,20 +73,37 @@ def draw_filters(
         facets: Columns with their counts and their current filter.
         key: Streamlit key of the component.
         on_change: Called with the filters that the user changed since they were last drawn, before the page is drawn
-            again. Every message has all of them: of two that come close to each other only the later one arrives.
+            again.
+    """
+
+    def handle_change() -> None:
+        clicks = _take_new_clicks(key, "changed")
+        if clicks:
+            on_change([_column_filter(click) for click in clicks])
+
+    data: dict[str, Json] = {"facets": list[Json](facets), "number": _newest_click(key)}
+    load_component("filters")(data=data, key=key, on_changed_change=handle_change)
+
+
+def _newest_click(key: str) -> int:
+    """Number of the newest click on a component that is known; 0 before the first."""
+    import streamlit as st
+
+    return int(st.session_state.get(f"{key}.number", 0))
+
+
+def _take_new_clicks(key: str, name: str) -> list[Mapping[str, Any]]:
+    """The clicks on a component that are not known yet; they are, after this.
+
+    Every message has all that the component has not been told to be known: of two that come close to each other only
+    the later one arrives.
     """
     import streamlit as st
 
-    known = f"{key}.number"
-
-    def handle_change() -> None:
-        value = sent_value(key, "changed")
-        if value:
-            on_change([_column_filter(changed) for changed in value["filters"]])
-            st.session_state[known] = int(value["number"])
-
-    data: dict[str, Json] = {"facets": list[Json](facets), "number": st.session_state.get(known, 0)}
-    load_component("filters")(data=data, key=key, on_changed_change=handle_change)
+    known = _newest_click(key)
+    clicks = [click for click in sent_value(key, name) or () if int(click["number"]) > known]
+    st.session_state[f"{key}.number"] = max([known, *(int(click["number"]) for click in clicks)])
+    return clicks
 
 
 def _column_filter(value: Mapping[str, Any]) -> ColumnFilter:
@@ -117,7 +134,7 @@ def draw_grid(
     on_open: Callable[[str, int, float], None],
     compact: bool = False,
     ticked: Collection[str] | None = None,
-    on_tick: Callable[[list[str], list[str]], None] | None = None,
+    on_tick: Callable[[Mapping[str, bool]], None] | None = None,
 ) -> None:
     """Draw cards.
 
@@ -127,7 +144,7 @@ def draw_grid(
         on_open: Called with the episode id, its position in the results and the second of a card that is clicked.
         compact: Whether the cards are small.
         ticked: Ids of the episodes that are ticked; None draws no boxes.
-        on_tick: Called with the ids of all cards and those of the ticked cards. Both are called before the page is
+        on_tick: Called with the ids of cards that were ticked (True) or unticked. Both are called before the page is
             drawn again.
     """
 
@@ -138,14 +155,15 @@ def draw_grid(
             on_open(str(episode_id), int(position), float(second))
 
     def handle_ticked() -> None:
-        change = sent_value(key, "ticked")
-        if change and on_tick:
-            on_tick([str(id) for id in change["shown"]], [str(id) for id in change["ticked"]])
+        clicks = _take_new_clicks(key, "ticked")
+        if clicks and on_tick:
+            on_tick({str(click["id"]): bool(click["on"]) for click in clicks})
 
     data: dict[str, Json] = {
         "cards": list(cards),
         "compact": compact,
         "ticked": None if ticked is None else list[Json](sorted(ticked)),
+        "number": 0 if ticked is None else _newest_click(key),
     }
     load_component("grid")(data=data, key=key, on_opened_change=handle_opened, on_ticked_change=handle_ticked)
 

@@ -259,6 +259,17 @@ def switch_page(page_list: Mapping[str, Page]) -> None:
         st.switch_page(page_list[name], query_params=params)
 
 
+def show_value(key: str, value: object) -> None:
+    """Let a field show a value; one that shows it already is left alone, as it may hold what a user has just done.
+
+    Args:
+        key: Streamlit key of the field, which is drawn behind this.
+        value: The value.
+    """
+    if st.session_state.get(key) != value:
+        st.session_state[key] = value
+
+
 def entered_text(key: str, default: str = "") -> str:
     """Return what a field holds, without spaces around it; the default where another page has taken its place."""
     value = st.session_state.get(key)

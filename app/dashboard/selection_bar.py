@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
@@ -21,7 +21,7 @@ from ares.errors import AresError, RequestError
 from ares.store import TAGS, ids_filter
 
 if TYPE_CHECKING:
-    from ares.curation import SelectedEpisodes
+    from ares.curation import CurationSet, SelectedEpisodes
     from ares.jobs import EpisodeSelection
     from ares.store import Action
 
@@ -34,13 +34,11 @@ def draw_set_form(view: ViewState, episodes: int) -> None:
     with st.popover(f"Make a set from these {episodes:,}", icon=":material/inventory_2:", type="primary"):
         with st.form("set_form", border=False, enter_to_submit=True):
             name = st.text_input("Name of the set", key="set_form.name", placeholder="spoon-v1")
-            submitted = st.form_submit_button("Make the set", type="primary")
+            st.form_submit_button("Make the set", type="primary", on_click=_create_set, args=(view,))
         st.caption("A set is frozen: the same name with other episodes becomes its next version.")
         line = make_set_create_command(cached_reads.workspace().path, name or "NAME", view)
         st.code(line, language=None, wrap_lines=True)
         # Inside the popover, which stays open and would cover an answer below it.
-        if submitted:
-            _create_set(view, name.strip())
         _draw_created(view)
 
 
@@ -83,25 +81,30 @@ def select_episodes_of_view(view: ViewState) -> EpisodeSelection:
     )
 
 
-def _create_set(view: ViewState, name: str) -> None:
+def _create_set(view: ViewState) -> None:
+    """Create the set that the form names; the page shows what came of it."""
     from ares.curation import freeze_selection
 
+    navigation.settle_address()
+    result: CurationSet | AresError
     try:
-        episode_set = freeze_selection(cached_reads.workspace().stores, name, select_episodes_of_view(view))
+        selection = select_episodes_of_view(view)
+        result = freeze_selection(cached_reads.workspace().stores, entered_text("set_form.name"), selection)
     except AresError as error:
-        navigation.show_error(error)
-        return
-    st.session_state[_CREATED] = (view_to_params(view), episode_set.label, episode_set.episodes)
+        result = error
+    st.session_state[_CREATED] = (view_to_params(view), result)
 
 
 def _draw_created(view: ViewState) -> None:
-    params, name, episodes = st.session_state.get(_CREATED) or (None, "", 0)
-    if params != view_to_params(view):
+    params, result = st.session_state.get(_CREATED) or (None, None)
+    if params != view_to_params(view) or result is None:
         return
-    st.success(
-        f"Set **{escape_markdown(name)}** holds {episodes:,} episodes.", icon=":material/check_circle:"
-    )
-    st.button("Open it in Sets", key="set_form.open", on_click=_open_created, args=(name,))
+    if isinstance(result, AresError):
+        navigation.show_error(result)
+        return
+    text = f"Set **{escape_markdown(result.label)}** holds {result.episodes:,} episodes."
+    st.success(text, icon=":material/check_circle:")
+    st.button("Open it in Sets", key="set_form.open", on_click=_open_created, args=(result.label,))
 
 
 def _open_created(name: str) -> None:
@@ -136,10 +139,11 @@ def read_ticked_ids() -> set[str]:
     return ids
 
 
-def change_ticks(shown: list[str], ticked: list[str]) -> None:
-    """Tick some episodes of a page and no other one of it."""
+def change_ticks(changes: Mapping[str, bool]) -> None:
+    """Tick (True) or untick episodes."""
     navigation.settle_address()
-    st.session_state[_TICKED] = (read_ticked_ids() - set(shown)) | set(ticked)
+    ticked = {id for id, is_ticked in changes.items() if is_ticked}
+    st.session_state[_TICKED] = (read_ticked_ids() - changes.keys()) | ticked
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = None, True
 
 
@@ -187,10 +191,12 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
 
 
 def _select_all(view: ViewState) -> None:
+    navigation.settle_address()
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = view_to_params(view), True
 
 
 def _clear_selection() -> None:
+    navigation.settle_address()
     st.session_state[_TICKED], st.session_state[_ALL], st.session_state[_IS_KNOWN] = set(), None, True
 
 
@@ -243,7 +249,7 @@ def _draw_person() -> None:
     # Set again in every run: Streamlit forgets the value of a field that is not drawn.
     st.session_state[_PERSON] = read_person_name()
     with st.popover(f"as {escape_markdown(read_person_name())}", type="tertiary"):
-        st.text_input("Your name, for the log", key=_PERSON)
+        st.text_input("Your name, for the log", key=_PERSON, on_change=navigation.settle_address)
 
 
 def _tag_counts(view: ViewState, is_all: bool) -> dict[str, int]:
@@ -302,6 +308,7 @@ def _act_on_selection(
 ) -> None:
     from ares.curation import select_episodes
 
+    navigation.settle_address()
     selection = select_episodes_of_view(view) if is_all else _ticked_selection()
     with select_episodes(cached_reads.workspace().stores, selection) as selected:
         action = change(selected)
@@ -331,6 +338,7 @@ def _draw_last_action() -> None:
 def _undo_last_action(last: LastAction) -> None:
     from ares.curation import undo
 
+    navigation.settle_address()
     st.session_state[_LAST] = None
     try:
         undo(cached_reads.workspace().stores, last.number, person=read_person_name())

@@ -68,6 +68,14 @@ export function seekButton(second, label) {
   return h("button", { class: "second", title: "Show this moment", onclick: seek }, label);
 }
 
+let lastNumber = 0;
+
+/** The number of a click: greater than those before, also than those of the page before a reload. */
+export function numberClick() {
+  lastNumber = Math.max(lastNumber + 1, Date.now());
+  return lastNumber;
+}
+
 /** @typedef {{ send: Send, signature: string, isReleased: boolean, stop: () => void }} Instance */
 
 /** @type {WeakMap<Element, Instance>} One instance per mounted element. */

@@ -153,7 +153,7 @@ def _draw_results(view: ViewState, page: ResultPage, cards: list[Json]) -> None:
         on_tick=change_ticks,
     )
     if page.pages > 1:
-        st.session_state[_PAGE_NUMBER] = min(view.page, page.pages)
+        navigation.show_value(_PAGE_NUMBER, min(view.page, page.pages))
         with st.container(horizontal_alignment="center"):
             st.pagination(page.pages, key=_PAGE_NUMBER, on_change=_turn_page)
     if view.page >= page.pages:

@@ -119,15 +119,18 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
         draw_headline(_headline_data(view, episode, columns.get(NOTES) or ()), key="episode.headline")
-        is_ticked = episode.episode_id in read_ticked_ids()
-        st.toggle(
-            "Select", key=f"episode.select.{episode.episode_id}", value=is_ticked,
-            on_change=change_ticks, args=([episode.episode_id], [] if is_ticked else [episode.episode_id]),
-        )  # fmt: skip
+        key = f"episode.select.{episode.episode_id}"
+        navigation.show_value(key, episode.episode_id in read_ticked_ids())
+        st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))
     with st.container(horizontal=True, gap="small", key="episode.badges"):
         _draw_badges(episode, columns)
     if read_ticked_ids():
         draw_selection_bar(view, 0)
+
+
+def _apply_toggle(key: str, episode_id: str) -> None:
+    # By what it shows now: the click before may not have been drawn yet.
+    change_ticks({episode_id: bool(st.session_state.get(key))})
 
 
 def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> dict[str, Json]:

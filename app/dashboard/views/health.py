@@ -29,7 +29,7 @@ def render() -> None:
         st.info("There are no episodes yet: run `ares ingest FOLDER`.", icon=":material/info:")
         return
     # The address decides: a list that keeps its own choice would show another dataset after the button "back".
-    st.session_state[_DATASET] = named or datasets[0]
+    navigation.show_value(_DATASET, named or datasets[0])
     dataset = str(st.selectbox("Dataset", datasets, key=_DATASET, on_change=_put_dataset_in_url))
     with st.spinner("Checking a sample of the episodes"):
         health = cached_reads.read_health(dataset)

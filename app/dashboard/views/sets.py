@@ -15,7 +15,7 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
 from app.dashboard.jobs import draw_exports, start_export
-from app.dashboard.navigation import escape_markdown, read_parameter, write_parameter
+from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
 from ares.curation import CurationSet
@@ -24,6 +24,8 @@ from ares.export import TASK_SOURCES, TaskSource
 from ares.registry import exporters
 
 _MAX_CARDS = 24
+# Keys of the fields of an export.
+_FORMAT, _TASK, _FOLDER = "sets.format", "sets.task", "sets.folder"
 _TASK_HELP = "The instruction; or the caption where it is acceptable, and the instruction elsewhere."
 
 
@@ -59,7 +61,7 @@ def _draw_list(sets: list[CurationSet]) -> CurationSet:
     st.dataframe(rows, hide_index=True, key="sets.list")
     labels = [episode_set.label for episode_set in sets]
     requested = _label_of(sets, read_parameter("set"))
-    st.session_state["sets.selected"] = requested
+    navigation.show_value("sets.selected", requested)
     label = st.selectbox("Show", labels, key="sets.selected", width=420, on_change=_put_selection_in_url)
     return sets[labels.index(label)]
 
@@ -97,18 +99,20 @@ def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
 
 def _draw_export(episode_set: CurationSet) -> None:
     st.markdown("**Export**")
-    format = str(st.selectbox("Format", exporters.names(), key="sets.format"))
-    task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key="sets.task", help=_TASK_HELP)
+    format = str(st.selectbox("Format", exporters.names(), key=_FORMAT))
+    task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key=_TASK, help=_TASK_HELP)
     workspace = cached_reads.workspace()
     folder = _select_export_folder()
     name = st.text_input(
         "Name of the new folder",
-        value=f"{episode_set.name}-v{episode_set.version}-{format}",
-        key=f"sets.dest.{episode_set.label}.{format}",
+        value=_default_folder_name(episode_set, format),
+        key=_name_key(episode_set, format),
         help=f"Below {escape_markdown(folder)} on the server; `ares app --export-dir` allows other folders.",
     ).strip()
-    if st.button("Export", type="primary", key="sets.export", disabled=not name):
-        start_export(workspace.stores, episode_set, format, choose_export_destination(folder, name), task)
+    st.button(
+        "Export", type="primary", key="sets.export", disabled=not name,
+        on_click=_start_export, args=(episode_set,),
+    )  # fmt: skip
     st.caption("The same on the command line:")
     command = ["ares", "export", episode_set.label, str(folder / (name or "NAME")), "--format", format]
     command += [] if task == "instruction" else ["--task", task]
@@ -117,14 +121,41 @@ def _draw_export(episode_set: CurationSet) -> None:
     draw_exports(workspace.stores, episode_set.label)
 
 
+def _name_key(episode_set: CurationSet, format: str) -> str:
+    return f"sets.dest.{episode_set.label}.{format}"
+
+
+def _default_folder_name(episode_set: CurationSet, format: str) -> str:
+    return f"{episode_set.name}-v{episode_set.version}-{format}"
+
+
+def _start_export(episode_set: CurationSet) -> None:
+    """Start an export by what the fields hold now, which may not be drawn yet."""
+    format = entered_text(_FORMAT)
+    name = entered_text(_name_key(episode_set, format), _default_folder_name(episode_set, format))
+    task: TaskSource = st.session_state.get(_TASK, TASK_SOURCES[0])
+    labels = {str(folder): folder for folder in _list_export_folders()}
+    folder = labels.get(entered_text(_FOLDER), next(iter(labels.values())))
+    try:
+        destination = choose_export_destination(folder, name)
+        start_export(cached_reads.workspace().stores, episode_set, format, destination, task)
+    except AresError as error:
+        navigation.show_error(error)
+
+
+def _list_export_folders() -> tuple[Path, ...]:
+    """The folders that the owner of the server allows, at least one."""
+    folders = cached_reads.page_limits().export_folders
+    return folders or (find_default_export_folder(cached_reads.workspace().stores),)
+
+
 def _select_export_folder() -> Path:
     """Draw a list of the folders that the owner of the server allows, if there are several; returns one of them."""
-    folders = cached_reads.page_limits().export_folders
-    folders = folders or (find_default_export_folder(cached_reads.workspace().stores),)
+    folders = _list_export_folders()
     if len(folders) == 1:
         return folders[0]
     labels = [str(folder) for folder in folders]
-    return folders[labels.index(str(st.selectbox("Folder on the server", labels, key="sets.folder")))]
+    return folders[labels.index(str(st.selectbox("Folder on the server", labels, key=_FOLDER)))]
 
 
 def _draw_comparison(episode_set: CurationSet, others: list[CurationSet]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -67,11 +68,15 @@ def test_no_click_on_a_filter_is_lost_at_any_pace(
         _wait_for_filters(page, {"f.grade": ["acceptable"]})
 
 
-def test_a_click_on_a_row_that_has_just_been_replaced_counts_and_takes_none_back(
+def test_a_click_on_what_has_just_been_replaced_counts_and_takes_none_back(
     browser: Browser, workspace_address: str
 ) -> None:
     with open_tab(browser, workspace_address) as page:
         _open(page, workspace_address)
+        boxes = page.locator(".tick").element_handles()[:3]
+        for number, box in enumerate((boxes[0], page.locator(".tick").nth(1), boxes[2]), start=1):
+            box.evaluate("box => box.click()")
+            expect(page.get_by_text(f"{number} selected")).to_be_visible()
         rows = [_value(page, column, value).element_handle() for column, value in _CLICKS]
         for number, row in enumerate(rows, start=1):
             row.evaluate("button => button.click()")
@@ -97,3 +102,5 @@ def test_a_tick_between_clicks_on_filters_loses_none_and_back_takes_one_back(
         _wait_for_filters(page, filters)
         _value(page, "success", "true").click()
         _wait_for_filters(page, {"f.dataset": ["metaworld_sawyer"]})
+        page.locator("details[data-column=duration_seconds] .hbar").first.click()
+        page.wait_for_url(re.compile(r"f\.duration_seconds="))

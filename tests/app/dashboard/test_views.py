@@ -106,6 +106,8 @@ def test_filters_of_the_url_select_and_show_as_chips(displayed: Workspace) -> No
 def test_a_search_of_the_url_ranks_the_filtered_episodes(displayed: Workspace) -> None:
     app = _draw("browse", {"q": "drawer", "f.dataset": "video"})
     assert app.text_input(key="browse.text").value == "drawer"
+    # Drawn again, a field does not overwrite what a user has done since.
+    assert not app.run().text_input(key="browse.text").proto.set_value
     assert "of 25 episodes" in _markdown(app)
     app.text_input(key="browse.text").set_value("").run()
     assert "12 of 25 episodes" in _markdown(app)

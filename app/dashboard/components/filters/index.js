@@ -1,5 +1,5 @@
 // The filters: values with their counts and bars, a histogram with a range, "missing" always shown.
-import { h, mount } from "../dom.js";
+import { h, mount, numberClick } from "../dom.js";
 
 /**
  * @typedef {object} Facet
@@ -23,7 +23,8 @@ import { h, mount } from "../dom.js";
 /** @typedef {{ values: string[], low: number | null, high: number | null, missing: boolean }} Filter */
 /** @typedef {Partial<Filter>} Part */
 /**
- * Sends the filter of a column with some parts changed, given the facet as it is now: what was clicked may be older.
+ * Sends the filter of a column with some parts changed.
+ * These are made of the facet as it is now: what was clicked may be older.
  *
  * @typedef {(part: (now: Facet) => Part) => void} Change
  */
@@ -35,7 +36,6 @@ const EMPTY = { values: [], low: null, high: null, missing: false };
 /** @typedef {{ number: number, filter: Filter }} Click */
 /** @type {Map<string, Click>} By column, what was clicked and the page does not know yet. */
 const clicked = new Map();
-let lastNumber = 0;
 /** @type {WeakMap<Element, Facet[]>} By element, the facets that were drawn into it last. */
 const newest = new WeakMap();
 /** @type {Set<string>} */
@@ -122,7 +122,7 @@ function buildBars(facet, change, least, most) {
     const [from, to] = [facet.edges[index], facet.edges[index + 1]];
     const span = `${short(from, facet.type === "timestamp")} to ${short(to, facet.type === "timestamp")}`;
     const bar = h("i", { style: `height:${count ? Math.max(6, (count / tallest) * 100) : 0}%` });
-    const select = () => change({ low: from, high: to });
+    const select = () => change(() => ({ low: from, high: to }));
     const style = to >= low && from <= high ? "hbar in" : "hbar";
     // For the pointer alone: bars are narrow, and the sliders below them choose the same.
     return h("div", { class: style, title: `${span}: ${count}`, onclick: select }, bar);
@@ -202,11 +202,11 @@ function buildClear(facet, change) {
  * @type {(column: string, filter: Filter, send: import("../dom.js").Send) => void}
  */
 function sendFilter(column, filter, send) {
-  // Also behind those of the page before a reload, which the session may know.
-  lastNumber = Math.max(lastNumber + 1, Date.now());
-  clicked.set(column, { number: lastNumber, filter });
-  const filters = [...clicked].map(([name, { filter: changed }]) => ({ column: name, ...changed }));
-  send("changed", { number: lastNumber, filters });
+  clicked.set(column, { number: numberClick(), filter });
+  send(
+    "changed",
+    [...clicked].map(([name, click]) => ({ column: name, number: click.number, ...click.filter })),
+  );
 }
 
 /**

@@ -1,6 +1,6 @@
 // A grid of episodes: the poster shows the moment that matched; pointing at it plays the video from there.
 import { h, mount, noticeBadges, verdictBadge } from "../dom.js";
-import { addTicks, buildTick } from "./ticks.js";
+import { addTicks, buildTick, withNewTicks } from "./ticks.js";
 
 /**
  * @typedef {object} Card
@@ -23,9 +23,9 @@ import { addTicks, buildTick } from "./ticks.js";
  * @property {string[]} tags
  */
 /**
- * Ticked is null in a grid without boxes.
+ * Ticked is null in a grid without boxes; number is that of the newest click on a box that the page knows.
  *
- * @typedef {{ cards: Card[], compact: boolean, ticked: string[] | null }} GridData
+ * @typedef {{ cards: Card[], compact: boolean, ticked: string[] | null, number: number }} GridData
  */
 
 const WAIT_MS = 120;
@@ -149,13 +149,13 @@ function buildGrid(root, data, send) {
   /** @type {(() => void)[]} */
   const stops = [];
   const nodes = data.cards.map((card) => buildCard(card, send, stops));
-  const { ticked } = data;
-  if (!ticked) {
+  if (!data.ticked) {
     root.append(h("div", { class: data.compact ? "grid compact" : "grid" }, nodes));
     return () => stops.forEach((stop) => stop());
   }
+  const ticked = withNewTicks(data.ticked, data.number);
   const cards = data.cards.map((card, index) => {
-    const isTicked = ticked.includes(card.id);
+    const isTicked = ticked.has(card.id);
     nodes[index].classList.toggle("ticked", isTicked);
     return { node: nodes[index], box: buildTick(card.title, isTicked), id: card.id };
   });

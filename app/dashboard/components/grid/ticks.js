@@ -1,8 +1,12 @@
 // Ticks of cards, and the keys of the grid: arrows move, Enter opens, x ticks, and shift ticks a range.
-import { h } from "../dom.js";
+import { h, numberClick } from "../dom.js";
 
 /** @typedef {{ node: HTMLElement, box: HTMLInputElement, id: string }} TickedCard */
 
+/** @typedef {{ on: boolean, number: number }} Tick */
+
+/** @type {Map<string, Tick>} By episode, what was ticked or unticked and the page does not know yet. */
+const unknownTicks = new Map();
 // The card that had the focus when the grid was last drawn anew, as after a tick.
 let focused = "";
 // The card that was ticked last: a range goes from there, also after the grid was drawn anew.
@@ -35,6 +39,22 @@ export function nextIndex(key, index, count, columns) {
   return target < 0 || target >= count ? index : target;
 }
 
+/**
+ * The episodes that are ticked, with the clicks that the page does not know yet.
+ *
+ * @param {readonly string[]} ticked Those that the page knows.
+ * @param {number} known Number of the newest click that it knows.
+ */
+export function withNewTicks(ticked, known) {
+  const all = new Set(ticked);
+  for (const [id, { on, number }] of unknownTicks) {
+    if (number <= known) unknownTicks.delete(id);
+    else if (on) all.add(id);
+    else all.delete(id);
+  }
+  return all;
+}
+
 /** @param {readonly TickedCard[]} cards */
 function countColumns(cards) {
   const top = cards[0].node.offsetTop;
@@ -61,11 +81,6 @@ export function buildTick(title, checked) {
  * @returns {() => void} Ends it.
  */
 export function addTicks(grid, cards, send) {
-  // Every message says the whole state of the page: of two that follow each other the later one is enough.
-  const report = () => {
-    const ticked = cards.filter(({ box }) => box.checked).map(({ id }) => id);
-    send("ticked", { shown: cards.map(({ id }) => id), ticked });
-  };
   /** @type {(index: number, on: boolean, isRange: boolean) => void} */
   const tick = (index, on, isRange) => {
     const last = cards.findIndex(({ id }) => id === lastTicked);
@@ -73,9 +88,14 @@ export function addTicks(grid, cards, send) {
     for (const card of changed) {
       card.box.checked = on;
       card.node.classList.toggle("ticked", on);
+      unknownTicks.set(card.id, { on, number: numberClick() });
     }
     lastTicked = cards[index].id;
-    report();
+    // With all that the page does not know yet: of two messages it may see only the later one.
+    send(
+      "ticked",
+      [...unknownTicks].map(([id, click]) => ({ id, ...click })),
+    );
   };
   cards.forEach(({ box }, index) => {
     box.addEventListener("click", (event) => {
