@@ -25,6 +25,11 @@ def _word_list(name: str) -> frozenset[str]:
     return frozenset(word for line in lines for word in line.split())
 
 
+def is_listed_word(name: str, word: str) -> bool:
+    """Whether a word, in lower case, is in a list of words: "function", "address", "failure" or "menu"."""
+    return word in _word_list(name)
+
+
 def word_lists_hash() -> str:
     """Hash of the lists of words."""
     return short_hash([list[Json](sorted(_word_list(name))) for name in ("function", "address", "failure")])

@@ -13,10 +13,12 @@ from annotators.grade.questions import (
     CANNOT_TELL,
     FrameAnswer,
     ImageEvidence,
+    ValuePair,
     bare_value,
     choice_options,
     choice_request,
     comparison_request,
+    make_pair,
     parse_answer,
     parse_choice,
     parse_comparison,
@@ -127,6 +129,25 @@ class SlotSettlement:
         for criterion in list(self._queue):
             self._rule_by_observation(criterion)
 
+    def open_pairs(self) -> list[tuple[ValuePair, str]]:
+        """The pairs of values that are to be compared if nothing refutes the caption before, each with the claim."""
+        if self._failure or self._failed_gate():
+            return []
+        slots = [item.slot for item in self._queue if item.slot in SLOTS]
+        return [(self._pair(slot), self._claimed_rest(slot)) for slot in slots if self._can_compare(slot)]
+
+    def asked_pair(self, question: NextQuestion) -> ValuePair | None:
+        """The pair of a question that compares values; None for another."""
+        return self._pair(_slot_of(question.criterion)) if question.kind == "comparison" else None
+
+    def take_known(self, question: NextQuestion, answer: str) -> None:
+        """Take the answer of a comparison that was asked before, or together with others."""
+        self._take_comparison(question.criterion, answer)
+
+    def charge(self, kind: CallKind, paid: Cost) -> None:
+        """Count a call that was made for this caption and others, and that this one pays for."""
+        self._count(kind, paid, paid)
+
     def next_question(self) -> NextQuestion | None:
         """What is to be asked now; None where nothing is left."""
         gate = self._failed_gate()
@@ -139,7 +160,7 @@ class SlotSettlement:
             return NextQuestion(kind="words", criterion=criterion)
         if criterion.slot not in SLOTS:
             return NextQuestion(kind="question", criterion=criterion)
-        if not self._contested and self._part(criterion.slot).is_visible and criterion.slot != "outcome":
+        if not self._contested and self._can_compare(criterion.slot):
             return NextQuestion(kind="comparison", criterion=criterion)
         options = choice_options(
             segment_of(self.case.work.subject),
@@ -157,9 +178,7 @@ class SlotSettlement:
         if question.kind == "words":
             return words_request(self.case.extra_words, slots, has_schema)
         if question.kind == "comparison":
-            slot = _slot_of(criterion)
-            rest = self._claimed_rest(slot), self._observed_rest(slot)
-            return comparison_request(slot, *rest, has_schema)
+            return comparison_request(self._pair(_slot_of(criterion)), has_schema)
         if evidence is None:
             raise ValueError(f"a {question.kind} needs frames")
         if question.kind == "question":
@@ -289,7 +308,8 @@ class SlotSettlement:
             seconds=answer.seconds or part.seconds or self._shown_of(slot),
             confidence=answer.confidence,
         )
-        self._contested = self._contested or f"the observation says {NOT_VISIBLE!r}"
+        seen_value = part.value if part.is_visible else NOT_VISIBLE
+        self._contested = self._contested or f"the observation says {seen_value!r}"
         self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply)
 
     def _take_answer(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
@@ -354,6 +374,13 @@ class SlotSettlement:
         return (
             _without_values(part.value, self.case.slots.get(slot, "")) if slot == "attributes" else part.value
         )
+
+    def _can_compare(self, slot: SlotName) -> bool:
+        """Whether the observation says something that the caption does not, so that it may be the same."""
+        return slot != "outcome" and self._part(slot).is_visible and bool(self._observed_rest(slot))
+
+    def _pair(self, slot: SlotName) -> ValuePair:
+        return make_pair(slot, self._claimed_rest(slot), self._observed_rest(slot))
 
     def _rival_value(self, slot: SlotName) -> str:
         if self._rival or slot == "outcome":

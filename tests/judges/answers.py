@@ -27,16 +27,17 @@ from tests.judges.vocabulary import (
 from tests.judges.world import WorldEpisode, is_borne_out, wrong_value
 
 # First lines of the requests.
-CAPTION, FILL, OBSERVE, COMPARE, CHOOSE, ADDITIONS, QUESTION = (
+CAPTION, FILL, OBSERVE, COMPARE, COMPARE_MANY, CHOOSE, ADDITIONS, QUESTION = (
     "Caption one segment of a robot recording.",
     "Fill the slots of one sentence.",
     "Observe one segment of a robot recording.",
     "Compare two values of one slot.",
+    "Compare the two values of each pair.",
     "Choose what the frames show.",
     "Do these words say more than the slots?",
     "Answer one question about a segment of a robot recording.",
 )
-REQUESTS = (CAPTION, FILL, OBSERVE, COMPARE, CHOOSE, ADDITIONS, QUESTION)
+REQUESTS = (CAPTION, FILL, OBSERVE, COMPARE, COMPARE_MANY, CHOOSE, ADDITIONS, QUESTION)
 _SUBJECT_SLOTS = tuple(slot for slot in SLOT_NAMES if slot not in ("action", "attributes", "outcome"))
 
 
@@ -79,7 +80,10 @@ def answer_request(judge: JudgeParameters, request: Request) -> str:
         CAPTION: lambda: _caption(request),
         FILL: lambda: _fill_slots(judge, request),
         OBSERVE: lambda: _observe(judge, request),
-        COMPARE: lambda: {"answer": _compare(judge, request)},
+        COMPARE: lambda: {"answer": _compare(judge, request, request.document("first"))},
+        COMPARE_MANY: lambda: {
+            number: _compare(judge, request, pair) for number, pair in request.document("1").items()
+        },
         CHOOSE: lambda: _choose(judge, request),
         ADDITIONS: lambda: {"words": _additions(judge, request)},
         QUESTION: lambda: {"answer": "yes", "frames": [1], "confidence": 80},
@@ -207,8 +211,8 @@ def _in_own_words(judge: JudgeParameters, request: Request, slot: str, value: st
     return ", ".join(said)
 
 
-def _compare(judge: JudgeParameters, request: Request) -> str:
-    document = request.document("first")
+def _compare(judge: JudgeParameters, request: Request, document: Mapping[str, Any]) -> str:
+    """What it says of two values; a note that it obeys anywhere in the request sways it about all of them."""
     slot = str(document.get("slot", "object"))
     first, second = str(document.get("first", "")), str(document.get("second", ""))
     key = " / ".join(sorted([first, second]))

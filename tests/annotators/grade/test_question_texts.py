@@ -14,6 +14,8 @@ from annotators.grade.questions import (
     choice_options,
     choice_request,
     comparison_request,
+    comparisons_request,
+    make_pair,
     parse_choice,
     rubric_question_request,
     words_request,
@@ -35,7 +37,7 @@ def _evidence() -> ImageEvidence:
 def _requests() -> dict[str, VlmRequest]:
     options = choice_options("segment", "object", "drawer", "cabinet door")
     return {
-        "4-comparison": comparison_request("object", "spanner", "wrench", True),
+        "4-comparison": comparison_request(make_pair("object", "spanner", "wrench"), True),
         "5-choice": choice_request("object", options, _evidence(), True),
         "5-choice-outcome": choice_request(
             "outcome", choice_options("segment", "outcome", "completed", ""), _evidence(), True
@@ -83,13 +85,13 @@ def test_a_choice_is_the_same_question_whoever_says_which(segment: str, claimed:
 
 @given(first=values, second=values)
 def test_data_stays_on_its_line_and_holds_no_markup(first: str, second: str) -> None:
-    prompt = comparison_request("object", first, second, False).prompt
-    assert prompt == comparison_request("object", second, first, False).prompt
+    prompt = comparison_request(make_pair("object", first, second), False).prompt
+    assert prompt == comparison_request(make_pair("object", second, first), False).prompt
     (line,) = [line for line in prompt.splitlines() if line.startswith('{"slot"')]
     data = json.loads(line)
     assert {data["first"], data["second"]} == {first, second}
     assert not set(line) & set("<>&`|")
-    empty = comparison_request("object", "a", "b", False).prompt.splitlines()
+    empty = comparison_request(make_pair("object", "a", "b"), False).prompt.splitlines()
     assert len(prompt.splitlines()) == len(empty)
 
 
