@@ -46,19 +46,19 @@ def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str])
         verbs: The guide of verbs.
     """
     action = slots.get("action", "")
-    borne = {_stem_word(word) for value in slots.values() for word in split_words(value)}
+    borne = {stem_word(word) for value in slots.values() for word in split_words(value)}
     meaning = re.sub(r"\bfrom \w+", "", verbs.get(action, ""))
-    guide = {_stem_word(word) for word in split_words(f"{action} {meaning}")} - {OTHER}
+    guide = {stem_word(word) for word in split_words(f"{action} {meaning}")} - {OTHER}
     if slots.get("outcome") == NOT_COMPLETED:
-        borne |= {_stem_word(word) for word in _word_list("failure")}
+        borne |= {stem_word(word) for word in _word_list("failure")}
     words = split_words(sentence)
     before = ["", *words][: len(words)]
     extra = {
         word
         for word, previous in zip(words, before, strict=True)
         if word not in _word_list("function")
-        and _stem_word(word) not in borne
-        and (_stem_word(word) not in guide or previous in ("the", "a", "an"))
+        and stem_word(word) not in borne
+        and (stem_word(word) not in guide or previous in ("the", "a", "an"))
     }
     return tuple(sorted(extra))
 
@@ -92,7 +92,7 @@ def _is_latin(text: str) -> bool:
     return all(ord(letter) < 0x250 for letter in text if letter.isalpha())
 
 
-def _stem_word(word: str) -> str:
+def stem_word(word: str) -> str:
     """A word without the ending of its form: "closes", "closing" and "closed" are one word."""
     for ending in _ENDINGS:
         stem = word.removesuffix(ending)

@@ -45,7 +45,8 @@ from annotators.grade.panel import (
     warn_of_missing_schema,
 )
 from annotators.grade.rates import CallKind, RateMeter, RunQuote
-from annotators.grade.slot_values import ReadSlots, fill_slots_of, read_stored_slots
+from annotators.grade.sentence_slots import SentenceSlots
+from annotators.grade.slot_values import ReadSlots, read_stored_slots
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
@@ -293,6 +294,7 @@ class GradeAnnotator:
             outcomes=outcomes,
             verbs=read_verbs(own.verbs),
         )
+        self._sentences = SentenceSlots(judge.text_vlm, stores, self._grader.verbs)
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
         self._plan = plan_controls(
@@ -405,9 +407,11 @@ class GradeAnnotator:
         captions = [_caption_of(work) for work in works]
         stored = [read_stored_slots(caption) for caption in captions]
         sentences = [
-            str(caption.value["text"]) for caption, own in zip(captions, stored, strict=True) if own is None
+            (work.episode.dataset, str(caption.value["text"]))
+            for work, caption, own in zip(works, captions, stored, strict=True)
+            if own is None
         ]
-        filled = iter(fill_slots_of(sentences, self._grader.judge.text_vlm, self._grader.verbs))
+        filled = iter(self._sentences.read(sentences))
         return [own or next(filled) for own in stored]
 
     def _count_calls(self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome]) -> None:

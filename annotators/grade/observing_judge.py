@@ -20,7 +20,15 @@ from annotators.grade.questions import (
 from annotators.grade.rates import CallRates, CallTotals
 from annotators.grade.segment_observer import SegmentObserver, shared_frames_key
 from annotators.grade.settlement import NextQuestion, RivalChooser, SlotSettlement
-from annotators.models import ReadableImages, Vlm, VlmFailure, VlmReply, VlmRequest, call_limit, make_test_call
+from annotators.models import (
+    ReadableImages,
+    Vlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    call_limit,
+    make_test_call,
+)
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError
@@ -173,8 +181,12 @@ class ObservingJudge:
         while questions := [
             (caption, question) for caption in captions if (question := caption.next_question())
         ]:
-            self._ask_texts([pair for pair in questions if not pair[1].needs_frames])
-            self._ask_frames([pair for pair in questions if pair[1].needs_frames])
+            others = [pair for pair in questions if pair[1].kind != "words"]
+            self._ask_texts([pair for pair in others if not pair[1].needs_frames])
+            self._ask_frames([pair for pair in others if pair[1].needs_frames])
+            if not others:
+                # Words come last, so that captions that are still open share their calls.
+                self._ask_texts(self._ask_words_together(questions))
         return [caption.result() for caption in captions]
 
     def _open(self, case: GradeCase) -> SlotSettlement:
@@ -212,6 +224,27 @@ class ObservingJudge:
             if pair and isinstance(reply, VlmReply):
                 self._pairs.put({pair: parse_comparison(reply.text)})
             caption.take(question, reply)
+
+    def _ask_words_together(
+        self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]
+    ) -> list[tuple[SlotSettlement, NextQuestion]]:
+        """Ask about plain words of captions, many in a call; the questions that are to be asked alone."""
+        shared: list[tuple[SlotSettlement, NextQuestion]] = []
+        alone: list[tuple[SlotSettlement, NextQuestion]] = []
+        for caption, question in questions:
+            dataset = caption.case.work.episode.dataset
+            is_plain = self._pairs.are_plain_words(caption.extra_words, dataset)
+            (shared if is_plain else alone).append((caption, question))
+        if len(shared) < 2:
+            return list(questions)
+        answers = self._pairs.ask_about_words([caption.extra_words for caption, _ in shared])
+        for (caption, question), (words, paid) in zip(shared, answers, strict=True):
+            caption.charge("words", paid)
+            if words is None:
+                alone.append((caption, question))
+            else:
+                caption.take_words(question, words)
+        return alone
 
     def _ask_frames(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
         ready: list[tuple[SlotSettlement, NextQuestion, ImagesForJudge]] = []

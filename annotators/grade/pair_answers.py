@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from annotators.grade.plain_words import has_known_words, is_plain_value
-from annotators.grade.questions import ValuePair, comparisons_request, parse_comparisons, questions_hash
-from annotators.models import VlmFailure
+from annotators.grade.plain_words import is_common_value, is_plain_value
+from annotators.grade.questions import (
+    ExtraWords,
+    ValuePair,
+    comparisons_request,
+    parse_comparisons,
+    parse_shared_words,
+    questions_hash,
+    shared_words_request,
+)
+from annotators.models import VlmFailure, VlmReply
 from ares.annotation import Cost, short_hash
 from ares.store import MODEL_REPLIES, batched
 
@@ -16,7 +24,8 @@ if TYPE_CHECKING:
     from ares.store import AnnotationStore
 
 
-MOST_PAIRS = 16
+# In one call.
+MOST_PAIRS, MOST_ENTRIES = 24, 8
 # Beside the replies, so that they are deleted with them.
 _PREFIX = "pair/"
 
@@ -62,8 +71,8 @@ class PairAnswers:
             claimed: The one of its values that a caption states; the other is the judge's own.
             dataset: The dataset of the caption.
         """
-        are_plain = is_plain_value(pair.first) and is_plain_value(pair.second)
-        return are_plain and has_known_words(claimed, self._known_words(dataset))
+        known = self._known_words(dataset)
+        return is_common_value(claimed, known) and is_plain_value(pair.first) and is_plain_value(pair.second)
 
     def ask_together(self, pairs: Sequence[ValuePair]) -> list[tuple[ValuePair, Cost]]:
         """Ask about plain pairs, many in a call; the first pair of each call, and what the call has cost.
@@ -81,6 +90,28 @@ class PairAnswers:
             self.put(dict(zip(chunk, answers, strict=False)))
             paid.append((chunk[0], reply.paid))
         return paid
+
+    def are_plain_words(self, extra: ExtraWords, dataset: str) -> bool:
+        """Whether the words of a caption beside its slots may be asked about beside those of others."""
+        known = self._known_words(dataset)
+        stated = [value for slot, value in extra.slots.items() if slot != "outcome"]
+        return all(is_common_value(value, known) for value in (" ".join(extra.words), *stated))
+
+    def ask_about_words(self, entries: Sequence[ExtraWords]) -> list[tuple[list[str] | None, Cost]]:
+        """Which of the words of captions say more than their slots, and what it has cost, many captions in a call.
+
+        The first caption of a call bears its cost. None stands where no usable reply answers: these are asked about
+        alone.
+        """
+        chunks = [list(chunk) for chunk in batched(entries, MOST_ENTRIES)]
+        requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in chunks]
+        found: list[tuple[list[str] | None, Cost]] = []
+        for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
+            is_read = isinstance(reply, VlmReply)
+            answers = parse_shared_words(reply.text, len(chunk)) if is_read else None
+            paid = reply.paid if is_read else reply.cost
+            found += zip(answers or [None] * len(chunk), [paid, *[Cost()] * (len(chunk) - 1)], strict=True)
+        return found
 
     def _key(self, pair: ValuePair) -> str:
         return _PREFIX + short_hash([self._model, pair.slot, pair.first, pair.second])

@@ -391,9 +391,7 @@ def _load_model_judge(
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     observer = SegmentObserver(vlm, frames, stores, verbs)
     is_own = own.text_model == "judge"
-    texts = TextModel(
-        vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores)
-    )
+    texts = TextModel(vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores))
     pairs = PairAnswers(texts, stores.annotations, DatasetWords(stores, verbs).known_words)
     questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
     rivals = DatasetValues(stores, verbs).choose_rival

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 CANNOT_TELL = "cannot tell"
 MAX_NEW_TOKENS = 200
-# Most that the answer about one of several pairs takes.
-_TOKENS_OF_AN_ANSWER = 12
+# Most that the answer about one of several pairs, or of several captions, takes.
+_TOKENS_OF_AN_ANSWER, _TOKENS_OF_WORDS = 12, 40
 _PACKAGE = "annotators.grade"
-_PROMPTS = ("compare", "compare_many", "choose", "words", "question", "observe_system")
+_PROMPTS = ("compare", "compare_many", "choose", "words", "words_many", "question", "observe_system")
 _MEANINGS: Mapping[SlotName, str] = {
     "action": "what is done",
     "object": "which thing is acted on",
@@ -288,3 +288,55 @@ def parse_words(reply: str) -> list[str] | str:
     """The words that say something of their own; else what is wrong with the reply."""
     read = read_json_reply(WordsReply, reply)
     return read if isinstance(read, str) else list(read.words)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraWords:
+    """Words of a caption beside its slots.
+
+    Attributes:
+        words: The words, alphabetically.
+        slots: The slots.
+    """
+
+    words: tuple[str, ...]
+    slots: SlotValues
+
+
+class _ManyWordsReply(RootModel[dict[str, Annotated[list[_Word], Field(max_length=12)]]]):
+    """The reply about the words of several captions, by their numbers."""
+
+
+def shared_words_request(entries: Sequence[ExtraWords], has_schema: bool) -> VlmRequest:
+    """The question of `words_request` about several captions; for plain words only."""
+    numbered: dict[str, Json] = {
+        str(number): {"words": list[Json](entry.words), "slots": slots_to_json(entry.slots)}
+        for number, entry in enumerate(entries, 1)
+    }
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {
+            str(number): {
+                "type": "array",
+                "items": {"type": "string", "enum": list[Json](entry.words)},
+                "maxItems": len(entry.words),
+            }
+            for number, entry in enumerate(entries, 1)
+        },
+        "required": list[Json](numbered),
+        "additionalProperties": False,
+    }
+    return VlmRequest(
+        images=(),
+        prompt=read_prompt(_PACKAGE, "words_many").replace("{data}", escape_json(numbered)),
+        schema=schema if has_schema else None,
+        max_tokens=40 + _TOKENS_OF_WORDS * len(entries),
+    )
+
+
+def parse_shared_words(reply: str, count: int) -> list[list[str]] | None:
+    """The words of so many captions that say something of their own; None where the reply leaves one out."""
+    read = read_json_reply(_ManyWordsReply, reply)
+    if isinstance(read, str) or read.root.keys() != {str(number) for number in range(1, count + 1)}:
+        return None
+    return [read.root[str(number)] for number in range(1, count + 1)]

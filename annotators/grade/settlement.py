@@ -11,6 +11,7 @@ from annotators.grade.judge import GradeCase, Judgement
 from annotators.grade.observation import LEAST_CONFIDENCE, ObservedPart
 from annotators.grade.questions import (
     CANNOT_TELL,
+    ExtraWords,
     FrameAnswer,
     ImageEvidence,
     ValuePair,
@@ -140,9 +141,18 @@ class SlotSettlement:
         """The pair of a question that compares values; None for another."""
         return self._pair(_slot_of(question.criterion)) if question.kind == "comparison" else None
 
+    @property
+    def extra_words(self) -> ExtraWords:
+        """The words beside the slots, as they are asked about."""
+        return ExtraWords(tuple(self.case.extra_words), self.case.slots)
+
     def take_known(self, question: NextQuestion, answer: str) -> None:
         """Take the answer of a comparison that was asked before, or together with others."""
         self._take_comparison(question.criterion, answer)
+
+    def take_words(self, question: NextQuestion, words: list[str]) -> None:
+        """Take which of the words beside the slots say more, as it was asked together with others."""
+        self._take_words(question.criterion, words, "")
 
     def charge(self, kind: CallKind, paid: Cost) -> None:
         """Count a call that was made for this caption and others, and that this one pays for."""
@@ -202,7 +212,7 @@ class SlotSettlement:
         if question.kind == "comparison":
             self._take_comparison(question.criterion, parse_comparison(reply.text))
         elif question.kind == "words":
-            self._take_words(question.criterion, reply.text)
+            self._take_words(question.criterion, parse_words(reply.text), reply.text)
         elif question.kind == "choice":
             answer = parse_choice(reply.text, question.options, seconds)
             self._take_choice(question.criterion, answer, reply.text)
@@ -317,8 +327,7 @@ class SlotSettlement:
         part = ObservedPart(value=answer.answer, seconds=answer.seconds, confidence=answer.confidence)
         self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply)
 
-    def _take_words(self, criterion: Criterion, reply: str) -> None:
-        words = parse_words(reply)
+    def _take_words(self, criterion: Criterion, words: list[str] | str, reply: str) -> None:
         if isinstance(words, str):
             self._rule(criterion, Verdict.UNSURE, words, source="comparison", margin=0.0, reply=reply)
         elif words:
