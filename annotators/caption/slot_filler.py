@@ -107,7 +107,7 @@ def fill_slots(
 # In the prompt about one sentence the keys of a reply stand after this.
 _KEYS_START = "its keys in this order:\n"
 # Sentences of plain words in one request.
-MOST_SENTENCES = 8
+MOST_SENTENCES = 16
 
 
 def make_shared_fill_request(sentences: Sequence[str], vlm: Vlm, verbs: Mapping[str, str]) -> VlmRequest:

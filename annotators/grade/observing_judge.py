@@ -33,7 +33,7 @@ from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError
 
-_CAPTIONS_TOGETHER = 8
+_CAPTIONS_TOGETHER = 16
 # Before anything was measured: calls for one caption, and tokens of a call.
 _DEFAULT_CALLS: Mapping[str, float] = {"comparison": 0.3, "choice": 0.35, "words": 0.1}
 _TEXT_TOKENS: Mapping[str, tuple[int, int]] = {"comparison": (190, 8), "words": (240, 15)}
@@ -160,7 +160,8 @@ class ObservingJudge:
     @property
     def call_limit(self) -> Callable[[], int] | None:
         """Enough batches of cases that the server is busy while most of them wait for their one observation."""
-        return call_limit(self._vlm, float(self.batch_size))
+        limit = call_limit(self._vlm, float(self.batch_size))
+        return None if limit is None else lambda: max(1, limit() - 1)
 
     def preflight(self) -> Preflight:
         """One observation of frames without content, and a question to the model of texts where that is another one."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # In one call.
-MOST_PAIRS, MOST_ENTRIES = 24, 8
+MOST_PAIRS, MOST_ENTRIES = 32, 16
 # Beside the replies, so that they are deleted with them.
 _PREFIX = "pair/"
 
