@@ -35,9 +35,11 @@ from ares.errors import AresError
 
 _CAPTIONS_TOGETHER = 16
 # Before anything was measured: calls for one caption, and tokens of a call.
-_DEFAULT_CALLS: Mapping[str, float] = {"comparison": 0.3, "choice": 0.35, "words": 0.1}
-_TEXT_TOKENS: Mapping[str, tuple[int, int]] = {"comparison": (190, 8), "words": (240, 15)}
-_FRAME_TOKENS: Mapping[str, tuple[int, int]] = {"choice": (330, 30), "question": (230, 30)}
+_DEFAULT_CALLS: Mapping[str, float] = {"comparison": 0.12, "choice": 0.25, "words": 0.08}
+_TEXT_TOKENS: Mapping[str, tuple[int, int]] = {"comparison": (290, 20), "words": (280, 8)}
+_FRAME_TOKENS: Mapping[str, tuple[int, int]] = {"choice": (260, 15), "question": (230, 30)}
+# Calls that fill the slots of one sentence that has none, and their tokens.
+_SLOTS = CallTotals(0.27, 250, 55)
 
 
 class TextModel:
@@ -151,7 +153,9 @@ class ObservingJudge:
             name: CallTotals(1, images + tokens_in, tokens_out).scaled(calls[name])
             for name, (tokens_in, tokens_out) in _FRAME_TOKENS.items()
         }
-        return {"observation": self._observer.expect_call(subject), **text, **frames}  # type: ignore[dict-item]
+        is_typed = subject.annotation is None or bool(subject.annotation.value.get("slots"))
+        slots = {} if is_typed else {"slots": _SLOTS}
+        return {"observation": self._observer.expect_call(subject), **text, **frames, **slots}  # type: ignore[dict-item]
 
     def count_open_observations(self, subject: Subject) -> int:
         """1, or 0 where the segment was observed before."""

@@ -1,4 +1,4 @@
-"""What a model of texts says of two values of a slot: each pair is asked about once in a workspace, plain ones together."""
+"""What a model of texts says of two values of a slot: each pair is asked once in a workspace, plain ones together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from annotators.grade.questions import (
     questions_hash,
     shared_words_request,
 )
-from annotators.models import VlmFailure, VlmReply
+from annotators.models import VlmFailure
 from ares.annotation import Cost, short_hash
 from ares.store import MODEL_REPLIES, batched
 
@@ -107,10 +107,10 @@ class PairAnswers:
         requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in chunks]
         found: list[tuple[list[str] | None, Cost]] = []
         for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
-            is_read = isinstance(reply, VlmReply)
-            answers = parse_shared_words(reply.text, len(chunk)) if is_read else None
-            paid = reply.paid if is_read else reply.cost
-            found += zip(answers or [None] * len(chunk), [paid, *[Cost()] * (len(chunk) - 1)], strict=True)
+            answers = None if isinstance(reply, VlmFailure) else parse_shared_words(reply.text, len(chunk))
+            paid = reply.cost if isinstance(reply, VlmFailure) else reply.paid
+            for number in range(len(chunk)):
+                found.append((answers[number] if answers else None, Cost() if number else paid))
         return found
 
     def _key(self, pair: ValuePair) -> str:

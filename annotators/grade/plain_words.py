@@ -1,6 +1,6 @@
 """Which values and sentences may be asked about beside those of other captions: those of plain, common words.
 
-A model may obey what it reads. Asked about alone, a value can only spoil the answer about itself, which its own controls
+A model may obey what it reads. Asked about alone, a value can only spoil the answer about itself, which controls
 measure; in one request with others it could spoil theirs. So a request holds several only where code finds no way to
 speak in them: few words, letters alone, none of a list of words that judge, order, or speak of several things, and at
 most one that only one episode of the dataset has.

@@ -43,7 +43,7 @@ MAX_NEW_TOKENS = 800
 _VERSION = "2"
 _PACKAGE = "annotators.grade"
 # For estimates only.
-_PROMPT_TOKENS, _REPLY_TOKENS = 1_250, 330
+_PROMPT_TOKENS, _REPLY_TOKENS = 1_000, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What sentences without slots state: each is asked about once in a workspace, those of plain words several in a call."""
+"""What sentences without slots state: each is asked about once in a workspace, those of plain words together."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ from ares.rubric import (
 )
 
 # What refutes most captions comes first; nothing more is asked of a refuted one.
-_ORDER: tuple[SlotName, ...] = (
+QUESTION_ORDER: tuple[SlotName, ...] = (
     "action", "object", "to", "attributes", "from", "count", "hand", "manner", "outcome",
 )  # fmt: skip
 _SAME, _REWORDED = "the observation says the same", "the observation says it in other words"
@@ -408,8 +408,8 @@ _UNSEEN = ObservedPart(value=NOT_VISIBLE)
 def _order_of(criterion: Criterion) -> int:
     """The place of a criterion in the order of questions: slots, then questions of a lab, then words."""
     if criterion.slot in SLOTS:
-        return _ORDER.index(criterion.slot)
-    return len(_ORDER) + (criterion.slot == "additions")
+        return QUESTION_ORDER.index(criterion.slot)
+    return len(QUESTION_ORDER) + (criterion.slot == "additions")
 
 
 def _slot_of(criterion: Criterion) -> SlotName:
