@@ -55,7 +55,7 @@ def is_common_sentence(sentence: str, known: frozenset[str]) -> bool:
 
 
 def _count_unknown(text: str, known: frozenset[str]) -> int:
-    words = set(split_words(text))
+    words = set(split_words(text)) - {*_HARMLESS}
     return sum(stem_word(word) not in known and not is_listed_word("function", word) for word in words)
 
 

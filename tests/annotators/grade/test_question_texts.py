@@ -14,7 +14,6 @@ from annotators.grade.questions import (
     choice_options,
     choice_request,
     comparison_request,
-    comparisons_request,
     make_pair,
     parse_choice,
     rubric_question_request,
