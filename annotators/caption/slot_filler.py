@@ -119,7 +119,7 @@ def make_shared_fill_request(sentences: Sequence[str], vlm: Vlm, verbs: Mapping[
     template = read_prompt(_PACKAGE, "slots_many").replace("{keys}", single)
     schema: dict[str, Json] = {
         "type": "object",
-        "properties": dict.fromkeys(numbered, {"$ref": "#/$defs/slots"}),
+        "properties": {number: {"$ref": "#/$defs/slots"} for number in numbered},
         "required": list[Json](numbered),
         "additionalProperties": False,
         "$defs": {"slots": fill_schema(verbs)},

@@ -13,7 +13,7 @@ from annotators.grade.slot_values import read_slots_by_tables, read_stored_slots
 from ares.rubric import COMPLETED, NOT_COMPLETED, Rubric, SlotName, SlotValues, is_same_value
 
 # Pairs of values of one call, as they were counted; the rest of a call's room stays empty.
-_PAIRS_IN_A_CALL = 7.0
+_PAIRS_IN_A_CALL = 9.0
 # The controls of a wrong caption fail by one choice, that of its own error.
 _SHARE_OF_CHOICES = 0.9
 
@@ -39,25 +39,26 @@ def expect_control_calls(plan: ControlPlan, subjects: Sequence[Subject], rubric:
         rubric: The rubric; controls of a caption without an outcome criterion are not refuted by labels.
     """
     has_outcome = any(criterion.slot == "outcome" for criterion in rubric.criteria)
-    controls, observations = 0, 0
+    controls = 0
+    shuffled: set[tuple[str, float, float]] = set()
     contests: set[_Contest] = set()
     pairs: set[tuple[SlotName, str, str]] = set()
     for subject in subjects:
         own = _stated_slots(subject)
+        span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         for control in _draw(plan, subject, own):
             controls += 1
-            observations += control.kind == "scrambled"
+            shuffled |= {span} if control.kind == "scrambled" else set()
             if control.kind in ("blank", "scrambled") or (has_outcome and _is_refuted(control, subject)):
                 continue
             different = _different_slots(control.slots, own)
-            span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
             contests |= {_Contest(span, slot, control.slots[slot]) for slot in different[:1]}
             pairs |= {
                 (slot, control.slots[slot], own.get(slot, "")) for slot in different if slot != "outcome"
             }
     return ControlCalls(
         controls=controls,
-        observations=observations,
+        observations=len(shuffled),
         choices=len(contests) * _SHARE_OF_CHOICES,
         comparisons=len(pairs) / _PAIRS_IN_A_CALL,
     )
