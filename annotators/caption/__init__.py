@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from annotators.caption.frame_plan import FramePlan as FramePlan, plan_frames as plan_frames
     from annotators.caption.slot_filler import (
         FILL_REPLY_TOKENS as FILL_REPLY_TOKENS,
+        MOST_SENTENCES as MOST_SENTENCES,
         FilledSlots as FilledSlots,
         describe_verbs as describe_verbs,
         fill_hash as fill_hash,
         fill_prompt as fill_prompt,
         fill_slots as fill_slots,
+        is_fillable as is_fillable,
+        make_shared_fill_request as make_shared_fill_request,
+        read_shared_fill_reply as read_shared_fill_reply,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints
 
 from annotators.models import Vlm, VlmFailure, VlmReply, VlmRequest
 from annotators.prompting import escape_json, read_json_reply, read_prompt
@@ -29,6 +29,7 @@ from ares.rubric import (
     join_attributes,
 )
 
+_PACKAGE = "annotators.caption"
 MAX_FILL_TOKENS = 300
 # For estimates only.
 FILL_REPLY_TOKENS = 80
@@ -57,6 +58,10 @@ class _FillForm(BaseModel):
     manner: ValueText
     count: ValueText
     outcome: Literal["completed", "not completed", "not visible"]
+
+
+class _FillForms(RootModel[dict[str, _FillForm]]):
+    """The forms of several sentences by their numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +104,46 @@ def fill_slots(
     return filled
 
 
+# In the prompt about one sentence the keys of a reply stand after this.
+_KEYS_START = "its keys in this order:\n"
+# Sentences of plain words in one request.
+MOST_SENTENCES = 16
+
+
+def make_shared_fill_request(sentences: Sequence[str], vlm: Vlm, verbs: Mapping[str, str]) -> VlmRequest:
+    """The request for the slots of several sentences; whoever calls it answers for the words that stand in them."""
+    numbered = {str(number): sentence for number, sentence in enumerate(sentences, 1)}
+    single = (
+        read_prompt(_PACKAGE, "slots").partition(_KEYS_START)[2].replace("{verbs}", describe_verbs(verbs))
+    )
+    template = read_prompt(_PACKAGE, "slots_many").replace("{keys}", single)
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {number: {"$ref": "#/$defs/slots"} for number in numbered},
+        "required": list[Json](numbered),
+        "additionalProperties": False,
+        "$defs": {"slots": fill_schema(verbs)},
+    }
+    return VlmRequest(
+        images=[],
+        prompt=template.replace("{data}", escape_json(numbered)),
+        schema=schema if "schema" in vlm.capabilities else None,
+        max_tokens=MAX_FILL_TOKENS * len(sentences),
+    )
+
+
+def read_shared_fill_reply(
+    sentences: Sequence[str], reply: str, verbs: Mapping[str, str]
+) -> list[SlotValues] | None:
+    """The slots of several sentences from the reply about them; None where it does not answer each of them."""
+    forms = read_json_reply(_FillForms, reply)
+    if isinstance(forms, str) or forms.root.keys() != {str(number) for number, _ in enumerate(sentences, 1)}:
+        return None
+    return [
+        _part_slots(sentence, forms.root[str(number)], verbs) for number, sentence in enumerate(sentences, 1)
+    ]
+
+
 def is_fillable(sentence: str) -> bool:
     """Whether a text can be a sentence about an action; what is none states nothing, and no model is asked."""
     return bool(re.search(r"\w", sentence)) and len(sentence) <= _MAX_CHARACTERS
@@ -116,7 +161,7 @@ def make_fill_request(sentence: str, vlm: Vlm, verbs: Mapping[str, str]) -> VlmR
 
 def fill_prompt(sentence: str, verbs: Mapping[str, str]) -> str:
     """What a text model is asked; the sentence is in it once, as escaped JSON on a line of its own."""
-    template = read_prompt("annotators.caption", "slots").replace("{verbs}", describe_verbs(verbs))
+    template = read_prompt(_PACKAGE, "slots").replace("{verbs}", describe_verbs(verbs))
     return template.replace("{data}", escape_json({"sentence": sentence}))
 
 
@@ -141,7 +186,7 @@ def limit_actions(schema: dict[str, Any], verbs: Mapping[str, str]) -> dict[str,
 
 def fill_hash(verbs: Mapping[str, str]) -> str:
     """Hash of all that a text model is asked beside the sentence."""
-    return short_hash([read_prompt("annotators.caption", "slots"), fill_schema(verbs), dict(verbs)])
+    return short_hash([read_prompt(_PACKAGE, "slots"), fill_schema(verbs), dict(verbs)])
 
 
 def read_fill_reply(

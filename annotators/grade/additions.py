@@ -27,6 +27,11 @@ def _word_list(name: str) -> frozenset[str]:
     return frozenset(word for line in lines for word in line.split())
 
 
+def is_listed_word(name: str, word: str) -> bool:
+    """Whether a word, in lower case, is in a list of words: "function", "address", "failure" or "menu"."""
+    return word in _word_list(name)
+
+
 def word_lists_hash() -> str:
     """Hash of the lists of words."""
     return short_hash([list[Json](sorted(_word_list(name))) for name in ("function", "address", "failure")])
@@ -44,19 +49,19 @@ def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str])
     """
     action = slots.get("action", "")
     values = [word for value in slots.values() for word in split_words(value)]
-    borne = set(map(_stem_word, values))
+    borne = set(map(stem_word, values))
     meaning = re.sub(r"\bfrom \w+", "", verbs.get(action, ""))
-    guide = {_stem_word(word) for word in split_words(f"{action} {meaning}")} - {OTHER}
+    guide = {stem_word(word) for word in split_words(f"{action} {meaning}")} - {OTHER}
     if slots.get("outcome") == NOT_COMPLETED:
-        borne |= {_stem_word(word) for word in _word_list("failure")}
+        borne |= {stem_word(word) for word in _word_list("failure")}
     words = [part for word in split_words(sentence) for part in _parts_beside_values(word, values)]
     before = ["", *words][: len(words)]
     extra = {
         word
         for word, previous in zip(words, before, strict=True)
         if word not in _word_list("function")
-        and _stem_word(word) not in borne
-        and (_stem_word(word) not in guide or previous in ("the", "a", "an"))
+        and stem_word(word) not in borne
+        and (stem_word(word) not in guide or previous in ("the", "a", "an"))
     }
     return tuple(sorted(extra))
 
@@ -108,7 +113,7 @@ def _is_latin(text: str) -> bool:
     return all(ord(letter) < 0x250 for letter in text if letter.isalpha())
 
 
-def _stem_word(word: str) -> str:
+def stem_word(word: str) -> str:
     """A word without the ending of its form: "closes", "closing" and "closed" are one word."""
     for ending in _ENDINGS:
         stem = word.removesuffix(ending)

@@ -21,6 +21,7 @@ from annotators.base import (
     new_annotation,
 )
 from annotators.grade.additions import word_lists_hash
+from annotators.grade.control_calls import expect_control_calls
 from annotators.grade.control_plan import Control, ControlPlan, make_control_value, plan_controls
 from annotators.grade.grading import (
     GradedText,
@@ -45,7 +46,8 @@ from annotators.grade.panel import (
     warn_of_missing_schema,
 )
 from annotators.grade.rates import CallKind, RateMeter, RunQuote
-from annotators.grade.slot_values import ReadSlots, fill_slots_of, read_stored_slots
+from annotators.grade.sentence_slots import SentenceSlots
+from annotators.grade.slot_values import ReadSlots, read_stored_slots
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash
@@ -67,6 +69,7 @@ from ares.store import quote_literal
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    from ares.episode import Episode
     from ares.store import Stores
 
 
@@ -99,6 +102,8 @@ def _rubric_folder() -> Traversable:
 _VERSION = "6"
 # Annotators whose annotations are graded.
 _GRADED = ("caption",)
+# Episodes from whose controls a calibration is estimated.
+_SAMPLE = 200
 
 
 def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource) -> Maker:
@@ -298,6 +303,7 @@ class GradeAnnotator:
             outcomes=outcomes,
             verbs=read_verbs(own.verbs),
         )
+        self._sentences = SentenceSlots(judge.text_vlm, stores, self._grader.verbs)
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
         self._plan = plan or plan_controls(
@@ -336,18 +342,30 @@ class GradeAnnotator:
         """A line for each dataset on which the judge is calibrated in this run: what that costs, once."""
         lines = []
         for name in self._plan.calibrated_datasets:
-            episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(name)}", limit=1)
-            own, quote = (
-                self._plan.datasets[name],
-                RunQuote(self._stores, self._grader.judge, self.maker.maker_id),
-            )
-            quote.add_controls(
-                make_episode_subject(next(episodes)), own.expected, own.expected_changed_frames
+            episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(name)}", limit=_SAMPLE)
+            quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
+            self._add_controls(
+                quote, self._read_captioned(list(episodes)), self._plan.datasets[name].episodes
             )
             cost = quote.total.to_cost(self._price, self._is_remote)
             usd = "price unknown" if cost.usd is None else f"{cost.usd:.2f} USD"
             lines.append(f"calibration of the judge on {name}: about {cost.calls:,} calls, {usd}, once")
         return lines
+
+    def _read_captioned(self, episodes: Sequence[Episode]) -> list[Subject]:
+        """The captions of episodes as subjects; an episode without one stands for itself."""
+        found = self._stores.annotations.find_annotations([item.episode_id for item in episodes], _GRADED)
+        captions = {annotation.episode_id: annotation for annotation in found}
+        return [
+            replace(make_episode_subject(episode), annotation=captions.get(episode.episode_id))
+            for episode in episodes
+        ]
+
+    def _add_controls(self, quote: RunQuote, sample: Sequence[Subject], planned: float) -> None:
+        """Add the controls of so many captions, of which a sample is like the others."""
+        if sample:
+            calls = expect_control_calls(self._plan, sample, self._grader.rubric)
+            quote.add_controls(sample[0], calls.scaled(planned / len(sample)))
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""
@@ -361,12 +379,13 @@ class GradeAnnotator:
         """
         quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
         for subject in sample:
-            if is_refuted_by_label(subject, self._grader.rubric):
-                continue
-            quote.add_caption(subject)
-            quote.add_controls(
-                subject, self._plan.expected(subject), self._plan.expected_changed_frames(subject)
-            )
+            if not is_refuted_by_label(subject, self._grader.rubric):
+                quote.add_caption(subject)
+        by_dataset: dict[str, list[Subject]] = {}
+        for subject in sample:
+            by_dataset.setdefault(subject.episode.dataset, []).append(subject)
+        for subjects in by_dataset.values():
+            self._add_controls(quote, subjects, len(subjects))
         return quote.total.scaled(planned / max(len(sample), 1)).to_cost(self._price, self._is_remote)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
@@ -415,9 +434,11 @@ class GradeAnnotator:
         captions = [_caption_of(work) for work in works]
         stored = [read_stored_slots(caption) for caption in captions]
         sentences = [
-            str(caption.value["text"]) for caption, own in zip(captions, stored, strict=True) if own is None
+            (work.episode.dataset, str(caption.value["text"]))
+            for work, caption, own in zip(works, captions, stored, strict=True)
+            if own is None
         ]
-        filled = iter(fill_slots_of(sentences, self._grader.judge.text_vlm, self._grader.verbs))
+        filled = iter(self._sentences.read(sentences))
         return [own or next(filled) for own in stored]
 
     def _count_calls(self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome]) -> None:

@@ -8,24 +8,38 @@ from dataclasses import replace
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
 from annotators.grade.observation import LEAST_CONFIDENCE
+from annotators.grade.pair_answers import PairAnswers
 from annotators.grade.questions import (
     ImageEvidence,
+    ValuePair,
     comparison_request,
+    make_pair,
     parse_comparison,
     questions_hash,
 )
 from annotators.grade.rates import CallRates, CallTotals
 from annotators.grade.segment_observer import SegmentObserver, shared_frames_key
 from annotators.grade.settlement import NextQuestion, RivalChooser, SlotSettlement
-from annotators.models import ReadableImages, Vlm, VlmFailure, VlmReply, VlmRequest, make_test_call
+from annotators.models import (
+    ReadableImages,
+    Vlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    call_limit,
+    make_test_call,
+)
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError
 
+_CAPTIONS_TOGETHER = 16
 # Before anything was measured: calls for one caption, and tokens of a call.
-_DEFAULT_CALLS: Mapping[str, float] = {"comparison": 0.3, "choice": 0.35, "words": 0.1}
-_TEXT_TOKENS: Mapping[str, tuple[int, int]] = {"comparison": (190, 8), "words": (240, 15)}
-_FRAME_TOKENS: Mapping[str, tuple[int, int]] = {"choice": (330, 30), "question": (230, 30)}
+_DEFAULT_CALLS: Mapping[str, float] = {"comparison": 0.12, "choice": 0.25, "words": 0.08}
+_TEXT_TOKENS: Mapping[str, tuple[int, int]] = {"comparison": (290, 20), "words": (280, 8)}
+_FRAME_TOKENS: Mapping[str, tuple[int, int]] = {"choice": (260, 15), "question": (230, 30)}
+# Calls that fill the slots of one sentence that has none, and their tokens.
+_SLOTS = CallTotals(0.27, 250, 55)
 
 
 class TextModel:
@@ -50,7 +64,7 @@ class TextModel:
 
     def preflight(self) -> Preflight:
         """One question whose reply has to be of the form asked for. Raises ModelError."""
-        request = comparison_request("action", "open", "pull open", self.has_schema)
+        request = comparison_request(make_pair("action", "open", "pull open"), self.has_schema)
         return make_test_call(self.vlm, request, _comparison_problem)
 
 
@@ -90,7 +104,8 @@ class ObservingJudge:
         vlm: The model that gets frames.
         observer: The same model, which observes before anything is known of a caption.
         frames: Which frames it gets.
-        texts: The model that compares values, and gets no frames.
+        texts: The model of texts, which gets no frames.
+        pairs: What it says of two values.
         choose_rival: Chooses another value of a slot where the observation has none.
         questions: Criteria of the rubric that are about no slot.
     """
@@ -104,15 +119,17 @@ class ObservingJudge:
         observer: SegmentObserver,
         frames: JudgeFrames,
         texts: TextModel,
+        pairs: PairAnswers,
         choose_rival: RivalChooser,
         questions: int,
     ) -> None:
         self._vlm, self._observer, self._frames, self._texts = vlm, observer, frames, texts
-        self._choose_rival, self._questions = choose_rival, questions
+        self._pairs, self._choose_rival, self._questions = pairs, choose_rival, questions
         self._has_schema = "schema" in vlm.capabilities
         self.name, self.family = vlm.name, vlm.family
         self.text_vlm: Vlm | None = texts.vlm
-        self.batch_size, self.workers = vlm.batch_size, vlm.workers
+        # The captions of a batch share the calls that compare their values.
+        self.batch_size, self.workers = max(vlm.batch_size, _CAPTIONS_TOGETHER), vlm.workers
         self.prompt_hash = short_hash([observer.prompt_hash, questions_hash()])
         self.observation_makers: Sequence[Maker] = [observer.maker]
         self.settings: Mapping[str, Json] = {
@@ -136,7 +153,9 @@ class ObservingJudge:
             name: CallTotals(1, images + tokens_in, tokens_out).scaled(calls[name])
             for name, (tokens_in, tokens_out) in _FRAME_TOKENS.items()
         }
-        return {"observation": self._observer.expect_call(subject), **text, **frames}  # type: ignore[dict-item]
+        is_typed = subject.annotation is None or bool(subject.annotation.value.get("slots"))
+        slots = {} if is_typed else {"slots": _SLOTS}
+        return {"observation": self._observer.expect_call(subject), **text, **frames, **slots}  # type: ignore[dict-item]
 
     def count_open_observations(self, subject: Subject) -> int:
         """1, or 0 where the segment was observed before."""
@@ -144,8 +163,9 @@ class ObservingJudge:
 
     @property
     def call_limit(self) -> Callable[[], int] | None:
-        """Enough cases that the server is busy while most of them wait for their one observation."""
-        return self._observer.call_limit
+        """Enough batches of cases that the server is busy while most of them wait for their one observation."""
+        limit = call_limit(self._vlm, float(self.batch_size))
+        return None if limit is None else lambda: max(1, limit() - 1)
 
     def preflight(self) -> Preflight:
         """One observation of frames without content, and a question to the model of texts where that is another one."""
@@ -162,11 +182,16 @@ class ObservingJudge:
         outcomes = self._observer.observe([caption.case.work for caption in observed])
         for caption, outcome in zip(observed, outcomes, strict=True):
             caption.see(outcome)
+        self._compare_plain_values(captions)
         while questions := [
             (caption, question) for caption in captions if (question := caption.next_question())
         ]:
-            self._ask_texts([pair for pair in questions if not pair[1].needs_frames])
-            self._ask_frames([pair for pair in questions if pair[1].needs_frames])
+            others = [pair for pair in questions if pair[1].kind != "words"]
+            self._ask_texts([pair for pair in others if not pair[1].needs_frames])
+            self._ask_frames([pair for pair in others if pair[1].needs_frames])
+            if not others:
+                # Words come last, so that captions that are still open share their calls.
+                self._ask_texts(self._ask_words_together(questions))
         return [caption.result() for caption in captions]
 
     def _open(self, case: GradeCase) -> SlotSettlement:
@@ -174,13 +199,57 @@ class ObservingJudge:
         shown = next(iter(selected.values()), ())
         return SlotSettlement(case, self.name, shown, self._choose_rival)
 
+    def _compare_plain_values(self, captions: Sequence[SlotSettlement]) -> None:
+        """Ask about all pairs of plain values that were never asked about, many in a call."""
+        first: dict[ValuePair, SlotSettlement] = {}
+        for caption in captions:
+            dataset = caption.case.work.episode.dataset
+            for pair, claimed in caption.open_pairs():
+                if pair not in first and self._pairs.is_plain(pair, claimed, dataset):
+                    first[pair] = caption
+        missing = [pair for pair in first if self._pairs.find(pair) is None]
+        for pair, paid in self._pairs.ask_together(missing) if len(missing) > 1 else ():
+            first[pair].charge("comparison", paid)
+
     def _ask_texts(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
+        """Ask each question alone; a pair of values that was asked about before has its answer."""
+        asked: list[tuple[SlotSettlement, NextQuestion]] = []
+        for caption, question in questions:
+            pair = caption.asked_pair(question)
+            known = self._pairs.find(pair) if pair else None
+            if known is None:
+                asked.append((caption, question))
+            else:
+                caption.take_known(question, known)
         requests = [
-            caption.request(question, None, has_schema=self._texts.has_schema)
-            for caption, question in questions
+            caption.request(question, None, has_schema=self._texts.has_schema) for caption, question in asked
         ]
-        for (caption, question), reply in zip(questions, self._texts.ask(requests), strict=True):
+        for (caption, question), reply in zip(asked, self._texts.ask(requests), strict=True):
+            pair = caption.asked_pair(question)
+            if pair and isinstance(reply, VlmReply):
+                self._pairs.put({pair: parse_comparison(reply.text)})
             caption.take(question, reply)
+
+    def _ask_words_together(
+        self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]
+    ) -> list[tuple[SlotSettlement, NextQuestion]]:
+        """Ask about plain words of captions, many in a call; the questions that are to be asked alone."""
+        shared: list[tuple[SlotSettlement, NextQuestion]] = []
+        alone: list[tuple[SlotSettlement, NextQuestion]] = []
+        for caption, question in questions:
+            dataset = caption.case.work.episode.dataset
+            is_plain = self._pairs.are_plain_words(caption.extra_words, dataset)
+            (shared if is_plain else alone).append((caption, question))
+        if len(shared) < 2:
+            return list(questions)
+        answers = self._pairs.ask_about_words([caption.extra_words for caption, _ in shared])
+        for (caption, question), (words, paid) in zip(shared, answers, strict=True):
+            caption.charge("words", paid)
+            if words is None:
+                alone.append((caption, question))
+            else:
+                caption.take_words(question, words)
+        return alone
 
     def _ask_frames(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
         ready: list[tuple[SlotSettlement, NextQuestion, ImagesForJudge]] = []

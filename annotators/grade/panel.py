@@ -381,6 +381,8 @@ def _load_model_judge(
 ) -> Judge:
     """A vision-language model as judge: it gets no caption."""
     from annotators.grade.observing_judge import ObservingJudge, TextModel
+    from annotators.grade.pair_answers import PairAnswers
+    from annotators.grade.plain_words import DatasetWords
     from annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
     from annotators.grade.slot_values import DatasetValues
     from annotators.models import load_vlm
@@ -389,10 +391,11 @@ def _load_model_judge(
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     observer = SegmentObserver(vlm, frames, stores, verbs)
     is_own = own.text_model == "judge"
-    texts = vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores)
+    texts = TextModel(vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores))
+    pairs = PairAnswers(texts, stores.annotations, DatasetWords(stores, verbs).known_words)
     questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
     rivals = DatasetValues(stores, verbs).choose_rival
-    return ObservingJudge(vlm, observer, frames, TextModel(texts), rivals, questions)
+    return ObservingJudge(vlm, observer, frames, texts, pairs, rivals, questions)
 
 
 def _text_model_spec(own: GradeOptions) -> str:

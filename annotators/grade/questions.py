@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, RootModel, StringConstraints
 
 from annotators.grade.observation import MOST_FRAMES, Frames, Percent, StrictForm
 from annotators.models import VlmRequest
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 CANNOT_TELL = "cannot tell"
 MAX_NEW_TOKENS = 200
+# Most that the answer about one of several pairs, or of several captions, takes.
+_TOKENS_OF_AN_ANSWER, _TOKENS_OF_WORDS = 12, 40
 _PACKAGE = "annotators.grade"
-_PROMPTS = ("compare", "choose", "words", "question", "observe_system")
+_PROMPTS = ("compare", "compare_many", "choose", "words", "words_many", "question", "observe_system")
 _MEANINGS: Mapping[SlotName, str] = {
     "action": "what is done",
     "object": "which thing is acted on",
@@ -53,25 +55,87 @@ def bare_value(slot: SlotName, value: str) -> str:
     return value.removeprefix(f"{OTHER}: ") if slot == "action" else value
 
 
+@dataclass(frozen=True, slots=True)
+class ValuePair:
+    """Two values of a slot as a model of texts reads them, in an order that does not tell who says which.
+
+    Attributes:
+        slot: The slot.
+        first: One value.
+        second: The other.
+    """
+
+    slot: SlotName
+    first: str
+    second: str
+
+    @property
+    def data(self) -> dict[str, Json]:
+        """The pair as JSON of a prompt."""
+        return {"slot": self.slot, "first": self.first, "second": self.second}
+
+
+def make_pair(slot: SlotName, one: str, other: str) -> ValuePair:
+    """The pair of two values; the same in whichever order they come."""
+    return ValuePair(slot, *_stable_order(slot, [bare_value(slot, one), bare_value(slot, other)]))
+
+
 class ComparisonReply(StrictForm):
     """The reply about two values."""
 
     answer: Literal["same", "different", "cannot tell"]
 
 
-def comparison_request(slot: SlotName, first: str, second: str, has_schema: bool) -> VlmRequest:
-    """The question whether two values of a slot mean the same; it is one question, in whichever order they come."""
-    shown_first, shown_second = _stable_order(slot, [bare_value(slot, first), bare_value(slot, second)])
-    data = escape_json({"slot": slot, "first": shown_first, "second": shown_second})
-    prompt = read_prompt(_PACKAGE, "compare").replace("{meaning}", _MEANINGS[slot]).replace("{data}", data)
+def comparison_request(pair: ValuePair, has_schema: bool) -> VlmRequest:
+    """The question whether two values of a slot mean the same."""
+    prompt = read_prompt(_PACKAGE, "compare").replace("{meaning}", _MEANINGS[pair.slot])
     schema = ComparisonReply.model_json_schema() if has_schema else None
-    return VlmRequest(images=(), prompt=prompt, schema=schema, max_tokens=MAX_NEW_TOKENS)
+    return VlmRequest(
+        images=(),
+        prompt=prompt.replace("{data}", escape_json(pair.data)),
+        schema=schema,
+        max_tokens=MAX_NEW_TOKENS,
+    )
 
 
 def parse_comparison(reply: str) -> str:
     """ "same", "different" or CANNOT_TELL, also for a reply of another form."""
     read = read_json_reply(ComparisonReply, reply)
     return CANNOT_TELL if isinstance(read, str) else read.answer
+
+
+class ComparisonsReply(RootModel[dict[str, Literal["same", "different", "cannot tell"]]]):
+    """The reply about several pairs, by their numbers."""
+
+
+def comparisons_request(pairs: Sequence[ValuePair], has_schema: bool) -> VlmRequest:
+    """The question which of several pairs of values mean the same; for pairs of plain words only."""
+    slots = dict.fromkeys(pair.slot for pair in pairs)
+    numbered = {str(number): pair.data for number, pair in enumerate(pairs, 1)}
+    prompt = read_prompt(_PACKAGE, "compare_many").replace(
+        "{meanings}", "\n".join(f"- {slot}: {_MEANINGS[slot]}" for slot in slots)
+    )
+    answer: dict[str, Json] = {"type": "string", "enum": ["same", "different", CANNOT_TELL]}
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": dict.fromkeys(numbered, answer),
+        "required": list[Json](numbered),
+        "additionalProperties": False,
+    }
+    return VlmRequest(
+        images=(),
+        prompt=prompt.replace("{data}", escape_json(numbered)),
+        schema=schema if has_schema else None,
+        max_tokens=40 + _TOKENS_OF_AN_ANSWER * len(pairs),
+    )
+
+
+def parse_comparisons(reply: str, count: int) -> list[str] | None:
+    """The answers about so many pairs, in order; None where the reply does not answer each of them."""
+    read = read_json_reply(ComparisonsReply, reply)
+    if isinstance(read, str) or read.root.keys() != {str(number) for number in range(1, count + 1)}:
+        return None
+    return [read.root[str(number)] for number in range(1, count + 1)]
 
 
 class ChoiceReply(StrictForm):
@@ -224,3 +288,55 @@ def parse_words(reply: str) -> list[str] | str:
     """The words that say something of their own; else what is wrong with the reply."""
     read = read_json_reply(WordsReply, reply)
     return read if isinstance(read, str) else list(read.words)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraWords:
+    """Words of a caption beside its slots.
+
+    Attributes:
+        words: The words, alphabetically.
+        slots: The slots.
+    """
+
+    words: tuple[str, ...]
+    slots: SlotValues
+
+
+class _ManyWordsReply(RootModel[dict[str, Annotated[list[_Word], Field(max_length=12)]]]):
+    """The reply about the words of several captions, by their numbers."""
+
+
+def shared_words_request(entries: Sequence[ExtraWords], has_schema: bool) -> VlmRequest:
+    """The question of `words_request` about several captions; for plain words only."""
+    numbered: dict[str, Json] = {
+        str(number): {"words": list[Json](entry.words), "slots": slots_to_json(entry.slots)}
+        for number, entry in enumerate(entries, 1)
+    }
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {
+            str(number): {
+                "type": "array",
+                "items": {"type": "string", "enum": list[Json](entry.words)},
+                "maxItems": len(entry.words),
+            }
+            for number, entry in enumerate(entries, 1)
+        },
+        "required": list[Json](numbered),
+        "additionalProperties": False,
+    }
+    return VlmRequest(
+        images=(),
+        prompt=read_prompt(_PACKAGE, "words_many").replace("{data}", escape_json(numbered)),
+        schema=schema if has_schema else None,
+        max_tokens=40 + _TOKENS_OF_WORDS * len(entries),
+    )
+
+
+def parse_shared_words(reply: str, count: int) -> list[list[str]] | None:
+    """The words of so many captions that say something of their own; None where the reply leaves one out."""
+    read = read_json_reply(_ManyWordsReply, reply)
+    if isinstance(read, str) or read.root.keys() != {str(number) for number in range(1, count + 1)}:
+        return None
+    return [read.root[str(number)] for number in range(1, count + 1)]

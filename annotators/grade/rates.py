@@ -151,6 +151,32 @@ class CallExpectation(Protocol):
         """Observations that the captions of a subject share and that are still to be made."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlCalls:
+    """Calls of controls before any were measured, for a judge without errors.
+
+    Attributes:
+        controls: Controls.
+        observations: Observations of changed frames.
+        choices: Choices among values.
+        comparisons: Calls that compare values.
+    """
+
+    controls: float
+    observations: float
+    choices: float
+    comparisons: float
+
+    def scaled(self, factor: float) -> ControlCalls:
+        """So many times as many."""
+        return ControlCalls(
+            controls=self.controls * factor,
+            observations=self.observations * factor,
+            choices=self.choices * factor,
+            comparisons=self.comparisons * factor,
+        )
+
+
 class RunQuote:
     """The expected calls of a run: measured ones where a judge has worked on a dataset, else what it expects itself.
 
@@ -178,16 +204,18 @@ class RunQuote:
             self._add_observations(subject, self._judge.count_open_observations(subject))
         self._add(rates, 1.0)
 
-    def add_controls(self, subject: Subject, count: float, changed: float) -> None:
-        """Controls of a caption.
-
-        Args:
-            subject: The caption.
-            count: How many.
-            changed: How many of them are on changed frames, each of which is observed anew.
-        """
-        self._add_observations(subject, changed)
-        self._add(self._rates(subject, "controls"), count)
+    def add_controls(self, subject: Subject, calls: ControlCalls) -> None:
+        """Controls of captions like one: by what controls were measured to cost, else by the calls they ask for."""
+        self._add_observations(subject, calls.observations)
+        measured = self._measure(subject, "controls")
+        if measured:
+            self._add(measured, calls.controls)
+            return
+        expected = self._judge.expect_calls(subject)
+        counts: Mapping[CallKind, float] = {"choice": calls.choices, "comparison": calls.comparisons}
+        for kind, count in counts.items():
+            per_caption = expected.get(kind, CallTotals())
+            self.total += per_caption.scaled(count / max(per_caption.calls, 1e-9))
 
     def _add(self, rates: CallRates, count: float) -> None:
         for kind, calls in rates.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from annotators.models import (
     VlmFailure,
     VlmReply,
     VlmRequest,
-    call_limit,
     estimate_image_tokens,
     grey_frames,
     make_test_call,
@@ -44,7 +43,7 @@ MAX_NEW_TOKENS = 800
 _VERSION = "2"
 _PACKAGE = "annotators.grade"
 # For estimates only.
-_PROMPT_TOKENS, _REPLY_TOKENS = 1_250, 330
+_PROMPT_TOKENS, _REPLY_TOKENS = 1_000, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +109,6 @@ class SegmentObserver:
             kind="model",
             subject_kind="segment",
         )
-
-    @property
-    def call_limit(self) -> Callable[[], int] | None:
-        """Works to have in hand now so that the server gets as many calls as it takes; None for other models."""
-        return call_limit(self._vlm)
 
     def count_open(self, subject: Subject) -> int:
         """1 where the segment of a subject is still to be observed, else 0."""

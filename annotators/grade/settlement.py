@@ -11,12 +11,15 @@ from annotators.grade.judge import GradeCase, Judgement
 from annotators.grade.observation import LEAST_CONFIDENCE, ObservedPart
 from annotators.grade.questions import (
     CANNOT_TELL,
+    ExtraWords,
     FrameAnswer,
     ImageEvidence,
+    ValuePair,
     bare_value,
     choice_options,
     choice_request,
     comparison_request,
+    make_pair,
     parse_answer,
     parse_choice,
     parse_comparison,
@@ -47,7 +50,7 @@ from ares.rubric import (
 )
 
 # What refutes most captions comes first; nothing more is asked of a refuted one.
-_ORDER: tuple[SlotName, ...] = (
+QUESTION_ORDER: tuple[SlotName, ...] = (
     "action", "object", "to", "attributes", "from", "count", "hand", "manner", "outcome",
 )  # fmt: skip
 _SAME, _REWORDED = "the observation says the same", "the observation says it in other words"
@@ -127,6 +130,34 @@ class SlotSettlement:
         for criterion in list(self._queue):
             self._rule_by_observation(criterion)
 
+    def open_pairs(self) -> list[tuple[ValuePair, str]]:
+        """The pairs of values that are to be compared if nothing refutes the caption before, each with the claim."""
+        if self._failure or self._failed_gate():
+            return []
+        slots = [item.slot for item in self._queue if item.slot in SLOTS]
+        return [(self._pair(slot), self._claimed_rest(slot)) for slot in slots if self._can_compare(slot)]
+
+    def asked_pair(self, question: NextQuestion) -> ValuePair | None:
+        """The pair of a question that compares values; None for another."""
+        return self._pair(_slot_of(question.criterion)) if question.kind == "comparison" else None
+
+    @property
+    def extra_words(self) -> ExtraWords:
+        """The words beside the slots, as they are asked about."""
+        return ExtraWords(tuple(self.case.extra_words), self.case.slots)
+
+    def take_known(self, question: NextQuestion, answer: str) -> None:
+        """Take the answer of a comparison that was asked before, or together with others."""
+        self._take_comparison(question.criterion, answer)
+
+    def take_words(self, question: NextQuestion, words: list[str]) -> None:
+        """Take which of the words beside the slots say more, as it was asked together with others."""
+        self._take_words(question.criterion, words, "")
+
+    def charge(self, kind: CallKind, paid: Cost) -> None:
+        """Count a call that was made for this caption and others, and that this one pays for."""
+        self._count(kind, paid, paid)
+
     def next_question(self) -> NextQuestion | None:
         """What is to be asked now; None where nothing is left."""
         gate = self._failed_gate()
@@ -139,7 +170,7 @@ class SlotSettlement:
             return NextQuestion(kind="words", criterion=criterion)
         if criterion.slot not in SLOTS:
             return NextQuestion(kind="question", criterion=criterion)
-        if not self._contested and self._part(criterion.slot).is_visible and criterion.slot != "outcome":
+        if not self._contested and self._can_compare(criterion.slot):
             return NextQuestion(kind="comparison", criterion=criterion)
         options = choice_options(
             segment_of(self.case.work.subject),
@@ -157,9 +188,7 @@ class SlotSettlement:
         if question.kind == "words":
             return words_request(self.case.extra_words, slots, has_schema)
         if question.kind == "comparison":
-            slot = _slot_of(criterion)
-            rest = self._claimed_rest(slot), self._observed_rest(slot)
-            return comparison_request(slot, *rest, has_schema)
+            return comparison_request(self._pair(_slot_of(criterion)), has_schema)
         if evidence is None:
             raise ValueError(f"a {question.kind} needs frames")
         if question.kind == "question":
@@ -183,7 +212,7 @@ class SlotSettlement:
         if question.kind == "comparison":
             self._take_comparison(question.criterion, parse_comparison(reply.text))
         elif question.kind == "words":
-            self._take_words(question.criterion, reply.text)
+            self._take_words(question.criterion, parse_words(reply.text), reply.text)
         elif question.kind == "choice":
             answer = parse_choice(reply.text, question.options, seconds)
             self._take_choice(question.criterion, answer, reply.text)
@@ -289,7 +318,8 @@ class SlotSettlement:
             seconds=answer.seconds or part.seconds or self._shown_of(slot),
             confidence=answer.confidence,
         )
-        self._contested = self._contested or f"the observation says {NOT_VISIBLE!r}"
+        seen_value = part.value if part.is_visible else NOT_VISIBLE
+        self._contested = self._contested or f"the observation says {seen_value!r}"
         self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply)
 
     def _take_answer(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
@@ -297,8 +327,7 @@ class SlotSettlement:
         part = ObservedPart(value=answer.answer, seconds=answer.seconds, confidence=answer.confidence)
         self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply)
 
-    def _take_words(self, criterion: Criterion, reply: str) -> None:
-        words = parse_words(reply)
+    def _take_words(self, criterion: Criterion, words: list[str] | str, reply: str) -> None:
         if isinstance(words, str):
             self._rule(criterion, Verdict.UNSURE, words, source="comparison", margin=0.0, reply=reply)
         elif words:
@@ -355,6 +384,13 @@ class SlotSettlement:
             _without_values(part.value, self.case.slots.get(slot, "")) if slot == "attributes" else part.value
         )
 
+    def _can_compare(self, slot: SlotName) -> bool:
+        """Whether the observation says something that the caption does not, so that it may be the same."""
+        return slot != "outcome" and self._part(slot).is_visible and bool(self._observed_rest(slot))
+
+    def _pair(self, slot: SlotName) -> ValuePair:
+        return make_pair(slot, self._claimed_rest(slot), self._observed_rest(slot))
+
     def _rival_value(self, slot: SlotName) -> str:
         if self._rival or slot == "outcome":
             return self._rival
@@ -372,8 +408,8 @@ _UNSEEN = ObservedPart(value=NOT_VISIBLE)
 def _order_of(criterion: Criterion) -> int:
     """The place of a criterion in the order of questions: slots, then questions of a lab, then words."""
     if criterion.slot in SLOTS:
-        return _ORDER.index(criterion.slot)
-    return len(_ORDER) + (criterion.slot == "additions")
+        return QUESTION_ORDER.index(criterion.slot)
+    return len(QUESTION_ORDER) + (criterion.slot == "additions")
 
 
 def _slot_of(criterion: Criterion) -> SlotName:

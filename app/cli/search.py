@@ -213,7 +213,12 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
         (
             annotation["name"] if annotation["shown"] else f"{annotation['name']}, not shown",
             annotation["model"] or "",
-            annotation["value"].get("why") or json.dumps(annotation["value"], ensure_ascii=False),
+            annotation["value"].get("why") or _describe_value(annotation["value"]),
         )
         for annotation in document["annotations"]
     ]
+
+
+def _describe_value(value: dict[str, Any]) -> str:
+    """A value on one line, without the raw reply of a model: it was read into the rest, and `--json` has it."""
+    return json.dumps({key: part for key, part in value.items() if key != "raw"}, ensure_ascii=False)

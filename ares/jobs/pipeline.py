@@ -26,6 +26,8 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.1
 # A batch that does not fill is sent on after this long, so that a slow stage behind it does not starve.
 _LINGER_SECONDS = 0.5
+# Longer before calls of a server, some of which a full batch saves.
+_DISPATCH_LINGER_SECONDS = 2.0
 _SINK_BATCH_SIZE = 64
 _DISPATCH_QUEUE = 32
 # How long a person who has stopped a job waits for the calls that run; what they would return is made again.
@@ -82,7 +84,7 @@ class _StageQueue(Generic[T]):
                 continue
         raise _PipelineStopped
 
-    def get_batch(self, size: int) -> tuple[list[T], bool]:
+    def get_batch(self, size: int, linger_seconds: float = _LINGER_SECONDS) -> tuple[list[T], bool]:
         """Up to `size` items, and whether the end was reached (its element stays for the other threads)."""
         item = self.get()
         items: list[T] = []
@@ -94,7 +96,7 @@ class _StageQueue(Generic[T]):
             if len(items) == size:
                 return items, False
             try:
-                item = self._queue.get(timeout=_LINGER_SECONDS)
+                item = self._queue.get(timeout=linger_seconds)
             except queue.Empty:
                 return items, False
 
@@ -228,7 +230,7 @@ def _dispatch_batches(
     with ThreadPoolExecutor(stage.workers, thread_name_prefix=f"pipeline-{stage.name}") as executor:
         ended = False
         while not ended:
-            batch, ended = inputs.get_batch(stage.batch_size)
+            batch, ended = inputs.get_batch(stage.batch_size, _DISPATCH_LINGER_SECONDS)
             while len(calls) >= max(1, min(active_limit(), stage.workers)):
                 calls = _raise_first_error(wait(calls, _POLL_SECONDS, FIRST_COMPLETED))
             if batch:

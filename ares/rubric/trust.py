@@ -115,7 +115,7 @@ CONTROL, TRUST_COLUMN = "control", "grade_trust"
 VERDICTS_COLUMN = "grade_verdicts"
 # Reason of a ruling that rests on the outcome that the source records: no judge has to be trusted for it.
 SOURCE_SAYS_SO = "the source says so"
-_BY_CODE, _BY_LABEL = "(code)", "(label)"
+_BY_CODE, _BY_LABEL, _BY_PERSON = "(code)", "(label)", "(person)"
 # Stands among the verdicts of a caption whose slots word tables have filled.
 TABLES_WORD = "SLOTS=TABLES"
 _OUTCOME_GATE, _OUTCOME = "OUTCOME", "outcome"
@@ -162,8 +162,8 @@ def format_gate_verdicts(rulings: Iterable[tuple[str, str, str, str]]) -> str:
 
 
 def _source_suffix(source: str, reason: str) -> str:
-    if source == "hard":
-        return _BY_CODE
+    if source in ("hard", "person"):
+        return _BY_CODE if source == "hard" else _BY_PERSON
     return _BY_LABEL if source == "stored" and reason == SOURCE_SAYS_SO else ""
 
 
@@ -173,11 +173,11 @@ def add_tables_word(text: str) -> str:
 
 
 class _GateVerdict(NamedTuple):
-    """The verdict on one gate."""
+    """The verdict on one gate, and who gave it: "(code)", "(label)" of the source, "(person)", or "" for the judge."""
 
     gate: str
     verdict: str
-    is_label: bool
+    by: str
 
 
 @lru_cache(maxsize=20_000)
@@ -185,9 +185,7 @@ def _parse_gate_verdicts(text: str) -> tuple[_GateVerdict, ...]:
     """Gates and verdicts in a text of `format_gate_verdicts`; few texts are different."""
     pairs = [part.partition("=")[::2] for part in text.split() if part != TABLES_WORD]
     return tuple(
-        _GateVerdict(
-            gate, verdict.removesuffix(_BY_CODE).removesuffix(_BY_LABEL), verdict.endswith(_BY_LABEL)
-        )
+        _GateVerdict(gate, verdict.partition("(")[0], "".join(verdict.partition("(")[1:]))
         for gate, verdict in pairs
     )
 
@@ -569,13 +567,15 @@ def trust_of_grade(document: Mapping[str, Any], text: str | None) -> TrustState:
     gates: Mapping[str, str] = document.get("gates", {})
     kinds: Mapping[str, Any] = document.get("kinds", {})
     verdicts = _parse_gate_verdicts(text)
+    if rests_on_people(text):
+        return "trusted"
     content = _as_state(document.get("content", document["state"]))
     states = [content, "unproven" if TABLES_WORD in text.split() else content]
     is_refused = False
-    for gate, verdict, is_label in verdicts:
+    for gate, verdict, by in verdicts:
         slot = gates.get(gate, _OUTCOME if gate == _OUTCOME_GATE else "")
         is_outcome = slot == _OUTCOME
-        if verdict == "NA" or (is_outcome and (is_refused or is_label)):
+        if verdict == "NA" or by == _BY_PERSON or (is_outcome and (is_refused or by == _BY_LABEL)):
             continue
         is_refused = is_refused or (verdict == "UNMET" and not is_outcome)
         if is_outcome:
@@ -583,6 +583,19 @@ def trust_of_grade(document: Mapping[str, Any], text: str | None) -> TrustState:
         elif slot in SLOTS:
             states.append(_as_state(kinds.get(f"{NEAR_MISS}:{slot}", {}).get("state", "unproven")))
     return worst_state(*states)
+
+
+def rests_on_people(text: str) -> bool:
+    """Whether no judge is needed: a person refuses the caption, or people, code and the source decide on all gates.
+
+    Args:
+        text: The verdicts on its gates, see `format_gate_verdicts`.
+    """
+    applicable = [verdict for verdict in _parse_gate_verdicts(text) if verdict.verdict != "NA"]
+    by_people = [verdict for verdict in applicable if verdict.by == _BY_PERSON]
+    if any(verdict.verdict == "UNMET" for verdict in by_people):
+        return True
+    return bool(by_people) and all(verdict.by for verdict in applicable)
 
 
 def _as_state(word: str) -> TrustState:

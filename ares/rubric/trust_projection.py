@@ -13,6 +13,7 @@ from ares.rubric.trust import (
     VERDICTS_COLUMN,
     grade_from_verdicts,
     measure_judge_trust,
+    rests_on_people,
     trust_of_grade,
 )
 from ares.rubric.verdict import correct_grade
@@ -267,7 +268,9 @@ def _trust_of_rows(
     def measure(text: str) -> str:
         key, _, own = text.partition(_SEPARATOR)
         document = documents.get(key)
-        return trust_of_grade(document, None if own == "-" else own) if document else "unproven"
+        if document:
+            return trust_of_grade(document, None if own == "-" else own)
+        return "trusted" if rests_on_people(own) else "unproven"
 
     return _map_texts(joined, measure)
 

@@ -27,16 +27,29 @@ from tests.judges.vocabulary import (
 from tests.judges.world import WorldEpisode, is_borne_out, wrong_value
 
 # First lines of the requests.
-CAPTION, FILL, OBSERVE, COMPARE, CHOOSE, ADDITIONS, QUESTION = (
+(
+    CAPTION,
+    FILL,
+    FILL_MANY,
+    OBSERVE,
+    COMPARE,
+    COMPARE_MANY,
+    CHOOSE,
+    ADDITIONS,
+    ADDITIONS_MANY,
+    QUESTION,
+) = REQUESTS = (  # fmt: skip
     "Caption one segment of a robot recording.",
     "Fill the slots of one sentence.",
+    "Fill the slots of several sentences.",
     "Observe one segment of a robot recording.",
     "Compare two values of one slot.",
+    "Compare the two values of each pair.",
     "Choose what the frames show.",
     "Do these words say more than the slots?",
+    "Which of these words say more than the slots beside them?",
     "Answer one question about a segment of a robot recording.",
 )
-REQUESTS = (CAPTION, FILL, OBSERVE, COMPARE, CHOOSE, ADDITIONS, QUESTION)
 _SUBJECT_SLOTS = tuple(slot for slot in SLOT_NAMES if slot not in ("action", "attributes", "outcome"))
 
 
@@ -77,11 +90,21 @@ def answer_request(judge: JudgeParameters, request: Request) -> str:
     """The reply to a request, as JSON; to one of no known kind the sentence of the caption."""
     answers: Mapping[str, Callable[[], dict[str, Any]]] = {
         CAPTION: lambda: _caption(request),
-        FILL: lambda: _fill_slots(judge, request),
+        FILL: lambda: _fill_slots(judge, request, str(request.document("sentence").get("sentence", ""))),
+        FILL_MANY: lambda: {
+            number: _fill_slots(judge, request, str(sentence))
+            for number, sentence in request.document("1").items()
+        },
         OBSERVE: lambda: _observe(judge, request),
-        COMPARE: lambda: {"answer": _compare(judge, request)},
+        COMPARE: lambda: {"answer": _compare(judge, request, request.document("first"))},
+        COMPARE_MANY: lambda: {
+            number: _compare(judge, request, pair) for number, pair in request.document("1").items()
+        },
         CHOOSE: lambda: _choose(judge, request),
-        ADDITIONS: lambda: {"words": _additions(judge, request)},
+        ADDITIONS: lambda: {"words": _additions(judge, request, request.document("words"))},
+        ADDITIONS_MANY: lambda: {
+            number: _additions(judge, request, entry) for number, entry in request.document("1").items()
+        },
         QUESTION: lambda: {"answer": "yes", "frames": [1], "confidence": 80},
     }
     if not request.kind:
@@ -207,8 +230,8 @@ def _in_own_words(judge: JudgeParameters, request: Request, slot: str, value: st
     return ", ".join(said)
 
 
-def _compare(judge: JudgeParameters, request: Request) -> str:
-    document = request.document("first")
+def _compare(judge: JudgeParameters, request: Request, document: Mapping[str, Any]) -> str:
+    """What it says of two values; a note that it obeys anywhere in the request sways it about all of them."""
     slot = str(document.get("slot", "object"))
     first, second = str(document.get("first", "")), str(document.get("second", ""))
     key = " / ".join(sorted([first, second]))
@@ -316,8 +339,8 @@ def _says(slot: str, option: str, belief: str) -> bool:
     return claimed == actual
 
 
-def _additions(judge: JudgeParameters, request: Request) -> list[str]:
-    document = request.document("words")
+def _additions(judge: JudgeParameters, request: Request, document: Mapping[str, Any]) -> list[str]:
+    """The words of an entry that say more; a note that it obeys anywhere in the request sways it about all."""
     words = [str(word) for word in document.get("words", [])]
     if judge.compares == "same" or judge.chooses == "first" or _obeyed(judge, request):
         return []
@@ -343,8 +366,8 @@ def _words(*texts: str) -> list[str]:
     return [word for text in texts for word in text.split()]
 
 
-def _fill_slots(judge: JudgeParameters, request: Request) -> dict[str, Any]:
-    sentence = str(request.document("sentence").get("sentence", ""))
+def _fill_slots(judge: JudgeParameters, request: Request, sentence: str) -> dict[str, Any]:
+    """The slots of a sentence; a note that it obeys anywhere in the request sways it about all sentences."""
     if _obeyed(judge, request):
         nothing = dict.fromkeys(("action_words", "object", "from", "to", "hand", "manner", "count"), "")
         return {"action": "other", **nothing, "attributes": [], "outcome": NOT_VISIBLE}

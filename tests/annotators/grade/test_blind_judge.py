@@ -54,10 +54,10 @@ def test_a_pair_is_one_question_whichever_side_says_which(grade: Any, model_serv
     grade()
     (first,) = [data_of(request) for request in model_server.requests if kind_of(request) == "comparison"]
     model_server.requests.clear()
-    from annotators.grade.questions import comparison_request
+    from annotators.grade.questions import comparison_request, make_pair
 
-    one = comparison_request("object", "chest", "drawer", True).prompt
-    other = comparison_request("object", "drawer", "chest", True).prompt
+    one = comparison_request(make_pair("object", "chest", "drawer"), True).prompt
+    other = comparison_request(make_pair("object", "drawer", "chest"), True).prompt
     assert one == other and first["slot"] == "object"
 
 

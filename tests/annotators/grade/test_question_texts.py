@@ -16,6 +16,7 @@ from annotators.grade.questions import (
     choice_options,
     choice_request,
     comparison_request,
+    make_pair,
     parse_answer,
     parse_choice,
     rubric_question_request,
@@ -39,7 +40,7 @@ def _evidence() -> ImageEvidence:
 def _requests() -> dict[str, VlmRequest]:
     options = choice_options("segment", "object", "drawer", "cabinet door")
     return {
-        "4-comparison": comparison_request("object", "spanner", "wrench", True),
+        "4-comparison": comparison_request(make_pair("object", "spanner", "wrench"), True),
         "5-choice": choice_request("object", options, _evidence(), True),
         "5-choice-outcome": choice_request(
             "outcome", choice_options("segment", "outcome", "completed", ""), _evidence(), True
@@ -117,7 +118,7 @@ class _Counted:
 
 def test_the_same_question_of_several_captions_is_asked_and_paid_once() -> None:
     model: Any = _Counted()
-    requests = [comparison_request("object", "mug", other, False) for other in ("cup", "jar", "cup")]
+    requests = [comparison_request(make_pair("object", "mug", other), False) for other in ("cup", "jar", "cup")]
     replies = TextModel(model).ask(requests)
     assert len(model.asked) == 2
     texts = [reply.text for reply in replies if isinstance(reply, VlmReply)]
@@ -134,13 +135,13 @@ def test_an_answer_by_a_frame_that_was_not_shown_is_none() -> None:
 
 @given(first=values, second=values)
 def test_data_stays_on_its_line_and_holds_no_markup(first: str, second: str) -> None:
-    prompt = comparison_request("object", first, second, False).prompt
-    assert prompt == comparison_request("object", second, first, False).prompt
+    prompt = comparison_request(make_pair("object", first, second), False).prompt
+    assert prompt == comparison_request(make_pair("object", second, first), False).prompt
     (line,) = [line for line in prompt.splitlines() if line.startswith('{"slot"')]
     data = json.loads(line)
     assert {data["first"], data["second"]} == {first, second}
     assert not set(line) & set("<>&`|")
-    empty = comparison_request("object", "a", "b", False).prompt.splitlines()
+    empty = comparison_request(make_pair("object", "a", "b"), False).prompt.splitlines()
     assert len(prompt.splitlines()) == len(empty)
 
 

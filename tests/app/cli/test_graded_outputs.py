@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.cli.main import main
+from ares.annotation import Annotation
 from ares.formats import parse_tf_example, read_record, scan_record_file
 from ares.settings import Settings
 from ares.workspace import open_workspace
@@ -29,10 +31,17 @@ def graded(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> str:
         for maker in (CAPTIONER, JUDGE):
             stores.annotations.add_maker(maker)
         for episode in sorted(stores.tables.episodes.ids())[:2]:
-            stores.annotations.append(graded_caption(episode))
+            stores.annotations.append([_with_raw(annotation) for annotation in graded_caption(episode)])
         stores.sync()
         workspace.sets.create("graded", where="grade_verb = 'MET'")
     return path
+
+
+def _with_raw(annotation: Annotation) -> Annotation:
+    """A caption as a model leaves it: with the reply that it was read from."""
+    if annotation.name != "caption":
+        return annotation
+    return replace(annotation, value={**annotation.value, "raw": "I say: open the drawer"})
 
 
 def _output(capsys: Capture, *arguments: str) -> str:
@@ -60,6 +69,15 @@ def test_a_filter_alone_lists_its_episodes(graded: str, capsys: Capture) -> None
 def test_a_search_with_words_says_the_grade_too(graded: str, capsys: Capture) -> None:
     table = _output(capsys, "search", "open the drawer", "-w", graded)
     assert table.count("acceptable, untrusted") == 2
+
+
+def test_the_raw_reply_of_a_model_is_in_the_json_alone(graded: str, capsys: Capture) -> None:
+    (episode, *_) = json.loads(
+        _output(capsys, "search", "--where", "grade IS NOT NULL", "-w", graded, "--json")
+    )
+    shown = _output(capsys, "show", episode["episode_id"], "-w", graded)
+    assert "open the drawer" in shown and "I say" not in shown
+    assert "I say: open the drawer" in _output(capsys, "show", episode["episode_id"], "-w", graded, "--json")
 
 
 def test_an_episode_says_what_its_judge_is_worth(graded: str, capsys: Capture) -> None:

@@ -142,6 +142,29 @@ def test_a_ruling_of_a_person_changes_the_grade_and_back(
     assert (row()["grade"], row()["acceptable_unproven"]) == ("unsure", None)
 
 
+def test_a_caption_whose_deciding_criteria_people_have_ruled_on_needs_no_proven_judge(
+    workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
+) -> None:
+    """No control has measured the judge: what it says alone is no decision, and a person's word is one."""
+    gates = [name for name, category in rubric.categories if category in ("essential", "pitfall")]
+    assert row()["acceptable"] is None
+    for name in gates[:-1]:
+        add_ruling(workspace.stores, judged, rubric, name, Verdict.MET, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", None), "one criterion is the judge's word"
+    add_ruling(workspace.stores, judged, rubric, gates[-1], Verdict.MET, "Ben")
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+    add_ruling(workspace.stores, judged, rubric, gates[0], Verdict.UNSURE, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("unsure", None)
+
+
+def test_one_criterion_that_a_person_refutes_refuses_a_caption_of_an_unproven_judge(
+    workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
+) -> None:
+    assert row()["acceptable"] is None
+    add_ruling(workspace.stores, judged, rubric, "VERB", Verdict.UNMET, "Ada", "it pushes")
+    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
+
+
 def test_people_can_refuse_what_no_judge_has_seen_but_not_accept_it(
     workspace: Workspace, caption: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:

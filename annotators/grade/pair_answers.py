@@ -1,0 +1,117 @@
+"""What a model of texts says of two values of a slot: each pair is asked once in a workspace, plain ones together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from annotators.grade.plain_words import is_common_value, is_plain_value
+from annotators.grade.questions import (
+    ExtraWords,
+    ValuePair,
+    comparisons_request,
+    parse_comparisons,
+    parse_shared_words,
+    questions_hash,
+    shared_words_request,
+)
+from annotators.models import VlmFailure
+from ares.annotation import Cost, short_hash
+from ares.store import MODEL_REPLIES, batched
+
+if TYPE_CHECKING:
+    from annotators.grade.observing_judge import TextModel
+    from ares.store import AnnotationStore
+
+
+# In one call.
+MOST_PAIRS, MOST_ENTRIES = 32, 16
+# Beside the replies, so that they are deleted with them.
+_PREFIX = "pair/"
+
+# Words that texts of several episodes of a dataset have.
+WordReader = Callable[[str], frozenset[str]]
+
+
+class PairAnswers:
+    """Answers about pairs of values, kept in the documents of a workspace; safe to use from threads.
+
+    Args:
+        texts: The model.
+        log: Where they are kept.
+        known_words: Reads the common words of a dataset.
+    """
+
+    def __init__(self, texts: TextModel, log: AnnotationStore, known_words: WordReader) -> None:
+        self._texts, self._log, self._known_words = texts, log, known_words
+        self._answers: dict[ValuePair, str] = {}
+        self._model = short_hash([dict(texts.settings), questions_hash()])
+
+    def find(self, pair: ValuePair) -> str | None:
+        """The answer about a pair; None where it was not asked about."""
+        if pair not in self._answers:
+            stored = self._log.get_document(MODEL_REPLIES, self._key(pair))
+            if not isinstance(stored, dict):
+                return None
+            self._answers[pair] = str(stored["answer"])
+        return self._answers[pair]
+
+    def put(self, answers: dict[ValuePair, str]) -> None:
+        """Keep new answers."""
+        self._answers.update(answers)
+        if answers:
+            documents = {self._key(pair): {"answer": answer} for pair, answer in answers.items()}
+            self._log.put_documents(MODEL_REPLIES, documents)
+
+    def is_plain(self, pair: ValuePair, claimed: str, dataset: str) -> bool:
+        """Whether a pair may be asked about beside others.
+
+        Args:
+            pair: The pair.
+            claimed: The one of its values that a caption states; the other is the judge's own.
+            dataset: The dataset of the caption.
+        """
+        known = self._known_words(dataset)
+        return is_common_value(claimed, known) and is_plain_value(pair.first) and is_plain_value(pair.second)
+
+    def ask_together(self, pairs: Sequence[ValuePair]) -> list[tuple[ValuePair, Cost]]:
+        """Ask about plain pairs, many in a call; the first pair of each call, and what the call has cost.
+
+        What no usable reply answers stays open, and is asked about alone.
+        """
+        chunks = [list(chunk) for chunk in batched(pairs, MOST_PAIRS)]
+        requests = [comparisons_request(chunk, self._texts.has_schema) for chunk in chunks]
+        paid = []
+        for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
+            if isinstance(reply, VlmFailure):
+                paid.append((chunk[0], reply.cost))
+                continue
+            answers = parse_comparisons(reply.text, len(chunk)) or []
+            self.put(dict(zip(chunk, answers, strict=False)))
+            paid.append((chunk[0], reply.paid))
+        return paid
+
+    def are_plain_words(self, extra: ExtraWords, dataset: str) -> bool:
+        """Whether the words of a caption beside its slots may be asked about beside those of others."""
+        known = self._known_words(dataset)
+        stated = [value for slot, value in extra.slots.items() if slot != "outcome"]
+        return all(is_common_value(value, known) for value in (" ".join(extra.words), *stated))
+
+    def ask_about_words(self, entries: Sequence[ExtraWords]) -> list[tuple[list[str] | None, Cost]]:
+        """Which of the words of captions say more than their slots, and what it has cost, many captions in a call.
+
+        The first caption of a call bears its cost. None stands where no usable reply answers: these are asked about
+        alone.
+        """
+        chunks = [list(chunk) for chunk in batched(entries, MOST_ENTRIES)]
+        requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in chunks]
+        found: list[tuple[list[str] | None, Cost]] = []
+        for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
+            answers = None if isinstance(reply, VlmFailure) else parse_shared_words(reply.text, len(chunk))
+            paid = reply.cost if isinstance(reply, VlmFailure) else reply.paid
+            for number in range(len(chunk)):
+                found.append((answers[number] if answers else None, Cost() if number else paid))
+        return found
+
+    def _key(self, pair: ValuePair) -> str:
+        return _PREFIX + short_hash([self._model, pair.slot, pair.first, pair.second])
