@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from math import ceil
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -33,7 +34,6 @@ from ares.rubric import (
     split_outcome,
     turn_outcome,
 )
-from ares.store import batched
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
@@ -181,7 +181,9 @@ class ControlPlan:
         own = self.datasets.get(work.episode.dataset)
         if own is None:
             return []
-        key, caption = work.subject.id, KnownText(text, caption_slots)
+        # The id of a caption holds its maker, and that of a person's the time: controls follow from what it says alone.
+        key = f"{work.episode.episode_id} {work.subject.start_seconds} {work.subject.stop_seconds} {text}"
+        caption = KnownText(text, caption_slots)
         controls: list[Control] = []
         if _hash_fraction(f"control {key}") < own.share:
             controls += _content_controls(work, caption, own, Random(f"controls {key}"))
@@ -314,25 +316,31 @@ def _read_texts(stores: Stores) -> dict[str, list[KnownText]]:
 
 
 def _read_typed_captions(stores: Stores) -> dict[str, list[KnownText]]:
-    """Captions with stored slots of some episodes of each dataset, the same ones whatever the order of the table."""
-    import pyarrow as pa
+    """Captions with stored slots of some episodes of each dataset, sorted.
 
+    They are the same ones in the same order whatever the order of the table and of the log: captions are stored in the
+    order in which a server answers.
+    """
     if "caption" not in stores.tables.episodes.columns():
         return {}
-    dataset_of: dict[str, str] = {}
-    batches = stores.tables.episodes.scan(["episode_id", "dataset"], "caption IS NOT NULL")
-    counts: Counter[str] = Counter()
-    for row in (row for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()):
-        if counts[row["dataset"]] < _EPISODES_READ:
-            counts[row["dataset"]] += 1
-            dataset_of[row["episode_id"]] = row["dataset"]
     texts: dict[str, list[KnownText]] = {}
-    for ids in batched(sorted(dataset_of), _EPISODES_READ):
-        for annotation in stores.annotations.find_annotations(ids, ["caption"]):
-            text = _typed_caption(annotation)
-            if text:
-                texts.setdefault(dataset_of[annotation.episode_id], []).append(text)
+    for dataset, ids in _choose_captioned_episodes(stores).items():
+        found = stores.annotations.find_annotations(ids, ["caption"])
+        typed = [text for annotation in found if (text := _typed_caption(annotation))]
+        texts[dataset] = sorted(typed, key=lambda text: (text.text, sorted(text.slots.items())))
     return texts
+
+
+def _choose_captioned_episodes(stores: Stores) -> dict[str, list[str]]:
+    """Some episodes with a caption, by dataset: those with the first ids, which are hashes."""
+    import pyarrow as pa
+
+    chosen: dict[str, list[str]] = {}
+    for batch in stores.tables.episodes.scan(["episode_id", "dataset"], "caption IS NOT NULL"):
+        for row in pa.Table.from_batches([batch]).to_pylist():
+            chosen.setdefault(row["dataset"], []).append(row["episode_id"])
+        chosen = {dataset: nsmallest(_EPISODES_READ, ids) for dataset, ids in chosen.items()}
+    return chosen
 
 
 def _typed_caption(annotation: Annotation) -> KnownText | None:
@@ -357,7 +365,8 @@ def _read_phrases(stores: Stores) -> dict[str, list[str]]:
 
 
 def _most_frequent(phrases: Counter[str]) -> list[str]:
-    return sorted(phrase for phrase, _ in phrases.most_common(_MOST_PHRASES) if phrase)
+    by_count = sorted(phrases.items(), key=lambda item: (-item[1], item[0]))
+    return sorted(phrase for phrase, _ in by_count[:_MOST_PHRASES] if phrase)
 
 
 def _hash_fraction(key: str) -> float:

@@ -23,7 +23,7 @@ OWN = parse_known_text("push the green drawer closed")
 def works(
     episodes: dict[str, Episode], work_for: Callable[..., Work], caption_of: Callable[..., Annotation]
 ) -> Callable[[int], list[Work]]:
-    """Works about many captions of one episode: only their ids differ."""
+    """Works about captions of many episodes: only their ids differ."""
     episode = episodes["drawer-close_000"]
     work = work_for(episode, [], caption_of(episode, OWN.text))
 
@@ -31,7 +31,8 @@ def works(
         ids = (
             hashlib.blake2b(bytes([number % 256, number // 256]), digest_size=8) for number in range(count)
         )
-        return [replace(work, subject=replace(work.subject, id=key.hexdigest())) for key in ids]
+        others = (replace(episode, episode_id=key.hexdigest()) for key in ids)
+        return [replace(work, subject=replace(work.subject, episode=other)) for other in others]
 
     return make
 
