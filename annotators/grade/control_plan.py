@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from annotators.base import PaidFailure, Subject, Work
 from annotators.grade.grading import GradedText, GradeOutcome
@@ -21,6 +21,7 @@ from ares.rubric import (
     NOT_COMPLETED,
     OUTCOMES,
     VERDICTS_COLUMN,
+    KnownDifferences,
     KnownText,
     Rubric,
     SlotValues,
@@ -96,6 +97,7 @@ class DatasetControls:
         successes: Episodes with a recorded success.
         failures: Episodes with a recorded failure.
         texts: Sentences of its instructions and captions with their slots, from which controls are made.
+        differences: Which values of its slots may name one thing.
     """
 
     episodes: int
@@ -103,6 +105,7 @@ class DatasetControls:
     successes: int = 0
     failures: int = 0
     texts: Sequence[KnownText] = ()
+    differences: KnownDifferences = field(default_factory=KnownDifferences)
 
     @property
     def share(self) -> float:
@@ -202,10 +205,12 @@ def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, rand
     others = random.sample(list(dataset.texts), min(len(dataset.texts), _DRAWS))
     known = [parse_known_text(text) for text in work.episode.instructions]
     drawn = [
-        miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)
+        miss
+        for _ in range(dataset.near_misses)
+        for miss in make_near_misses(own, others, known, random, dataset.differences)
     ]
     misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
-    foreign = choose_foreign_texts(own, others, known, dataset.foreign + 1, random)
+    foreign = choose_foreign_texts(own, others, known, dataset.foreign + 1, random, dataset.differences)
     return [
         *(
             Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
@@ -269,7 +274,8 @@ def plan_controls(
         return ControlPlan()
     done = stores.annotations.count_annotations([maker_id]).get(maker_id, 0) if maker_id else 0
     trust = read_judge_trust(stores.annotations).get(maker_id, {})
-    sizes, texts = _count_outcomes(stores), _read_texts(stores)
+    sizes, statements = _count_outcomes(stores), _read_statements(stores)
+    texts = _read_texts(stores, statements)
     datasets = {}
     for name, ends in sizes.items():
         total = sum(ends.values())
@@ -283,6 +289,7 @@ def plan_controls(
             successes=ends[True],
             failures=ends[False],
             texts=texts.get(name, ()),
+            differences=KnownDifferences([*said.typed, *said.others] for said in statements.get(name, ())),
         )
     return ControlPlan(datasets=datasets)
 
@@ -301,45 +308,64 @@ def _count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:
     return counts
 
 
-def _read_texts(stores: Stores) -> dict[str, list[KnownText]]:
+class _Statements(NamedTuple):
+    """What is said of an episode: its captions with stored slots, and its other sentences."""
+
+    typed: Sequence[KnownText]
+    others: Sequence[KnownText]
+
+
+def _read_texts(
+    stores: Stores, statements: Mapping[str, Sequence[_Statements]]
+) -> dict[str, list[KnownText]]:
     """Sentences by dataset: captions with stored slots, and the most frequent phrases of instructions and captions."""
-    phrases = _read_phrases(stores)
-    typed = _read_typed_captions(stores)
     texts: dict[str, list[KnownText]] = {}
-    for dataset, own in phrases.items():
-        known = {split_outcome(text.text)[1]: text for text in typed.get(dataset, ())}
-        texts[dataset] = [
-            *known.values(),
-            *(parse_known_text(phrase) for phrase in own if phrase not in known),
-        ]
+    for dataset, phrases in _read_phrases(stores).items():
+        typed = [text for said in statements.get(dataset, ()) for text in said.typed]
+        typed.sort(key=lambda text: (text.text, sorted(text.slots.items())))
+        known = {split_outcome(text.text)[1]: text for text in typed}
+        others = (parse_known_text(phrase) for phrase in phrases if phrase not in known)
+        texts[dataset] = [*known.values(), *others]
     return texts
 
 
-def _read_typed_captions(stores: Stores) -> dict[str, list[KnownText]]:
-    """Captions with stored slots of some episodes of each dataset, sorted.
+def _read_statements(stores: Stores) -> dict[str, list[_Statements]]:
+    """What is said of some episodes of each dataset.
 
     They are the same ones in the same order whatever the order of the table and of the log: captions are stored in the
     order in which a server answers.
     """
     if "caption" not in stores.tables.episodes.columns():
         return {}
-    texts: dict[str, list[KnownText]] = {}
-    for dataset, ids in _choose_captioned_episodes(stores).items():
-        found = stores.annotations.find_annotations(ids, ["caption"])
-        typed = [text for annotation in found if (text := _typed_caption(annotation))]
-        texts[dataset] = sorted(typed, key=lambda text: (text.text, sorted(text.slots.items())))
-    return texts
+    statements: dict[str, list[_Statements]] = {}
+    for dataset, rows in _choose_captioned_episodes(stores).items():
+        typed: dict[str, list[KnownText]] = {}
+        for annotation in stores.annotations.find_annotations([row[0] for row in rows], ["caption"]):
+            if text := _typed_caption(annotation):
+                typed.setdefault(annotation.episode_id, []).append(text)
+        statements[dataset] = [_join_statements(typed.get(key, []), *said) for key, *said in rows]
+    return statements
 
 
-def _choose_captioned_episodes(stores: Stores) -> dict[str, list[str]]:
-    """Some episodes with a caption, by dataset: those with the first ids, which are hashes."""
+def _join_statements(typed: Sequence[KnownText], instruction: str | None, caption: str | None) -> _Statements:
+    sentences = [instruction, *([] if typed else [caption])]
+    return _Statements(typed, [parse_known_text(sentence) for sentence in sentences if sentence])
+
+
+def _choose_captioned_episodes(stores: Stores) -> dict[str, list[tuple[str, str | None, str | None]]]:
+    """Ids, instructions and captions of some episodes with a caption: those with the first ids, which are hashes."""
     import pyarrow as pa
 
-    chosen: dict[str, list[str]] = {}
-    for batch in stores.tables.episodes.scan(["episode_id", "dataset"], "caption IS NOT NULL"):
+    chosen: dict[str, list[tuple[str, str | None, str | None]]] = {}
+    columns = ["episode_id", "dataset", "instruction", "caption"]
+    for batch in stores.tables.episodes.scan(columns, "caption IS NOT NULL"):
         for row in pa.Table.from_batches([batch]).to_pylist():
-            chosen.setdefault(row["dataset"], []).append(row["episode_id"])
-        chosen = {dataset: nsmallest(_EPISODES_READ, ids) for dataset, ids in chosen.items()}
+            said = (row["episode_id"], row["instruction"], row["caption"])
+            chosen.setdefault(row["dataset"], []).append(said)
+        chosen = {
+            dataset: nsmallest(_EPISODES_READ, rows, key=lambda row: row[0])
+            for dataset, rows in chosen.items()
+        }
     return chosen
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         turn_outcome as turn_outcome,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
+    from ares.rubric.known_differences import KnownDifferences as KnownDifferences
     from ares.rubric.lexicon import ATTRIBUTES as ATTRIBUTES, VERBS as VERBS
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slot_match import slot_matches as slot_matches
