@@ -23,10 +23,13 @@ from ares.rubric import (
     VERDICTS_COLUMN,
     KnownDifferences,
     KnownText,
+    NearMiss,
     Rubric,
+    SlotName,
     SlotValues,
     add_note,
     choose_foreign_texts,
+    compose_sentence,
     make_grade_value,
     make_near_misses,
     parse_known_text,
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-ControlKind = Literal["near_miss", "foreign", "injected", "blank", "scrambled", "outcome"]
+ControlKind = Literal["near_miss", "claim", "foreign", "injected", "blank", "scrambled", "outcome"]
 Calibrate = Literal["auto", "yes", "no"]
 
 # Captions with controls in a calibration: of so many near misses of a slot four may be accepted for a bound of 0.10,
@@ -55,7 +58,7 @@ _MOST_FOREIGN = 6
 _OUTCOMES = 64
 # Controls of a caption: foreign, injected, blank and scrambled, near misses of about four slots, and a wrong outcome.
 _SLOTS_STATED, _CHANGED_FRAMES = 4, 2
-_MOST_NEAR_MISSES = 3
+_MOST_NEAR_MISSES = 2
 # What controls may add to the calls of a run once a judge is measured, when each costs as much as a caption.
 _SHARE_AFTERWARDS = 0.2
 _MOST_PHRASES, _DRAWS = 2_000, 60
@@ -68,14 +71,16 @@ class Control:
     """A grading whose right result is known.
 
     Attributes:
-        kind: All but "outcome" are false in what they say, or are shown on frames that show nothing of it; an "outcome"
-            is the caption with the outcome that the episode does not have.
-        slot: Of a near miss the slot that is wrong, else "".
+        kind: All but "claim" and "outcome" are false in what they say, or are shown on frames that show none of it; a
+            "claim" is one slot of the caption alone, an "outcome" the caption with the one that the episode does not
+            have.
+        slot: Of a near miss the slot that is wrong, of a claim its slot, else "".
         text: The sentence.
         slots: What it states.
         work: The work with the frames.
         known_false: Whether it must not be accepted.
         hides_label: Whether the judge decides on the outcome itself, although the source records it.
+        only: The slot that alone is ruled on; "" for all criteria.
     """
 
     kind: ControlKind
@@ -85,6 +90,7 @@ class Control:
     work: Work
     known_false: bool = True
     hides_label: bool = False
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +134,7 @@ class DatasetControls:
     @property
     def controls_per_caption(self) -> int:
         """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
-        return self.foreign + 1 + _SLOTS_STATED * self.near_misses + _CHANGED_FRAMES
+        return self.foreign + 1 + _SLOTS_STATED * (self.near_misses + 1) + _CHANGED_FRAMES
 
     @property
     def captions(self) -> float:
@@ -179,8 +185,18 @@ class ControlPlan:
         own = self.datasets.get(subject.episode.dataset)
         return own.share * _CHANGED_FRAMES if own else 0.0
 
-    def draw(self, work: Work, caption_slots: SlotValues, text: str) -> list[Control]:
-        """The controls of a caption, none for most; the same for the same caption, whoever works on it."""
+    def draw(
+        self, work: Work, caption_slots: SlotValues, text: str, *, slot_by_slot: bool = False
+    ) -> list[Control]:
+        """The controls of a caption, none for most; the same for the same caption, whoever works on it.
+
+        Args:
+            work: The work about the caption.
+            caption_slots: What it states.
+            text: Its sentence.
+            slot_by_slot: Whether the judge reads slots, so that a near miss is its wrong slot alone, beside the claim
+                of the caption: a judge that has refused a caption for its object has said nothing of its places.
+        """
         own = self.datasets.get(work.episode.dataset)
         if own is None:
             return []
@@ -189,7 +205,7 @@ class ControlPlan:
         caption = KnownText(text, caption_slots)
         controls: list[Control] = []
         if _hash_fraction(f"control {key}") < own.share:
-            controls += _content_controls(work, caption, own, Random(f"controls {key}"))
+            controls += _content_controls(work, caption, own, Random(f"controls {key}"), slot_by_slot)
         if _hash_fraction(f"outcome {key}") < own.outcome_share(work.episode.success):
             controls += _outcome_controls(work, caption)
         return controls
@@ -200,7 +216,9 @@ class ControlPlan:
         return [name for name, own in self.datasets.items() if own.calibrates]
 
 
-def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, random: Random) -> list[Control]:
+def _content_controls(
+    work: Work, own: KnownText, dataset: DatasetControls, random: Random, slot_by_slot: bool
+) -> list[Control]:
     """Near misses, other captions, one with a note to the judge, and the caption itself on frames without content."""
     others = random.sample(list(dataset.texts), min(len(dataset.texts), _DRAWS))
     known = [parse_known_text(text) for text in work.episode.instructions]
@@ -209,19 +227,46 @@ def _content_controls(work: Work, own: KnownText, dataset: DatasetControls, rand
         for _ in range(dataset.near_misses)
         for miss in make_near_misses(own, others, known, random, dataset.differences)
     ]
-    misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
+    misses = list({(miss.slot, miss.text): miss for miss in drawn}.values())
     foreign = choose_foreign_texts(own, others, known, dataset.foreign + 1, random, dataset.differences)
+    near = _single_slots if slot_by_slot else _whole_near_misses
     return [
-        *(
-            Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
-            for miss in misses
-        ),
+        *near(work, own, misses),
         *(
             Control(kind="foreign", text=other.text, slots=other.slots, work=work)
             for other in foreign[: dataset.foreign]
         ),
         *(_injected_control(work, other, random) for other in foreign[-1:]),
         *_without_content(work, own),
+    ]
+
+
+def _whole_near_misses(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
+    return [
+        Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
+        for miss in misses
+    ]
+
+
+def _single_slots(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
+    """The wrong slot of each near miss alone, and the right ones, which cost what the caption has asked already."""
+
+    def make(kind: ControlKind, slot: SlotName, value: str) -> Control:
+        slots: SlotValues = {slot: value}
+        return Control(
+            kind=kind,
+            slot=slot,
+            text=compose_sentence(slots),
+            slots=slots,
+            work=work,
+            known_false=kind == "near_miss",
+            only=slot,
+        )
+
+    claimed = dict.fromkeys(miss.slot for miss in misses)
+    return [
+        *(make("near_miss", miss.slot, miss.slots[miss.slot]) for miss in misses),
+        *(make("claim", slot, own.slots[slot]) for slot in claimed),
     ]
 
 

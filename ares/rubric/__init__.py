@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from ares.rubric.control_texts import (
         KnownText as KnownText,
+        NearMiss as NearMiss,
         add_note as add_note,
         are_different_actions as are_different_actions,
         choose_foreign_texts as choose_foreign_texts,

@@ -275,9 +275,15 @@ def _grade_with_controls(
 ) -> tuple[GradedText, dict[str, Json] | None]:
     assert work.subject.annotation is not None
     text = str(work.subject.annotation.value["text"])
-    controls = plan.draw(work, read.slots, text)
+    controls = plan.draw(work, read.slots, text, slot_by_slot=True)
     texts = [
-        Text(work=item.work, text=item.text, slots=item.slots, hides_label=item.hides_label)
+        Text(
+            work=item.work,
+            text=item.text,
+            slots=item.slots,
+            hides_label=item.hides_label,
+            only=item.only,
+        )
         for item in controls
     ]
     own, *others = grade_texts(grader, [Text(work=work, text=text, slots=read.slots), *texts])

@@ -47,8 +47,9 @@ def _plan(works: list[Work], *, calibrates: bool = True) -> ControlPlan:
     return ControlPlan(datasets={works[0].episode.dataset: own})
 
 
-def _draw(plan: ControlPlan, works: list[Work]) -> list[Control]:
-    return [control for work in works for control in plan.draw(work, OWN.slots, OWN.text)]
+def _draw(plan: ControlPlan, works: list[Work], *, slot_by_slot: bool = False) -> list[Control]:
+    drawn = [plan.draw(work, OWN.slots, OWN.text, slot_by_slot=slot_by_slot) for work in works]
+    return [control for controls in drawn for control in controls]
 
 
 @pytest.mark.parametrize("count", [30, 100, 1_000])
@@ -109,7 +110,22 @@ def test_a_calibration_is_as_large_as_it_was_said_to_be(works: Callable[[int], l
     members = works(100)
     plan = _plan(members)
     (name,) = plan.calibrated_datasets
-    assert 0.6 < len(_draw(plan, members)) / plan.datasets[name].expected < 1.4
+    drawn = _draw(plan, members, slot_by_slot=True)
+    assert 0.6 < len(drawn) / plan.datasets[name].expected < 1.4
+
+
+def test_a_near_miss_of_one_slot_stands_beside_the_claim_of_the_caption(
+    works: Callable[[int], list[Work]],
+) -> None:
+    members = works(3)
+    single = [control for control in _draw(_plan(members), members, slot_by_slot=True) if control.only]
+    assert {control.only for control in single} == {"action", "object", "attributes"}
+    for control in single:
+        assert list(control.slots) == [control.only] == [control.slot]
+        is_own = control.slots[control.slot] == OWN.slots[control.slot]  # type: ignore[index]
+        assert (control.kind == "claim") == is_own == (not control.known_false)
+    claims = {control.slot for control in single if control.kind == "claim"}
+    assert claims == {control.slot for control in single if control.kind == "near_miss"}
 
 
 def test_the_same_caption_has_the_same_controls(works: Callable[[int], list[Work]]) -> None:
