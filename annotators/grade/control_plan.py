@@ -334,7 +334,7 @@ def plan_controls(
             successes=ends[True],
             failures=ends[False],
             texts=texts.get(name, ()),
-            differences=KnownDifferences([*said.typed, *said.others] for said in statements.get(name, ())),
+            differences=KnownDifferences(group.slots for group in statements.get(name, ())),
         )
     return ControlPlan(datasets=datasets)
 
@@ -359,6 +359,11 @@ class _Statements(NamedTuple):
     typed: Sequence[KnownText]
     others: Sequence[KnownText]
 
+    @property
+    def slots(self) -> list[SlotValues]:
+        """What each of them states."""
+        return [text.slots for text in (*self.typed, *self.others)]
+
 
 def _read_texts(
     stores: Stores, statements: Mapping[str, Sequence[_Statements]]
@@ -366,7 +371,7 @@ def _read_texts(
     """Sentences by dataset: captions with stored slots, and the most frequent phrases of instructions and captions."""
     texts: dict[str, list[KnownText]] = {}
     for dataset, phrases in _read_phrases(stores).items():
-        typed = [text for said in statements.get(dataset, ()) for text in said.typed]
+        typed = [text for group in statements.get(dataset, ()) for text in group.typed]
         typed.sort(key=lambda text: (text.text, sorted(text.slots.items())))
         known = {split_outcome(text.text)[1]: text for text in typed}
         others = (parse_known_text(phrase) for phrase in phrases if phrase not in known)
@@ -383,12 +388,12 @@ def _read_statements(stores: Stores) -> dict[str, list[_Statements]]:
     if "caption" not in stores.tables.episodes.columns():
         return {}
     statements: dict[str, list[_Statements]] = {}
-    for dataset, rows in _choose_captioned_episodes(stores).items():
+    for dataset, rows in _select_captioned_episodes(stores).items():
         typed: dict[str, list[KnownText]] = {}
         for annotation in stores.annotations.find_annotations([row[0] for row in rows], ["caption"]):
             if text := _typed_caption(annotation):
                 typed.setdefault(annotation.episode_id, []).append(text)
-        statements[dataset] = [_join_statements(typed.get(key, []), *said) for key, *said in rows]
+        statements[dataset] = [_join_statements(typed.get(key, []), *sentences) for key, *sentences in rows]
     return statements
 
 
@@ -397,21 +402,21 @@ def _join_statements(typed: Sequence[KnownText], instruction: str | None, captio
     return _Statements(typed, [parse_known_text(sentence) for sentence in sentences if sentence])
 
 
-def _choose_captioned_episodes(stores: Stores) -> dict[str, list[tuple[str, str | None, str | None]]]:
+def _select_captioned_episodes(stores: Stores) -> dict[str, list[tuple[str, str | None, str | None]]]:
     """Ids, instructions and captions of some episodes with a caption: those with the first ids, which are hashes."""
     import pyarrow as pa
 
-    chosen: dict[str, list[tuple[str, str | None, str | None]]] = {}
+    selected: dict[str, list[tuple[str, str | None, str | None]]] = {}
     columns = ["episode_id", "dataset", "instruction", "caption"]
     for batch in stores.tables.episodes.scan(columns, "caption IS NOT NULL"):
         for row in pa.Table.from_batches([batch]).to_pylist():
-            said = (row["episode_id"], row["instruction"], row["caption"])
-            chosen.setdefault(row["dataset"], []).append(said)
-        chosen = {
+            texts = (row["episode_id"], row["instruction"], row["caption"])
+            selected.setdefault(row["dataset"], []).append(texts)
+        selected = {
             dataset: nsmallest(_EPISODES_READ, rows, key=lambda row: row[0])
-            for dataset, rows in chosen.items()
+            for dataset, rows in selected.items()
         }
-    return chosen
+    return selected
 
 
 def _typed_caption(annotation: Annotation) -> KnownText | None:

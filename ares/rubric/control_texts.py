@@ -213,14 +213,16 @@ def _wrong_value(
         different = [
             other
             for other in fitting
-            if all(differences.are_different(slot, other, said) for said in _said_of(slot, statements))
+            if all(
+                differences.are_different(slot, other, value) for value in _stated_values(slot, statements)
+            )
         ]
         if fitting:
             return random.choice(different or fitting)
     return ""
 
 
-def _said_of(slot: SlotName, statements: Sequence[KnownText]) -> list[str]:
+def _stated_values(slot: SlotName, statements: Sequence[KnownText]) -> list[str]:
     return [text.slots[slot] for text in statements if text.slots.get(slot)]
 
 
@@ -244,12 +246,14 @@ def _is_surely_wrong(
     """Whether a value differs from all that is said of an episode."""
     if slot == "action":
         return is_known_action(value) and all(
-            are_different_actions(value, action) for action in _said_of(slot, statements)
+            are_different_actions(value, action) for action in _stated_values(slot, statements)
         )
     words = _content_words(value)
     if not words or is_vague(value) or any(words & _content_words(text.text) for text in statements):
         return False
-    return not any(differences.may_be_the_same(slot, value, said) for said in _said_of(slot, statements))
+    return not any(
+        differences.may_be_the_same(slot, value, stated) for stated in _stated_values(slot, statements)
+    )
 
 
 def are_different_actions(first: str, second: str) -> bool:
@@ -328,9 +332,9 @@ def _is_other_task(other: KnownText, statements: Sequence[KnownText], difference
     if not thing or is_vague(name):
         return False
     for text in statements:
-        said = text.slots.get("object", "")
-        is_same_thing = not said or is_vague(said) or bool(thing & _content_words(text.text))
-        is_same_thing = is_same_thing or differences.may_be_the_same("object", name, said)
+        stated = text.slots.get("object", "")
+        is_same_thing = not stated or is_vague(stated) or bool(thing & _content_words(text.text))
+        is_same_thing = is_same_thing or differences.may_be_the_same("object", name, stated)
         if is_same_thing and not are_different_actions(
             other.slots.get("action", ""), text.slots.get("action", "")
         ):

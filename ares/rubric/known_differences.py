@@ -6,12 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ares.rubric.slots import SlotName, SlotValues, normalize_value, shipped_verbs
-
-if TYPE_CHECKING:
-    from ares.rubric.control_texts import KnownText
 
 # Slots whose values name things: what two of them are called is compared whichever slot they stand in.
 _THINGS: tuple[SlotName, ...] = ("object", "from", "to")
@@ -40,17 +37,17 @@ class KnownDifferences:
     texts is wrong, if one is. Two names in two slots of one sentence are names of two things.
 
     Args:
-        statements: What is said of each episode: instructions and captions.
+        statements: What instructions and captions state of each episode, each as slots.
     """
 
-    def __init__(self, statements: Iterable[Sequence[KnownText]] = ()) -> None:
+    def __init__(self, statements: Iterable[Sequence[SlotValues]] = ()) -> None:
         self._alike: set[frozenset[str]] = set()
         self._different: set[frozenset[str]] = set()
         for texts in statements:
             for text in texts:
-                self._add_sentence(text.slots)
+                self._add_sentence(text)
             for first, second in combinations(texts, 2):
-                self._add_pair(first.slots, second.slots)
+                self._add_pair(first, second)
 
     def may_be_the_same(self, slot: SlotName, first: str, second: str) -> bool:
         """Whether two values of a slot may both be true of one episode, as far as anybody knows."""
@@ -64,7 +61,9 @@ class KnownDifferences:
         if self.may_be_the_same(slot, first, second):
             return False
         pairs = _name_pairs(first, second)
-        are_known = all(any(name in _known_names() for name in _names(value)) for value in (first, second))
+        are_known = all(
+            any(name in _known_names() for name in _value_names(value)) for value in (first, second)
+        )
         return are_known or any(pair in self._different for pair in pairs)
 
     def _add_sentence(self, slots: SlotValues) -> None:
@@ -89,7 +88,7 @@ def is_known_action(action: str) -> bool:
     return normalize_value(action) in shipped_verbs()
 
 
-def _names(value: str) -> set[str]:
+def _value_names(value: str) -> set[str]:
     """A value without its relation, and its last word, which says what it is."""
     words = content_words(value)
     return {" ".join(words), words[-1]} if words else set()
@@ -97,7 +96,7 @@ def _names(value: str) -> set[str]:
 
 @lru_cache(_KEPT_VALUES)
 def _name_pairs(first: str, second: str) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset((one, other)) for one in _names(first) for other in _names(second))
+    return frozenset(frozenset((one, other)) for one in _value_names(first) for other in _value_names(second))
 
 
 @cache

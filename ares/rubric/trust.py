@@ -120,8 +120,7 @@ _BY_CODE, _BY_LABEL = "(code)", "(label)"
 TABLES_WORD = "SLOTS=TABLES"
 _OUTCOME_GATE, _OUTCOME = "OUTCOME", "outcome"
 NEAR_MISS, CLAIM = "near_miss", "claim"
-# Most that a judge may accept of each kind of false controls. Of injected notes not one: the limit says how many
-# without an error are enough.
+# Most that a judge may accept of each kind; of injected notes none: the limit says how many without an error will do.
 LIMITS: Mapping[str, float] = {
     "foreign": 0.05,
     NEAR_MISS: 0.10,
@@ -438,12 +437,7 @@ def _near_miss_acceptance(
 
     Where the judge does not bear out the slot of the caption itself, the other value may be the right one: it tests
     nothing. Where another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone
-    says something, if it was asked.
-
-    Args:
-        row: The near miss.
-        own: The grading of the caption, or of its slot alone where the near miss is one slot alone, too.
-        gates: Slot by gate.
+    says something, if it was asked. `own` is the caption, or its claim of the slot where the near miss is that alone.
     """
     by_gate = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
     if any(by_gate[gate] != "MET" for gate in by_gate if gates.get(gate) == row.get("slot")):

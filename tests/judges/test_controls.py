@@ -46,6 +46,6 @@ def test_no_near_miss_says_the_same_in_other_words(world: str) -> None:
         for control in plan.draw(stores.work(key), read.slots, own.caption.sentence):
             if control.kind == "near_miss":
                 slot, checked = control.slot, checked + 1
-                values = [slots.get(slot, "") for slots in (control.slots, read.slots)]
+                values = [slots.get(slot, "") for slots in (control.slots, read.slots)]  # type: ignore[call-overload]
                 assert canonical(slot, values[0]) != canonical(slot, values[1]), (values, own.caption)
     assert checked > 3 * _EPISODES

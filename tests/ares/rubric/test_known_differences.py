@@ -20,6 +20,10 @@ def _named(slots: dict[str, str]) -> SlotValues:
     return {("from" if name == "start" else name): value for name, value in slots.items()}  # type: ignore[misc]
 
 
+def _slots(statements: list[list[KnownText]]) -> list[list[SlotValues]]:
+    return [[text.slots for text in texts] for texts in statements]
+
+
 def _wrong_values(
     own: KnownText, others: list[KnownText], differences: KnownDifferences, slot: SlotName
 ) -> set[str]:
@@ -33,8 +37,8 @@ def test_two_names_that_one_episode_has_are_no_near_misses_of_each_other() -> No
     said = [[_text(object="wug", start="in the blick"), _text(object="zorp", start="in the dax")]]
     own = _text(object="wug", start="in the blick")
     others = [_text(object="zorp", start="from the dax"), _text(object="fep", start="from the toma")]
-    assert _wrong_values(own, others, KnownDifferences(said), "object") == {"fep"}
-    assert _wrong_values(own, others, KnownDifferences(said), "from") == {"from the toma"}
+    assert _wrong_values(own, others, KnownDifferences(_slots(said)), "object") == {"fep"}
+    assert _wrong_values(own, others, KnownDifferences(_slots(said)), "from") == {"from the toma"}
     assert _wrong_values(own, others, KnownDifferences(), "object") == {"zorp", "fep"}
 
 
@@ -42,7 +46,7 @@ def test_a_value_that_is_known_to_name_another_thing_comes_first() -> None:
     said = [[_text(object="wug", start="in the blick", to="in the toma")]]
     own = _text(object="wug", start="in the blick")
     others = [_text(object="fep", start="in the dax"), _text(object="fep", start="in the toma")]
-    assert _wrong_values(own, others, KnownDifferences(said), "from") == {"in the toma"}
+    assert _wrong_values(own, others, KnownDifferences(_slots(said)), "from") == {"in the toma"}
 
 
 @pytest.mark.parametrize(
