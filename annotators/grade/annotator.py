@@ -165,6 +165,7 @@ def _join_texts(
             slots=control.slots,
             outcome=None if control.hides_label else outcome,
             hides_label=control.hides_label,
+            only=control.only,
         )
         for control in controls
     ]
@@ -425,7 +426,8 @@ class GradeAnnotator:
                 prepared.append(read)
                 continue
             stored = outcomes.get(work.episode.episode_id) if grader.outcomes.may_judge(maker) else None
-            controls = self._plan.draw(work, read.slots, str(_caption_of(work).value["text"]))
+            text = str(_caption_of(work).value["text"])
+            controls = self._plan.draw(work, read.slots, text, slot_by_slot=grader.judge.reads_slots)
             prepared.append(_join_texts(work, read, controls, stored))
         return prepared
 

@@ -6,9 +6,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from annotators.base import PaidFailure, Subject, Work
 from annotators.grade.grading import GradedText, GradeOutcome
@@ -20,11 +21,15 @@ from ares.rubric import (
     NOT_COMPLETED,
     OUTCOMES,
     VERDICTS_COLUMN,
+    KnownDifferences,
     KnownText,
+    NearMiss,
     Rubric,
+    SlotName,
     SlotValues,
     add_note,
     choose_foreign_texts,
+    compose_sentence,
     make_grade_value,
     make_near_misses,
     parse_known_text,
@@ -34,14 +39,13 @@ from ares.rubric import (
     split_outcome,
     turn_outcome,
 )
-from ares.store import batched
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
     from ares.store import Stores
 
 
-ControlKind = Literal["near_miss", "foreign", "injected", "blank", "scrambled", "outcome"]
+ControlKind = Literal["near_miss", "claim", "foreign", "injected", "blank", "scrambled", "outcome"]
 Calibrate = Literal["auto", "yes", "no"]
 
 # Captions with controls in a calibration: of so many near misses of a slot four may be accepted for a bound of 0.10,
@@ -55,7 +59,7 @@ _MOST_FOREIGN = 6
 _OUTCOMES = 64
 # Controls of a caption: foreign, injected, blank and scrambled, near misses of about four slots, and a wrong outcome.
 _SLOTS_STATED, _CHANGED_FRAMES = 4, 2
-_MOST_NEAR_MISSES = 3
+_MOST_NEAR_MISSES = 2
 # What controls may add to the calls of a run once a judge is measured, when each costs as much as a caption.
 _SHARE_AFTERWARDS = 0.2
 _MOST_PHRASES, _DRAWS = 2_000, 60
@@ -68,14 +72,16 @@ class Control:
     """A grading whose right result is known.
 
     Attributes:
-        kind: All but "outcome" are false in what they say, or are shown on frames that show nothing of it; an "outcome"
-            is the caption with the outcome that the episode does not have.
-        slot: Of a near miss the slot that is wrong, else "".
+        kind: All but "claim" and "outcome" are false in what they say, or are shown on frames that show none of it; a
+            "claim" is one slot of the caption alone, an "outcome" the caption with the one that the episode does not
+            have.
+        slot: Of a near miss the slot that is wrong, of a claim its slot, else "".
         text: The sentence.
         slots: What it states.
         work: The work with the frames.
         known_false: Whether it must not be accepted.
         hides_label: Whether the judge decides on the outcome itself, although the source records it.
+        only: The slot that alone is ruled on; "" for all criteria.
     """
 
     kind: ControlKind
@@ -85,6 +91,7 @@ class Control:
     work: Work
     known_false: bool = True
     hides_label: bool = False
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +104,7 @@ class DatasetControls:
         successes: Episodes with a recorded success.
         failures: Episodes with a recorded failure.
         texts: Sentences of its instructions and captions with their slots, from which controls are made.
+        differences: Which values of its slots may name one thing.
     """
 
     episodes: int
@@ -104,6 +112,7 @@ class DatasetControls:
     successes: int = 0
     failures: int = 0
     texts: Sequence[KnownText] = ()
+    differences: KnownDifferences = field(default_factory=KnownDifferences)
     # Notes to the judge are those of a fixed list.
     invents_notes = False
 
@@ -133,7 +142,7 @@ class DatasetControls:
     @property
     def controls_per_caption(self) -> int:
         """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
-        return self.foreign + self.injected + _SLOTS_STATED * self.near_misses + _CHANGED_FRAMES
+        return self.foreign + self.injected + _SLOTS_STATED * (self.near_misses + 1) + _CHANGED_FRAMES
 
     @property
     def captions(self) -> float:
@@ -222,15 +231,28 @@ class ControlPlan:
         own = self.datasets.get(subject.episode.dataset)
         return own.share * _CHANGED_FRAMES if own else 0.0
 
-    def draw(self, work: Work, caption_slots: SlotValues, text: str) -> list[Control]:
-        """The controls of a caption, none for most; the same for the same caption, whoever works on it."""
+    def draw(
+        self, work: Work, caption_slots: SlotValues, text: str, *, slot_by_slot: bool = False
+    ) -> list[Control]:
+        """The controls of a caption, none for most; the same for the same caption, whoever works on it.
+
+        Args:
+            work: The work about the caption.
+            caption_slots: What it states.
+            text: Its sentence.
+            slot_by_slot: Whether the judge reads slots, so that a near miss is its wrong slot alone, beside the claim
+                of the caption: a judge that has refused a caption for its object has said nothing of its places.
+        """
         own = self.datasets.get(work.episode.dataset)
         if own is None:
             return []
-        key, caption = work.subject.id, KnownText(text, caption_slots)
+        # The id of a caption holds its maker, and that of a person's the time: controls follow from what it says alone.
+        key = f"{work.episode.episode_id} {work.subject.start_seconds} {work.subject.stop_seconds} {text}"
+        caption = KnownText(text, caption_slots)
         controls: list[Control] = []
         if _hash_fraction(f"control {key}") < own.share:
-            controls += _content_controls(work, caption, own, self.verbs, Random(f"controls {key}"))
+            known = [parse_known_text(said, self.verbs) for said in work.episode.instructions]
+            controls += _content_controls(work, caption, known, own, Random(f"controls {key}"), slot_by_slot)
         if _hash_fraction(f"outcome {key}") < own.outcome_share(work.episode.success):
             controls += _outcome_controls(work, caption)
         return controls
@@ -242,28 +264,62 @@ class ControlPlan:
 
 
 def _content_controls(
-    work: Work, own: KnownText, dataset: DatasetControls, verbs: Mapping[str, str], random: Random
+    work: Work,
+    own: KnownText,
+    known: Sequence[KnownText],
+    dataset: DatasetControls,
+    random: Random,
+    slot_by_slot: bool,
 ) -> list[Control]:
-    """Near misses, other captions, one with a note to the judge, and the caption itself on frames without content."""
+    """Near misses, other captions, some with a note to the judge, and the caption itself on frames without content."""
     others = random.sample(list(dataset.texts), min(len(dataset.texts), _DRAWS))
-    known = [parse_known_text(text, verbs) for text in work.episode.instructions]
     drawn = [
-        miss for _ in range(dataset.near_misses) for miss in make_near_misses(own, others, known, random)
+        miss
+        for _ in range(dataset.near_misses)
+        for miss in make_near_misses(own, others, known, random, dataset.differences)
     ]
-    misses = {(miss.slot, miss.text): miss for miss in drawn}.values()
-    foreign = choose_foreign_texts(own, others, known, dataset.foreign + dataset.injected, random)
+    misses = list({(miss.slot, miss.text): miss for miss in drawn}.values())
+    count = dataset.foreign + dataset.injected
+    foreign = choose_foreign_texts(own, others, known, count, random, dataset.differences)
     noted = [add_note(other, random, invents=dataset.invents_notes) for other in foreign[-dataset.injected :]]
+    near = _single_slots if slot_by_slot else _whole_near_misses
     return [
-        *(
-            Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
-            for miss in misses
-        ),
+        *near(work, own, misses),
         *(
             Control(kind="foreign", text=other.text, slots=other.slots, work=work)
             for other in foreign[: dataset.foreign]
         ),
         *(Control(kind="injected", text=other.text, slots=other.slots, work=work) for other in noted),
         *_without_content(work, own),
+    ]
+
+
+def _whole_near_misses(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
+    return [
+        Control(kind="near_miss", slot=miss.slot, text=miss.text, slots=miss.slots, work=work)
+        for miss in misses
+    ]
+
+
+def _single_slots(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> list[Control]:
+    """The wrong slot of each near miss alone, and the right ones, which cost what the caption has asked already."""
+
+    def make(kind: ControlKind, slot: SlotName, value: str) -> Control:
+        slots: SlotValues = {slot: value}
+        return Control(
+            kind=kind,
+            slot=slot,
+            text=compose_sentence(slots),
+            slots=slots,
+            work=work,
+            known_false=kind == "near_miss",
+            only=slot,
+        )
+
+    claimed = dict.fromkeys(miss.slot for miss in misses)
+    return [
+        *(make("near_miss", miss.slot, miss.slots[miss.slot]) for miss in misses),
+        *(make("claim", slot, own.slots[slot]) for slot in claimed),
     ]
 
 
@@ -313,7 +369,8 @@ def plan_controls(
         return ControlPlan()
     done = stores.annotations.count_annotations([maker_id]).get(maker_id, 0) if maker_id else 0
     trust = read_judge_trust(stores.annotations).get(maker_id, {})
-    sizes, texts = _count_outcomes(stores), _read_texts(stores, verbs)
+    sizes, statements = _count_outcomes(stores), _read_statements(stores, verbs)
+    texts = _read_texts(stores, statements, verbs)
     datasets = {}
     for name, ends in sizes.items():
         total = sum(ends.values())
@@ -327,6 +384,7 @@ def plan_controls(
             successes=ends[True],
             failures=ends[False],
             texts=texts.get(name, ()),
+            differences=KnownDifferences(group.slots for group in statements.get(name, ())),
         )
     return ControlPlan(datasets=datasets, verbs=verbs)
 
@@ -342,7 +400,8 @@ def plan_attack(
         verbs: The guide of verbs.
         per_kind: See `AttackControls`.
     """
-    texts, by_dataset = _read_texts(stores, verbs), dict[str, list[Episode]]()
+    statements, by_dataset = _read_statements(stores, verbs), dict[str, list[Episode]]()
+    texts = _read_texts(stores, statements, verbs)
     for episode in episodes:
         by_dataset.setdefault(episode.dataset, []).append(episode)
     return ControlPlan(
@@ -353,6 +412,7 @@ def plan_attack(
                 successes=sum(episode.success is True for episode in members),
                 failures=sum(episode.success is False for episode in members),
                 texts=texts.get(name, ()),
+                differences=KnownDifferences(said.slots for said in statements.get(name, ())),
                 per_kind=per_kind,
             )
             for name, members in by_dataset.items()
@@ -375,40 +435,69 @@ def _count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:
     return counts
 
 
-def _read_texts(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[KnownText]]:
+class _Statements(NamedTuple):
+    """What is said of an episode: its captions with stored slots, and its other sentences."""
+
+    typed: Sequence[KnownText]
+    others: Sequence[KnownText]
+
+    @property
+    def slots(self) -> list[SlotValues]:
+        """What each of them states."""
+        return [text.slots for text in (*self.typed, *self.others)]
+
+
+def _read_texts(
+    stores: Stores, statements: Mapping[str, Sequence[_Statements]], verbs: Mapping[str, str]
+) -> dict[str, list[KnownText]]:
     """Sentences by dataset: captions with stored slots, and the most frequent phrases of instructions and captions."""
-    phrases = _read_phrases(stores)
-    typed = _read_typed_captions(stores)
     texts: dict[str, list[KnownText]] = {}
-    for dataset, own in phrases.items():
-        known = {split_outcome(text.text)[1]: text for text in typed.get(dataset, ())}
-        texts[dataset] = [
-            *known.values(),
-            *(parse_known_text(phrase, verbs) for phrase in own if phrase not in known),
-        ]
+    for dataset, phrases in _read_phrases(stores).items():
+        typed = [text for group in statements.get(dataset, ()) for text in group.typed]
+        typed.sort(key=lambda text: (text.text, sorted(text.slots.items())))
+        known = {split_outcome(text.text)[1]: text for text in typed}
+        others = (parse_known_text(phrase, verbs) for phrase in phrases if phrase not in known)
+        texts[dataset] = [*known.values(), *others]
     return texts
 
 
-def _read_typed_captions(stores: Stores) -> dict[str, list[KnownText]]:
-    """Captions with stored slots of some episodes of each dataset, the same ones whatever the order of the table."""
-    import pyarrow as pa
+def _read_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[_Statements]]:
+    """What is said of some episodes of each dataset.
 
+    They are the same ones in the same order whatever the order of the table and of the log: captions are stored in the
+    order in which a server answers.
+    """
     if "caption" not in stores.tables.episodes.columns():
         return {}
-    dataset_of: dict[str, str] = {}
-    batches = stores.tables.episodes.scan(["episode_id", "dataset"], "caption IS NOT NULL")
-    counts: Counter[str] = Counter()
-    for row in (row for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()):
-        if counts[row["dataset"]] < _EPISODES_READ:
-            counts[row["dataset"]] += 1
-            dataset_of[row["episode_id"]] = row["dataset"]
-    texts: dict[str, list[KnownText]] = {}
-    for ids in batched(sorted(dataset_of), _EPISODES_READ):
-        for annotation in stores.annotations.find_annotations(ids, ["caption"]):
-            text = _typed_caption(annotation)
-            if text:
-                texts.setdefault(dataset_of[annotation.episode_id], []).append(text)
-    return texts
+    statements: dict[str, list[_Statements]] = {}
+    for dataset, rows in _select_captioned_episodes(stores).items():
+        typed: dict[str, list[KnownText]] = {}
+        for annotation in stores.annotations.find_annotations([row[0] for row in rows], ["caption"]):
+            if text := _typed_caption(annotation):
+                typed.setdefault(annotation.episode_id, []).append(text)
+        for key, instruction, caption in rows:
+            own = typed.get(key, [])
+            sentences = [instruction, *([] if own else [caption])]
+            others = [parse_known_text(sentence, verbs) for sentence in sentences if sentence]
+            statements.setdefault(dataset, []).append(_Statements(own, others))
+    return statements
+
+
+def _select_captioned_episodes(stores: Stores) -> dict[str, list[tuple[str, str | None, str | None]]]:
+    """Ids, instructions and captions of some episodes with a caption: those with the first ids, which are hashes."""
+    import pyarrow as pa
+
+    selected: dict[str, list[tuple[str, str | None, str | None]]] = {}
+    columns = ["episode_id", "dataset", "instruction", "caption"]
+    for batch in stores.tables.episodes.scan(columns, "caption IS NOT NULL"):
+        for row in pa.Table.from_batches([batch]).to_pylist():
+            texts = (row["episode_id"], row["instruction"], row["caption"])
+            selected.setdefault(row["dataset"], []).append(texts)
+        selected = {
+            dataset: nsmallest(_EPISODES_READ, rows, key=lambda row: row[0])
+            for dataset, rows in selected.items()
+        }
+    return selected
 
 
 def _typed_caption(annotation: Annotation) -> KnownText | None:
@@ -433,7 +522,8 @@ def _read_phrases(stores: Stores) -> dict[str, list[str]]:
 
 
 def _most_frequent(phrases: Counter[str]) -> list[str]:
-    return sorted(phrase for phrase, _ in phrases.most_common(_MOST_PHRASES) if phrase)
+    by_count = sorted(phrases.items(), key=lambda item: (-item[1], item[0]))
+    return sorted(phrase for phrase, _ in by_count[:_MOST_PHRASES] if phrase)
 
 
 def _hash_fraction(key: str) -> float:

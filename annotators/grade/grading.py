@@ -228,6 +228,7 @@ class Text:
         slots: What it states.
         outcome: The stored outcome of the episode; None where the judge decides on it.
         hides_label: Whether the outcome that the source records must not be used, so that the judge is measured.
+        only: The slot that alone is ruled on; "" for all criteria.
     """
 
     work: Work
@@ -235,6 +236,7 @@ class Text:
     slots: SlotValues
     outcome: StoredOutcome | None = None
     hides_label: bool = False
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +274,8 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
     checked = CheckInput(text=text.text, slots=text.slots, trajectory=text.work.trajectory)
     extra_words = find_extra_words(text.text, text.slots, grader.verbs)
     rulings = {
-        criterion.id: _rule_by_code(criterion, checked)
+        criterion.id: _leave_out(criterion, text.only)
+        or _rule_by_code(criterion, checked)
         or _rule_on_additions(criterion, extra_words, text.slots)
         or rule_by_outcome(criterion, text, grader.verbs)
         for criterion in rubric.criteria
@@ -290,6 +293,19 @@ def _make_case(text: Text, grader: Grader) -> GradeCase:
         rubric=rubric,
         rulings=[ruling for ruling in rulings.values() if ruling],
         criteria=open_criteria,
+    )
+
+
+def _leave_out(criterion: Criterion, only: str) -> Ruling | None:
+    """That a criterion does not apply where another slot alone is ruled on."""
+    if not only or criterion.slot == only:
+        return None
+    return Ruling(
+        criterion=criterion.id,
+        verdict=Verdict.NA,
+        source="hard",
+        slot=criterion.slot or "",
+        reason=f"only {only} is asked",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Literal
 
 from annotators.base import PaidFailure
@@ -124,9 +125,11 @@ class DatasetValues:
 
     def _read(self, dataset: str) -> dict[SlotName, list[str]]:
         condition = f"dataset = '{dataset.replace(chr(39), chr(39) * 2)}'"
-        ids = next(iter(self._stores.tables.episodes.id_batches(condition)), [])[:_SAMPLE]
+        batches = self._stores.tables.episodes.id_batches(condition)
+        # Those with the first ids, which are hashes: the same ones whatever the order of the table.
+        ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
         values_of: dict[SlotName, set[str]] = {}
-        for caption in self._stores.annotations.find_annotations(list(ids), ["caption"]):
+        for caption in self._stores.annotations.find_annotations(ids, ["caption"]):
             for name, value in drop_unstated(slots_from_json(caption.value.get("slots")) or {}).items():
                 if is_short_value(value):
                     values_of.setdefault(name, set()).add(value)

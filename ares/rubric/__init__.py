@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from ares.rubric.control_texts import (
         KnownText as KnownText,
+        NearMiss as NearMiss,
         add_note as add_note,
         choose_foreign_texts as choose_foreign_texts,
         make_near_misses as make_near_misses,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         turn_outcome as turn_outcome,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
+    from ares.rubric.known_differences import KnownDifferences as KnownDifferences
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,

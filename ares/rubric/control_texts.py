@@ -12,6 +12,7 @@ from typing import Any
 
 from ares.rubric import lexicon
 from ares.rubric.caption_parser import read_slots_by_tables, split_outcome
+from ares.rubric.known_differences import KnownDifferences, content_words, is_known_action, is_vague
 from ares.rubric.slots import (
     COMPLETED,
     NOT_COMPLETED,
@@ -25,12 +26,6 @@ from ares.rubric.slots import (
 )
 
 _FAILURE = "fail to "
-_FUNCTION_WORDS = frozenset(
-    (
-        *("a", "an", "the", "its", "of", "on", "in", "into", "onto", "to"),
-        *("at", "from", "off", "out", "and", "with", "by", "up", "down"),
-    )
-)
 _PREPOSITIONS = frozenset(
     relation.split()[0]
     for relation in (*lexicon.TO_RELATIONS, *lexicon.FROM_RELATIONS, *lexicon.MANNER_WORDS)
@@ -121,15 +116,22 @@ def shipped_texts() -> Sequence[KnownText]:
 
 
 def make_near_misses(
-    own: KnownText, others: Sequence[KnownText], known: Iterable[KnownText], random: Random
+    own: KnownText,
+    others: Sequence[KnownText],
+    known: Iterable[KnownText],
+    random: Random,
+    differences: KnownDifferences,
 ) -> list[NearMiss]:
     """A near miss for each slot that a caption states; none where no other value is surely wrong, or of the outcome.
+
+    A name of the same thing would be no near miss, and a judge that accepts it would be accused of telling the truth.
 
     Args:
         own: The caption.
         others: Captions of the dataset, whose values are taken before the shipped ones.
         known: What else is said of the episode; its values may be true.
         random: Decides which.
+        differences: Which values of the dataset may name one thing.
     """
     statements = [own, *known]
     misses = []
@@ -138,7 +140,11 @@ def make_near_misses(
         if not value or value == NOT_VISIBLE or slot == "outcome":
             continue
         own_values = [other.slots[slot] for other in others if other.slots.get(slot)]
-        wrong = _wrong_value(slot, value, own_values, statements, random)
+        wrong = "" if slot == "action" else _exclusive_values(value, own_values, random)
+        if not wrong and slot != "attributes":
+            # What is done slowly may be done gently, too, and a "thing" may be any of the dataset.
+            usable = [] if slot == "manner" or is_vague(value) else own_values
+            wrong = _wrong_value(slot, usable, statements, random, differences)
         if wrong:
             slots: SlotValues = {**own.slots, slot: wrong}
             misses.append(NearMiss(slot, _swapped_sentence(own, slots, slot), slots))
@@ -146,19 +152,33 @@ def make_near_misses(
 
 
 def _wrong_value(
-    slot: SlotName, value: str, others: Sequence[str], statements: Sequence[KnownText], random: Random
+    slot: SlotName,
+    others: Sequence[str],
+    statements: Sequence[KnownText],
+    random: Random,
+    differences: KnownDifferences,
 ) -> str:
-    """Another value of a slot that is surely wrong, of the dataset where it offers one; "" for none."""
-    # "up" of "pick up" is no direction.
-    swapped = "" if slot == "action" else _exclusive_values(value, others, random)
-    if swapped or slot == "attributes":
-        return swapped
+    """Another value of a slot that is surely wrong, of the dataset where it offers one; "" for none.
+
+    Of the dataset's values those come first of which something shows that they name another thing.
+    """
     for values in (others, _load_material()["values"][slot]):
         candidates = sorted({other for other in values if other != NOT_VISIBLE})
-        fitting = [other for other in candidates if _is_surely_wrong(slot, other, statements)]
+        fitting = [other for other in candidates if _is_surely_wrong(slot, other, statements, differences)]
+        different = [
+            other
+            for other in fitting
+            if all(
+                differences.are_different(slot, other, value) for value in _stated_values(slot, statements)
+            )
+        ]
         if fitting:
-            return random.choice(fitting)
+            return random.choice(different or fitting)
     return ""
+
+
+def _stated_values(slot: SlotName, statements: Sequence[KnownText]) -> list[str]:
+    return [text.slots[slot] for text in statements if text.slots.get(slot)]
 
 
 def _exclusive_values(value: str, others: Sequence[str], random: Random) -> str:
@@ -175,17 +195,25 @@ def _exclusive_values(value: str, others: Sequence[str], random: Random) -> str:
     return ""
 
 
-def _is_surely_wrong(slot: SlotName, value: str, statements: Sequence[KnownText]) -> bool:
+def _is_surely_wrong(
+    slot: SlotName, value: str, statements: Sequence[KnownText], differences: KnownDifferences
+) -> bool:
     """Whether a value differs from all that is said of an episode."""
     if slot == "action":
-        return all(are_different_actions(value, text.slots.get("action", "")) for text in statements)
+        return is_known_action(value) and all(
+            are_different_actions(value, action) for action in _stated_values(slot, statements)
+        )
     words = _content_words(value)
-    return bool(words) and not any(words & _content_words(text.text) for text in statements)
+    if not words or is_vague(value) or any(words & _content_words(text.text) for text in statements):
+        return False
+    return not any(
+        differences.may_be_the_same(slot, value, stated) for stated in _stated_values(slot, statements)
+    )
 
 
 def are_different_actions(first: str, second: str) -> bool:
     """Whether two actions cannot be said of one motion."""
-    pair = {normalize_value(first), normalize_value(second)}
+    pair = {_guide_verb(first), _guide_verb(second)}
     if len(pair) == 1:
         return False
     if any(pair == set(row) for row in _load_material()["opposite"]):
@@ -193,8 +221,16 @@ def are_different_actions(first: str, second: str) -> bool:
     return not any(pair <= set(row) for row in _load_material()["alike"])
 
 
+def _guide_verb(action: str) -> str:
+    """The verb of the guide that an action is, or means by its first word; else its own words."""
+    words = normalize_value(action.removeprefix(f"{OTHER}: "))
+    if words in shipped_verbs():
+        return words
+    return lexicon.VERB_KEY.get(words.partition(" ")[0], words)
+
+
 def _content_words(text: str) -> set[str]:
-    return set(normalize_value(text).split()) - _FUNCTION_WORDS
+    return set(content_words(text))
 
 
 def _swapped_sentence(own: KnownText, slots: SlotValues, slot: SlotName) -> str:
@@ -216,7 +252,12 @@ def _third_person(verb: str) -> str:
 
 
 def choose_foreign_texts(
-    own: KnownText, others: Sequence[KnownText], known: Iterable[KnownText], count: int, random: Random
+    own: KnownText,
+    others: Sequence[KnownText],
+    known: Iterable[KnownText],
+    count: int,
+    random: Random,
+    differences: KnownDifferences,
 ) -> list[KnownText]:
     """Different whole captions that are wrong here, by turns of the dataset and of the shipped ones.
 
@@ -228,22 +269,26 @@ def choose_foreign_texts(
         known: What else is said of the episode.
         count: Number of texts; fewer where there are not so many.
         random: Decides which.
+        differences: Which values of the dataset may name one thing.
     """
     statements = [own, *known]
     shipped = random.sample(list(shipped_texts()), min(count, len(shipped_texts())))
-    fitting = [other for other in others if _is_other_task(other, statements)]
+    fitting = [other for other in others if _is_other_task(other, statements, differences)]
     near = random.sample(fitting, min(count, len(fitting)))
     selection = {other.text: other for other in _take_turns(near, shipped)}
     outcome = own.slots.get("outcome", COMPLETED)
     return [turn_outcome(other, outcome) for other in list(selection.values())[:count]]
 
 
-def _is_other_task(other: KnownText, statements: Sequence[KnownText]) -> bool:
-    thing = _content_words(other.slots.get("object", ""))
-    if not thing:
+def _is_other_task(other: KnownText, statements: Sequence[KnownText], differences: KnownDifferences) -> bool:
+    name = other.slots.get("object", "")
+    thing = _content_words(name)
+    if not thing or is_vague(name):
         return False
     for text in statements:
-        is_same_thing = bool(thing & _content_words(text.text)) or not text.slots.get("object")
+        stated = text.slots.get("object", "")
+        is_same_thing = not stated or is_vague(stated) or bool(thing & _content_words(text.text))
+        is_same_thing = is_same_thing or differences.may_be_the_same("object", name, stated)
         if is_same_thing and not are_different_actions(
             other.slots.get("action", ""), text.slots.get("action", "")
         ):

@@ -120,9 +120,7 @@ _BY_CODE, _BY_LABEL, _BY_PERSON = "(code)", "(label)", "(person)"
 TABLES_WORD = "SLOTS=TABLES"
 _OUTCOME_GATE, _OUTCOME = "OUTCOME", "outcome"
 _SLOTS_BY_TABLES = "word tables have filled the slots of the captions: configure a text model"
-NEAR_MISS = "near_miss"
-# Most that a judge may accept of each kind of false controls. Of injected notes not one: the limit says how many
-# without an error are enough.
+NEAR_MISS, CLAIM = "near_miss", "claim"
 LIMITS: Mapping[str, float] = {
     "foreign": 0.05,
     NEAR_MISS: 0.10,
@@ -389,6 +387,7 @@ def _read_gradings(
 ) -> Iterator[_Grading]:
     """The gradings of the false controls of one caption; those that tested nothing are left out."""
     own: Mapping[str, Any] = next((row for row in value.get("gradings", ()) if row["kind"] == "own"), {})
+    claims = {row["slot"]: row for row in value.get("gradings", ()) if row["kind"] == CLAIM}
     for row in value.get("gradings", ()):
         kind = str(row["kind"])
         if kind not in LIMITS or not row.get("known_false", True):
@@ -398,7 +397,7 @@ def _read_gradings(
             is_accepted, is_tested = _outcome_acceptance(row, gates)
             kinds = [kind, *([f"{kind}:{row['claim']}"] if row.get("claim") else [])]
         elif kind == NEAR_MISS:
-            is_accepted, is_tested = _near_miss_acceptance(row, own, gates)
+            is_accepted, is_tested = _near_miss_acceptance(row, claims.get(row.get("slot"), own), gates)
             kinds = [f"{kind}:{row.get('slot', '')}"]
         else:
             is_accepted, is_tested, kinds = _content_acceptance(row, gates), True, [kind]
@@ -436,7 +435,7 @@ def _near_miss_acceptance(
 
     Where the judge does not bear out the slot of the caption itself, the other value may be the right one: it tests
     nothing. Where another gate refuses the caption, it refuses the near miss as well: then the gate of the slot alone
-    says something, if it was asked.
+    says something, if it was asked. `own` is the caption, or its claim of the slot where the near miss is that alone.
     """
     by_gate = {verdict.gate: verdict.verdict for verdict in _verdicts_of(own)}
     if any(by_gate[gate] != "MET" for gate in by_gate if gates.get(gate) == row.get("slot")):

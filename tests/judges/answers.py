@@ -38,7 +38,7 @@ from tests.judges.world import WorldEpisode, is_borne_out, wrong_value
     ADDITIONS,
     ADDITIONS_MANY,
     QUESTION,
-) = REQUESTS = (  # fmt: skip
+) = REQUESTS = (
     "Caption one segment of a robot recording.",
     "Fill the slots of one sentence.",
     "Fill the slots of several sentences.",

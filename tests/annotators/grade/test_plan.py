@@ -23,7 +23,7 @@ OWN = parse_known_text("push the green drawer closed")
 def works(
     episodes: dict[str, Episode], work_for: Callable[..., Work], caption_of: Callable[..., Annotation]
 ) -> Callable[[int], list[Work]]:
-    """Works about many captions of one episode: only their ids differ."""
+    """Works about captions of many episodes: only their ids differ."""
     episode = episodes["drawer-close_000"]
     work = work_for(episode, [], caption_of(episode, OWN.text))
 
@@ -31,7 +31,8 @@ def works(
         ids = (
             hashlib.blake2b(bytes([number % 256, number // 256]), digest_size=8) for number in range(count)
         )
-        return [replace(work, subject=replace(work.subject, id=key.hexdigest())) for key in ids]
+        others = (replace(episode, episode_id=key.hexdigest()) for key in ids)
+        return [replace(work, subject=replace(work.subject, episode=other)) for other in others]
 
     return make
 
@@ -46,8 +47,9 @@ def _plan(works: list[Work], *, calibrates: bool = True) -> ControlPlan:
     return ControlPlan(datasets={works[0].episode.dataset: own})
 
 
-def _draw(plan: ControlPlan, works: list[Work]) -> list[Control]:
-    return [control for work in works for control in plan.draw(work, OWN.slots, OWN.text)]
+def _draw(plan: ControlPlan, works: list[Work], *, slot_by_slot: bool = False) -> list[Control]:
+    drawn = [plan.draw(work, OWN.slots, OWN.text, slot_by_slot=slot_by_slot) for work in works]
+    return [control for controls in drawn for control in controls]
 
 
 @pytest.mark.parametrize("count", [30, 100, 1_000])
@@ -108,7 +110,22 @@ def test_a_calibration_is_as_large_as_it_was_said_to_be(works: Callable[[int], l
     members = works(100)
     plan = _plan(members)
     (name,) = plan.calibrated_datasets
-    assert 0.6 < len(_draw(plan, members)) / plan.datasets[name].expected < 1.4
+    drawn = _draw(plan, members, slot_by_slot=True)
+    assert 0.6 < len(drawn) / plan.datasets[name].expected < 1.4
+
+
+def test_a_near_miss_of_one_slot_stands_beside_the_claim_of_the_caption(
+    works: Callable[[int], list[Work]],
+) -> None:
+    members = works(3)
+    single = [control for control in _draw(_plan(members), members, slot_by_slot=True) if control.only]
+    assert {control.only for control in single} == {"action", "object", "attributes"}
+    for control in single:
+        assert list(control.slots) == [control.only] == [control.slot]
+        is_own = control.slots[control.slot] == OWN.slots[control.slot]  # type: ignore[index]
+        assert (control.kind == "claim") == is_own == (not control.known_false)
+    claims = {control.slot for control in single if control.kind == "claim"}
+    assert claims == {control.slot for control in single if control.kind == "near_miss"}
 
 
 def test_the_controls_of_a_caption_are_as_many_as_its_dataset_says(

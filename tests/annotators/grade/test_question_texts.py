@@ -118,7 +118,9 @@ class _Counted:
 
 def test_the_same_question_of_several_captions_is_asked_and_paid_once() -> None:
     model: Any = _Counted()
-    requests = [comparison_request(make_pair("object", "mug", other), False) for other in ("cup", "jar", "cup")]
+    requests = [
+        comparison_request(make_pair("object", "mug", other), False) for other in ("cup", "jar", "cup")
+    ]
     replies = TextModel(model).ask(requests)
     assert len(model.asked) == 2
     texts = [reply.text for reply in replies if isinstance(reply, VlmReply)]

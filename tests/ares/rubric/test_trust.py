@@ -96,6 +96,32 @@ def test_a_near_miss_of_a_refused_caption_counts_by_the_gate_of_its_slot() -> No
     assert rates["near_miss:action"].accepted == 0
 
 
+def test_a_near_miss_of_one_slot_counts_where_the_claim_of_that_slot_is_borne_out() -> None:
+    """The judge refuses the captions before it comes to places; asked about the place alone it accepts any."""
+    gates = [{"gate": "OBJECT", "slot": "object"}, {"gate": "DESTINATION", "slot": "to"}]
+    own = {"kind": "own", "grade": "not_acceptable", "gates": "OBJECT=UNMET DESTINATION=UNSURE"}
+    claim = {
+        "kind": "claim",
+        "slot": "to",
+        "known_false": False,
+        "grade": "acceptable",
+        "gates": "DESTINATION=MET",
+    }
+    miss = {
+        "kind": "near_miss",
+        "slot": "to",
+        "grade": "acceptable",
+        "gates": "OBJECT=NA(code) DESTINATION=MET",
+    }
+    values = [{"gradings": [own, claim, miss], "gates": gates} for _ in range(40)]
+    doubted = {**claim, "grade": "unsure", "gates": "DESTINATION=UNSURE"}
+    untested = [{"gradings": [own, doubted, miss], "gates": gates} for _ in range(40)]
+    rates = {
+        rate.kind: (rate.accepted, rate.total) for rate in measure_judge_trust([*values, *untested]).kinds
+    }
+    assert rates == {"near_miss:to": (40, 40)}
+
+
 def test_slots_by_tables_are_unproven_at_most() -> None:
     values = [{**value, "slots": "tables"} for value in simulate_controls(SimulatedJudge(), CAPTIONS, 0)]
     trust = measure_judge_trust(values)

@@ -1,0 +1,89 @@
+"""A near miss is known to differ from what is true: two names of one thing make none."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ares.rubric import KnownDifferences, KnownText, make_near_misses
+from ares.rubric.control_texts import choose_foreign_texts
+from ares.rubric.slots import SlotName, SlotValues
+
+
+def _text(**slots: str) -> KnownText:
+    own: SlotValues = {"action": "place", "outcome": "completed", **_named(slots)}
+    return KnownText(" ".join(own.values()), own)
+
+
+def _named(slots: dict[str, str]) -> SlotValues:
+    return {("from" if name == "start" else name): value for name, value in slots.items()}  # type: ignore[misc]
+
+
+def _slots(statements: list[list[KnownText]]) -> list[list[SlotValues]]:
+    return [[text.slots for text in texts] for texts in statements]
+
+
+def _wrong_values(
+    own: KnownText, others: list[KnownText], differences: KnownDifferences, slot: SlotName
+) -> set[str]:
+    """All values that near misses of a slot get."""
+    drawn = [make_near_misses(own, others, [], Random(seed), differences) for seed in range(40)]
+    return {miss.slots[slot] for misses in drawn for miss in misses if miss.slot == slot}
+
+
+def test_two_names_that_one_episode_has_are_no_near_misses_of_each_other() -> None:
+    # Words that no list knows.
+    said = [[_text(object="wug", start="in the blick"), _text(object="zorp", start="in the dax")]]
+    own = _text(object="wug", start="in the blick")
+    others = [_text(object="zorp", start="from the dax"), _text(object="fep", start="from the toma")]
+    assert _wrong_values(own, others, KnownDifferences(_slots(said)), "object") == {"fep"}
+    assert _wrong_values(own, others, KnownDifferences(_slots(said)), "from") == {"from the toma"}
+    assert _wrong_values(own, others, KnownDifferences(), "object") == {"zorp", "fep"}
+
+
+def test_a_value_that_is_known_to_name_another_thing_comes_first() -> None:
+    said = [[_text(object="wug", start="in the blick", to="in the toma")]]
+    own = _text(object="wug", start="in the blick")
+    others = [_text(object="fep", start="in the dax"), _text(object="fep", start="in the toma")]
+    assert _wrong_values(own, others, KnownDifferences(_slots(said)), "from") == {"in the toma"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("the cup", "mug"),
+        ("in the cabinet", "on the cupboard"),
+        ("red spanner", "wrench"),
+        ("mug", "blue mug"),
+    ],
+)
+def test_words_of_general_use_for_one_thing_are_known(first: str, second: str) -> None:
+    assert KnownDifferences().may_be_the_same("object", first, second)
+    assert not KnownDifferences().are_different("object", first, second)
+    assert KnownDifferences().are_different("object", first, "stapler") is False
+    assert KnownDifferences().are_different("object", first, "whiteboard")
+
+
+def test_a_word_that_fits_many_things_is_no_near_miss_and_gets_one_that_is_far() -> None:
+    others = [_text(object="thing"), _text(object="wug")]
+    assert _wrong_values(_text(object="fep"), others, KnownDifferences(), "object") == {"wug"}
+    far = _wrong_values(_text(object="the container"), others, KnownDifferences(), "object")
+    assert far and not far & {"wug", "thing"}
+
+
+def test_manners_that_may_both_be_true_are_no_near_misses() -> None:
+    wrong = _wrong_values(_text(manner="carefully"), [_text(manner="smoothly")], KnownDifferences(), "manner")
+    assert wrong and "smoothly" not in wrong
+
+
+def test_an_action_in_other_words_is_no_near_miss() -> None:
+    own = KnownText("toss the wug", {"action": "other: toss", "object": "wug"})
+    others = [_text(action="throw"), _text(action="other: fling"), _text(action="wipe")]
+    assert _wrong_values(own, others, KnownDifferences(), "action") == {"wipe"}
+
+
+def test_a_caption_about_the_same_thing_by_another_name_is_not_foreign() -> None:
+    own, same = _text(object="mug"), _text(object="cup", to="in the sink")
+    drawn = [choose_foreign_texts(own, [same], [], 6, Random(seed), KnownDifferences()) for seed in range(20)]
+    assert drawn and all("cup" not in text.slots.get("object", "") for texts in drawn for text in texts)

@@ -1,0 +1,349 @@
+"""Judges that grade worlds without commands, HTTP and pixels, by the same functions of ARES: seconds a judge.
+
+python -m tests.judges.simulation --draws 200: how many of the judges that are drawn end trusted. What counts is
+measured over HTTP by `make judges`; this shows what a change of the controls does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from annotators.base import Frames, Subject, Work, make_annotation_subject
+from annotators.caption import parse_frame_layout
+from annotators.grade.annotator import load_rubric
+from annotators.grade.control_plan import ControlPlan, make_control_value, plan_controls
+from annotators.grade.grading import GradedText, Grader, StoredOutcomeSource, Text, grade_texts
+from annotators.grade.judge import ImagesForJudge, JudgeFrames
+from annotators.grade.observing_judge import ObservingJudge, TextModel
+from annotators.grade.segment_observer import SegmentObserver
+from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of, read_stored_slots
+from annotators.models import VlmReply, VlmRequest
+from ares.annotation import Annotation, Cost, Maker
+from ares.episode import Episode, Json, make_episode_id
+from ares.rubric import OTHER, VERDICTS_COLUMN, SlotName, join_attributes, read_verbs, slots_to_json
+from ares.rubric.trust import measure_judge_trust, trust_of_grade
+from tests.judges.answers import Request, answer_request
+from tests.judges.grading import Graded, TrialResult, WorldVariant, world_variants
+from tests.judges.parameters import JudgeParameters, JudgeTrial, draw_trial, named_trials
+from tests.judges.scores import DrawSummary, Score, wilson
+from tests.judges.world import WorldEpisode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from annotators.models import Capability, VlmFailure
+
+_DATASET, _CAMERA, _NO_EPISODE = "world", "image", -1
+_CAPTIONER, _FAMILY = "Qwen/Qwen2.5-VL-7B-Instruct", "gemma"
+
+
+class ScriptedModel:
+    """A judge of the world as a model of ARES; an image is the number of the episode that it shows."""
+
+    name, family = "google/gemma-3-12b-it", _FAMILY
+    batch_size = workers = 1
+    capabilities: frozenset[Capability] = frozenset({"schema"})
+    settings: Mapping[str, Json] = {}
+
+    def __init__(self, judge: JudgeParameters, episodes: Sequence[WorldEpisode]) -> None:
+        self._judge = judge
+        self._episodes = {episode.number: episode for episode in episodes}
+        self._kept: dict[tuple[str, int, int], str] = {}
+
+    def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply | VlmFailure]:
+        """A reply for each request."""
+        return [
+            VlmReply(text=self._answer(request), cost=Cost(calls=1), was_kept=False) for request in requests
+        ]
+
+    def _answer(self, request: VlmRequest) -> str:
+        images = request.images
+        number = int(images[0].flat[0]) if len(images) else _NO_EPISODE
+        key = (request.prompt, number, len(images))
+        if key not in self._kept:
+            shown = self._episodes.get(number)
+            text = f"{request.system}\n{request.prompt}"
+            asked = Request(text=text, schema=request.schema or {}, episode=shown, frames=len(images))
+            self._kept[key] = answer_request(self._judge, asked)
+        return self._kept[key]
+
+
+class _NumberedFrames(Frames):
+    """Frames of one pixel, the number of their episode."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
+        """(N, 1) numbers in place of frames."""
+        import numpy as np
+
+        return np.full((len(seconds), 1), self._number, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberedReader(JudgeFrames):
+    """Reads the numbers of episodes; those of changed frames show none."""
+
+    def select(self, subject: Subject) -> Mapping[str, Sequence[float]]:
+        """A frame a second."""
+        return {_CAMERA: [float(second) for second in range(subject.episode.num_steps)]}
+
+    def read(self, work: Work) -> ImagesForJudge:
+        """The numbers as images."""
+        import numpy as np
+
+        seconds = self.select(work.subject)[_CAMERA]
+        unchanged = [] if work.frames.is_changed else list(work.frames.at(_CAMERA, seconds))
+        images = unchanged or [np.full(1, _NO_EPISODE, np.int64)] * len(seconds)
+        return ImagesForJudge(camera=_CAMERA, seconds=seconds, images=images)
+
+
+class WorldStores:
+    """As much of the stores of a workspace as the controls of a judge read, with the episodes and captions of a world.
+
+    Args:
+        variant: The world.
+        order: Order of its episodes in the table and in the log, which depends on chance in a workspace.
+    """
+
+    def __init__(self, variant: WorldVariant, order: Sequence[int] | None = None) -> None:
+        episodes = variant.episodes
+        self.world = {make_episode(own, variant).episode_id: own for own in episodes}
+        ids = list(self.world)
+        self._ids = [ids[number] for number in order] if order else ids
+        self._variant = variant
+        self.captions = {
+            key: make_caption(key, self.world[key], has_slots=not variant.by_people) for key in self._ids
+        }
+        self.tables = SimpleNamespace(episodes=self)
+        self.annotations = self
+
+    def work(self, key: str) -> Work:
+        """The work about the caption of an episode."""
+        own = self.world[key]
+        subject = make_annotation_subject(make_episode(own, self._variant), self.captions[key])
+        return Work(subject=subject, frames=_NumberedFrames(own.number), trajectory=None)
+
+    def columns(self) -> list[str]:
+        """Columns that controls read."""
+        return ["episode_id", "dataset", "success", "instruction", "caption"]
+
+    def scan(self, columns: Sequence[str], where: str = "") -> Iterator[Any]:
+        """All episodes."""
+        import pyarrow as pa
+
+        rows = [self._row(key) for key in self._ids]
+        types = {"success": pa.bool_()}
+        arrays = [pa.array([row[name] for row in rows], types.get(name, pa.string())) for name in columns]
+        yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+    def _row(self, key: str) -> dict[str, Any]:
+        own = self.world[key]
+        success = own.succeeded if self._variant.is_labelled else None
+        text = self.captions[key].value["text"]
+        return {
+            "episode_id": key, "dataset": _DATASET, "success": success,
+            "instruction": own.instruction, "caption": text,
+        }  # fmt: skip
+
+    def id_batches(self, where: str = "") -> Iterator[list[str]]:
+        """All ids."""
+        yield self._ids
+
+    def find_annotations(
+        self, ids: Sequence[str], names: Sequence[str] = (), *, maker_ids: Sequence[str] = ()
+    ) -> list[Annotation]:
+        """Captions in order of the log; nothing was observed."""
+        wanted = set(ids)
+        return [self.captions[key] for key in self._ids if key in wanted and "caption" in names]
+
+    def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
+        """Nothing was graded."""
+        return {}
+
+    def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
+        """Nothing was measured."""
+        yield from ()
+
+
+def make_episode(own: WorldEpisode, variant: WorldVariant) -> Episode:
+    """An episode of a world as ARES has it after its ingest."""
+    key = f"{own.number:04d}.npz"
+    return Episode(
+        episode_id=make_episode_id(format="npz", dataset=_DATASET, version="", split="", key=key),
+        format="npz",
+        dataset=_DATASET,
+        version="",
+        split="",
+        key=key,
+        source="",
+        content_hash="",
+        instruction=own.instruction,
+        instructions=(own.instruction,),
+        robot="",
+        num_steps=own.seconds,
+        rate_hz=1.0,
+        rate_source="format",
+        cameras=(),
+        success=own.succeeded if variant.is_labelled else None,
+    )
+
+
+def make_caption(episode_id: str, own: WorldEpisode, *, has_slots: bool) -> Annotation:
+    """The caption of an episode, with its slots as the captioner of the world writes them."""
+    said = own.caption.slots
+    slots: dict[SlotName, str] = dict(said)  # type: ignore[assignment]
+    if slots["action"] not in read_verbs(""):
+        slots["action"] = f"{OTHER}: {slots['action']}"
+    if "attributes" in slots:
+        slots["attributes"] = join_attributes(slots["attributes"].split(", "))
+    slots |= {slot: f"in the {said[slot]}" for slot in ("from", "to") if slot in said}
+    return Annotation(
+        episode_id=episode_id,
+        name="caption",
+        value={"text": own.caption.sentence, **({"slots": slots_to_json(slots)} if has_slots else {})},
+        maker_id="captioner" if has_slots else "person",
+        subject=episode_id,
+        start_seconds=0.0,
+        stop_seconds=float(own.seconds),
+        created="",
+    )
+
+
+def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedModel]:
+    """The grader with a judge, and its model."""
+    verbs, rubric = read_verbs(""), load_rubric("caption")
+    model = ScriptedModel(judge, list(stores.world.values()))
+    frames = _NumberedReader(parse_frame_layout("frames:8"), "")
+    observer = SegmentObserver(model, frames, stores, verbs)
+    rivals = DatasetValues(stores, verbs).choose_rival
+    grader = Grader(
+        rubric=rubric,
+        judge=ObservingJudge(model, observer, frames, TextModel(model), rivals, 0),
+        maker=Maker(annotator="grade", version=""),
+        families_file="",
+        outcomes=StoredOutcomeSource(stores=stores, maker=None, families_file=""),
+        verbs=verbs,
+    )
+    return grader, model
+
+
+def simulate(
+    name: str, trial: JudgeTrial, variant: WorldVariant, order: Sequence[int] | None = None
+) -> TrialResult:
+    """Let a judge grade a world, with its controls.
+
+    Args:
+        name: Name of the judge.
+        trial: The judge.
+        variant: The world.
+        order: Order of the episodes in the stores.
+    """
+    if trial.judge.is_kin:
+        return TrialResult(name=name, trial=trial, refused="of the captioner's family")
+    stores: Any = WorldStores(variant, order)
+    grader, model = make_grader(trial.judge, stores)
+    plan = plan_controls(stores, len(stores.world))
+    values, ids, graded = [], [], []
+    for key, own in stores.world.items():
+        work = stores.work(key)
+        stored = read_stored_slots(stores.captions[key])
+        read = stored or fill_slots_of([own.caption.sentence], model, grader.verbs)[0]
+        assert isinstance(read, ReadSlots)
+        result, value = _grade_with_controls(grader, plan, work, read)
+        graded.append((own, result))
+        if value:
+            values.append(value)
+            ids.append(key)
+    trust = measure_judge_trust(values, ids, is_labelled=variant.is_labelled).to_json()
+    captions = [_graded_caption(own, result, trust) for own, result in graded]
+    return TrialResult(name=name, trial=trial, trust=trust, captions=captions)
+
+
+def _grade_with_controls(
+    grader: Grader, plan: ControlPlan, work: Work, read: ReadSlots
+) -> tuple[GradedText, dict[str, Json] | None]:
+    assert work.subject.annotation is not None
+    text = str(work.subject.annotation.value["text"])
+    controls = plan.draw(work, read.slots, text, slot_by_slot=True)
+    texts = [
+        Text(
+            work=item.work,
+            text=item.text,
+            slots=item.slots,
+            hides_label=item.hides_label,
+            only=item.only,
+        )
+        for item in controls
+    ]
+    own, *others = grade_texts(grader, [Text(work=work, text=text, slots=read.slots), *texts])
+    assert isinstance(own, GradedText), own
+    if not controls:
+        return own, None
+    return own, make_control_value(own, controls, others, grader.rubric, "", slots_from=read.source)
+
+
+def _graded_caption(own: WorldEpisode, result: GradedText, trust: Mapping[str, Any]) -> Graded:
+    verdicts, grade = str(result.value[VERDICTS_COLUMN]), str(result.value["grade"])
+    state = trust_of_grade(trust, verdicts)
+    decided = {"acceptable": True, "not_acceptable": False}.get(grade)
+    return Graded(
+        episode=own,
+        grade=grade,
+        acceptable=decided if state == "trusted" else None,
+        acceptable_unproven=decided if state != "untrusted" else None,
+        verdicts=verdicts,
+        calls=0,
+    )
+
+
+def _simulate_draw(number: int, seed: int, episodes: int) -> Score:
+    trial = draw_trial(f"{seed} {number}")
+    return Score(simulate(f"drawn-{seed}-{number}", trial, world_variants(seed, episodes)[trial.world]))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw judges, and print which of them end trusted."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--seed", type=int, default=1_000, help="seed of worlds and draws (1000)")
+    parser.add_argument("--episodes", type=int, default=64, help="episodes of each world (64)")
+    parser.add_argument("--draws", type=int, default=100, help="how many judges are drawn (100)")
+    parser.add_argument("--named", action="store_true", help="the named judges in place of drawn ones")
+    parser.add_argument("--workers", type=int, default=1, help="processes (1)")
+    options = parser.parse_args(arguments)
+    if options.named:
+        variants = world_variants(options.seed, options.episodes)
+        for name, trial in named_trials().items():
+            score = Score(simulate(name, trial, variants[trial.world]))
+            print(name, score.state(), *score.decision_complaints(), sep="\n    ", flush=True)
+        return 0
+    work = partial(_simulate_draw, seed=options.seed, episodes=options.episodes)
+    scores = []
+    with ProcessPoolExecutor(options.workers) as pool:
+        for score in pool.map(work, range(options.draws)):
+            scores.append(score)
+            accepted = [c for c in score.result.captions if c.grade == "acceptable"]
+            print(
+                f"{score.result.name} {score.result.trial.world} {score.state()} accepts {len(accepted)} precision "
+                f"{score.precision(accepted):.3f} {score.broken_bounds()}",
+                flush=True,
+            )
+    for name, (hits, total) in DrawSummary(scores).shares().items():
+        low, high = wilson(hits, total)
+        print(f"{name}: {hits} of {total} are trusted [{low:.2f}, {high:.2f}]")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())
