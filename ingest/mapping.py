@@ -32,10 +32,10 @@ from ingest.base import (
     SourceOptions,
     call_ingester_safely,
     names_that_state_outcome,
+    open_with_labels,
     outcome_in_path,
 )
 from ingest.files import add_missing_cameras
-from ingest.labels import SUBTASKS, open_with_labels
 from ingest.signals import numbered_names
 from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
 
 
+# Field of the metadata that holds the parts of an episode.
+SUBTASKS = "subtasks"
 _OTHER_FORMATS = "field of the spec is for other formats"
 
 
@@ -347,8 +349,10 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
     return replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
 
 
-def add_spec_parts(episode: Episode, spec: DatasetSpec) -> Episode:
+def add_spec_parts(episode: Episode, spec: DatasetSpec | None) -> Episode:
     """The episode with the split and the subtasks that the spec names; what it lacks stays as the reader has it."""
+    if spec is None:
+        return episode
     split, subtasks = (
         find_field(episode.metadata, key) if key else None for key in (spec.split, spec.subtasks)
     )

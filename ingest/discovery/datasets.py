@@ -19,6 +19,7 @@ from ingest.base import (
     SourceOptions,
     SpecIngester,
     call_ingester_safely,
+    open_with_labels,
 )
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
 
@@ -442,8 +443,6 @@ def _open_with_ingester(
 
 
 def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
-    from ingest.labels import open_with_labels
-
     if not options.spec or isinstance(ingester, SpecIngester):
         return open_with_labels(partial(ingester.open, path, options))
     from ingest.mapping import open_with_spec

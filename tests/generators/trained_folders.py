@@ -87,12 +87,11 @@ def _draw_parts(rng: np.random.Generator, version: str) -> _Parts:
             row |= {"data/chunk_index": 0, "data/file_index": 0}
             row |= {"dataset_from_index": start, "dataset_to_index": stop}
         listed.append(row)
-    cut = int(rng.integers(1, len(lengths)))
     return _Parts(
         version=version,
         columns=columns,
         lengths=lengths,
-        info=_info(version, widths, len(lengths), total, len(tasks), cut),
+        info=_info(version, widths, len(lengths), total, len(tasks)),
         stats=_stats(columns),
         episode_stats=[
             {"episode_index": number, "stats": _stats({k: v[start:stop] for k, v in columns.items()})}
@@ -104,9 +103,7 @@ def _draw_parts(rng: np.random.Generator, version: str) -> _Parts:
     )
 
 
-def _info(
-    version: str, widths: Mapping[str, int], episodes: int, total: int, tasks: int, cut: int
-) -> dict[str, Any]:
+def _info(version: str, widths: Mapping[str, int], episodes: int, total: int, tasks: int) -> dict[str, Any]:
     features: dict[str, Any] = {
         key: {"dtype": "float32", "shape": [width], "names": None} for key, width in widths.items()
     }
@@ -125,7 +122,7 @@ def _info(
         "total_frames": total,
         "total_tasks": tasks,
         "chunks_size": 1000,
-        "splits": {"train": f"0:{cut}", "val": f"{cut}:{episodes}"},
+        "splits": {"train": "0:1", "val": f"1:{episodes}"},
         "features": features,
         "data_path": path,
         "video_path": None,
