@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from ares.episode import Episode, Record
@@ -20,7 +19,7 @@ from ares.input import (
     limited_memory,
     refuse_outside_links,
 )
-from ares.io import describe_os_error, walk_folders
+from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
 
 if TYPE_CHECKING:
@@ -447,58 +446,3 @@ class GuardedItems:
                 f"got a {type(item).__name__}",
             )
         return None
-
-
-_LABEL_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".yaml", ".yml")
-# A folder with more such files has one for each episode.
-_MOST_LABEL_FILES = 12
-
-
-def open_with_labels(open_sources: Callable[[], list[Source]]) -> list[Source]:
-    """The sources of a dataset, whose episodes have what files of labels say of them.
-
-    Args:
-        open_sources: Opens them; called again to list the episodes, where there may be such files.
-
-    Raises what opening raises.
-    """
-    sources = open_sources()
-    for number, source in enumerate(sources):
-        paths = _list_label_files(source)
-        if paths:
-            from ingest.labels import add_labels
-
-            listed = GuardedItems(open_sources()[number])
-            sources[number] = add_labels(source, [item.key for item in listed if item.key], paths)
-    return sources
-
-
-def _list_label_files(source: Source) -> list[Path]:
-    """The files of its folder that may hold labels and that its reader does not read; none at a URL."""
-    if not source.folder or not Path(source.folder).is_dir():
-        return []
-    paths = _find_label_files(Path(source.folder))
-    try:
-        own = _own_files(source) if paths else frozenset()
-    except AresError:
-        return []  # who lists the files of the dataset tells the fault
-    return [path for path in paths if str(path) not in own]
-
-
-def _own_files(source: Source) -> frozenset[str]:
-    call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
-    return frozenset(file.path for file in call(source.follow_links))
-
-
-def _find_label_files(folder: Path) -> list[Path]:
-    """Files in and below a folder that may hold labels: JSON, YAML and tables, few in a folder."""
-    paths: list[Path] = []
-    for parent, below, names in walk_folders(folder):
-        below[:] = [name for name in below if not name.startswith(".")]
-        of_folder = [
-            parent / name
-            for name in names
-            if name.lower().endswith(_LABEL_SUFFIXES) and not name.startswith(".")
-        ]
-        paths += of_folder if len(of_folder) <= _MOST_LABEL_FILES else []
-    return sorted(paths)

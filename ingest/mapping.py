@@ -32,10 +32,10 @@ from ingest.base import (
     SourceOptions,
     call_ingester_safely,
     names_that_state_outcome,
-    open_with_labels,
     outcome_in_path,
 )
 from ingest.files import add_missing_cameras
+from ingest.labels import SUBTASKS, open_with_labels
 from ingest.signals import numbered_names
 from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
 
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
 
 
-# Field of the metadata that holds the parts of an episode.
-SUBTASKS = "subtasks"
 _OTHER_FORMATS = "field of the spec is for other formats"
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Camera, Record, SourceArray
 from ares.errors import SourceError
-from ingest.base import Ingester, Source, SourceOptions, SpecIngester, open_with_labels
+from ingest.base import Ingester, Source, SourceOptions, SpecIngester
+from ingest.labels import open_with_labels
 from ingest.mapping import TRIED_RECORDS, load_first_readable_record, make_full_slices, signal_arrays
 
 if TYPE_CHECKING:

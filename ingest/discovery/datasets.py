@@ -19,9 +19,9 @@ from ingest.base import (
     SourceOptions,
     SpecIngester,
     call_ingester_safely,
-    open_with_labels,
 )
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
+from ingest.labels import open_with_labels
 
 if TYPE_CHECKING:
     from ares.store import Stores

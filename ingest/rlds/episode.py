@@ -240,8 +240,7 @@ def _step_times(
 def _build_record(
     entry: RldsRecordEntry, example: Mapping[str, Any], steps: int, content_hash: str
 ) -> Record:
-    dataset, feature_map = entry.dataset, entry.dataset.feature_map
-    warnings = list(entry.warnings)
+    dataset, feature_map, warnings = entry.dataset, entry.dataset.feature_map, list(entry.warnings)
     state = _build_signal(example, feature_map.state, steps, warnings)
     action = _build_signal(example, feature_map.action, steps, warnings)
     metadata = {_metadata_name(feature): read_metadata(example, feature) for feature in feature_map.metadata}
