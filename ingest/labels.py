@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ares.episode import Episode, Json, Record
 from ares.errors import AresError
-from ares.io import walk_folders
 from ingest.base import GuardedItems, Item, Source, SourceFile, call_ingester_safely, known_error
+from ingest.files import find_label_files
 from ingest.label_files import EpisodeNames, LabelRow, read_label_rows
 from ingest.source_words import distinct_texts, is_column_of, normalise_name, parse_outcome
 
@@ -77,11 +77,6 @@ def _some_of(values: Iterable[str]) -> str:
     return ", ".join(texts[:_MOST_SHOWN]) + (", ..." if len(texts) > _MOST_SHOWN else "")
 
 
-_LABEL_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".yaml", ".yml")
-# A folder with more such files has one for each episode.
-_MOST_LABEL_FILES = 12
-
-
 def open_with_labels(open_sources: Callable[[], list[Source]]) -> list[Source]:
     """The sources of a dataset, whose episodes have what files of labels say of them.
 
@@ -101,9 +96,7 @@ def open_with_labels(open_sources: Callable[[], list[Source]]) -> list[Source]:
 
 def _list_label_files(source: Source) -> list[Path]:
     """The files of its folder that may hold labels and that its reader does not read; none at a URL."""
-    if not source.folder or not Path(source.folder).is_dir():
-        return []
-    paths = _find_label_files(Path(source.folder))
+    paths = find_label_files(source.folder)
     try:
         own = _own_files(source) if paths else frozenset()
     except AresError:
@@ -114,20 +107,6 @@ def _list_label_files(source: Source) -> list[Path]:
 def _own_files(source: Source) -> frozenset[str]:
     call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
     return frozenset(file.path for file in call(source.follow_links))
-
-
-def _find_label_files(folder: Path) -> list[Path]:
-    """Files in and below a folder that may hold labels: JSON, YAML and tables, few in a folder."""
-    paths: list[Path] = []
-    for parent, below, names in walk_folders(folder):
-        below[:] = [name for name in below if not name.startswith(".")]
-        of_folder = [
-            parent / name
-            for name in names
-            if name.lower().endswith(_LABEL_SUFFIXES) and not name.startswith(".")
-        ]
-        paths += of_folder if len(of_folder) <= _MOST_LABEL_FILES else []
-    return sorted(paths)
 
 
 def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path]) -> Source:
