@@ -214,7 +214,7 @@ def _describe_depth(name: str, facts: Json) -> str:
         f"{low:.4g} to {high:.4g} {unit or 'of unknown unit'}"
         if isinstance(low, int | float) and isinstance(high, int | float)
         else "",
-        f"in {place}" if (place := facts.get("path") or facts.get("topic")) else "",
+        f"in {location}" if (location := facts.get("path") or facts.get("topic")) else "",
     ]
     return f"{name}: {', '.join(filter(None, parts))}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import DEPTH_CAMERAS, Json
 from ares.errors import SourceError
-from ares.input import read_input
+from ares.input import decode_deep_image, read_input
 from ares.media import HOLDS_DEPTH
 
 if TYPE_CHECKING:
@@ -34,26 +34,17 @@ def is_deep_image(data: bytes) -> bool:
 
 def decode_depth(data: bytes) -> NDArray[Any]:
     """(H, W) of a PNG or TIFF as stored. Raises SourceError."""
-    import cv2
-    import numpy as np
-
-    try:
-        picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    except cv2.error as error:
-        raise SourceError("depth cannot be decoded", " ".join(str(error).split())[:200]) from None
-    if picture is None:
-        raise SourceError("depth cannot be decoded", f"{len(data)} bytes")
-    return picture
+    return decode_deep_image(data, "depth")
 
 
 def describe_depth(
-    pictures: Iterable[NDArray[Any]], place: Mapping[str, Json], *, frames: int
+    pictures: Iterable[NDArray[Any]], location: Mapping[str, Json], *, frames: int
 ) -> dict[str, Json]:
     """The description of the depth of a camera.
 
     Args:
         pictures: Some pictures of the episode, as stored.
-        place: Where all of them are.
+        location: Where all of them are.
         frames: How many they are.
     """
     import numpy as np
@@ -64,7 +55,7 @@ def describe_depth(
     # Metres as floats and millimetres as whole numbers (REP 118); eight bits are no unit of length.
     unit = {"float32": "m", "float64": "m", "uint16": "mm"}.get(str(sampled[0].dtype), "") if sampled else ""
     return {
-        **place,
+        **location,
         "frames": frames,
         "height": int(sampled[0].shape[0]) if sampled else None,
         "width": int(sampled[0].shape[1]) if sampled else None,

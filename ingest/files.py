@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import MISSING_CAMERAS, Camera, Json, MediaRef, Role
 from ares.errors import SourceError
 from ares.input import parse_json, read_input
-from ares.io import FileState, describe_os_error, file_state
+from ares.io import FileState, describe_os_error, file_state, walk_folders
 from ares.media import VideoInfo, fingerprint_blocks, probe_video
 from ingest.source_words import guess_camera_role
 
@@ -147,3 +147,24 @@ def describe_camera(
         media=media,
         flags=flags,
     )
+
+
+_LABEL_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".yaml", ".yml")
+# A folder with more such files has one for each episode.
+_MOST_LABEL_FILES = 12
+
+
+def find_label_files(folder: str) -> list[Path]:
+    """Files in and below a folder that may hold labels: JSON, YAML and tables, few in a folder; none at a URL."""
+    if not folder or not Path(folder).is_dir():
+        return []
+    paths: list[Path] = []
+    for parent, below, names in walk_folders(Path(folder)):
+        below[:] = [name for name in below if not name.startswith(".")]
+        of_folder = [
+            parent / name
+            for name in names
+            if name.lower().endswith(_LABEL_SUFFIXES) and not name.startswith(".")
+        ]
+        paths += of_folder if len(of_folder) <= _MOST_LABEL_FILES else []
+    return sorted(paths)

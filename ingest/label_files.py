@@ -11,15 +11,11 @@ from typing import Any
 from ares.episode import Json
 from ares.errors import SourceError
 from ares.input import read_json, read_yaml
-from ares.io import walk_folders
 from ingest.source_words import OUTCOME_WORDS, SPLIT_WORDS, is_column_of, normalise_name
-from ingest.video.tables import read_cells
+from ingest.video import read_cells
 
-_JSON_SUFFIXES, _YAML_SUFFIXES = frozenset({".json"}), frozenset({".yaml", ".yml"})
+_YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 _TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl"})
-LABEL_SUFFIXES = _JSON_SUFFIXES | _YAML_SUFFIXES | _TABLE_SUFFIXES
-# A folder with more such files has one for each episode.
-_MOST_FILES = 12
 _DEEPEST = 4
 _NAMING_COLUMN = re.compile(
     r"(^|_)(episodes?|ep|demo|traj|trajectory|rollout|trial|run|name|file|filename|path|id|idx|index|number)$"
@@ -73,8 +69,8 @@ def read_whole_number(name: object) -> int | None:
 def _names_of_key(key: str) -> Iterator[str]:
     """The ends, beginnings and levels of a key, each also without its ending."""
     parts = key.partition("#")[0].split("/")
-    for place, part in enumerate(parts):
-        for name in ("/".join(parts[place:]), "/".join(parts[: place + 1]), part):
+    for level, part in enumerate(parts):
+        for name in ("/".join(parts[level:]), "/".join(parts[: level + 1]), part):
             yield name
             yield _without_suffix(name)
 
@@ -88,13 +84,13 @@ def _numbers_of_keys(keys: Sequence[str]) -> dict[int, str]:
     """Keys by the last number of the last level that differs; empty where one has none, or two have the same."""
     levels = [key.split("/") for key in keys]
     depth = min(map(len, levels), default=0)
-    place = next((-n for n in range(1, depth + 1) if len({parts[-n] for parts in levels}) > 1), -1)
+    level = next((-n for n in range(1, depth + 1) if len({parts[-n] for parts in levels}) > 1), -1)
     numbers: dict[int, str] = {}
     for key, parts in zip(keys, levels, strict=True):
-        found = _NUMBER.findall(_without_suffix(parts[place]))
-        if not found or int(found[-1][:18]) in numbers:
+        digits = _NUMBER.findall(_without_suffix(parts[level]))
+        if not digits or int(digits[-1][:18]) in numbers:
             return {}
-        numbers[int(found[-1][:18])] = key
+        numbers[int(digits[-1][:18])] = key
     return numbers
 
 
@@ -109,21 +105,6 @@ class LabelRow:
 
     name: str | int
     fields: Mapping[str, Json]
-
-
-def find_label_files(folder: Path) -> list[Path]:
-    """Files in and below a folder that may hold labels: JSON, YAML and tables, few in a folder."""
-    found: list[Path] = []
-    for parent, below, names in walk_folders(folder):
-        below[:] = [name for name in below if not name.startswith(".")]
-        paths = [
-            parent / name
-            for name in names
-            if Path(name).suffix.lower() in LABEL_SUFFIXES and not name.startswith(".")
-        ]
-        if len(paths) <= _MOST_FILES:
-            found += paths
-    return sorted(found)
 
 
 def read_label_rows(path: Path, names: EpisodeNames) -> list[LabelRow]:
@@ -197,8 +178,8 @@ def _as_json(value: Any) -> Json:
 
 def _name_episodes(values: Sequence[object], names: EpisodeNames) -> bool:
     """Whether values are names of episodes: half of them as texts, or as numbers those of half of the episodes."""
-    found = [key for value in values if (key := names.find_text(value))]
-    if found and 2 * len(found) >= len(values):
+    named = [key for value in values if (key := names.find_text(value))]
+    if named and 2 * len(named) >= len(values):
         return True
     numbers = {number for value in values if (number := read_whole_number(value)) is not None}
     is_numbered = len(numbers) == len(set(map(str, values))) > 1
@@ -226,9 +207,9 @@ def _rows_of_groups(document: Mapping[Any, Any], names: EpisodeNames, field: str
 def _rows_of_list(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> list[LabelRow]:
     """Rows by the column that names most episodes; empty where none names half of the rows."""
     columns = dict.fromkeys(str(column) for row in rows for column in row)
-    found = {column: _num_named(column, rows, names) for column in columns}
-    best = max(found, key=lambda column: found[column], default="")
-    if not best or not found[best]:
+    num_named = {column: _num_named(column, rows, names) for column in columns}
+    best = max(num_named, key=lambda column: num_named[column], default="")
+    if not best or not num_named[best]:
         return []
     return [
         LabelRow(_as_name(row[best]), {str(k): _as_json(v) for k, v in row.items() if k != best})

@@ -10,11 +10,13 @@ from pathlib import Path
 from ares.episode import Episode, Json, Record
 from ares.errors import AresError
 from ingest.base import GuardedItems, Item, Source, SourceFile, call_ingester_safely, known_error
-from ingest.label_files import EpisodeNames, LabelRow, find_label_files, read_label_rows
+from ingest.files import find_label_files
+from ingest.label_files import EpisodeNames, LabelRow, read_label_rows
 from ingest.source_words import distinct_texts, is_column_of, normalise_name, parse_outcome
 
 # Field of the metadata: what files of labels say of an episode in fields of unknown meaning.
 LABELS = "labels"
+# Field of the metadata that holds the parts of an episode.
 SUBTASKS = "subtasks"
 _SUBTASK_FIELDS = frozenset({"subtask", "subtasks", "segments", "sub_tasks", "steps_text"})
 _CONTRADICTION = "a file of labels contradicts the outcome of the source, which is kept"
@@ -49,22 +51,22 @@ class FileTally:
     Attributes:
         name: Name of the file.
         unknown: Names that no episode has.
-        twice: Episodes that it names twice, with different values.
+        repeated: Episodes that it names twice, with different values.
         no_outcome: Values of each field of outcomes that are none.
     """
 
     name: str
     unknown: list[str] = field(default_factory=list)
-    twice: dict[str, None] = field(default_factory=dict)
+    repeated: dict[str, None] = field(default_factory=dict)
     no_outcome: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         """One line for each kind, with a count and examples."""
         if self.unknown:
             yield f"{self.name} names {len(self.unknown)} episodes that are not here ({_some_of(self.unknown)})"
-        if self.twice:
-            count = f"{self.name} names {len(self.twice)} episodes twice"
-            yield f"{count} with different values, which are not read ({_some_of(self.twice)})"
+        if self.repeated:
+            count = f"{self.name} names {len(self.repeated)} episodes twice"
+            yield f"{count} with different values, which are not read ({_some_of(self.repeated)})"
         for column, values in self.no_outcome.items():
             shown = _some_of(dict.fromkeys(values))
             yield f"{len(values)} values of {column} in {self.name} are no outcome ({shown}): kept as metadata.{LABELS}"
@@ -94,9 +96,7 @@ def open_with_labels(open_sources: Callable[[], list[Source]]) -> list[Source]:
 
 def _list_label_files(source: Source) -> list[Path]:
     """The files of its folder that may hold labels and that its reader does not read; none at a URL."""
-    if not source.folder or not Path(source.folder).is_dir():
-        return []
-    paths = find_label_files(Path(source.folder))
+    paths = find_label_files(source.folder)
     try:
         own = _own_files(source) if paths else frozenset()
     except AresError:
@@ -190,7 +190,7 @@ def _labels_of_episode(key: str, parts: Sequence[Mapping[str, Json]], tally: Fil
     for name in dict.fromkeys(name for part in parts for name in part):
         values = [part[name] for part in parts if part.get(name) not in (None, "")]
         if any(value != values[0] for value in values[1:]):
-            tally.twice[key] = None
+            tally.repeated[key] = None
         elif values:
             fields[name] = values[0]
     return _read_fields(fields, tally)
@@ -240,7 +240,7 @@ def _merge_labels(
         outcomes = {part.success for part in (other, labels)} - {None}
         splits = {part.split for part in (other, labels)} - {""}
         if len(outcomes) > 1 or len(splits) > 1:
-            tally.twice[key] = None
+            tally.repeated[key] = None
         merged[key] = EpisodeLabels(
             success=outcomes.pop() if len(outcomes) == 1 else None,
             success_source=other.success_source or labels.success_source,

@@ -347,8 +347,10 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
     return replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
 
 
-def add_spec_parts(episode: Episode, spec: DatasetSpec) -> Episode:
+def add_spec_parts(episode: Episode, spec: DatasetSpec | None) -> Episode:
     """The episode with the split and the subtasks that the spec names; what it lacks stays as the reader has it."""
+    if spec is None:
+        return episode
     split, subtasks = (
         find_field(episode.metadata, key) if key else None for key in (spec.split, spec.subtasks)
     )

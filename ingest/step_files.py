@@ -174,11 +174,11 @@ def _episode_of_range(start: int, stop: int, by_number: Mapping[int, Path]) -> S
 def _consecutive_runs(numbered: Sequence[tuple[str, int, Path]]) -> Iterator[StepEpisode]:
     """Files of one name whose numbers follow each other."""
     start = 0
-    for place in range(1, len(numbered) + 1):
-        before, after = numbered[place - 1], numbered[place] if place < len(numbered) else None
+    for position in range(1, len(numbered) + 1):
+        before, after = numbered[position - 1], numbered[position] if position < len(numbered) else None
         if after is None or after[0] != before[0] or after[1] != before[1] + 1:
-            yield StepEpisode(first=numbered[start][2], num_steps=place - start)
-            start = place
+            yield StepEpisode(first=numbered[start][2], num_steps=position - start)
+            start = position
 
 
 def require_rows_of_steps(arrays: Mapping[str, Any], stated: Sequence[str], where: str) -> None:

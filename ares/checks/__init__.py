@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         WRONG_TOTAL as WRONG_TOTAL,
         CheckCode as CheckCode,
         Severity as Severity,
-        find_check_code as find_check_code,
     )
     from ares.checks.episode import (
         EpisodeActionLag as EpisodeActionLag,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     )
     from ares.checks.findings import (
         QualityFinding as QualityFinding,
+        find_check_code as find_check_code,
     )
     from ares.checks.planting import (
         ANGLES as ANGLES,

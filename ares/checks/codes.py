@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from ares.errors import RequestError
-
 # A "fault" sets the exit status of `ares check`. "information" is shown beside it: the check has not passed its bar.
 Severity = Literal["fault", "information"]
 
@@ -364,7 +362,7 @@ LATE_FRAMES = CheckCode(
 FILE_CODES = (UNUSED_FRAMES, LATE_FRAMES)
 
 
-__all__ = ["CODES", "CheckCode", "Severity", "find_check_code"]
+__all__ = ["CODES", "CheckCode", "Severity"]
 
 NOT_FINITE = CheckCode(
     code="A001",
@@ -549,10 +547,3 @@ CODES = {
         *VIDEO_CODES, *FILE_CODES, *RECORD_CODES, *TRAINER_CODES,
     )
 }  # fmt: skip
-
-
-def find_check_code(code: str) -> CheckCode:
-    """The check of a code. Raises RequestError that lists the codes."""
-    if code not in CODES:
-        raise RequestError(f"no check {code!r}", f"there are: {', '.join(CODES)}")
-    return CODES[code]

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ares.checks.codes import CODES, CheckCode
+from ares.errors import RequestError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.checks.codes import CheckCode
     from ares.episode import Json
 
 
@@ -73,3 +75,10 @@ def findings_of(
             size=round(size, 6),
             confidence=finding_confidence(size, threshold),
         )
+
+
+def find_check_code(code: str) -> CheckCode:
+    """The check of a code. Raises RequestError that lists the codes."""
+    if code not in CODES:
+        raise RequestError(f"no check {code!r}", f"there are: {', '.join(CODES)}")
+    return CODES[code]

@@ -218,13 +218,13 @@ def _read_depth_video(episode: Episode, facts: Mapping[str, Json]) -> DepthVideo
     path, start = facts.get("path"), facts.get("start_seconds")
     if not isinstance(path, str) or not isinstance(start, int | float) or isinstance(start, bool):
         return None
-    places = ("path", "start_seconds", "stop_seconds")
+    location = ("path", "start_seconds", "stop_seconds")
     return DepthVideo(
         path=path,
         start_seconds=float(start),
         num_frames=episode.num_steps,
         rate_hz=episode.rate_hz,
-        facts={name: value for name, value in facts.items() if name not in places},
+        facts={name: value for name, value in facts.items() if name not in location},
     )
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ares.input.pictures import (
         ImageInfo as ImageInfo,
         check_pixels as check_pixels,
+        decode_deep_image as decode_deep_image,
         decode_image as decode_image,
         open_video as open_video,
         parse_image_header as parse_image_header,

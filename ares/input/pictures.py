@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import MediaError, SourceError
 from ares.input.files import check_input_file, open_input
@@ -73,6 +73,23 @@ def check_pixels(width: int, height: int, where: str) -> None:
             "picture has more pixels than allowed",
             f"{where}: {width} x {height}; the limit is {input_budgets().pixels} (ARES_MAX_MEGAPIXELS)",
         )
+
+
+def decode_deep_image(data: bytes, where: str) -> NDArray[Any]:
+    """(H, W) or (H, W, C) of an encoded image with the bits that it has. Raises SourceError naming `where`."""
+    import cv2
+    import numpy as np
+
+    _check_header(data, where)
+    try:
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
+    except (cv2.error, MemoryError) as error:
+        raise SourceError(
+            "image cannot be decoded", f"{where}: {' '.join(str(error).split())[:200]}"
+        ) from None
+    if image is None:
+        raise SourceError("image cannot be decoded", where)
+    return image
 
 
 def decode_image(data: bytes, where: str) -> NDArray[np.uint8]:

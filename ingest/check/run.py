@@ -289,14 +289,14 @@ def _check_source_metadata(source: Source, progress: CheckProgress) -> None:
     """Count what the metadata of the dataset say wrongly; a fault while they are read is a failure."""
     listing = partial(_list_findings, source)
     try:
-        found = call_ingester_safely(source.format, listing, source.folder, source.follow_links)
+        parts = call_ingester_safely(source.format, listing, source.folder, source.follow_links)
     except AresError as error:
         progress.add(error)
         return
-    by_place: dict[tuple[str, str, str], list[QualityFinding]] = {}
-    for part in found:
-        by_place.setdefault((part.episode_id, part.location, part.key), []).append(part.finding)
-    for (episode_id, location, key), findings in by_place.items():
+    by_subject: dict[tuple[str, str, str], list[QualityFinding]] = {}
+    for part in parts:
+        by_subject.setdefault((part.episode_id, part.location, part.key), []).append(part.finding)
+    for (episode_id, location, key), findings in by_subject.items():
         result = SignalCheckResult(
             episode_id=episode_id, location=location, key=key, source=location, layout=((), ()), rate_hz=0.0
         )

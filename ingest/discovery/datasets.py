@@ -21,6 +21,8 @@ from ingest.base import (
     call_ingester_safely,
 )
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
+from ingest.files import find_label_files
+from ingest.labels import open_with_labels
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -442,10 +444,10 @@ def _open_with_ingester(
 
 
 def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
-    from ingest.labels import open_with_labels
-
     if not options.spec or isinstance(ingester, SpecIngester):
-        return open_with_labels(partial(ingester.open, path, options))
+        sources = ingester.open(path, options)
+        has_labels = any(find_label_files(source.folder) for source in sources)
+        return open_with_labels(partial(ingester.open, path, options)) if has_labels else sources
     from ingest.mapping import open_with_spec
 
     return open_with_spec(ingester, path, options)

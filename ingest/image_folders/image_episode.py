@@ -199,9 +199,9 @@ def list_camera_images(
     for entries in image_folders(folder):
         for prefix, images in group_images(list(entries.files), (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)).items():
             name = name_camera_of_images(folder, entries.path, prefix)
-            found = find_depth_of_files(name, entries.path, prefix, images.names, warnings)
-            if found is not None:
-                depth[name] = found
+            of_depth = find_depth_of_files(name, entries.path, prefix, images.names, warnings)
+            if of_depth is not None:
+                depth[name] = of_depth
             elif name not in names:
                 names.add(name)
                 yield CameraImageList(name, entries.path, prefix, images)

@@ -73,9 +73,9 @@ def read_cameras(
             tables.warnings[f"{left_out} images of {where} are left out: their names hold no number"] = None
         for prefix, images in groups.items():
             name = name_camera_of_images(folder, entries.path, prefix)
-            found = find_depth_of_files(name, entries.path, prefix, images.names, tables.warnings)
-            if found is not None:
-                depth[name] = found
+            of_depth = find_depth_of_files(name, entries.path, prefix, images.names, tables.warnings)
+            if of_depth is not None:
+                depth[name] = of_depth
             elif name not in named:
                 named.add(name)
                 cameras.append(_folder_camera(name, entries.path, prefix, images, tables, rate_hz, digest))
@@ -235,8 +235,7 @@ def load_episode(entry: CsvEntry) -> Record:
     depth = dict[str, Json]()
     cameras = read_cameras(folder, tables, times.rate_hz, digest, depth)
     trajectory = make_trajectory(tables, signals := make_column_signals(tables), times.seconds)
-    constant_texts = (tables.constant_text(name) for name in _TEXT_COLUMNS)
-    instructions = distinct_texts([described.instruction, *constant_texts])
+    instructions = distinct_texts([described.instruction, *map(tables.constant_text, _TEXT_COLUMNS)])
     episode = Episode(
         episode_id=entry.episode_id,
         format=FORMAT,

@@ -111,15 +111,13 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
     contradictions = find_video_contradictions(dataset, listed, unlisted)
     warnings += check_episode_list(info, listed, len(unlisted))
     warnings += check_dataset(dataset, listed.frames or None)
+    others = _unlisted_items(dataset, unlisted, contradictions, has_list=listed.episodes > 0)
     return Source(
         format=FORMAT,
         dataset=name,
         version=info.version,
         total=dataset.total,
-        items=chain(
-            _episode_items(dataset, listed, contradictions),
-            _unlisted_items(dataset, unlisted, contradictions, has_list=listed.episodes > 0),
-        ),
+        items=chain(_episode_items(dataset, listed, contradictions), others),
         warnings=tuple(dict.fromkeys((*info.warnings, *warnings, *contradictions.warnings))),
         folder=str(folder),
         files=functools.partial(list_files, dataset, contradictions, unlisted),

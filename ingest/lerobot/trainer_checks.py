@@ -235,11 +235,11 @@ def _add_episode(facts: RowFacts, episode: int, part: Mapping[str, NDArray[Any]]
 def _read_episode_statistics(dataset: LeRobotDataset) -> dict[int, Mapping[str, Any]]:
     """Statistics of single episodes by number: of v2.1 from JSON lines, of v3.0 from the list of episodes."""
     stride = max(1, -(-dataset.total // _MOST_EPISODES))
-    chosen: dict[int, Mapping[str, Any]] = {}
+    statistics_by_episode: dict[int, Mapping[str, Any]] = {}
     for number, statistics in _list_episode_statistics(dataset):
         if number % stride == 0 and statistics:
-            chosen[number] = statistics
-    return chosen
+            statistics_by_episode[number] = statistics
+    return statistics_by_episode
 
 
 def _list_episode_statistics(dataset: LeRobotDataset) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -276,11 +276,11 @@ def _stale_parts(statistics: Mapping[str, Any], moments: Mapping[str, Moments]) 
         for key, of_rows in moments.items()
         if isinstance(statistics.get(key), Mapping)
         for name in ("min", "max", "mean", "std")
-        if name in statistics[key] and not _agree(statistics[key][name], of_rows, name)
+        if name in statistics[key] and not _statistics_agree(statistics[key][name], of_rows, name)
     ]
 
 
-def _agree(stored: Any, of_rows: Moments, name: str) -> bool:
+def _statistics_agree(stored: Any, of_rows: Moments, name: str) -> bool:
     """Whether stored statistics are those of rows; rows that are not finite are left to other checks."""
     import numpy as np
 

@@ -240,8 +240,7 @@ def _step_times(
 def _build_record(
     entry: RldsRecordEntry, example: Mapping[str, Any], steps: int, content_hash: str
 ) -> Record:
-    dataset, feature_map = entry.dataset, entry.dataset.feature_map
-    warnings = list(entry.warnings)
+    dataset, feature_map, warnings = entry.dataset, entry.dataset.feature_map, list(entry.warnings)
     state = _build_signal(example, feature_map.state, steps, warnings)
     action = _build_signal(example, feature_map.action, steps, warnings)
     metadata = {_metadata_name(feature): read_metadata(example, feature) for feature in feature_map.metadata}
@@ -251,6 +250,7 @@ def _build_record(
     success, success_source = _read_outcome(example, metadata, dataset, warnings)
     cameras = tuple(_build_cameras(entry, example, steps, warnings))
     warnings.extend(_metadata_contradictions(metadata, cameras))
+    depth = _depth_features(entry, example, warnings)
     episode = Episode(
         episode_id=entry.episode_id,
         format=FORMAT,
@@ -271,13 +271,11 @@ def _build_record(
         success_source=success_source,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
-        metadata=add_depth(
-            _with_missing_cameras(metadata, feature_map, cameras), _depth_features(entry, example, warnings)
-        ),
+        metadata=add_depth(_with_missing_cameras(metadata, feature_map, cameras), depth),
         frame_pairing="index",
     )
-    episode = add_spec_parts(episode, dataset.spec) if dataset.spec else episode
     trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
+    episode = add_spec_parts(episode, dataset.spec)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
 
 
@@ -290,13 +288,13 @@ def _depth_features(
         images = read_feature_values(example, feature)
         if not images:
             continue
-        place: dict[str, Json] = {"path": entry.path, "key": feature.key, "byte_offset": entry.span.offset}
+        location: dict[str, Json] = {"path": entry.path, "key": feature.key, "byte_offset": entry.span.offset}
         try:
             pictures = [decode_depth(images[n]) for n in sorted({0, len(images) // 2, len(images) - 1})]
         except SourceError as error:
             warnings.append(f"{feature.key}: {error.reason}")
             continue
-        depth[feature.name] = describe_depth(pictures, place, frames=len(images))
+        depth[feature.name] = describe_depth(pictures, location, frames=len(images))
     return depth
 
 

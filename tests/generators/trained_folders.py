@@ -76,37 +76,36 @@ def _draw_parts(rng: np.random.Generator, version: str) -> _Parts:
     columns["task_index"] = np.repeat(rng.integers(0, len(tasks), len(lengths)), lengths)
     ends = np.cumsum(lengths)
     spans = [(int(end - length), int(end)) for end, length in zip(ends, lengths, strict=True)]
-    listed = []
-    for number, (start, stop) in enumerate(spans):
-        row: dict[str, Any] = {
-            "episode_index": number,
-            "tasks": [tasks[int(columns["task_index"][start])]],
-            "length": stop - start,
-        }
-        if version == "v3.0":
-            row |= {"data/chunk_index": 0, "data/file_index": 0}
-            row |= {"dataset_from_index": start, "dataset_to_index": stop}
-        listed.append(row)
-    cut = int(rng.integers(1, len(lengths)))
     return _Parts(
         version=version,
         columns=columns,
         lengths=lengths,
-        info=_info(version, widths, len(lengths), total, len(tasks), cut),
+        info=_info(version, widths, len(lengths), total, len(tasks)),
         stats=_stats(columns),
         episode_stats=[
             {"episode_index": number, "stats": _stats({k: v[start:stop] for k, v in columns.items()})}
             for number, (start, stop) in enumerate(spans)
         ],
-        listed=listed,
+        listed=_list_episodes(
+            version, spans, [tasks[int(columns["task_index"][start])] for start, _ in spans]
+        ),
         modality=_modality(widths, rng) if rng.random() < 0.5 else {},
         tasks=tasks,
     )
 
 
-def _info(
-    version: str, widths: Mapping[str, int], episodes: int, total: int, tasks: int, cut: int
-) -> dict[str, Any]:
+def _list_episodes(version: str, spans: list[tuple[int, int]], texts: list[str]) -> list[dict[str, Any]]:
+    listed = []
+    for number, (start, stop) in enumerate(spans):
+        row: dict[str, Any] = {"episode_index": number, "tasks": [texts[number]], "length": stop - start}
+        if version == "v3.0":
+            row |= {"data/chunk_index": 0, "data/file_index": 0}
+            row |= {"dataset_from_index": start, "dataset_to_index": stop}
+        listed.append(row)
+    return listed
+
+
+def _info(version: str, widths: Mapping[str, int], episodes: int, total: int, tasks: int) -> dict[str, Any]:
     features: dict[str, Any] = {
         key: {"dtype": "float32", "shape": [width], "names": None} for key, width in widths.items()
     }
@@ -125,7 +124,7 @@ def _info(
         "total_frames": total,
         "total_tasks": tasks,
         "chunks_size": 1000,
-        "splits": {"train": f"0:{cut}", "val": f"{cut}:{episodes}"},
+        "splits": {"train": "0:1", "val": f"1:{episodes}"},
         "features": features,
         "data_path": path,
         "video_path": None,

@@ -25,7 +25,6 @@ from ares.export.layout_groups import (
     export_groups,
     prefetched,
 )
-from ares.export.lerobot.depth import find_copyable_depth, prepare_depth
 from ares.export.lerobot.tables import (
     QUANTILES,
     column_stats,
@@ -43,7 +42,9 @@ from ares.export.lerobot.writer import (
     ares_schema,
     ares_values,
     count_written_video,
+    find_copyable_depth,
     make_episode_data_columns,
+    prepare_depth,
     prepare_video,
 )
 from ares.export.run import ExportReader

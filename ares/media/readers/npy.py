@@ -173,8 +173,8 @@ def value_of_step(
     if isinstance(array, SourceError):
         raise array
     if array is None or array.shape != shape:
-        found = "is missing" if array is None else f"is {array.shape}, in the first step {shape}"
-        raise SourceError("steps of an episode differ", f"{path}: {key} {found}")
+        fault = "is missing" if array is None else f"is {array.shape}, in the first step {shape}"
+        raise SourceError("steps of an episode differ", f"{path}: {key} {fault}")
     value: NDArray[Any] = array[()]
     return value
 
