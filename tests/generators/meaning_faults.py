@@ -208,9 +208,9 @@ def _plant_still(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -
 
 
 def _plant_ticks(episodes: Sequence[EpisodeSignals], rng: np.random.Generator) -> PlantedMeaning | None:
-    """All joints of an episode, in state and action, are servo ticks and not radians."""
+    """All joints of an episode, in state and action, are servo ticks among radians."""
     number = _drawn_episode(episodes, rng)
-    if number is None or not episodes[number].state.shape[1]:
+    if number is None or not episodes[number].state.shape[1] or len(episodes) < 2:
         return None
     episode, (per_radian, middle) = episodes[number], _TICKS[int(rng.integers(len(_TICKS)))]
     joints = {
