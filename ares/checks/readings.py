@@ -246,7 +246,9 @@ def check_single_values(
 
     # One value is all there is of a change where a gripper is commanded by changes, which are zero most of the time.
     rests = (signals.action == np.median(signals.action, axis=0)).mean(axis=0) > 0.5
-    skipped = {"state": are_smooth_kinds(typical.state.kinds), "action": rests}
+    # Only fingers and wheels of the state: the speed of a thing that is hit changes in one step, too.
+    others = np.array([kind not in ("gripper", "hand", "base") for kind in typical.state.kinds], dtype=bool)
+    skipped = {"state": others, "action": rests | _are_without_kind(typical.action)}
     known = {(f.signal, f.dimension) for f in found if f.code in (SPIKE.code, HELD_SAMPLES.code, STUCK.code)}
     for signal, values, names in (
         ("state", signals.state, signals.state_names),
@@ -260,6 +262,13 @@ def check_single_values(
                 second = float(signals.seconds[steps[number]])
                 place = (float(sizes[number]), float(bars[number]))
                 yield _reading_finding(SPIKE, names[number], second, place, signal)
+
+
+def _are_without_kind(typical: TypicalSignal) -> NDArray[np.bool_]:
+    """(D,) dimensions of which nothing says what they are: a change of them may be a switch."""
+    import numpy as np
+
+    return np.array([kind in ("unknown", "other") for kind in typical.kinds], dtype=bool)
 
 
 def _single_values(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -66,7 +66,9 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-def infer_and_store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> None:
+def infer_and_store_contracts(
+    stores: Stores, source: Source, sample: Sequence[str], told: Mapping[str, int]
+) -> None:
     """Infer the contracts of a sample, and store them with what the spec states.
 
     Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays, of the
@@ -76,6 +78,7 @@ def infer_and_store_contracts(stores: Stores, source: Source, sample: Sequence[s
         stores: Where the episodes are.
         source: Their dataset.
         sample: Ids of episodes that were written; empty where none was.
+        told: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
     """
     if not (sample or source.contract or source.kinematics):
         return
@@ -88,7 +91,18 @@ def infer_and_store_contracts(stores: Stores, source: Source, sample: Sequence[s
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
     stated = source.contract or stored.stated
     kinematics = source.kinematics or stored.kinematics
-    write_contracts(stores.annotations, key, StoredContracts((*inferred, *kept), stated, kinematics))
+    warnings = {**stored.warnings, **told} if sample else stored.warnings
+    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings)
+    write_contracts(stores.annotations, key, new)
+
+
+def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]:
+    """What was warned of since, by reason, with the number of episodes."""
+    return {
+        part.reason: part.count - before.get(part.reason, 0)
+        for part in counts.fields()["warnings"]
+        if part.count > before.get(part.reason, 0)
+    }
 
 
 T = TypeVar("T")
@@ -408,10 +422,12 @@ def ingest_datasets(
         with tuned_garbage_collector():
             for source in sources:
                 writer = RecordWriter(stores, report.counts, check_log, ingested, request.strict)
+                before = _count_warnings(report.counts, {})
                 limit = None if request.limit is None else request.limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
                 report.copied_bytes += writer.copied_bytes
-                infer_and_store_contracts(stores, source, writer.sample_ids)
+                told = _count_warnings(report.counts, before)
+                infer_and_store_contracts(stores, source, writer.sample_ids, told)
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
         _count_duplicates(stores, report, known_duplicates)

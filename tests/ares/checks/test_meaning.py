@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ares.checks import QualityFinding, check_signals
+from ares.checks.record import check_signals_alone
 from ares.signals import DatasetStatistics, EpisodeSignals
 from tests.generators.meaning_faults import plant_meaning
 
@@ -135,7 +136,9 @@ def test_a_joint_parked_at_a_bound_is_not_saturated_and_one_cut_off_is() -> None
 def test_a_joint_whose_command_rests_is_not_stuck() -> None:
     """It starts at full speed in one step, as in a simulation without inertia."""
     episodes = clean_episodes()
-    rate = np.r_[np.full(20, 0.01), np.zeros(40), np.full(8, 0.06), np.full(len(episodes[0].action) - 68, 0.002)]
+    rate = np.r_[
+        np.full(20, 0.01), np.zeros(40), np.full(8, 0.06), np.full(len(episodes[0].action) - 68, 0.002)
+    ]
     for lost, expected in ((False, set()), (True, {"A003"})):
         action, state = episodes[0].action.copy(), episodes[0].state.copy()
         action[:, 2] = 1.0 + np.cumsum(rate)
@@ -157,3 +160,16 @@ def test_a_simulation_that_sets_its_robot_elsewhere_drops_no_steps() -> None:
         state[90:, :5] += 0.25 * direction * signs[:5]
         changed = [episodes[0], replace(episodes[1], state=state), *episodes[2:]]
         assert codes(changed, 1) & {"A016"} == expected
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_ingestion_and_check_say_the_same_of_one_episode_alone(named: bool) -> None:
+    names = NAMES if named else tuple(map(str, range(6)))
+    episodes = [replace(episode, state_names=names, action_names=names) for episode in clean_episodes(3)]
+    action = np.repeat(episodes[0].action[:1], len(episodes[0].action), axis=0)
+    gap = episodes[0].seconds + np.where(np.arange(len(action)) > 80, 0.7, 0.0)
+    changed = [replace(episodes[0], action=action, seconds=gap), *episodes[1:]]
+    alone = {(finding.code, finding.signal) for finding in check_signals_alone(changed[0])}
+    assert alone == {("A002", "action"), ("A016", "clock")}
+    assert alone <= {(finding.code, finding.signal) for finding in findings(changed, 0)}
+    assert alone <= {(finding.code, finding.signal) for finding in check_signals(changed[0], None).findings}
