@@ -282,14 +282,15 @@ class DatasetKey(NamedTuple):
 
 
 class StoredContracts(NamedTuple):
-    """What is stored of one dataset: its contracts as inferred, what a spec states of them and of the robot, and what
-    its ingestion warned of, by reason with the number of episodes.
+    """What is stored of one dataset: its contracts as inferred, what a spec states of them and of the robot, what its
+    ingestion warned of, by reason with the number of episodes, and the hash of what the episodes were read by.
     """
 
     contracts: tuple[MeaningContract, ...] = ()
     stated: StatedValues = MappingProxyType({})
     kinematics: Kinematics | None = None
     warnings: Mapping[str, int] = MappingProxyType({})
+    spec_hash: str = ""
 
     def of_layout(
         self, state_names: tuple[str, ...], action_names: tuple[str, ...]
@@ -320,6 +321,7 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
         cast("StatedValues", fields["stated"]),
         None if kinematics is None else kinematics_from_json(kinematics),
         cast("Mapping[str, int]", fields.get("warnings", {})),
+        str(fields.get("spec_hash", "")),
     )
 
 
@@ -342,5 +344,6 @@ def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: Store
         "stated": stated,
         **({} if kinematics is None else {"kinematics": kinematics.to_json()}),
         "warnings": {reason: int(count) for reason, count in stored.warnings.items()},
+        "spec_hash": stored.spec_hash,
     }
     annotations.put_documents(_COLLECTION, {key.document_key: document})

@@ -150,7 +150,9 @@ def _clock_lines(columns: pa.Table) -> Iterator[SheetLine]:
     even = "even" if shift < 1e-3 else f"uneven by up to {shift:.3f} s"
     yield SheetLine(what="clock", belief=even, told_by="stamps", key="timestamps: KEY, time_unit: s|ms|us|ns")
     pairing = _most_frequent(columns["frame_pairing"])
-    yield SheetLine(what="frames and steps paired by", belief=pairing, told_by="format", key="timestamps: KEY")
+    yield SheetLine(
+        what="frames and steps paired by", belief=pairing, told_by="format", key="timestamps: KEY"
+    )
 
 
 def _signal_lines(stored: StoredContracts) -> Iterator[SheetLine]:

@@ -80,7 +80,7 @@ def infer_and_store_contracts(
         sample: Ids of episodes that were written; empty where none was.
         told: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
     """
-    if not (sample or source.contract or source.kinematics):
+    if not (sample or source.contract or source.kinematics or source.stated):
         return
     from ares.contract import DatasetKey, StoredContracts, infer_contracts, read_contracts, write_contracts
 
@@ -92,8 +92,19 @@ def infer_and_store_contracts(
     stated = source.contract or stored.stated
     kinematics = source.kinematics or stored.kinematics
     warnings = {**stored.warnings, **told} if sample else stored.warnings
-    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings)
+    spec_hash = source.stated or stored.spec_hash
+    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash)
     write_contracts(stores.annotations, key, new)
+
+
+def has_new_statements(stores: Stores, source: Source) -> bool:
+    """Whether a spec or an option states of a dataset what its stored episodes were not read by."""
+    if not source.stated:
+        return False
+    from ares.contract import DatasetKey, read_contracts
+
+    key = DatasetKey(source.format, source.dataset, source.version)
+    return read_contracts(stores.annotations, key).spec_hash != source.stated
 
 
 def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]:
@@ -105,6 +116,7 @@ def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]
     }
 
 
+_CORRECTED = "read again, since what is stated of the dataset has changed; ids, tags and rulings stay"
 T = TypeVar("T")
 
 
@@ -166,6 +178,7 @@ def ingest_source(
 
     try:
         planner = SourceItemPlanner(stores, source, readers, writer.counts, media, progress)
+        writer.corrects = planner.corrects
         items = GuardedItems(source)
         outcomes = chain(planner.plan(islice(items, limit)), planner.end(items))
         batches = batch_sizer.batches(outcomes)
@@ -210,6 +223,7 @@ class SourceItemPlanner:
         self._folder = stores.folder
         self._source = source
         self._stored_ids = stored_ids(stores, source)
+        self.corrects = has_new_statements(stores, source)
         self._format, self._dataset = source.format, source.dataset
         self._dataset_folder = source.folder
         self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
@@ -231,6 +245,9 @@ class SourceItemPlanner:
                 action = plan_item(item, seen=seen, stored_ids=stored_ids, unmoved=self._unmoved)
                 seen.add(item.episode_id)
                 outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
+                if outcome is None and self.corrects:
+                    self._counts.add_warning(_CORRECTED, item.location)
+                    outcome = self._outcome(item, ItemAction.CORRECT)
                 if outcome is None:
                     num_skipped += 1
                 else:
@@ -251,7 +268,7 @@ class SourceItemPlanner:
     def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
         item = guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
-        if action is ItemAction.READ:
+        if action in (ItemAction.READ, ItemAction.CORRECT):
             return ItemOutcome(add_media_copying(item, self._media, self._folder), action)
         if action is ItemAction.REJECT_DUPLICATE:
             return reject_duplicate_item(item)
@@ -427,7 +444,8 @@ def ingest_datasets(
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
                 report.copied_bytes += writer.copied_bytes
                 told = _count_warnings(report.counts, before)
-                infer_and_store_contracts(stores, source, writer.sample_ids, told)
+                whole = source if request.limit is None else replace(source, stated="")
+                infer_and_store_contracts(stores, whole, writer.sample_ids, told)
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
         _count_duplicates(stores, report, known_duplicates)
