@@ -53,6 +53,8 @@ _DROP_FACTOR = 1.5
 _DROP_SHARE = 0.5
 _FEWEST_JUMPING = 3
 _DROP_AGREES = 0.75
+# A command that moves goes on evenly where its change is below so many times those beside it.
+_EVEN_FACTOR = 1.3
 # Two are enough where they jump by so many times the steps beside it.
 _STRONG_FACTOR, _FEWEST_STRONG = 4.0, 2
 # Steps are repeated for at least so long, between changes of this share of the usual ones.
@@ -129,6 +131,7 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
     # What is missing goes on as it went before; a simulation that sets its robot elsewhere jumps anywhere.
     agrees = jumps & (np.sign(changes[2:-2]) == np.sign(expected))
     goes_on = agrees.sum(axis=1) >= _DROP_AGREES * jumps.sum(axis=1)
+    goes_on &= _commands_jump(signals, np.flatnonzero(arms), jumps)
     is_drop = (share >= _DROP_SHARE) & is_enough & goes_on
     if is_drop.any():
         ratio = excess.sum(axis=1) / np.maximum(np.abs(expected).sum(axis=1), 1e-12)
@@ -136,6 +139,30 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
         confidence = finding_confidence(float(ratio[worst]), _DROP_EXCESS)
         lost = min(ratio[worst], len(share)) / signals.rate_hz
         yield _time_finding(DROPPED_STEPS, "state", signals.seconds[worst + 2], lost, confidence)
+
+
+def _commands_jump(
+    signals: EpisodeSignals, numbers: NDArray[np.intp], jumps: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """(T - 5,) whether the commands of the dimensions that jump do so too: a step that is missing has lost both.
+
+    Args:
+        signals: The episode.
+        numbers: (J,) dimensions of the state.
+        jumps: (T - 5, J) where they jump.
+    """
+    import numpy as np
+
+    commands = dict(paired_dimensions(signals.state_names, signals.action_names))
+    paired = [place for place, number in enumerate(numbers.tolist()) if number in commands]
+    if not paired:
+        return np.ones(len(jumps), dtype=bool)
+    changes = np.abs(np.diff(signals.action[:, [commands[int(numbers[place])] for place in paired]], axis=0))
+    beside = np.maximum(changes[1:-3], changes[3:-1])
+    usual = np.median(changes, axis=0)
+    even = (changes[2:-2] < _EVEN_FACTOR * beside) & (changes[2:-2] > usual)
+    counts = (jumps[:, paired] & even).sum(axis=1)
+    return np.asarray(counts <= 0.5 * jumps[:, paired].sum(axis=1))
 
 
 def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:

@@ -265,6 +265,8 @@ def _cut_off_steps(
     for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
         beside = [changes[start - 2] if start >= 2 else 0.0, changes[stop] if stop < len(changes) else 0.0]
         moved = state is not None and float(np.ptp(state[start:stop])) > _PARKED_SHARE * span
-        if max(beside) <= _ARRIVES * usual and not moved:
+        # A rest before or after all motion, where the state shows that it is one.
+        is_at_end = state is not None and (start == 0 or stop == len(column))
+        if (is_at_end or max(beside) <= _ARRIVES * usual) and not moved:
             at_limit[start:stop] = False
-    return at_limit
+    return np.asarray(at_limit)

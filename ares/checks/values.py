@@ -230,12 +230,11 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
         bar = _CUT_OFF_MOTION * typical.state.scale
         moves = [bool(np.ptp(command[start:stop]) >= bar) for start, stop in flat]
         flat = flat[np.array(moves, dtype=bool)]
-        # A joint with friction stops against its command anywhere; one without it only where it is cut off.
-        at_ends = np.isin(column[flat[:, 0]], (column.max(), column.min()))
-        least = 0.0 if at_ends.all() else _FRICTION_SPEED
+        # A joint with friction stops against its command too, and slows down before.
+        least = _FRICTION_SPEED
     for extreme in (column.max(), column.min()):
         runs = [run for run in flat if column[run[0]] == extreme]
-        cut = _sharp_runs(signals, typical.state, number, runs, least) if least else runs
+        cut = _sharp_runs(signals, typical.state, number, runs, least)
         share = sum(int(stop - start) for start, stop in cut) / len(column)
         if share >= _CUT_OFF_SHARE:
             seconds = float(signals.seconds[cut[0][0]])

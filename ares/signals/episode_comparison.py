@@ -230,7 +230,7 @@ def _turned_dimensions(
 
     if len(places) < _FEWEST_COMPARED:
         return ()
-    no_sign = np.array([place.quaternion for place in places]).any(axis=0)
+    no_sign = np.asarray(np.array([place.quaternion for place in places]).any(axis=0))
     found = []
     for number, kind in enumerate(kinds):
         is_sign = kind in CHECKED_KINDS and not no_sign[number]

@@ -154,12 +154,22 @@ def test_a_joint_whose_command_rests_is_not_stuck() -> None:
 
 def test_a_simulation_that_sets_its_robot_elsewhere_drops_no_steps() -> None:
     episodes = clean_episodes()
-    signs = np.sign(episodes[1].state[90] - episodes[1].state[89])
-    for direction, expected in ((-1, set()), (1, {"A016"})):
-        state = episodes[1].state.copy()
-        state[90:, :5] += 0.25 * direction * signs[:5]
-        changed = [episodes[0], replace(episodes[1], state=state), *episodes[2:]]
-        assert codes(changed, 1) & {"A016"} == expected
+    state = episodes[1].state.copy()
+    signs = np.sign(state[90] - state[89])
+    jumped = {}
+    for direction in (-1, 1):
+        set_elsewhere = state.copy()
+        set_elsewhere[90:, :5] += 0.25 * direction * signs[:5]
+        jumped[direction] = replace(episodes[1], state=set_elsewhere)
+    kept = np.r_[0:70, 82 : len(state)]
+    dropped = replace(
+        episodes[1],
+        seconds=episodes[1].seconds[: len(kept)],
+        state=state[kept],
+        action=episodes[1].action[kept],
+    )
+    for changed, expected in ((jumped[-1], set()), (jumped[1], set()), (dropped, {"A016"})):
+        assert codes([episodes[0], changed, *episodes[2:]], 1) & {"A016"} == expected
 
 
 @pytest.mark.parametrize("named", [True, False])
