@@ -254,14 +254,15 @@ def check_single_values(
         ("state", signals.state, signals.state_names),
         ("action", signals.action, signals.action_names),
     ):
-        if len(values) < FEWEST_STEPS or not values.shape[1]:
+        kept = np.flatnonzero(~skipped[signal])
+        if len(values) < FEWEST_STEPS or not len(kept):
             continue
-        sizes, bars, steps = _single_values(values)
-        for number in np.flatnonzero((sizes >= bars) & ~skipped[signal]).tolist():
-            if (signal, names[number]) not in known and (signal, "") not in known:
-                second = float(signals.seconds[steps[number]])
-                place = (float(sizes[number]), float(bars[number]))
-                yield _reading_finding(SPIKE, names[number], second, place, signal)
+        sizes, bars, steps = _single_values(values[:, kept])
+        for place in np.flatnonzero(sizes >= bars).tolist():
+            name = names[kept[place]]
+            if (signal, name) not in known and (signal, "") not in known:
+                second = float(signals.seconds[steps[place]])
+                yield _reading_finding(SPIKE, name, second, (float(sizes[place]), float(bars[place])), signal)
 
 
 def _are_without_kind(typical: TypicalSignal) -> NDArray[np.bool_]:
