@@ -11,11 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ares.checks import CODES
-from ares.checks.episode import check_signals
+from ares.checks import CODES, check_signals
 from ares.reports import format_share
-from ares.signals import EpisodeSignals
-from ares.signals.statistics import DatasetStatistics
+from ares.signals import DatasetStatistics, EpisodeSignals
 from benchmarks.quality import read_layouts, seed_range
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.meaning_faults import MEANING_FAULTS, PlantedMeaning, plant_meaning
@@ -136,8 +134,8 @@ def main() -> None:
         for dataset, episodes in read_layouts(path):
             if episodes[0].state_names:
                 score.add_dataset(dataset, episodes, args.seeds)
-    for name, episodes in _generated_datasets(args.seeds) if args.generated else ():
-        score.add_dataset(name, episodes, range(args.seeds.start, args.seeds.start + 1))
+    for name, generated in _generated_datasets(args.seeds) if args.generated else ():
+        score.add_dataset(name, generated, range(args.seeds.start, args.seeds.start + 1))
     print("\n".join(score.lines()))
 
 

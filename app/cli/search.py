@@ -151,7 +151,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _sheet_blocks(sheet: DatasetSheet) -> Iterator[Block]:
-    rows = [(line.what, line.belief, line.told_by, line.key) for line in sheet.lines]
+    rows = [(line.what, line.belief, line.origin, line.key) for line in sheet.lines]
     yield f"{sheet.dataset}: {sheet.episodes} episodes"
     yield OutputTable(rows, ("what", "believed", "told by", "key in a spec"))
     yield "to correct a line: `ares ingest SOURCE --show-spec > FILE`, edit the key, `ares ingest SOURCE --spec FILE`"

@@ -470,7 +470,7 @@ OFFSET = CheckCode(
     remedy="calibrate the joint; take the offset away, or leave the episode out",
     severity="fault",
 )
-HELD_SAMPLES = CheckCode(
+STALE_VALUES = CheckCode(
     code="A020",
     name="held-samples",
     meaning="readings are stale: a value is held for several steps while the robot moves",
@@ -515,7 +515,7 @@ CODES = {
     for code in (
         NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
         IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
-        OFFSET, HELD_SAMPLES, CLOCK_JITTER, TURNED, TURNED_MOTION,
+        OFFSET, STALE_VALUES, CLOCK_JITTER, TURNED, TURNED_MOTION,
         *VIDEO_CODES, *RECORD_CODES,
     )
 }  # fmt: skip

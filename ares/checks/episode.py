@@ -25,8 +25,8 @@ from ares.checks.codes import (
     findings_of,
 )
 from ares.checks.conventions import check_conventions
-from ares.checks.readings import check_held, check_levels, check_single_values, check_still, merge_stale
-from ares.checks.record import check_signals_alone
+from ares.checks.readings import check_levels, check_repeats, check_single_values, check_still, merge_stale
+from ares.checks.record import check_single_episode
 from ares.checks.values import check_jumps, check_state_values, find_zero_runs
 from ares.signals import (
     ActionLagEstimate,
@@ -154,10 +154,10 @@ def _commands_jump(
     import numpy as np
 
     commands = dict(paired_dimensions(signals.state_names, signals.action_names))
-    paired = [place for place, number in enumerate(numbers.tolist()) if number in commands]
+    paired = [index for index, number in enumerate(numbers.tolist()) if number in commands]
     if not paired:
         return np.ones(len(jumps), dtype=bool)
-    changes = np.abs(np.diff(signals.action[:, [commands[int(numbers[place])] for place in paired]], axis=0))
+    changes = np.abs(np.diff(signals.action[:, [commands[int(numbers[index])] for index in paired]], axis=0))
     beside = np.maximum(changes[1:-3], changes[3:-1])
     usual = np.median(changes, axis=0)
     even = (changes[2:-2] < _EVEN_FACTOR * beside) & (changes[2:-2] > usual)
@@ -407,27 +407,27 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
 
     Raises ValueError when `typical` is of other dimensions.
     """
-    alone, unknown = check_signals_alone(signals), EpisodeActionLag(steps=None, could_say=False)
-    if typical is None or any(finding.code == NOT_FINITE.code for finding in alone):
-        return EpisodeCheck(findings=alone, lag=unknown)
+    single, unknown = check_single_episode(signals), EpisodeActionLag(steps=None, could_say=False)
+    if typical is None or any(finding.code == NOT_FINITE.code for finding in single):
+        return EpisodeCheck(findings=single, lag=unknown)
     if len(typical.state.range) != signals.state.shape[1]:
         raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
     signals = with_continuous_rotations(signals)
     unit = tuple(check_joint_unit(signals, typical.state, typical.num_episodes))
     if unit:  # every other size would be wrong by the factor
-        return EpisodeCheck(findings=(*unit, *alone), lag=unknown)
-    is_still = any(finding.code == DEAD_CHANNEL.code and finding.signal == "state" for finding in alone)
+        return EpisodeCheck(findings=(*unit, *single), lag=unknown)
+    is_still = any(finding.code == DEAD_CHANNEL.code and finding.signal == "state" for finding in single)
     still = () if is_still else tuple(check_still(signals, typical.state))
     if is_still or still:  # nothing else can be said of a robot that never moves
-        return EpisodeCheck(findings=(*still, *alone), lag=unknown)
+        return EpisodeCheck(findings=(*still, *single), lag=unknown)
     lag, commanded = check_state_against_action(signals, typical)
     values = (*check_state_values(signals, typical), *check_jumps(signals, typical.state))
-    values = (*values, *check_held(signals, typical.state), *check_step_timing(signals, typical.state))
+    values = (*values, *check_repeats(signals, typical.state), *check_step_timing(signals, typical.state))
     values = (
         *values,
         *check_levels(signals, typical, values),
         *check_single_values(signals, typical, values),
     )
     merged = merge_stale(values, signals, typical.state)
-    findings = (*merged, *commanded, *alone, *check_conventions(signals, typical))
+    findings = (*merged, *commanded, *single, *check_conventions(signals, typical))
     return EpisodeCheck(findings=findings, lag=lag)

@@ -1,4 +1,4 @@
-"""Checks whether readings are those of the robot: held, still, shifted to another level, or a single one off."""
+"""Checks whether readings are those of the robot: repeats, still, shifted to another level, or a single one off."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from ares.checks.codes import (
     DEAD_CHANNEL,
     DROPPED_STEPS,
-    HELD_SAMPLES,
     OFFSET,
     QUANTISED,
     REPEATED_STEPS,
     SATURATED,
     SPIKE,
+    STALE_VALUES,
     STUCK,
     WRAP_AROUND,
     CheckCode,
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 # Values are held where at most this share of the changes follows one at the step before, of at least so many changes.
-_HELD_ADJACENT, _FEWEST_HELD = 0.05, 8
+_REPEAT_ADJACENT, _FEWEST_REPEATS = 0.05, 8
 # They are no counts of a coarse encoder, whose changes are all of one size.
-_HELD_SIZES = 2.0
+_REPEAT_SIZES = 2.0
 # Dimensions held together are one finding from this share of those that move on.
-_HELD_TOGETHER = 0.5
+_REPEAT_TOGETHER = 0.5
 # A dimension that does not move has changes as large as of white noise: this share of them.
 _WHITE_SHARE = 0.5
 # The whole state is held for at least so long, after motion of this share of the usual, and goes on with a jump.
@@ -51,10 +51,10 @@ _LEVEL_SHARE, _LEVEL_FACTOR, _LEVEL_STEPS = 0.15, 5.0, 5
 # A finger is judged where it follows its command so well; a command counts that came so long before the lag.
 _FINGER_FOLLOWS, _COMMAND_SECONDS = 0.6, 0.5
 # A value that is off comes back within this share, and is so many times as far off as any other of its dimension.
-_RETURNS, _ALONE_FACTOR, _ALONE_SHARE = 0.35, 2.5, 0.25
+_RETURNS, _SINGLE_FACTOR, _SINGLE_SHARE = 0.35, 2.5, 0.25
 _FEWEST_LEVELS = 12
 # Findings that a held value has beside its own.
-_OF_HELD = frozenset(
+_OF_STALE = frozenset(
     check.code for check in (STUCK, SPIKE, QUANTISED, SATURATED, REPEATED_STEPS, DROPPED_STEPS, OFFSET)
 )
 
@@ -87,7 +87,7 @@ def check_still(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qua
         yield _reading_finding(DEAD_CHANNEL, "", 0.0, (len(values), 0.0))
 
 
-def check_held(signals: EpisodeSignals, typical: TypicalSignal) -> tuple[QualityFinding, ...]:
+def check_repeats(signals: EpisodeSignals, typical: TypicalSignal) -> tuple[QualityFinding, ...]:
     """A020: dimensions of the state that have a new value only every few steps while they move."""
     import numpy as np
 
@@ -98,15 +98,15 @@ def check_held(signals: EpisodeSignals, typical: TypicalSignal) -> tuple[Quality
     counts = is_change.sum(axis=0)
     adjacent = (is_change[1:] & is_change[:-1]).sum(axis=0)
     moves = smooth & (np.ptp(signals.state, axis=0) > 0.05 * typical.range[smooth].max(initial=0.0))
-    held = moves & (counts >= _FEWEST_HELD) & (adjacent <= _HELD_ADJACENT * counts)
-    numbers = [int(n) for n in np.flatnonzero(held) if _has_several_sizes(changes[is_change[:, n], n])]
+    repeats = moves & (counts >= _FEWEST_REPEATS) & (adjacent <= _REPEAT_ADJACENT * counts)
+    numbers = [int(n) for n in np.flatnonzero(repeats) if _has_several_sizes(changes[is_change[:, n], n])]
     if not numbers:
         return ()
     steps = float(np.median([len(changes) / counts[number] for number in numbers]))
     first = signals.seconds[int(is_change[:, numbers].any(axis=1).argmax())]
-    together = len(numbers) > 1 and len(numbers) >= _HELD_TOGETHER * moves.sum()
+    together = len(numbers) > 1 and len(numbers) >= _REPEAT_TOGETHER * moves.sum()
     names = ("",) if together or moves.sum() == 1 else tuple(signals.state_names[n] for n in numbers)
-    return tuple(_reading_finding(HELD_SAMPLES, name, first, (steps, 1.0)) for name in names)
+    return tuple(_reading_finding(STALE_VALUES, name, first, (steps, 1.0)) for name in names)
 
 
 def _reading_dimensions(typical: TypicalSignal) -> NDArray[np.bool_]:
@@ -121,26 +121,26 @@ def _has_several_sizes(changes: NDArray[np.float64]) -> bool:
     import numpy as np
 
     sizes = np.abs(changes)
-    return bool(np.quantile(sizes, 0.75) >= _HELD_SIZES * np.quantile(sizes, 0.05))
+    return bool(np.quantile(sizes, 0.75) >= _REPEAT_SIZES * np.quantile(sizes, 0.05))
 
 
 def merge_stale(
     findings: Sequence[QualityFinding], signals: EpisodeSignals, typical: TypicalSignal
 ) -> tuple[QualityFinding, ...]:
-    """The findings with one of A020 in place of those of each dimension where the whole state is held for a time.
+    """The findings with one of A020 in position of those of each dimension where the whole state is held for a time.
 
     What else a held value looks like, such as a jump where it ends, is left out.
     """
-    held = [finding for finding in findings if finding.code == HELD_SAMPLES.code]
-    merged = () if held else tuple(_check_stale(signals, typical))
-    if not held and not merged:
+    repeats = [finding for finding in findings if finding.code == STALE_VALUES.code]
+    merged = () if repeats else tuple(_check_stale(signals, typical))
+    if not repeats and not merged:
         return tuple(findings)
-    names = {finding.dimension for finding in held}
+    names = {finding.dimension for finding in repeats}
     is_whole = bool(merged) or "" in names
     kept = (
         finding
         for finding in findings
-        if finding.code not in _OF_HELD
+        if finding.code not in _OF_STALE
         or finding.signal == "action"
         or not (is_whole or finding.dimension in names)
     )
@@ -166,18 +166,18 @@ def _check_stale(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qu
     after = total[np.minimum(inside[:, 1], len(total) - 1)]
     is_stale = (before > _STALE_SPEED * usual[0]) & (jump > _STALE_JUMP * np.maximum(usual[1], after))
     for start, stop in inside[is_stale][np.argsort(-np.ptp(inside[is_stale], axis=1))[:1]].tolist():
-        yield _reading_finding(HELD_SAMPLES, "", signals.seconds[start], (stop - start, 1.0))
+        yield _reading_finding(STALE_VALUES, "", signals.seconds[start], (stop - start, 1.0))
 
 
 def check_levels(
-    signals: EpisodeSignals, typical: TypicalEpisode, found: Sequence[QualityFinding]
+    signals: EpisodeSignals, typical: TypicalEpisode, earlier: Sequence[QualityFinding]
 ) -> Iterator[QualityFinding]:
     """A019 from a step on: one dimension jumps to another level and stays there, and nothing commands it.
 
     Args:
         signals: The episode.
         typical: What is typical.
-        found: What other checks say of jumps: a whole turn or the end of a held value is no other level.
+        earlier: What other checks say of jumps: a whole turn or the end of a held value is no other level.
     """
     import numpy as np
 
@@ -190,11 +190,11 @@ def check_levels(
     bars = np.maximum(bars, 12 * typical.state.noise)
     jumps = _levelled_dimensions(signals, typical) & (changes >= bars) & (bars > 0)
     jumps &= (jumps.sum(axis=1) == 1)[:, None]
-    others = {f.dimension for f in found if f.code in (STUCK.code, WRAP_AROUND.code, SPIKE.code)}
+    others = {f.dimension for f in earlier if f.code in (STUCK.code, WRAP_AROUND.code, SPIKE.code)}
     for number in np.flatnonzero(jumps.any(axis=0)):
         step = int(np.where(jumps[:, number], changes[:, number], 0).argmax())
         name = signals.state_names[number]
-        if name in others or not _stays_there(signals.state[:, number], step):
+        if name in others or not _keeps_level(signals.state[:, number], step):
             continue
         if not _is_commanded(signals, typical, int(number), step):
             sizes = (float(changes[step, number]), float(bars[number]))
@@ -211,7 +211,7 @@ def _levelled_dimensions(signals: EpisodeSignals, typical: TypicalEpisode) -> ND
     return levelled
 
 
-def _stays_there(column: NDArray[np.float64], step: int) -> bool:
+def _keeps_level(column: NDArray[np.float64], step: int) -> bool:
     """Whether the values after a step lie as far from those before as they jump there."""
     import numpy as np
 
@@ -239,7 +239,7 @@ def _is_commanded(signals: EpisodeSignals, typical: TypicalEpisode, number: int,
 
 
 def check_single_values(
-    signals: EpisodeSignals, typical: TypicalEpisode, found: Sequence[QualityFinding]
+    signals: EpisodeSignals, typical: TypicalEpisode, earlier: Sequence[QualityFinding]
 ) -> Iterator[QualityFinding]:
     """A004 of grippers, hands and actions: one value far off, as no other of its dimension, between two that agree."""
     import numpy as np
@@ -249,7 +249,9 @@ def check_single_values(
     # Only fingers and wheels of the state: the speed of a thing that is hit changes in one step, too.
     others = np.array([kind not in ("gripper", "hand", "base") for kind in typical.state.kinds], dtype=bool)
     skipped = {"state": others, "action": rests | _are_without_kind(typical.action)}
-    known = {(f.signal, f.dimension) for f in found if f.code in (SPIKE.code, HELD_SAMPLES.code, STUCK.code)}
+    known = {
+        (f.signal, f.dimension) for f in earlier if f.code in (SPIKE.code, STALE_VALUES.code, STUCK.code)
+    }
     for signal, values, names in (
         ("state", signals.state, signals.state_names),
         ("action", signals.action, signals.action_names),
@@ -258,11 +260,13 @@ def check_single_values(
         if len(values) < FEWEST_STEPS or not len(kept):
             continue
         sizes, bars, steps = _single_values(values[:, kept])
-        for place in np.flatnonzero(sizes >= bars).tolist():
-            name = names[kept[place]]
+        for position in np.flatnonzero(sizes >= bars).tolist():
+            name = names[kept[position]]
             if (signal, name) not in known and (signal, "") not in known:
-                second = float(signals.seconds[steps[place]])
-                yield _reading_finding(SPIKE, name, second, (float(sizes[place]), float(bars[place])), signal)
+                second = float(signals.seconds[steps[position]])
+                yield _reading_finding(
+                    SPIKE, name, second, (float(sizes[position]), float(bars[position])), signal
+                )
 
 
 def _are_without_kind(typical: TypicalSignal) -> NDArray[np.bool_]:
@@ -289,6 +293,6 @@ def _single_values(
     span = np.nanmax(without, axis=0) - np.nanmin(without, axis=0)
     changes = np.quantile(np.abs(np.diff(values, axis=0)), 0.9, axis=0)
     levels = (np.diff(np.sort(values, axis=0), axis=0) > 0).sum(axis=0) + 1
-    bars = np.maximum(np.maximum(_ALONE_FACTOR * others, _ALONE_SHARE * span), 3 * changes)
+    bars = np.maximum(np.maximum(_SINGLE_FACTOR * others, _SINGLE_SHARE * span), 3 * changes)
     says = returns & (levels >= _FEWEST_LEVELS) & (bars > 0)
     return np.where(says, largest, 0.0), np.where(says, bars, np.inf), top + 1

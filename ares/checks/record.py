@@ -64,7 +64,7 @@ def check_record(episode: Episode, trajectory: Trajectory) -> tuple[QualityFindi
     """Every finding that one record alone allows; of its pixels only the flags that its ingester set."""
     return (
         *check_metadata(episode),
-        *check_signals_alone(episode_signals(episode, trajectory)),
+        *check_single_episode(episode_signals(episode, trajectory)),
     )
 
 
@@ -164,7 +164,7 @@ def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
         )
 
 
-def check_signals_alone(signals: EpisodeSignals) -> tuple[QualityFinding, ...]:
+def check_single_episode(signals: EpisodeSignals) -> tuple[QualityFinding, ...]:
     """What the signals and stamps of one episode say without any other: the same at ingestion and in a check.
 
     Values that are not finite are named before all else: nothing can be said of the others.

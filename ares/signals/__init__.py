@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         value_evidence as value_evidence,
     )
     from ares.signals.episode_comparison import (
-        EpisodePlaces as EpisodePlaces,
-        TypicalPlaces as TypicalPlaces,
-        episode_places as episode_places,
+        EpisodePositions as EpisodePositions,
+        TypicalPositions as TypicalPositions,
+        episode_positions as episode_positions,
         find_turned as find_turned,
         pair_offsets as pair_offsets,
         period_jitter as period_jitter,

@@ -22,7 +22,7 @@ _FEWEST_COMPARED, _FEWEST_ON_SIDE, _SHARE_ON_SIDES = 4, 2, 0.9
 # Both sides are as far from the centre, within this share of the distance by the number of episodes: a few agree by
 # chance. They rest at mirrored places within this one.
 _SIDE_SPREADS = ((12, 0.25), (8, 0.15), (0, 0.08))
-_PLACE_SPREAD = 0.5
+_POSITION_SPREAD = 0.5
 # An end of a gripper, which may hold a thing, and a mean are taken less exactly than the start of a joint.
 _WIDE_SPREAD, _SHARE_OF_WIDE = 0.5, 0.75
 # Least distance of a side from the centre, of the range of all values.
@@ -32,9 +32,9 @@ _SURE_SPREADS, _SURE_DISTANCE = 8.0, 0.01
 # So many episodes of tasks that recur are on the side of their task before tasks explain the sides.
 _FEWEST_RECURRING = 4
 # Ends of a gripper are the same in all episodes where they spread by less of the range.
-_ONE_LIMIT = 0.05
+_SAME_LIMIT = 0.05
 # The start of most episodes is one place where it spreads by less of the usual range.
-_ONE_START = 0.03
+_SAME_START = 0.03
 _QUATERNION_NAMES = frozenset({"qx", "qy", "qz", "qw", "quat", "quaternion"})
 # An angle about a half turn has the other sign a little further on.
 _HALF_TURNS = (3.141592653589793, 180.0)
@@ -42,7 +42,7 @@ _NEAR_HALF_TURN = 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EpisodePlaces:
+class EpisodePositions:
     """Where an episode is, for comparison with the others.
 
     Attributes:
@@ -86,11 +86,11 @@ class TurnedDimension:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TypicalPlaces:
+class TypicalPositions:
     """What the places of the episodes of a dataset have in common.
 
     Attributes:
-        first: (S,) median start; NaN where the episodes begin at several places.
+        first: (S,) median start; NaN where the episodes begin at several positions.
         limits: (2, S) smallest and largest value that nearly all episodes share; NaN where they differ.
         offsets: (P,) median of mean state less mean action of the pairs, the action times its gain.
         offset_spreads: (P,) spread of the offsets between the episodes.
@@ -108,14 +108,14 @@ class TypicalPlaces:
     turned: tuple[TurnedDimension, ...]
 
 
-def episode_places(signals: EpisodeSignals) -> EpisodePlaces:
+def episode_positions(signals: EpisodeSignals) -> EpisodePositions:
     """The places of an episode of at least four steps, all finite."""
     import numpy as np
 
     quaternion = np.zeros(signals.state.shape[1], dtype=bool)
     for start in quaternion_starts(signals.state):
         quaternion[start : start + 4] = True
-    return EpisodePlaces(
+    return EpisodePositions(
         task=signals.task.strip().lower(),
         first=np.median(signals.state[:3], axis=0),
         last=np.median(signals.state[-3:], axis=0),
@@ -136,25 +136,25 @@ def period_jitter(seconds: NDArray[np.float64]) -> float:
 
 
 def pair_offsets(
-    places: EpisodePlaces, pairs: Sequence[tuple[int, int]], gains: NDArray[np.float64]
+    positions: EpisodePositions, pairs: Sequence[tuple[int, int]], gains: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """(P,) mean state less mean action times its gain, of the paired dimensions."""
     of_state, of_action = [i for i, _ in pairs], [j for _, j in pairs]
-    return places.mean_state[of_state] - gains * places.mean_action[of_action]
+    return positions.mean_state[of_state] - gains * positions.mean_action[of_action]
 
 
 def compare_episodes(
     layout: tuple[tuple[str, ...], tuple[str, ...]],
-    places: Sequence[EpisodePlaces],
+    positions: Sequence[EpisodePositions],
     bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
     kinds: tuple[DimensionKind, ...],
     gains: NDArray[np.float64],
-) -> TypicalPlaces:
+) -> TypicalPositions:
     """What the episodes have in common.
 
     Args:
         layout: Names of the dimensions of state and action.
-        places: Places of at least one episode.
+        positions: Places of at least one episode.
         bounds: (N, S) smallest and largest values of the state in each of the N episodes.
         kinds: Kind of each dimension of the state.
         gains: (P,) usual gains of the pairs, NaN where unknown.
@@ -162,28 +162,28 @@ def compare_episodes(
     import numpy as np
 
     pairs = paired_dimensions(*layout)
-    ones = np.ones(len(pairs))
-    known = np.where(np.isfinite(gains) & (gains != 0), gains, ones)
-    middle, spread = _offset_statistics(places, pairs, ones)
-    other_middle, other_spread = _offset_statistics(places, pairs, known)
+    unity = np.ones(len(pairs))
+    known = np.where(np.isfinite(gains) & (gains != 0), gains, unity)
+    middle, spread = _offset_statistics(positions, pairs, unity)
+    other_middle, other_spread = _offset_statistics(positions, pairs, known)
     by_gain = other_spread < spread
-    return TypicalPlaces(
-        first=_common_start(places, bounds),
+    return TypicalPositions(
+        first=_common_start(positions, bounds),
         limits=_common_limits(bounds),
         offsets=np.where(by_gain, other_middle, middle),
         offset_spreads=np.where(by_gain, other_spread, spread),
-        gains=np.where(by_gain, known, ones),
-        jitter=float(np.quantile([place.jitter for place in places], 0.1, method="lower")),
-        turned=_turned_dimensions(layout[0], places, bounds, kinds),
+        gains=np.where(by_gain, known, unity),
+        jitter=float(np.quantile([position.jitter for position in positions], 0.1, method="lower")),
+        turned=_turned_dimensions(layout[0], positions, bounds, kinds),
     )
 
 
 def _offset_statistics(
-    places: Sequence[EpisodePlaces], pairs: Sequence[tuple[int, int]], gains: NDArray[np.float64]
+    positions: Sequence[EpisodePositions], pairs: Sequence[tuple[int, int]], gains: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
-    offsets = np.array([pair_offsets(place, pairs, gains) for place in places])
+    offsets = np.array([pair_offsets(position, pairs, gains) for position in positions])
     middle = np.median(offsets, axis=0)
     distance = np.abs(offsets - middle)
     # The median deviation of a few episodes is small by chance: the second largest counts too.
@@ -192,17 +192,17 @@ def _offset_statistics(
 
 
 def _common_start(
-    places: Sequence[EpisodePlaces], bounds: tuple[NDArray[np.float64], NDArray[np.float64]]
+    positions: Sequence[EpisodePositions], bounds: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """(S,) the start of nearly all episodes; NaN where there is no such place."""
+    """(S,) the start of nearly all episodes; NaN where there is no such position."""
     import numpy as np
 
-    first = np.array([place.first for place in places])
+    first = np.array([position.first for position in positions])
     middle, ranges = np.median(first, axis=0), np.median(bounds[1] - bounds[0], axis=0)
     distance = np.sort(np.abs(first - middle), axis=0)
-    most = distance[max(0, int(0.8 * len(places)) - 1)]
-    is_one = (most <= _ONE_START * ranges) & (len(places) > _FEWEST_COMPARED)
-    return np.where(is_one, middle, np.nan)
+    most = distance[max(0, int(0.8 * len(positions)) - 1)]
+    is_common = (most <= _SAME_START * ranges) & (len(positions) > _FEWEST_COMPARED)
+    return np.where(is_common, middle, np.nan)
 
 
 def _common_limits(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -210,7 +210,7 @@ def _common_limits(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> N
     import numpy as np
 
     low, high = np.sort(bounds[0], axis=0), np.sort(bounds[1], axis=0)
-    count, room = len(low), _ONE_LIMIT * np.median(high - low, axis=0)
+    count, room = len(low), _SAME_LIMIT * np.median(high - low, axis=0)
     if count <= _FEWEST_COMPARED:
         return np.full((2, low.shape[1]), np.nan)
     second, middle = (1, -2), count // 2
@@ -221,29 +221,29 @@ def _common_limits(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> N
 
 def _turned_dimensions(
     names: tuple[str, ...],
-    places: Sequence[EpisodePlaces],
+    positions: Sequence[EpisodePositions],
     bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
     kinds: tuple[DimensionKind, ...],
 ) -> tuple[TurnedDimension, ...]:
     """Dimensions that have two mirrored groups of episodes, which tasks do not tell apart."""
     import numpy as np
 
-    if len(places) < _FEWEST_COMPARED:
+    if len(positions) < _FEWEST_COMPARED:
         return ()
-    no_sign = np.asarray(np.array([place.quaternion for place in places]).any(axis=0))
-    found = []
+    no_sign = np.asarray(np.array([position.quaternion for position in positions]).any(axis=0))
+    result = []
     for number, kind in enumerate(kinds):
         is_sign = kind in CHECKED_KINDS and not no_sign[number]
         is_sign &= not _QUATERNION_NAMES.intersection(name_tokens(names[number]))
         if is_sign or kind == "gripper":
-            turned = _turned_dimension(number, places, bounds, is_gripper=kind == "gripper")
-            found += [turned] if turned is not None else []
-    return tuple(found)
+            turned = _turned_dimension(number, positions, bounds, is_gripper=kind == "gripper")
+            result += [turned] if turned is not None else []
+    return tuple(result)
 
 
 def _turned_dimension(
     number: int,
-    places: Sequence[EpisodePlaces],
+    positions: Sequence[EpisodePositions],
     bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
     *,
     is_gripper: bool,
@@ -254,7 +254,10 @@ def _turned_dimension(
     span = float(high.max() - low.min())
     centre = float(high.max() + low.min()) / 2 if is_gripper else 0.0
     table = np.array(
-        [(place.first[number], place.last[number], place.mean_state[number]) for place in places]
+        [
+            (position.first[number], position.last[number], position.mean_state[number])
+            for position in positions
+        ]
     )
     rows = np.column_stack([table, low, high]) - centre
     whole = np.where((low > centre) | (high < centre), rows[:, 2], 0.0)
@@ -264,7 +267,7 @@ def _turned_dimension(
         above = _sides_of_episodes(sides, span, wide)
         if above is None or not _are_mirrored(rows, above, deciding):
             continue
-        if _tasks_tell_apart(places, above) or _is_half_turn(rows, span):
+        if _tasks_tell_apart(positions, above) or _is_half_turn(rows, span):
             continue
         return TurnedDimension(
             number=number,
@@ -311,18 +314,20 @@ def _are_mirrored(rows: NDArray[np.float64], above: NDArray[np.bool_], deciding:
     import numpy as np
 
     turned = np.column_stack([-rows[:, :3], -rows[:, [4]], -rows[:, [3]]])
-    one, other = np.median(rows[above], axis=0), np.median(turned[~above], axis=0)
-    inside = np.maximum(np.abs(rows[above] - one).max(axis=0), np.abs(turned[~above] - other).max(axis=0))
-    room = np.maximum(2 * inside, _PLACE_SPREAD * float(np.median(np.abs(rows[:, 2]))))
-    plain = abs(one[deciding] + other[deciding])
-    return bool((np.abs(one - other) <= room).all() and abs(one[deciding] - other[deciding]) < 0.5 * plain)
+    upper, lower = np.median(rows[above], axis=0), np.median(turned[~above], axis=0)
+    inside = np.maximum(np.abs(rows[above] - upper).max(axis=0), np.abs(turned[~above] - lower).max(axis=0))
+    room = np.maximum(2 * inside, _POSITION_SPREAD * float(np.median(np.abs(rows[:, 2]))))
+    plain = abs(upper[deciding] + lower[deciding])
+    return bool(
+        (np.abs(upper - lower) <= room).all() and abs(upper[deciding] - lower[deciding]) < 0.5 * plain
+    )
 
 
-def _tasks_tell_apart(places: Sequence[EpisodePlaces], above: NDArray[np.bool_]) -> bool:
+def _tasks_tell_apart(positions: Sequence[EpisodePositions], above: NDArray[np.bool_]) -> bool:
     """Whether each task that recurs has all of its episodes on one side, and these are too many for chance."""
     sides: dict[str, list[bool]] = {}
-    for place, value in zip(places, above.tolist(), strict=True):
-        sides.setdefault(place.task, []).append(value)
+    for position, value in zip(positions, above.tolist(), strict=True):
+        sides.setdefault(position.task, []).append(value)
     recurring = sum(len(values) - 1 for values in sides.values())
     is_pure = all(len(set(values)) == 1 for values in sides.values())
     return len(sides) > 1 and is_pure and recurring >= _FEWEST_RECURRING
@@ -336,7 +341,7 @@ def _is_half_turn(rows: NDArray[np.float64], span: float) -> bool:
     return any(abs(usual - turn) < _NEAR_HALF_TURN * turn and span > 1.8 * usual for turn in _HALF_TURNS)
 
 
-def find_turned(places: EpisodePlaces, turned: TurnedDimension) -> bool:
+def find_turned(positions: EpisodePositions, turned: TurnedDimension) -> bool:
     """Whether an episode is of the smaller part of the episodes."""
-    values = places.first if turned.at_start else places.mean_state
+    values = positions.first if turned.at_start else positions.mean_state
     return bool((values[turned.number] > turned.centre) == turned.is_above)

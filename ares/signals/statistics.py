@@ -16,7 +16,12 @@ from ares.signals.dimension_kinds import (
     learn_kinds,
     value_evidence,
 )
-from ares.signals.episode_comparison import EpisodePlaces, TypicalPlaces, compare_episodes, episode_places
+from ares.signals.episode_comparison import (
+    EpisodePositions,
+    TypicalPositions,
+    compare_episodes,
+    episode_positions,
+)
 from ares.signals.plain_arrays import (
     MEANINGS,
     ActionLagEstimate,
@@ -92,14 +97,14 @@ class EpisodeSignalSummary:
         state: Of the state.
         action: Of the action.
         alignments: Lag, correlations and gains for each meaning that the action may have.
-        places: Where it begins, ends and rests.
+        positions: Where it begins, ends and rests.
     """
 
     rank: str
     state: SignalSummary
     action: SignalSummary
     alignments: tuple[ActionLagEstimate | None, ...]
-    places: EpisodePlaces
+    positions: EpisodePositions
 
 
 def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
@@ -117,7 +122,7 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
         state=_summarise_signal(signals.state, signals.state_names, signals.rate_hz),
         action=_summarise_signal(signals.action, signals.action_names, signals.rate_hz),
         alignments=tuple(estimate_action_lag(signals, meaning, bars) for meaning in MEANINGS),
-        places=episode_places(signals),
+        positions=episode_positions(signals),
     )
 
 
@@ -244,7 +249,7 @@ class TypicalEpisode:
         lag_spread: Spread of the lags between the episodes, in steps.
         correlations: (P,) median over the episodes, NaN where a pair never moves.
         gains: (P,) likewise.
-        places: Where episodes begin and rest, and which dimensions some of them have turned.
+        positions: Where episodes begin and rest, and which dimensions some of them have turned.
     """
 
     num_episodes: int
@@ -256,7 +261,7 @@ class TypicalEpisode:
     lag_spread: float
     correlations: NDArray[np.float64]
     gains: NDArray[np.float64]
-    places: TypicalPlaces
+    positions: TypicalPositions
 
     def motion_bars(self, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> NDArray[np.float64]:
         """(P,) range from which a paired dimension of the state counts as moving."""
@@ -280,7 +285,7 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         np.array([summary.state.low for summary in sample]),
         np.array([summary.state.high for summary in sample]),
     )
-    places = [summary.places for summary in sample]
+    positions = [summary.positions for summary in sample]
     return TypicalEpisode(
         num_episodes=len(sample),
         state=state,
@@ -291,7 +296,7 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         lag_spread=1.48 * float(np.median(np.abs(np.array(lags) - np.median(lags)))) if lags else 0.0,
         correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
         gains=gains,
-        places=compare_episodes(layout, places, bounds, state.kinds, gains),
+        positions=compare_episodes(layout, positions, bounds, state.kinds, gains),
     )
 
 

@@ -41,18 +41,18 @@ class SheetLine:
     Attributes:
         what: What it is of, such as "unit of state.arm".
         belief: What is believed.
-        told_by: What it was told by: values, names, a spec, the source.
+        origin: What it was told by: values, names, a spec, the source.
         key: The key of a spec that corrects it, with an example of its value; or the option that does.
     """
 
     what: str
     belief: str
-    told_by: str
+    origin: str
     key: str
 
     def to_json(self) -> dict[str, Json]:
         """One element of `lines`."""
-        return {"what": self.what, "belief": self.belief, "told_by": self.told_by, "key": self.key}
+        return {"what": self.what, "belief": self.belief, "origin": self.origin, "key": self.key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,9 @@ def _most_frequent(column: pa.ChunkedArray, unit: str = "") -> str:
     """The values of a column with the share of the episodes that have them, the most frequent first."""
     import pyarrow.compute as pc
 
-    counts = {str(_plain(row["values"])): int(row["counts"]) for row in pc.value_counts(column).to_pylist()}
+    counts = {
+        str(_plain_value(row["values"])): int(row["counts"]) for row in pc.value_counts(column).to_pylist()
+    }
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if len(ordered) == 1:
         return ordered[0][0] + unit
@@ -117,7 +119,7 @@ def _most_frequent(column: pa.ChunkedArray, unit: str = "") -> str:
     return shown + (f" and {len(ordered) - _MOST_VALUES} more values" if len(ordered) > _MOST_VALUES else "")
 
 
-def _plain(value: Json) -> Json:
+def _plain_value(value: Json) -> Json:
     if value is None or value == "":
         return "none"
     return f"{value:g}" if isinstance(value, float) else value
@@ -126,33 +128,29 @@ def _plain(value: Json) -> Json:
 def _source_lines(columns: pa.Table) -> Iterator[SheetLine]:
     import pyarrow.compute as pc
 
-    yield SheetLine(what="format", belief=_most_frequent(columns["format"]), told_by="files", key="--format")
-    yield SheetLine(
-        what="robot", belief=_most_frequent(columns["robot"]), told_by="source", key="robot: NAME"
-    )
+    yield SheetLine(what="format", belief=_most_frequent(columns["format"]), origin="files", key="--format")
+    yield SheetLine(what="robot", belief=_most_frequent(columns["robot"]), origin="source", key="robot: NAME")
     steps = columns["num_steps"]
     low, middle, high = (pc.min(steps).as_py(), pc.approximate_median(steps).as_py(), pc.max(steps).as_py())
     belief = f"{low} to {high}, median {middle:g}"
-    yield SheetLine(what="steps of an episode", belief=belief, told_by="source", key="episode_ends: KEY")
+    yield SheetLine(what="steps of an episode", belief=belief, origin="source", key="episode_ends: KEY")
 
 
 def _clock_lines(columns: pa.Table) -> Iterator[SheetLine]:
     import pyarrow.compute as pc
 
-    told_by = _most_frequent(columns["rate_source"])
+    origin = _most_frequent(columns["rate_source"])
     rate = _most_frequent(pc.round(columns["rate_hz"], 2), " Hz")
-    yield SheetLine(what="rate", belief=rate, told_by=told_by, key="rate_hz: NUMBER, or --rate")
+    yield SheetLine(what="rate", belief=rate, origin=origin, key="rate_hz: NUMBER, or --rate")
     claimed = _most_frequent(columns["claimed_rate_hz"], " Hz")
     yield SheetLine(
-        what="rate that the source claims", belief=claimed, told_by="source", key="rate_hz: NUMBER"
+        what="rate that the source claims", belief=claimed, origin="source", key="rate_hz: NUMBER"
     )
     shift = pc.max(columns["clock_shift_seconds"]).as_py() or 0.0
     even = "even" if shift < 1e-3 else f"uneven by up to {shift:.3f} s"
-    yield SheetLine(what="clock", belief=even, told_by="stamps", key="timestamps: KEY, time_unit: s|ms|us|ns")
+    yield SheetLine(what="clock", belief=even, origin="stamps", key="timestamps: KEY, time_unit: s|ms|us|ns")
     pairing = _most_frequent(columns["frame_pairing"])
-    yield SheetLine(
-        what="frames and steps paired by", belief=pairing, told_by="format", key="timestamps: KEY"
-    )
+    yield SheetLine(what="frames and steps paired by", belief=pairing, origin="format", key="timestamps: KEY")
 
 
 def _signal_lines(stored: StoredContracts) -> Iterator[SheetLine]:
@@ -161,7 +159,7 @@ def _signal_lines(stored: StoredContracts) -> Iterator[SheetLine]:
         for signal, names in (("state", contract.state_names), ("action", contract.action_names)):
             belief = f"{len(names)} dimensions: {', '.join(names)}" if names else "none"
             key = f"{signal}: [{{key: KEY, names: [...]}}]"
-            yield SheetLine(what=signal, belief=belief, told_by="source", key=key)
+            yield SheetLine(what=signal, belief=belief, origin="source", key=key)
         for group in correct_contract(contract, stored.stated).signals:
             yield from _group_lines(group)
 
@@ -170,14 +168,14 @@ def _group_lines(group: SignalContract) -> Iterator[SheetLine]:
     for name in PROPERTIES:
         if name in group.estimates:
             estimate = group.estimates[name]
-            told_by = f"{estimate.origin}, {estimate.confidence:.2f}" if estimate.candidates else "nothing"
+            origin = f"{estimate.origin}, {estimate.confidence:.2f}" if estimate.candidates else "nothing"
             key = f"contract: {group.name}: {{{name}: VALUE}}"
-            yield SheetLine(what=f"{name} of {group.name}", belief=str(estimate), told_by=told_by, key=key)
+            yield SheetLine(what=f"{name} of {group.name}", belief=str(estimate), origin=origin, key=key)
     against = [dim for dim, sign in zip(group.dimensions, group.signs, strict=False) if sign < 0]
     if against:
         what = f"against its state, in {group.name}"
         key = f"--convert '{group.signal}[{', '.join(against)}]: times -1' of ares export"
-        yield SheetLine(what=what, belief=", ".join(against), told_by="values", key=key)
+        yield SheetLine(what=what, belief=", ".join(against), origin="values", key=key)
 
 
 def _camera_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
@@ -194,10 +192,10 @@ def _camera_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
     for (camera, role, picture), count in sorted(cameras.items()):
         belief = f"{role}, {picture}, in {count} of {len(read)} episodes"
         key = f"cameras: {camera}: ROLE, or bgr, or left_out"
-        yield SheetLine(what=f"camera {camera}", belief=belief, told_by="source", key=key)
+        yield SheetLine(what=f"camera {camera}", belief=belief, origin="source", key=key)
     if not cameras:
         yield SheetLine(
-            what="cameras", belief="none", told_by="source", key="cameras: NAME: {key: KEY, role: ROLE}"
+            what="cameras", belief="none", origin="source", key="cameras: NAME: {key: KEY, role: ROLE}"
         )
 
 
@@ -205,12 +203,12 @@ def _label_lines(columns: pa.Table) -> Iterator[SheetLine]:
     texts = Counter(columns["instruction"].to_pylist())
     without = texts.pop("", 0)
     belief = f"{len(texts)} different" + (f", {without} episodes have none" if without else "")
-    yield SheetLine(what="instructions", belief=belief, told_by="source", key="language: [KEY]")
+    yield SheetLine(what="instructions", belief=belief, origin="source", key="language: [KEY]")
     outcomes = Counter(columns["success"].to_pylist())
     belief = f"{outcomes[True]} successes, {outcomes[False]} failures, {outcomes[None]} not labelled"
-    told_by = _most_frequent(columns["success_source"])
+    origin = _most_frequent(columns["success_source"])
     yield SheetLine(
-        what="outcomes", belief=belief, told_by=told_by, key="success: KEY, or outcome_in_path: true"
+        what="outcomes", belief=belief, origin=origin, key="success: KEY, or outcome_in_path: true"
     )
 
 
@@ -219,13 +217,13 @@ def _lost_lines(stored: StoredContracts) -> Iterator[SheetLine]:
     for reason, count in stored.warnings.items():
         key = "left_out: [KEY], or the key of what was not read"
         yield SheetLine(
-            what="told at ingestion", belief=f"{reason} ({count} episodes)", told_by="files", key=key
+            what="told at ingestion", belief=f"{reason} ({count} episodes)", origin="files", key=key
         )
     unknown = _unnamed_groups(stored)
     if unknown:
         belief = ", ".join(f"{count} of {signal}" for signal, count in unknown.items())
         key = "names of state and action"
-        yield SheetLine(what="dimensions without a known kind", belief=belief, told_by="names", key=key)
+        yield SheetLine(what="dimensions without a known kind", belief=belief, origin="names", key=key)
 
 
 def _unnamed_groups(stored: StoredContracts) -> Mapping[str, int]:

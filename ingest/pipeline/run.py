@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 def infer_and_store_contracts(
-    stores: Stores, source: Source, sample: Sequence[str], told: Mapping[str, int]
+    stores: Stores, source: Source, sample: Sequence[str], reasons: Mapping[str, int]
 ) -> None:
     """Infer the contracts of a sample, and store them with what the spec states.
 
@@ -78,7 +78,7 @@ def infer_and_store_contracts(
         stores: Where the episodes are.
         source: Their dataset.
         sample: Ids of episodes that were written; empty where none was.
-        told: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
+        reasons: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
     """
     if not (sample or source.contract or source.kinematics or source.stated):
         return
@@ -91,7 +91,7 @@ def infer_and_store_contracts(
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
     stated = source.contract or stored.stated
     kinematics = source.kinematics or stored.kinematics
-    warnings = {**stored.warnings, **told} if sample else stored.warnings
+    warnings = {**stored.warnings, **reasons} if sample else stored.warnings
     spec_hash = source.stated or stored.spec_hash
     new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash)
     write_contracts(stores.annotations, key, new)
@@ -426,8 +426,7 @@ def ingest_datasets(
         raise RequestError(
             "videos cannot be copied to an object store", "ingest by reference, or into a folder"
         )
-    started, sources = time.monotonic(), discovery.sources
-    report = IngestCounts(plan=discovery.plan)
+    started, sources, report = time.monotonic(), discovery.sources, IngestCounts(plan=discovery.plan)
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, sources, request)
         _prepare_workspace(stores, discovery, quiet)
@@ -442,10 +441,10 @@ def ingest_datasets(
                 before = _count_warnings(report.counts, {})
                 limit = None if request.limit is None else request.limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
-                report.copied_bytes += writer.copied_bytes
-                told = _count_warnings(report.counts, before)
                 whole = source if request.limit is None else replace(source, stated="")
-                infer_and_store_contracts(stores, whole, writer.sample_ids, told)
+                reasons = _count_warnings(report.counts, before)
+                infer_and_store_contracts(stores, whole, writer.sample_ids, reasons)
+                report.copied_bytes += writer.copied_bytes
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
         _count_duplicates(stores, report, known_duplicates)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ares.checks import QualityFinding, check_signals
-from ares.checks.record import check_signals_alone
+from ares.checks.record import check_single_episode
 from ares.signals import DatasetStatistics, EpisodeSignals
 from tests.generators.meaning_faults import plant_meaning
 
@@ -179,7 +179,7 @@ def test_ingestion_and_check_say_the_same_of_one_episode_alone(named: bool) -> N
     action = np.repeat(episodes[0].action[:1], len(episodes[0].action), axis=0)
     gap = episodes[0].seconds + np.where(np.arange(len(action)) > 80, 0.7, 0.0)
     changed = [replace(episodes[0], action=action, seconds=gap), *episodes[1:]]
-    alone = {(finding.code, finding.signal) for finding in check_signals_alone(changed[0])}
+    alone = {(finding.code, finding.signal) for finding in check_single_episode(changed[0])}
     assert alone == {("A002", "action"), ("A016", "clock")}
     assert alone <= {(finding.code, finding.signal) for finding in findings(changed, 0)}
     assert alone <= {(finding.code, finding.signal) for finding in check_signals(changed[0], None).findings}

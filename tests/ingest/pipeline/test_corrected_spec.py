@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def test_every_line_of_a_sheet_names_a_key(workspace: Workspace) -> None:
     lines = workspace.sheet(DATASET).lines
-    assert all(line.key and line.belief and line.told_by for line in lines)
+    assert all(line.key and line.belief and line.origin for line in lines)
     believed = sheet(workspace)
     assert believed["state"] == "4 dimensions: x, y, z, gripper"
     assert believed["mode of action.position"] == "delta"
@@ -84,7 +85,7 @@ def test_a_corrected_spec_changes_the_sheet_and_keeps_ids_tags_and_rulings(
     assert before["rate"] != "20 Hz" and before["unit of state.position"] == "m"
     assert sorted(episode.episode_id for episode in workspace.episodes) == ids
     for episode_id in ids:
-        known = workspace.episodes[episode_id].to_json()
+        known: dict[str, Any] = {**workspace.episodes[episode_id].to_json()}
         assert [tag["tag"] for tag in known["tags"]] == (["kept"] if episode_id in ids[:2] else [])
         assert ("ruling" in {annotation["name"] for annotation in known["annotations"]}) == (
             episode_id == ids[0]
