@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from ares.input import (
     call_with_time_limit,
     input_budgets,
     limited_memory,
+    read_yaml,
     refuse_outside_links,
 )
 from ares.io import describe_os_error
@@ -52,6 +54,15 @@ class SourceOptions:
     cameras: str = ""
     reads_unknown: bool = False
     follow_links: bool = False
+
+
+def hash_stated(options: SourceOptions) -> str:
+    """Hash of what the options state of how episodes are read: the spec, the rate, the cameras; "" for nothing."""
+    if not (options.spec or options.rate_hz or options.cameras):
+        return ""
+    spec = read_yaml(options.spec) if options.spec else None
+    stated = repr((spec, options.rate_hz, options.cameras))
+    return hashlib.blake2b(stated.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +170,7 @@ class Source:
         contract: What its spec states of the meaning of signals, by signal group and property.
         kinematics: What its spec states of the robot's joints and links.
         follow_links: Whether symbolic links may lead out of `folder`; set by who opens it, from the options.
+        stated: Hash of what a spec and the options state of how to read it, "" for nothing; set by who opens it.
     """
 
     format: str
@@ -176,6 +188,7 @@ class Source:
     contract: Mapping[str, Mapping[PropertyName, str]] = field(default_factory=dict)
     kinematics: Kinematics | None = None
     follow_links: bool = False
+    stated: str = ""
 
 
 # What a folder is to a format: "dataset": it is the folder of one dataset, whose files say so; "data": records of the

@@ -422,7 +422,10 @@ def _dataset_summary(dataset: DatasetCheck) -> str:
     failed = f", {dataset.num_failed} not read ({dataset.first_failure})" if dataset.num_failed else ""
     without = f", {dataset.num_without_signals} without signals" if dataset.num_without_signals else ""
     counts = f"{dataset.num_episodes} episodes{without}{failed}"
-    return f"{dataset.dataset} ({dataset.format}): {counts}; {_describe_lag(dataset)}"
+    unnamed = (
+        f"; {dataset.num_unnamed} dimensions are not judged for want of names" if dataset.num_unnamed else ""
+    )
+    return f"{dataset.dataset} ({dataset.format}): {counts}; {_describe_lag(dataset)}{unnamed}"
 
 
 def _video_summary(video: VideoTotals) -> str:

@@ -79,8 +79,8 @@ COMMANDS = {
     ),
     "show": CommandEntry(
         "app.cli.search",
-        "everything known of one episode",
-        ("ares show 42b13cbcbaa01293", "ares show 42b1 --json"),
+        "everything known of one episode, or what is believed of a dataset",
+        ("ares show 42b13cbcbaa01293", "ares show 42b1 --json", "ares show bridge_dataset"),
     ),
     "set": CommandEntry(
         "app.cli.set",

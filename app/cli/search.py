@@ -21,6 +21,7 @@ from ares.process_tuning import hide_pandas_from_pyarrow
 
 if TYPE_CHECKING:
     from ares.search import Hit
+    from ares.workspace import DatasetSheet
 
 
 def search_running_dashboard(args: argparse.Namespace, query: Mapping[str, object]) -> list[Hit] | None:
@@ -128,16 +129,32 @@ _SHOWN_SHIFT_SECONDS = 1e-3
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "episode_id", metavar="EPISODE_ID", help="16 hex digits, as search prints them, or the start of them"
+        "episode_id",
+        metavar="EPISODE_ID|DATASET",
+        help="16 hex digits, as search prints them, or the start of them; or the name of a dataset",
     )
     add_workspace_arguments(parser)
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print the episode. Raises RequestError for an unknown id."""
-    document: dict[str, Any] = open_workspace(args).episodes[args.episode_id].to_json()
+    """Print the episode, or what is believed of the dataset. Raises RequestError for an unknown id."""
+    from ares.workspace import is_dataset
+
+    workspace = open_workspace(args)
+    if is_dataset(workspace.stores, args.episode_id):
+        sheet = workspace.sheet(args.episode_id)
+        answer(args, sheet.to_json(), lambda: _sheet_blocks(sheet))
+        return 0
+    document: dict[str, Any] = workspace.episodes[args.episode_id].to_json()
     answer(args, document, lambda: _episode_tables(document))
     return 0
+
+
+def _sheet_blocks(sheet: DatasetSheet) -> Iterator[Block]:
+    rows = [(line.what, line.belief, line.origin, line.key) for line in sheet.lines]
+    yield f"{sheet.dataset}: {sheet.episodes} episodes"
+    yield OutputTable(rows, ("what", "believed", "told by", "key in a spec"))
+    yield "to correct a line: `ares ingest SOURCE --show-spec > FILE`, edit the key, `ares ingest SOURCE --spec FILE`"
 
 
 _GRADE_HEADER = ("slot", "claimed", "seen", "verdict", "frames")

@@ -538,12 +538,62 @@ CLOCK_RATE = CheckCode(
     remedy="give the true rate with --rate, or correct the metadata",
     severity="fault",
 )
+OFFSET = CheckCode(
+    code="A019",
+    name="offset",
+    meaning="a dimension is off by a constant, against its command, the other episodes or the steps before",
+    size_unit="value",
+    strength=0.3,
+    strength_unit="rad",
+    remedy="calibrate the joint; take the offset away, or leave the episode out",
+    severity="fault",
+)
+STALE_VALUES = CheckCode(
+    code="A020",
+    name="held-samples",
+    meaning="readings are stale: a value is held for several steps while the robot moves",
+    size_unit="steps for each value",
+    strength=3,
+    strength_unit="steps for each value",
+    remedy="check the rate at which the recorder reads the robot; keep the steps with new values",
+    severity="fault",
+)
+CLOCK_JITTER = CheckCode(
+    code="A021",
+    name="clock-jitter",
+    meaning="the periods between stamps spread more than in other episodes, or by a fifth of the period",
+    size_unit="share of the period",
+    strength=0.5,
+    strength_unit="of the period",
+    remedy="stamp values when they are read, and not when they are written; or number the steps at the true rate",
+    severity="fault",
+)
+TURNED = CheckCode(
+    code="A022",
+    name="turned-convention",
+    meaning="a sign, or the open end of a gripper, is the other way round than in the other episodes",
+    size_unit="share of the episodes that differ",
+    strength=1,
+    strength_unit="sign turned in state and action of half of the episodes",
+    remedy="find out which convention is right; turn the dimension in state and action of the others",
+    severity="fault",
+)
+TURNED_MOTION = CheckCode(
+    code="A023",
+    name="turned-motion",
+    meaning="a dimension moves to the other side than in the other episodes of its task, from a start between them",
+    size_unit="share of the episodes that differ",
+    strength=1,
+    strength_unit="sign turned in state and action of half of the episodes",
+    remedy="look whether these episodes are of another place; else turn the sign in state and action",
+)
 
 CODES = {
     code.code: code
     for code in (
         NOT_FINITE, DEAD_CHANNEL, STUCK, SPIKE, QUANTISED, SATURATED, WRAP_AROUND, DRIFT, CHATTER, IDLE_START,
         IDLE_END, ACTION_LAG, SIGN_FLIP, GAIN, UNIT_CLASH, DROPPED_STEPS, REPEATED_STEPS, CLOCK_RATE,
+        OFFSET, STALE_VALUES, CLOCK_JITTER, TURNED, TURNED_MOTION,
         *VIDEO_CODES, *FILE_CODES, *RECORD_CODES, *TRAINER_CODES,
     )
 }  # fmt: skip

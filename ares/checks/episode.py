@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING
 from ares.checks.codes import (
     ACTION_LAG,
     CLOCK_RATE,
+    DEAD_CHANNEL,
     DRIFT,
     DROPPED_STEPS,
     GAIN,
     IDLE_END,
     IDLE_START,
+    NOT_FINITE,
     REPEATED_STEPS,
     SIGN_FLIP,
     UNIT_CLASH,
     CheckCode,
 )
+from ares.checks.conventions import check_conventions
 from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
     findings_of,
 )
-from ares.checks.record import check_action_limits, check_constant, check_finite, check_timestamps
+from ares.checks.readings import check_levels, check_repeats, check_single_values, check_still, merge_stale
+from ares.checks.record import check_single_episode
 from ares.checks.values import check_jumps, check_state_values, find_zero_runs
 from ares.signals import (
     ActionLagEstimate,
@@ -50,6 +54,9 @@ _DROP_EXCESS = 0.7
 _DROP_FACTOR = 1.5
 _DROP_SHARE = 0.5
 _FEWEST_JUMPING = 3
+_DROP_AGREES = 0.75
+# A command that moves goes on evenly where its change is below so many times those beside it.
+_EVEN_FACTOR = 1.3
 # Two are enough where they jump by so many times the steps beside it.
 _STRONG_FACTOR, _FEWEST_STRONG = 4.0, 2
 # Steps are repeated for at least so long, between changes of this share of the usual ones.
@@ -123,13 +130,41 @@ def _check_dropped(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[
     share = jumps.sum(axis=1) / np.maximum(moves.sum(axis=1), 1)
     strong = (jumps & (np.abs(changes[2:-2]) > _STRONG_FACTOR * beside)).sum(axis=1)
     is_enough = (jumps.sum(axis=1) >= _FEWEST_JUMPING) | (strong >= _FEWEST_STRONG)
-    is_drop = (share >= _DROP_SHARE) & is_enough
+    # What is missing goes on as it went before; a simulation that sets its robot elsewhere jumps anywhere.
+    agrees = jumps & (np.sign(changes[2:-2]) == np.sign(expected))
+    goes_on = agrees.sum(axis=1) >= _DROP_AGREES * jumps.sum(axis=1)
+    goes_on &= _commands_jump(signals, np.flatnonzero(arms), jumps)
+    is_drop = (share >= _DROP_SHARE) & is_enough & goes_on
     if is_drop.any():
         ratio = excess.sum(axis=1) / np.maximum(np.abs(expected).sum(axis=1), 1e-12)
         worst = int(np.where(is_drop, ratio, 0).argmax())
         confidence = finding_confidence(float(ratio[worst]), _DROP_EXCESS)
         lost = min(ratio[worst], len(share)) / signals.rate_hz
         yield _time_finding(DROPPED_STEPS, "state", signals.seconds[worst + 2], lost, confidence)
+
+
+def _commands_jump(
+    signals: EpisodeSignals, numbers: NDArray[np.intp], jumps: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """(T - 5,) whether the commands of the dimensions that jump do so too: a step that is missing has lost both.
+
+    Args:
+        signals: The episode.
+        numbers: (J,) dimensions of the state.
+        jumps: (T - 5, J) where they jump.
+    """
+    import numpy as np
+
+    commands = dict(paired_dimensions(signals.state_names, signals.action_names))
+    paired = [index for index, number in enumerate(numbers.tolist()) if number in commands]
+    if not paired:
+        return np.ones(len(jumps), dtype=bool)
+    changes = np.abs(np.diff(signals.action[:, [commands[int(numbers[index])] for index in paired]], axis=0))
+    beside = np.maximum(changes[1:-3], changes[3:-1])
+    usual = np.median(changes, axis=0)
+    even = (changes[2:-2] < _EVEN_FACTOR * beside) & (changes[2:-2] > usual)
+    counts = (jumps[:, paired] & even).sum(axis=1)
+    return np.asarray(counts <= 0.5 * jumps[:, paired].sum(axis=1))
 
 
 def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:
@@ -154,6 +189,12 @@ def _check_repeated(signals: EpisodeSignals) -> Iterator[QualityFinding]:
 # A lag is unlike that of the other episodes by at least so much, and beyond its own interval.
 _LAG_SECONDS = 0.1
 _LAG_STEPS = 0.65
+# Where the lags of the other episodes differ little, a difference of so many of their spreads is enough.
+_LAG_SPREADS, _LEAST_LAG_SPREAD = 6.0, 0.4
+# A state that comes so many steps before its command is one of no robot.
+_EARLIEST_STEPS = -0.9
+# Where the interval is too wide for a lag, its nearer end differs: of signals that agree so well, with so many others.
+_SURE_CORRELATION, _FEWEST_LAGS = 0.8, 3
 # Without other episodes: a state that comes before its command, or later than this.
 _LATEST_SECONDS = 0.6
 _FLIPPED = 0.6
@@ -164,6 +205,8 @@ _GAIN_CORRELATION = 0.8
 # Degrees among radians are 57 times as large; tasks differ by less than this.
 _UNIT_FACTOR = 20.0
 _LARGEST_UNIT_FACTOR = 170.0
+# Ticks of a servo among radians: up to 2^16 in a turn.
+_LARGEST_TICK_FACTOR = 20_000.0
 # The joints of an episode in another unit have one factor, within this one, in most of them.
 _SAME_FACTOR, _MOST_JOINTS = 3.0, 0.6
 _DRIFT_SHARE = 0.05
@@ -188,14 +231,22 @@ class EpisodeActionLag:
     could_say: bool = True
 
 
-def check_joint_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
-    """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints."""
+def check_joint_unit(
+    signals: EpisodeSignals, typical: TypicalSignal, num_episodes: int = 0
+) -> Iterator[QualityFinding]:
+    """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints.
+
+    Args:
+        signals: The episode.
+        typical: What is typical of the state.
+        num_episodes: Episodes that it was learnt from; of two the other one is what is usual.
+    """
     import numpy as np
 
     arms = are_smooth_kinds(typical.kinds)
-    usual = typical.range
     ranges = np.ptp(signals.state, axis=0)
-    moving = arms & (usual > 0.1 * typical.scale) & (ranges > 0)
+    usual = np.maximum(2 * typical.range - ranges, 0.0) if num_episodes == 2 else typical.range
+    moving = arms & (usual > 0.1 * min(typical.scale, usual[arms].max(initial=0.0))) & (ranges > 0)
     if not typical.scale or not moving.any():
         return
     factors = ranges[moving] / usual[moving]
@@ -206,7 +257,10 @@ def check_joint_unit(signals: EpisodeSignals, typical: TypicalSignal) -> Iterato
     is_common = (np.abs(np.log(factors / factor)) < np.log(_SAME_FACTOR)) & is_scaled
     if is_common.mean() < _MOST_JOINTS:
         return
-    if _LARGEST_UNIT_FACTOR >= max(factor, 1 / factor) >= _UNIT_FACTOR:
+    if (
+        _UNIT_FACTOR <= factor <= _LARGEST_TICK_FACTOR
+        or 1 / _LARGEST_UNIT_FACTOR <= factor <= 1 / _UNIT_FACTOR
+    ):
         yield _command_finding(
             UNIT_CLASH.code, "", factor, finding_confidence(max(factor, 1 / factor), _UNIT_FACTOR)
         )
@@ -246,12 +300,20 @@ def _check_lag(
     signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
     """Against the median of the dataset; a median that no robot can have is a finding in every episode."""
-    if aligned.lag_steps is None or typical.lag_steps is None:
+    if typical.lag_steps is None:
         return
-    seconds, usual = aligned.lag_steps / signals.rate_hz, typical.lag_steps / signals.rate_hz
-    if typical.lag_steps < -1 or usual > _LATEST_SECONDS:
+    lag_steps = aligned.lag_steps
+    if lag_steps is None:
+        lag_steps = min(max(typical.lag_steps, aligned.low_steps), aligned.high_steps)
+        if aligned.correlation < _SURE_CORRELATION or typical.num_lags < _FEWEST_LAGS:
+            return
+    seconds, usual = lag_steps / signals.rate_hz, typical.lag_steps / signals.rate_hz
+    # A state comes before its command in no robot, be it in one episode or in all of them.
+    is_early = lag_steps < _EARLIEST_STEPS and aligned.high_steps < _EARLIEST_STEPS / 2
+    if is_early or usual > _LATEST_SECONDS:
         usual = 0.0
-    bar = max(_LAG_SECONDS, _LAG_STEPS / signals.rate_hz)
+    spread = _LAG_SPREADS * max(typical.lag_spread, _LEAST_LAG_SPREAD) / signals.rate_hz
+    bar = 0.0 if is_early else max(min(_LAG_SECONDS, spread), _LAG_STEPS / signals.rate_hz)
     nearest = min(max(typical.lag_steps, aligned.low_steps), aligned.high_steps) / signals.rate_hz
     is_certain = abs(nearest - usual) > 0.5 * bar or usual == 0.0
     if abs(seconds - usual) >= bar and is_certain:
@@ -347,30 +409,27 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
 
     Raises ValueError when `typical` is of other dimensions.
     """
-    unknown = EpisodeActionLag(steps=None, could_say=False)
-    clock, not_finite = tuple(check_timestamps(signals.seconds)), tuple(_not_finite(signals))
-    whole = () if not_finite else tuple(check_constant(signals.state, signals.action))
-    if not_finite or typical is None:
-        return EpisodeCheck(findings=(*not_finite, *whole, *clock), lag=unknown)
+    single, unknown = check_single_episode(signals), EpisodeActionLag(steps=None, could_say=False)
+    if typical is None or any(finding.code == NOT_FINITE.code for finding in single):
+        return EpisodeCheck(findings=single, lag=unknown)
     if len(typical.state.range) != signals.state.shape[1]:
         raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
     signals = with_continuous_rotations(signals)
-    unit = tuple(check_joint_unit(signals, typical.state))
+    unit = tuple(check_joint_unit(signals, typical.state, typical.num_episodes))
     if unit:  # every other size would be wrong by the factor
-        return EpisodeCheck(findings=(*unit, *whole, *clock), lag=unknown)
+        return EpisodeCheck(findings=(*unit, *single), lag=unknown)
+    is_still = any(finding.code == DEAD_CHANNEL.code and finding.signal == "state" for finding in single)
+    still = () if is_still else tuple(check_still(signals, typical.state))
+    if is_still or still:  # nothing else can be said of a robot that never moves
+        return EpisodeCheck(findings=(*still, *single), lag=unknown)
     lag, commanded = check_state_against_action(signals, typical)
-    findings = (
-        *whole,
-        *check_state_values(signals, typical),
-        *check_action_limits(signals.action, signals.action_names, signals.seconds),
-        *check_jumps(signals, typical.state),
-        *commanded,
-        *clock,
-        *check_step_timing(signals, typical.state),
+    values = (*check_state_values(signals, typical), *check_jumps(signals, typical.state))
+    values = (*values, *check_repeats(signals, typical.state), *check_step_timing(signals, typical.state))
+    values = (
+        *values,
+        *check_levels(signals, typical, values),
+        *check_single_values(signals, typical, values),
     )
+    merged = merge_stale(values, signals, typical.state)
+    findings = (*merged, *commanded, *single, *check_conventions(signals, typical))
     return EpisodeCheck(findings=findings, lag=lag)
-
-
-def _not_finite(signals: EpisodeSignals) -> Iterator[QualityFinding]:
-    yield from check_finite("state", signals.state, signals.state_names, signals.seconds)
-    yield from check_finite("action", signals.action, signals.action_names, signals.seconds)

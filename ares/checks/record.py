@@ -28,7 +28,13 @@ from ares.checks.findings import (
     finding_confidence,
 )
 from ares.episode import MISSING_CAMERAS, TOPIC_KINDS
-from ares.signals import are_smooth_kinds, classify_by_name
+from ares.signals import (
+    EpisodeSignals,
+    are_smooth_kinds,
+    classify_by_name,
+    episode_signals,
+    paired_dimensions,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +53,8 @@ _FEW_STEPS = 10
 _LIMITS = (1.0, 100.0)
 # An action is cut off from this share of the steps on, and at so many of them.
 _SATURATED_SHARE, _FEWEST_SATURATED = 0.05, 3
+# It comes or leaves at this share of its usual speed, or its joint moves by this share of its range; else it is parked.
+_ARRIVES, _PARKED_SHARE = 0.3, 0.05
 # The code of each flag that a camera may have, worst first: a black camera is also frozen, and is named once.
 _FLAG_CODES = {"black": "A033", "frozen": "A034"}
 _PLACEHOLDERS = frozenset(
@@ -58,8 +66,7 @@ def check_record(episode: Episode, trajectory: Trajectory) -> tuple[QualityFindi
     """Every finding that one record alone allows; of its pixels only the flags that its ingester set."""
     return (
         *check_metadata(episode),
-        *check_timestamps(trajectory.timestamps),
-        *_check_signals(trajectory),
+        *check_single_episode(episode_signals(episode, trajectory)),
     )
 
 
@@ -160,28 +167,23 @@ def check_timestamps(seconds: NDArray[np.float64]) -> Iterator[QualityFinding]:
         )
 
 
-def _check_signals(trajectory: Trajectory) -> Iterator[QualityFinding]:
-    import numpy as np
+def check_single_episode(signals: EpisodeSignals) -> tuple[QualityFinding, ...]:
+    """What the signals and stamps of one episode say without any other: the same at ingestion and in a check.
 
-    signals = {"state": trajectory.state, "action": trajectory.action}
-    present = {name: signal for name, signal in signals.items() if signal is not None and signal.values.size}
-    not_finite = [
-        finding
-        for name, signal in present.items()
-        for finding in check_finite(name, signal.values, signal.names, trajectory.timestamps)
-    ]
+    Values that are not finite are named before all else: nothing can be said of the others.
+    """
+    clock = tuple(check_timestamps(signals.seconds))
+    not_finite = (
+        *_check_finite("state", signals.state, signals.state_names, signals.seconds),
+        *_check_finite("action", signals.action, signals.action_names, signals.seconds),
+    )
     if not_finite:
-        yield from not_finite
-        return
-    none = np.empty((len(trajectory.timestamps), 0))
-    yield from check_constant(*(present[name].values if name in present else none for name in signals))
-    if "action" in present:
-        yield from check_action_limits(
-            present["action"].values, present["action"].names, trajectory.timestamps
-        )
+        return (*not_finite, *clock)
+    constant = tuple(check_constant(signals.state, signals.action))
+    return (*constant, *_check_action_limits(signals), *clock)
 
 
-def check_finite(
+def _check_finite(
     name: str, values: NDArray[np.floating], names: tuple[str, ...], seconds: NDArray[np.float64]
 ) -> Iterator[QualityFinding]:
     """A001: the dimensions of a signal (T, D) with values that are NaN or infinite, and how many steps have them."""
@@ -213,32 +215,61 @@ def check_constant(state: NDArray[np.floating], action: NDArray[np.floating]) ->
         yield _record_finding(DEAD_CHANNEL, signal=constant[0], size=len(state))
 
 
-def check_action_limits(
-    action: NDArray[np.floating], names: tuple[str, ...], seconds: NDArray[np.float64]
-) -> Iterator[QualityFinding]:
-    """A006 of the action (T, A): a dimension stays exactly at 1 or 100, or minus these, while another one moves.
+def _check_action_limits(signals: EpisodeSignals) -> Iterator[QualityFinding]:
+    """A006 of the action: a dimension stays exactly at 1 or 100, or minus these, while another one moves.
 
     It is an arm joint or of an end effector by its name, and never beyond the limit: what was commanded is cut off.
+    A joint that is parked there comes slowly, and does not move meanwhile.
     """
     import numpy as np
 
-    if len(action) < _FEW_STEPS:
+    action, names = signals.action, signals.action_names
+    if len(action) < _FEW_STEPS or not action.shape[1]:
         return
     largest = np.abs(action).max(axis=0)
     may_be_cut_off = np.isin(largest, _LIMITS) & are_smooth_kinds(classify_by_name(names))
     if not may_be_cut_off.any():
         return
     moves = np.diff(action, axis=0) != 0
+    states = {command: number for number, command in paired_dimensions(signals.state_names, names)}
     for number in np.flatnonzero(may_be_cut_off).tolist():
         others_move = np.delete(moves, number, axis=1).any(axis=1)
-        cut_off = (np.abs(action[1:, number]) == largest[number]) & others_move
+        state = signals.state[:, states[number]] if number in states else None
+        cut_off = _cut_off_steps(action[:, number], float(largest[number]), state)[1:] & others_move
         share = float(cut_off.mean())
         if share >= _SATURATED_SHARE and cut_off.sum() >= _FEWEST_SATURATED and moves[:, number].any():
             yield _record_finding(
                 SATURATED,
                 signal="action",
                 dimension=names[number],
-                seconds=float(seconds[1 + int(cut_off.argmax())]),
+                seconds=float(signals.seconds[1 + int(cut_off.argmax())]),
                 size=share,
                 confidence=finding_confidence(share, _SATURATED_SHARE),
             )
+
+
+def _cut_off_steps(
+    column: NDArray[np.float64], limit: float, state: NDArray[np.float64] | None
+) -> NDArray[np.bool_]:
+    """(T,) where a dimension of the action is at its limit, but for the spans in which it is parked there.
+
+    Args:
+        column: (T,) its values.
+        limit: The largest of them without sign.
+        state: (T,) the dimension of the state with its name, or None.
+    """
+    import numpy as np
+
+    at_limit = np.abs(column) == limit
+    edges = np.diff(np.concatenate([[0], at_limit.astype(np.int8), [0]]))
+    changes = np.abs(np.diff(column))
+    usual = float(np.quantile(changes[changes > 0], 0.75)) if (changes > 0).any() else 0.0
+    span = float(np.ptp(state)) if state is not None else 0.0
+    for start, stop in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+        beside = [changes[start - 2] if start >= 2 else 0.0, changes[stop] if stop < len(changes) else 0.0]
+        moved = state is not None and float(np.ptp(state[start:stop])) > _PARKED_SHARE * span
+        # A rest before or after all motion, where the state shows that it is one.
+        is_at_end = state is not None and (start == 0 or stop == len(column))
+        if (is_at_end or max(beside) <= _ARRIVES * usual) and not moved:
+            at_limit[start:stop] = False
+    return np.asarray(at_limit)

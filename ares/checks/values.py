@@ -46,6 +46,8 @@ _FOLLOWS = 0.5
 _STUCK_JUMP = 1.3
 _STUCK_SHARE = 0.03
 _FEWEST_STUCK = 4
+# A joint rests where its command moves by less than this share of the jump that ends the rest.
+_STUCK_COMMAND = 0.3
 # A grid is coarse from this share of an arm joint's range on.
 _COARSE_SHARE = 0.004
 # An encoder of 2048 steps a turn is fine, however little the robot moves.
@@ -86,7 +88,7 @@ def check_state_values(signals: EpisodeSignals, typical: TypicalEpisode) -> Iter
     for number in np.flatnonzero(ranges > 0.05 * typical.state.scale):
         if typical.state.kinds[number] in CHECKED_KINDS:
             if repeated[number] >= _FEWEST_STUCK - 1:
-                yield from _check_stuck(signals, typical.state, int(number))
+                yield from _check_stuck(signals, typical, int(number))
             coarse = tuple(_check_grid(signals, typical.state, int(number))) if may_be_coarse[number] else ()
             yield from coarse
             if not coarse and at_extremes[number] >= _CUT_OFF_SHARE * len(values):
@@ -159,17 +161,20 @@ def find_zero_runs(changes: NDArray[np.float64], fewest: int) -> NDArray[np.intp
     return np.asarray(runs[runs[:, 1] - runs[:, 0] >= fewest])
 
 
-def _check_stuck(signals: EpisodeSignals, typical: TypicalSignal, number: int) -> Iterator[QualityFinding]:
-    """The run of one value that the largest jump ends; a joint that rests starts again slowly."""
+def _check_stuck(signals: EpisodeSignals, typical: TypicalEpisode, number: int) -> Iterator[QualityFinding]:
+    """The run of one value that the largest jump ends; a joint that rests starts again slowly, or was not to move."""
     import numpy as np
 
+    command = commanded_position(signals, typical, number)
     changes = np.abs(np.diff(signals.state[:, number]))
-    noise = max(6 * typical.noise[number], 3 * float(changes[changes > 0].min(initial=np.inf)))
-    bar = float(max(_STUCK_SHARE * typical.scale, noise if np.isfinite(noise) else 0.0))
+    noise = max(6 * typical.state.noise[number], 3 * float(changes[changes > 0].min(initial=np.inf)))
+    bar = float(max(_STUCK_SHARE * typical.state.scale, noise if np.isfinite(noise) else 0.0))
     worst = (0.0, 0, 0)
     for start, stop in find_zero_runs(changes, _FEWEST_STUCK):
         inside = start >= 1 and stop < len(changes)
-        if inside and changes[stop - 1] > max(bar, _STUCK_JUMP * changes[stop]):
+        if not inside or changes[stop - 1] <= max(bar, _STUCK_JUMP * changes[stop]):
+            continue
+        if command is None or np.ptp(command[start:stop]) >= _STUCK_COMMAND * changes[stop - 1]:
             worst = max(worst, (float(changes[stop - 1]), int(start), int(stop)))
     jump, start, stop = worst
     if jump:
@@ -227,12 +232,11 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
         bar = _CUT_OFF_MOTION * typical.state.scale
         moves = [bool(np.ptp(command[start:stop]) >= bar) for start, stop in flat]
         flat = flat[np.array(moves, dtype=bool)]
-        # A joint with friction stops against its command anywhere; one without it only where it is cut off.
-        at_ends = np.isin(column[flat[:, 0]], (column.max(), column.min()))
-        least = 0.0 if at_ends.all() else _FRICTION_SPEED
+        # A joint with friction stops against its command too, and slows down before.
+        least = _FRICTION_SPEED
     for extreme in (column.max(), column.min()):
         runs = [run for run in flat if column[run[0]] == extreme]
-        cut = _sharp_runs(signals, typical.state, number, runs, least) if least else runs
+        cut = _sharp_runs(signals, typical.state, number, runs, least)
         share = sum(int(stop - start) for start, stop in cut) / len(column)
         if share >= _CUT_OFF_SHARE:
             seconds = float(signals.seconds[cut[0][0]])

@@ -322,6 +322,8 @@ _WIDTH_WEIGHT = 3.5
 _LEROBOT_WEIGHT = 2.5
 _BLOCKED_WEIGHT, _MOST_BLOCKED = 14.0, 4.0
 _START_WEIGHT = 0.6
+# A gripper from -1 to 1 comes nearer to its end than this; a finger, in metres, is within this of the middle.
+_LEAST_SIGNED, _WIDEST_FINGER = -0.7, 0.06
 _NOMINAL_RANGES = {"fraction": (0.0, 1.0), "signed": (-1.0, 1.0), "percent": (0.0, 100.0)}
 
 
@@ -335,15 +337,20 @@ def score_gripper_ranges(values: ValueRange) -> dict[str, float]:
         return {}
     size = values.size
     motor = {
-        "rad": -9.0 if size > 3.2 else -1.0 if low < -1.1 or high > 1.25 or -0.3 < low < -0.1 else -4.0,
+        "rad": -9.0
+        if size > 3.2
+        else -1.0
+        if low < -1.1 or high > 1.25 or _LEAST_SIGNED <= low < -0.1
+        else -4.0,
         "deg": -9.0 if size <= 3.2 else -0.5 if low < -10 or high > 130 else -4.0,
     }
+    fingers = size <= _WIDEST_FINGER  # two that move apart: one of them is below 0
     opening = 0.0 if high > 0.7 else -1.5 if high > 0.3 else -4.5
     return motor | {
         "fraction": opening if low >= -0.1 and high <= 1.25 else -9.0,
-        "signed": 0.5 if -1.1 <= low < -0.3 and high <= 1.1 else -9.0,
+        "signed": (0.5 if low < _LEAST_SIGNED else -2.0) if -1.1 <= low < -0.3 and high <= 1.1 else -9.0,
         "percent": (0.0 if high > 20 else -2.0) if low >= -10 and 3 < high <= 130 else -9.0,
-        "m": (0.0 if high <= 0.11 else -2.0) if low >= -0.01 and 0.005 < high <= 0.2 else -9.0,
+        "m": (0.0 if high <= 0.11 else -2.0) if fingers or (low >= -0.01 and 0.005 < high <= 0.2) else -9.0,
         "mm": -4.0 if low >= -2 and 15 < high <= 200 else -9.0,
     }
 

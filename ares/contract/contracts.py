@@ -282,11 +282,15 @@ class DatasetKey(NamedTuple):
 
 
 class StoredContracts(NamedTuple):
-    """What is stored of one dataset: its contracts as inferred, and what a spec states of them and of the robot."""
+    """What is stored of one dataset: its contracts as inferred, what a spec states of them and of the robot, what its
+    ingestion warned of, by reason with the number of episodes, and the hash of what the episodes were read by.
+    """
 
     contracts: tuple[MeaningContract, ...] = ()
     stated: StatedValues = MappingProxyType({})
     kinematics: Kinematics | None = None
+    warnings: Mapping[str, int] = MappingProxyType({})
+    spec_hash: str = ""
 
     def of_layout(
         self, state_names: tuple[str, ...], action_names: tuple[str, ...]
@@ -316,6 +320,8 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
         tuple(map(meaning_contract_from_json, contracts)),
         cast("StatedValues", fields["stated"]),
         None if kinematics is None else kinematics_from_json(kinematics),
+        cast("Mapping[str, int]", fields.get("warnings", {})),
+        str(fields.get("spec_hash", "")),
     )
 
 
@@ -337,5 +343,7 @@ def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: Store
         "contracts": [_stored_contract(contract) for contract in stored.contracts],
         "stated": stated,
         **({} if kinematics is None else {"kinematics": kinematics.to_json()}),
+        "warnings": {reason: int(count) for reason, count in stored.warnings.items()},
+        "spec_hash": stored.spec_hash,
     }
     annotations.put_documents(_COLLECTION, {key.document_key: document})

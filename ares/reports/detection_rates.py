@@ -187,21 +187,23 @@ _FURTHER = (
     _make_further_fault("dead-state", "signals", "A002", (1, "signal"), plant_dead_state),
     _make_further_fault("dead-action", "signals", "A002", (1, "signal"), plant_dead_action),
     _make_further_fault(
-        "spike-action", "signals", "", (0.2, "rad"), plant_action_spike, is_angle=True, scales=True
+        "spike-action", "signals", "A004", (0.2, "rad"), plant_action_spike, is_angle=True, scales=True
     ),
-    _make_further_fault("offset", "signals", "", (0.3, "rad"), plant_offset, is_angle=True, scales=True),
+    _make_further_fault("offset", "signals", "A019", (0.3, "rad"), plant_offset, is_angle=True, scales=True),
     _make_further_fault(
         "noise", "signals", "", (0.05, "rad, deviation"), plant_noise, is_angle=True, scales=True
     ),
     _make_further_fault("copied-dimension", "signals", "", (1, "dimension"), plant_copied_dimension),
     _make_further_fault(
-        "held-samples", "time", "", (3, "steps for each value"), plant_stale_values, scales=True
+        "held-samples", "time", "A020", (3, "steps for each value"), plant_stale_values, scales=True
     ),
     _make_further_fault("late-state", "time", "A012", (0.2, "s"), plant_late_state, scales=True),
     _make_further_fault("clock-gap", "time", "A016", (0.5, "s"), plant_clock_gap, scales=True),
     _make_further_fault("clock-backwards", "time", "A050", (1, "steps"), plant_clock_backwards),
     _make_further_fault("clock-of-two-epochs", "time", "A055", (86_400, "s"), plant_clock_of_two_epochs),
-    _make_further_fault("clock-jitter", "time", "", (0.5, "of the period"), plant_clock_jitter, scales=True),
+    _make_further_fault(
+        "clock-jitter", "time", "A021", (0.5, "of the period"), plant_clock_jitter, scales=True
+    ),
     _make_further_fault("halved-rate", "time", "", (2, "times too few steps"), plant_halved_rate),
     _make_further_fault("cut-short", "time", "", (0.5, "of the steps lost"), plant_cut_short),
     _make_further_fault("sign-of-state", "meaning", "A013", (1, "sign"), plant_state_sign_flip),

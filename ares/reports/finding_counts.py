@@ -143,6 +143,8 @@ class DatasetCheck:
         audit: How many planted faults the checks find in some of its episodes; None without an audit.
         contracts: What its signals mean, for each combination of dimensions.
         video: What was counted of the videos; None where they were not decoded.
+        num_unnamed: Dimensions of state and action whose name and values do not say what they are: checks of joints and
+            of state against action leave them out.
     """
 
     dataset: str
@@ -160,6 +162,7 @@ class DatasetCheck:
     audit: DetectionRates | None = None
     contracts: tuple[MeaningContract, ...] = ()
     video: VideoTotals | None = None
+    num_unnamed: int = 0
 
     @property
     def has_faults(self) -> bool:
@@ -179,6 +182,7 @@ class DatasetCheck:
             "lag_seconds": self.lag_seconds,
             "lag_known": self.num_lags,
             "lag_unknown": self.num_unknown_lags,
+            "unnamed_dimensions": self.num_unnamed,
             "accepted": self.num_accepted,
             "audit": self.audit.to_json() if self.audit is not None else None,
             "video": None if self.video is None else self.video.to_json(),

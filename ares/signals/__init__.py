@@ -15,6 +15,14 @@ if TYPE_CHECKING:
         parse_arm_name as parse_arm_name,
         value_evidence as value_evidence,
     )
+    from ares.signals.episode_comparison import (
+        EpisodePositions as EpisodePositions,
+        TypicalPositions as TypicalPositions,
+        episode_positions as episode_positions,
+        find_turned as find_turned,
+        pair_offsets as pair_offsets,
+        period_jitter as period_jitter,
+    )
     from ares.signals.plain_arrays import (
         ActionLagEstimate as ActionLagEstimate,
         EpisodeSignals as EpisodeSignals,

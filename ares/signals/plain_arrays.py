@@ -35,6 +35,7 @@ class EpisodeSignals:
         rate_hz: Steps per second.
         claimed_rate_hz: Rate that the dataset claims, or None.
         measured_rate_hz: Rate by the stamps, or None.
+        task: The instruction, or "".
     """
 
     episode_id: str
@@ -46,6 +47,7 @@ class EpisodeSignals:
     rate_hz: float
     claimed_rate_hz: float | None = None
     measured_rate_hz: float | None = None
+    task: str = ""
 
 
 def episode_signals(episode: Episode, trajectory: Trajectory) -> EpisodeSignals:
@@ -61,6 +63,7 @@ def episode_signals(episode: Episode, trajectory: Trajectory) -> EpisodeSignals:
         rate_hz=episode.rate_hz,
         claimed_rate_hz=episode.claimed_rate_hz,
         measured_rate_hz=episode.measured_rate_hz,
+        task=episode.instruction,
     )
 
 

@@ -16,6 +16,12 @@ from ares.signals.dimension_kinds import (
     learn_kinds,
     value_evidence,
 )
+from ares.signals.episode_comparison import (
+    EpisodePositions,
+    TypicalPositions,
+    compare_episodes,
+    episode_positions,
+)
 from ares.signals.plain_arrays import (
     MEANINGS,
     ActionLagEstimate,
@@ -91,12 +97,14 @@ class EpisodeSignalSummary:
         state: Of the state.
         action: Of the action.
         alignments: Lag, correlations and gains for each meaning that the action may have.
+        positions: Where it begins, ends and rests.
     """
 
     rank: str
     state: SignalSummary
     action: SignalSummary
     alignments: tuple[ActionLagEstimate | None, ...]
+    positions: EpisodePositions
 
 
 def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
@@ -114,6 +122,7 @@ def summarise_signals(signals: EpisodeSignals) -> EpisodeSignalSummary | None:
         state=_summarise_signal(signals.state, signals.state_names, signals.rate_hz),
         action=_summarise_signal(signals.action, signals.action_names, signals.rate_hz),
         alignments=tuple(estimate_action_lag(signals, meaning, bars) for meaning in MEANINGS),
+        positions=episode_positions(signals),
     )
 
 
@@ -237,8 +246,10 @@ class TypicalEpisode:
         meaning: What the action means; None where the state follows it in neither way.
         lag_steps: Median lag of the episodes that have one; None where none has.
         num_lags: Episodes that have one.
+        lag_spread: Spread of the lags between the episodes, in steps.
         correlations: (P,) median over the episodes, NaN where a pair never moves.
         gains: (P,) likewise.
+        positions: Where episodes begin and rest, and which dimensions some of them have turned.
     """
 
     num_episodes: int
@@ -247,8 +258,10 @@ class TypicalEpisode:
     meaning: ActionMeaning | None
     lag_steps: float | None
     num_lags: int
+    lag_spread: float
     correlations: NDArray[np.float64]
     gains: NDArray[np.float64]
+    positions: TypicalPositions
 
     def motion_bars(self, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> NDArray[np.float64]:
         """(P,) range from which a paired dimension of the state counts as moving."""
@@ -264,16 +277,26 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
     sample = statistics.sample
     meaning, alignments = _best_action_meaning(sample)
     lags = [alignment.lag_steps for alignment in alignments if alignment.lag_steps is not None]
-    pairs = len(paired_dimensions(statistics.state_names, statistics.action_names))
+    layout = (statistics.state_names, statistics.action_names)
+    pairs = len(paired_dimensions(*layout))
+    state = _typical_signal(statistics.state_names, [summary.state for summary in sample])
+    gains = _nan_median([alignment.gains for alignment in alignments], pairs)
+    bounds = (
+        np.array([summary.state.low for summary in sample]),
+        np.array([summary.state.high for summary in sample]),
+    )
+    positions = [summary.positions for summary in sample]
     return TypicalEpisode(
         num_episodes=len(sample),
-        state=_typical_signal(statistics.state_names, [summary.state for summary in sample]),
+        state=state,
         action=_typical_signal(statistics.action_names, [summary.action for summary in sample]),
         meaning=meaning,
         lag_steps=float(np.median(lags)) if lags else None,
         num_lags=len(lags),
+        lag_spread=1.48 * float(np.median(np.abs(np.array(lags) - np.median(lags)))) if lags else 0.0,
         correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
-        gains=_nan_median([alignment.gains for alignment in alignments], pairs),
+        gains=gains,
+        positions=compare_episodes(layout, positions, bounds, state.kinds, gains),
     )
 
 

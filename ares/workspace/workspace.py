@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from ares.jobs import IngestPlan, IngestReport, MediaMode
     from ares.search import MinScore
+    from ares.workspace.dataset_sheet import DatasetSheet
     from ares.workspace.episode import AnnotateReports, EstimateList, FacetList, SearchResults
     from ares.workspace.status import MakerStatus, WorkspaceStatus
 
@@ -145,6 +146,15 @@ class Workspace:
         >>> ws.sets.create("sinks", where="acceptable AND success")
         """
         return SetCollection(self.stores)
+
+    def sheet(self, dataset: str) -> DatasetSheet:
+        """What is believed of a dataset, each line with the key of a spec that corrects it.
+
+        Raises RequestError for a name without episodes.
+        """
+        from ares.workspace.dataset_sheet import describe_dataset
+
+        return describe_dataset(self.stores, dataset)
 
     @property
     def tags(self) -> TagList:

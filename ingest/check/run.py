@@ -359,4 +359,9 @@ def _dataset_check(
         counts=progress.counter.counts(),
         num_accepted=progress.num_accepted,
         contracts=contracts,
+        num_unnamed=max(map(_count_unnamed, typical.values()), default=0),
     )
+
+
+def _count_unnamed(typical: TypicalEpisode) -> int:
+    return (*typical.state.kinds, *typical.action.kinds).count("unknown")

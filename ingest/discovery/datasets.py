@@ -19,6 +19,7 @@ from ingest.base import (
     SourceOptions,
     SpecIngester,
     call_ingester_safely,
+    hash_stated,
 )
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
 from ingest.files import find_label_files
@@ -299,7 +300,8 @@ class OpenedDataset:
             sources = [replace(source, folder=self.path) for source in sources]
         if options.follow_links:
             sources = [replace(source, follow_links=True) for source in sources]
-        self.sources = sources
+        stated = hash_stated(options)
+        self.sources = sources = [replace(source, stated=stated) for source in sources]
         return sources
 
 

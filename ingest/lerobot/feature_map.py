@@ -324,7 +324,7 @@ def _feature_warnings(
             yield f"feature {key} of info.json has no column"
         return
     if has_nested_lists(names):
-        yield f"names of {key} are nested too deep"
+        yield f"names of {key} lie in lists of lists; they are taken in their order"
     if column_types and key not in column_types and key not in INDICES:
         yield f"feature {key} of info.json has no column"
     if (

@@ -26,12 +26,14 @@ class ItemAction(Enum):
         READ: The workspace has no episode of this id: read the record and store it.
         SKIP: The episode is stored already.
         COMPARE: An episode of this id is stored, but it came from another file: read the record and compare the two.
+        CORRECT: The episode is stored, and what is stated of its dataset has changed: read it and store it anew.
         REJECT_DUPLICATE: An earlier item of the same source has this id.
     """
 
     READ = auto()
     SKIP = auto()
     COMPARE = auto()
+    CORRECT = auto()
     REJECT_DUPLICATE = auto()
 
 

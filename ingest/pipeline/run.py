@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -66,7 +66,9 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-def infer_and_store_contracts(stores: Stores, source: Source, sample: Sequence[str]) -> None:
+def infer_and_store_contracts(
+    stores: Stores, source: Source, sample: Sequence[str], reasons: Mapping[str, int]
+) -> None:
     """Infer the contracts of a sample, and store them with what the spec states.
 
     Contracts of other dimensions that are stored already stay. Without a spec, what an earlier one stated stays, of the
@@ -76,8 +78,9 @@ def infer_and_store_contracts(stores: Stores, source: Source, sample: Sequence[s
         stores: Where the episodes are.
         source: Their dataset.
         sample: Ids of episodes that were written; empty where none was.
+        reasons: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
     """
-    if not (sample or source.contract or source.kinematics):
+    if not (sample or source.contract or source.kinematics or source.stated):
         return
     from ares.contract import DatasetKey, StoredContracts, infer_contracts, read_contracts, write_contracts
 
@@ -88,9 +91,32 @@ def infer_and_store_contracts(stores: Stores, source: Source, sample: Sequence[s
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
     stated = source.contract or stored.stated
     kinematics = source.kinematics or stored.kinematics
-    write_contracts(stores.annotations, key, StoredContracts((*inferred, *kept), stated, kinematics))
+    warnings = {**stored.warnings, **reasons} if sample else stored.warnings
+    spec_hash = source.stated or stored.spec_hash
+    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash)
+    write_contracts(stores.annotations, key, new)
 
 
+def has_new_statements(stores: Stores, source: Source) -> bool:
+    """Whether a spec or an option states of a dataset what its stored episodes were not read by."""
+    if not source.stated:
+        return False
+    from ares.contract import DatasetKey, read_contracts
+
+    key = DatasetKey(source.format, source.dataset, source.version)
+    return read_contracts(stores.annotations, key).spec_hash != source.stated
+
+
+def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]:
+    """What was warned of since, by reason, with the number of episodes."""
+    return {
+        part.reason: part.count - before.get(part.reason, 0)
+        for part in counts.fields()["warnings"]
+        if part.count > before.get(part.reason, 0)
+    }
+
+
+_CORRECTED = "read again, since what is stated of the dataset has changed; ids, tags and rulings stay"
 T = TypeVar("T")
 
 
@@ -152,6 +178,7 @@ def ingest_source(
 
     try:
         planner = SourceItemPlanner(stores, source, readers, writer.counts, media, progress)
+        writer.corrects = planner.corrects
         items = GuardedItems(source)
         outcomes = chain(planner.plan(islice(items, limit)), planner.end(items))
         batches = batch_sizer.batches(outcomes)
@@ -196,6 +223,7 @@ class SourceItemPlanner:
         self._folder = stores.folder
         self._source = source
         self._stored_ids = stored_ids(stores, source)
+        self.corrects = has_new_statements(stores, source)
         self._format, self._dataset = source.format, source.dataset
         self._dataset_folder = source.folder
         self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
@@ -217,6 +245,9 @@ class SourceItemPlanner:
                 action = plan_item(item, seen=seen, stored_ids=stored_ids, unmoved=self._unmoved)
                 seen.add(item.episode_id)
                 outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
+                if outcome is None and self.corrects:
+                    self._counts.add_warning(_CORRECTED, item.location)
+                    outcome = self._outcome(item, ItemAction.CORRECT)
                 if outcome is None:
                     num_skipped += 1
                 else:
@@ -237,7 +268,7 @@ class SourceItemPlanner:
     def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""
         item = guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
-        if action is ItemAction.READ:
+        if action in (ItemAction.READ, ItemAction.CORRECT):
             return ItemOutcome(add_media_copying(item, self._media, self._folder), action)
         if action is ItemAction.REJECT_DUPLICATE:
             return reject_duplicate_item(item)
@@ -395,8 +426,7 @@ def ingest_datasets(
         raise RequestError(
             "videos cannot be copied to an object store", "ingest by reference, or into a folder"
         )
-    started, sources = time.monotonic(), discovery.sources
-    report = IngestCounts(plan=discovery.plan)
+    started, sources, report = time.monotonic(), discovery.sources, IngestCounts(plan=discovery.plan)
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, sources, request)
         _prepare_workspace(stores, discovery, quiet)
@@ -408,10 +438,13 @@ def ingest_datasets(
         with tuned_garbage_collector():
             for source in sources:
                 writer = RecordWriter(stores, report.counts, check_log, ingested, request.strict)
+                before = _count_warnings(report.counts, {})
                 limit = None if request.limit is None else request.limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
+                whole = source if request.limit is None else replace(source, stated="")
+                reasons = _count_warnings(report.counts, before)
+                infer_and_store_contracts(stores, whole, writer.sample_ids, reasons)
                 report.copied_bytes += writer.copied_bytes
-                infer_and_store_contracts(stores, source, writer.sample_ids)
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
         _count_duplicates(stores, report, known_duplicates)

@@ -23,7 +23,7 @@ from ingest.pipeline.read import CHECKER, AnnotationTexts, CheckedBatch, make_fi
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.store import Stores
+    from ares.store import EpisodeTableRows, Stores
 
 
 _BATCH_SIZE = 1_000
@@ -142,6 +142,9 @@ class RecordWriter:
         check_log: Where the annotations of the checks go.
         ingested: Time of the ingestion, see `EpisodeTable.next_time`.
         strict: Whether the first failure is raised.
+
+    Attributes:
+        corrects: Whether episodes come that are stored already, and are to be corrected.
     """
 
     def __init__(
@@ -149,6 +152,7 @@ class RecordWriter:
     ) -> None:
         self.counts = counts
         self.copied_bytes = 0
+        self.corrects = False
         self.sample_ids: list[str] = []
         self._stores = stores
         self._check_log = check_log
@@ -193,7 +197,7 @@ class RecordWriter:
     def _write(self, buffer: RecordWriteBuffer) -> None:
         """Write signals, then episodes, then the annotations of the checks."""
         if buffer.items:
-            self._stores.tables.episodes.write([batch.rows for batch in buffer.items], self._ingested)
+            self._write_rows([batch.rows for batch in buffer.items])
             self._check_log.append([row for batch in buffer.items for row in batch.annotations])
         for batch, items in buffer.items.items():
             self.counts.add_kept(items=len(items))
@@ -205,6 +209,15 @@ class RecordWriter:
         self.sample_ids = heapq.nsmallest(_SAMPLED_EPISODES, (*self.sample_ids, *written_ids))
         self._failure_log.record(buffer.failures, written_ids)
         self._failure_log.record_locations(buffer.location_failures)
+
+    def _write_rows(self, batches: Sequence[EpisodeTableRows]) -> None:
+        """Write rows of new episodes; those of episodes that are stored are corrected in place."""
+        episodes = self._stores.tables.episodes
+        if not self.corrects:
+            episodes.write(batches, self._ingested)
+            return
+        for batch in batches:
+            episodes.correct(batch, self._ingested)
 
     def _add_existing(self, outcome: ItemOutcome) -> None:
         self.counts.add_existing()

@@ -27,8 +27,8 @@ QUIRKS: dict[str, tuple[int, int, dict[str, int]]] = {
     }),
     "metaworld_video": (50, 0, {}),
     "g1_bottle_lerobot_v30": (4, 0, {
-        "names of action are nested too deep": 1,
-        "names of observation.state are nested too deep": 1,
+        "names of action lie in lists of lists; they are taken in their order": 1,
+        "names of observation.state lie in lists of lists; they are taken in their order": 1,
     }),
     "so101_chess_lerobot_v21": (3, 2, {
         "there are no data files: episodes have no signals": 1,

@@ -212,6 +212,34 @@ class EpisodeTable:
             times = pa.repeat(pa.scalar(ingested, field.type), len(rows))
             self._writer.add(rows.set_column(rows.schema.get_field_index(field.name), field, times))
 
+    def correct(self, batch: EpisodeTableRows, ingested: datetime) -> None:
+        """Write episodes that were read anew: what the source says of stored ones is replaced, what people say stays.
+
+        Args:
+            batch: Their rows.
+            ingested: Time of ingestion of those that are new.
+
+        Raises:
+            StoreError: A table cannot be written.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        ids = batch.episodes["episode_id"]
+        is_stored = pc.is_in(ids, value_set=pa.array(self.ids(ids_filter(ids.to_pylist())), pa.string()))
+        old, new = batch.episodes.filter(is_stored), batch.episodes.filter(pc.invert(is_stored))
+        self._trajectories.delete(old["episode_id"].to_pylist())
+        if new.num_rows:
+            trajectories = batch.trajectories.filter(
+                pc.is_in(batch.trajectories["episode_id"], new["episode_id"])
+            )
+            self.write([EpisodeTableRows(new, trajectories)], ingested)
+        if old.num_rows:
+            is_old = pc.is_in(batch.trajectories["episode_id"], value_set=old["episode_id"])
+            self._trajectories.write([batch.trajectories.filter(is_old)])
+            values = pa.Table.from_batches([old]).drop_columns(["ingested", "duplicate_of"])
+            self.set_values(values)
+
     def restore(self, rows: pa.Table) -> None:
         """Write rows of removed episodes again: columns of the source alone; episodes that exist stay as they are.
 

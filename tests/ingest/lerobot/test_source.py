@@ -49,8 +49,8 @@ def test_g1_spans_of_one_shared_video(shared_data: Path) -> None:
     assert lerobot.recognises(str(folder)) and lerobot.recognises(str(folder.parent))
     assert (source.dataset, source.version, source.total) == (folder.name, "v3.0", 4)
     assert source.warnings == (
-        "names of observation.state are nested too deep",
-        "names of action are nested too deep",
+        "names of observation.state lie in lists of lists; they are taken in their order",
+        "names of action lie in lists of lists; they are taken in their order",
     )
     records = [item.load() for item in source.items]
     assert [record.episode.num_steps for record in records] == [362, 344, 348, 297]

@@ -1,0 +1,157 @@
+"""Checks whether an episode has the conventions of its dataset: zero points, signs, open ends, and an even clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ares.checks.codes import (
+    CLOCK_JITTER,
+    OFFSET,
+    TURNED,
+    TURNED_MOTION,
+    CheckCode,
+)
+from ares.checks.findings import QualityFinding, finding_confidence, findings_of
+from ares.signals import (
+    EpisodePositions,
+    EpisodeSignals,
+    TypicalEpisode,
+    are_smooth_kinds,
+    episode_positions,
+    find_turned,
+    pair_offsets,
+    paired_dimensions,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# An offset of state against command is unlike the others by so many spreads and this share of the usual range.
+_OFFSET_SPREADS, _OFFSET_SHARE = 8.0, 0.15
+# With fewer episodes than these it is judged by the offsets of the other dimensions of the episode.
+_FEWEST_OFFSETS, _SINGLE_SHARE, _SINGLE_FACTOR = 4, 0.22, 6.0
+_FOLLOWS = 0.6
+# Of a dimension that hardly moves, this share of the range of the other joints counts instead.
+_LEAST_RANGE, _LEAST_RANGE_SINGLE = 0.1, 0.5
+# A gripper is beyond the ends of all other episodes by this share of its range.
+_BEYOND_SHARE, _LEAST_BEYOND = 0.12, 0.01
+# A start is unlike that of the other episodes from this share of the usual range on, in this share of the dimensions.
+_START_SHARE, _FEW_DIMENSIONS = 0.2, 0.34
+# Periods spread by this share of the period, and so many times as much as usual; or by this share whatever is usual.
+_JITTER_SHARE, _JITTER_FACTOR, _LARGEST_JITTER = 0.1, 4.0, 0.2
+
+
+def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
+    """A019 of a whole episode, A021 and A022."""
+    positions = episode_positions(signals)
+    yield from _check_jitter(positions, typical)
+    if not signals.state.shape[1] or not typical.state.scale:
+        return
+    turned = tuple(_check_turned(signals, positions, typical))
+    yield from turned
+    names = {finding.dimension for finding in turned}
+    by_command = tuple(_check_offsets(signals, positions, typical))
+    by_start = (*_check_starts(signals, positions, typical), *_check_limits(signals, typical))
+    known = names | {finding.dimension for finding in by_command}
+    yield from (finding for finding in by_command if finding.dimension not in names)
+    yield from (finding for finding in by_start if finding.dimension not in known)
+
+
+def _check_jitter(positions: EpisodePositions, typical: TypicalEpisode) -> Iterator[QualityFinding]:
+    bar = min(max(_JITTER_SHARE, _JITTER_FACTOR * typical.positions.jitter), _LARGEST_JITTER)
+    if positions.jitter >= bar:
+        yield _convention_finding(CLOCK_JITTER, "", positions.jitter, bar, signal="clock")
+
+
+def _convention_finding(
+    check: CheckCode, dimension: str, size: float, bar: float, signal: str = "state"
+) -> QualityFinding:
+    return QualityFinding(
+        code=check.code,
+        signal=signal,
+        dimension=dimension,
+        seconds=0.0,
+        size=round(size, 6),
+        confidence=finding_confidence(size, bar),
+    )
+
+
+def _check_turned(
+    signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    for turned in typical.positions.turned:
+        if find_turned(positions, turned):
+            check = TURNED if turned.is_certain else TURNED_MOTION
+            yield _convention_finding(check, signals.state_names[turned.number], 1 - turned.share, 0.5)
+
+
+def _check_offsets(
+    signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """The mean distance of the state from its command, against that of the other episodes."""
+    import numpy as np
+
+    pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if not pairs or typical.meaning != "absolute":
+        return
+    numbers = [number for number, _ in pairs]
+    usual = typical.positions
+    floor = _LEAST_RANGE if typical.num_episodes >= _FEWEST_OFFSETS else _LEAST_RANGE_SINGLE
+    ranges = np.maximum(typical.state.range[numbers], floor * typical.state.scale)
+    offsets = pair_offsets(positions, pairs, usual.gains)
+    if typical.num_episodes >= _FEWEST_OFFSETS:
+        sizes = np.abs(offsets - usual.offsets)
+        bars = np.maximum(_OFFSET_SPREADS * usual.offset_spreads, _OFFSET_SHARE * ranges)
+    else:
+        sizes = np.abs(offsets)
+        bars = np.maximum(_SINGLE_SHARE, _SINGLE_FACTOR * np.median(sizes / ranges)) * ranges
+    arms = are_smooth_kinds([typical.state.kinds[number] for number in numbers])
+    says = (typical.correlations > _FOLLOWS) & (arms | (typical.num_episodes >= _FEWEST_OFFSETS))
+    sizes = np.where(says, sizes, np.nan)
+    names = tuple(signals.state_names[number] for number in numbers)
+    yield from findings_of(OFFSET, "state", names, sizes, bars, np.zeros(len(pairs)))
+
+
+def _check_starts(
+    signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """A start away from the one of all other episodes, in few dimensions: a robot that starts elsewhere moves most."""
+    import numpy as np
+
+    sizes = np.abs(positions.first - typical.positions.first)
+    bars = np.maximum(_START_SHARE * typical.state.range, 12 * typical.state.noise)
+    is_off = sizes >= np.where(bars > 0, bars, np.inf)
+    known = np.isfinite(typical.positions.first)
+    if is_off.sum() > max(1, _FEW_DIMENSIONS * known.sum()) or known.sum() < 3:
+        return
+    is_off &= ~_is_followed(signals, positions, typical)
+    sizes_off = np.where(is_off, sizes, np.nan)
+    yield from findings_of(OFFSET, "state", signals.state_names, sizes_off, bars, np.zeros(len(sizes)))
+
+
+def _check_limits(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
+    """A gripper that passes an end at which it stops in the other episodes."""
+    import numpy as np
+
+    fingers = np.array([kind == "gripper" for kind in typical.state.kinds], dtype=bool)
+    low, high = typical.positions.limits
+    sizes = np.fmax(low - signals.state.min(axis=0), signals.state.max(axis=0) - high)
+    bars = np.maximum(_BEYOND_SHARE * typical.state.range, _LEAST_BEYOND * typical.state.scale)
+    sizes_off = np.where(fingers, sizes, np.nan)
+    yield from findings_of(OFFSET, "state", signals.state_names, sizes_off, bars, np.zeros(len(sizes)))
+
+
+def _is_followed(
+    signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
+) -> NDArray[np.bool_]:
+    """(S,) whether a dimension has a command by position, which says where it is to be."""
+    import numpy as np
+
+    followed = np.zeros(len(signals.state_names), dtype=bool)
+    if typical.meaning == "absolute":
+        for pair, (number, _) in enumerate(paired_dimensions(signals.state_names, signals.action_names)):
+            followed[number] = typical.correlations[pair] > _FOLLOWS
+    return followed

@@ -1,0 +1,297 @@
+"""Checks whether readings are those of the robot: repeats, still, shifted to another level, or a single one off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ares.checks.codes import (
+    DEAD_CHANNEL,
+    DROPPED_STEPS,
+    OFFSET,
+    QUANTISED,
+    REPEATED_STEPS,
+    SATURATED,
+    SPIKE,
+    STALE_VALUES,
+    STUCK,
+    WRAP_AROUND,
+    CheckCode,
+)
+from ares.checks.findings import QualityFinding, finding_confidence
+from ares.checks.values import find_zero_runs
+from ares.signals import (
+    FEWEST_STEPS,
+    EpisodeSignals,
+    TypicalEpisode,
+    TypicalSignal,
+    are_smooth_kinds,
+    paired_dimensions,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# Values are held where at most this share of the changes follows one at the step before, of at least so many changes.
+_REPEAT_ADJACENT, _FEWEST_REPEATS = 0.05, 8
+# They are no counts of a coarse encoder, whose changes are all of one size.
+_REPEAT_SIZES = 2.0
+# Dimensions held together are one finding from this share of those that move on.
+_REPEAT_TOGETHER = 0.5
+# A dimension that does not move has changes as large as of white noise: this share of them.
+_WHITE_SHARE = 0.5
+# The whole state is held for at least so long, after motion of this share of the usual, and goes on with a jump.
+_STALE_SECONDS, _FEWEST_STALE, _STALE_SPEED, _STALE_JUMP = 0.2, 4, 0.2, 1.5
+_FEWEST_STILL = 20
+# A level is another one from this share of the usual range on, and so many times the largest usual change.
+_LEVEL_SHARE, _LEVEL_FACTOR, _LEVEL_STEPS = 0.15, 5.0, 5
+# A finger is judged where it follows its command so well; a command counts that came so long before the lag.
+_FINGER_FOLLOWS, _COMMAND_SECONDS = 0.6, 0.5
+# A value that is off comes back within this share, and is so many times as far off as any other of its dimension.
+_RETURNS, _SINGLE_FACTOR, _SINGLE_SHARE = 0.35, 2.5, 0.25
+_FEWEST_LEVELS = 12
+# Findings that a held value has beside its own.
+_OF_STALE = frozenset(
+    check.code for check in (STUCK, SPIKE, QUANTISED, SATURATED, REPEATED_STEPS, DROPPED_STEPS, OFFSET)
+)
+
+
+def _reading_finding(
+    check: CheckCode, dimension: str, seconds: float, sizes: tuple[float, float], signal: str = "state"
+) -> QualityFinding:
+    """A finding of a size and its threshold."""
+    return QualityFinding(
+        code=check.code,
+        signal=signal,
+        dimension=dimension,
+        seconds=round(float(seconds), 3),
+        size=round(float(sizes[0]), 6),
+        confidence=finding_confidence(float(sizes[0]), float(sizes[1])),
+    )
+
+
+def check_still(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A002 of a robot that never moves: every dimension has one value, or one value and white noise."""
+    import numpy as np
+
+    counts = np.array([kind != "other" for kind in typical.kinds], dtype=bool)
+    values = signals.state[:, counts]
+    if len(values) < _FEWEST_STILL or not values.shape[1]:
+        return
+    spread = values.var(axis=0)
+    is_white = np.diff(values, axis=0).var(axis=0) > 2 * _WHITE_SHARE * spread
+    if (is_white | (spread == 0)).all():
+        yield _reading_finding(DEAD_CHANNEL, "", 0.0, (len(values), 0.0))
+
+
+def check_repeats(signals: EpisodeSignals, typical: TypicalSignal) -> tuple[QualityFinding, ...]:
+    """A020: dimensions of the state that have a new value only every few steps while they move."""
+    import numpy as np
+
+    if len(signals.state) < FEWEST_STEPS or not signals.state.shape[1]:
+        return ()
+    changes = np.diff(signals.state, axis=0)
+    smooth, is_change = _reading_dimensions(typical), changes != 0
+    counts = is_change.sum(axis=0)
+    adjacent = (is_change[1:] & is_change[:-1]).sum(axis=0)
+    moves = smooth & (np.ptp(signals.state, axis=0) > 0.05 * typical.range[smooth].max(initial=0.0))
+    repeats = moves & (counts >= _FEWEST_REPEATS) & (adjacent <= _REPEAT_ADJACENT * counts)
+    numbers = [int(n) for n in np.flatnonzero(repeats) if _has_several_sizes(changes[is_change[:, n], n])]
+    if not numbers:
+        return ()
+    steps = float(np.median([len(changes) / counts[number] for number in numbers]))
+    first = signals.seconds[int(is_change[:, numbers].any(axis=1).argmax())]
+    together = len(numbers) > 1 and len(numbers) >= _REPEAT_TOGETHER * moves.sum()
+    names = ("",) if together or moves.sum() == 1 else tuple(signals.state_names[n] for n in numbers)
+    return tuple(_reading_finding(STALE_VALUES, name, first, (steps, 1.0)) for name in names)
+
+
+def _reading_dimensions(typical: TypicalSignal) -> NDArray[np.bool_]:
+    """(D,) joints and poses; where nothing says which these are, what is unknown."""
+    import numpy as np
+
+    smooth = are_smooth_kinds(typical.kinds)
+    return smooth if smooth.any() else np.array([kind == "unknown" for kind in typical.kinds], dtype=bool)
+
+
+def _has_several_sizes(changes: NDArray[np.float64]) -> bool:
+    import numpy as np
+
+    sizes = np.abs(changes)
+    return bool(np.quantile(sizes, 0.75) >= _REPEAT_SIZES * np.quantile(sizes, 0.05))
+
+
+def merge_stale(
+    findings: Sequence[QualityFinding], signals: EpisodeSignals, typical: TypicalSignal
+) -> tuple[QualityFinding, ...]:
+    """The findings with one of A020 in position of those of each dimension where the whole state is held for a time.
+
+    What else a held value looks like, such as a jump where it ends, is left out.
+    """
+    repeats = [finding for finding in findings if finding.code == STALE_VALUES.code]
+    merged = () if repeats else tuple(_check_stale(signals, typical))
+    if not repeats and not merged:
+        return tuple(findings)
+    names = {finding.dimension for finding in repeats}
+    is_whole = bool(merged) or "" in names
+    kept = (
+        finding
+        for finding in findings
+        if finding.code not in _OF_STALE
+        or finding.signal == "action"
+        or not (is_whole or finding.dimension in names)
+    )
+    return (*kept, *merged)
+
+
+def _check_stale(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A020 of the longest span in which the whole state is held, between motion and the jump that makes up for it."""
+    import numpy as np
+
+    values = signals.state[:, _reading_dimensions(typical)]
+    if len(values) < FEWEST_STEPS or values.shape[1] < 2:
+        return
+    sizes = np.abs(np.diff(values, axis=0)) / np.maximum(np.ptp(values, axis=0), 1e-12)
+    total = sizes.sum(axis=1)
+    fewest = max(_FEWEST_STALE, round(_STALE_SECONDS * signals.rate_hz))
+    runs = find_zero_runs(total, fewest)
+    inside = runs[(runs[:, 0] >= 1) & (runs[:, 1] < len(values))]
+    if not len(inside) or (total > 0).sum() < FEWEST_STEPS // 2:
+        return
+    usual = np.quantile(total[total > 0], [0.5, 0.9])
+    before, jump = total[inside[:, 0] - 1], total[inside[:, 1] - 1]
+    after = total[np.minimum(inside[:, 1], len(total) - 1)]
+    is_stale = (before > _STALE_SPEED * usual[0]) & (jump > _STALE_JUMP * np.maximum(usual[1], after))
+    for start, stop in inside[is_stale][np.argsort(-np.ptp(inside[is_stale], axis=1))[:1]].tolist():
+        yield _reading_finding(STALE_VALUES, "", signals.seconds[start], (stop - start, 1.0))
+
+
+def check_levels(
+    signals: EpisodeSignals, typical: TypicalEpisode, earlier: Sequence[QualityFinding]
+) -> Iterator[QualityFinding]:
+    """A019 from a step on: one dimension jumps to another level and stays there, and nothing commands it.
+
+    Args:
+        signals: The episode.
+        typical: What is typical.
+        earlier: What other checks say of jumps: a whole turn or the end of a held value is no other level.
+    """
+    import numpy as np
+
+    steps = len(signals.state)
+    if steps < FEWEST_STEPS or not typical.state.scale:
+        return
+    changes = np.abs(np.diff(signals.state, axis=0))
+    usual = np.quantile(changes, 0.95, axis=0)
+    bars = np.maximum(_LEVEL_SHARE * typical.state.range, _LEVEL_FACTOR * usual)
+    bars = np.maximum(bars, 12 * typical.state.noise)
+    jumps = _levelled_dimensions(signals, typical) & (changes >= bars) & (bars > 0)
+    jumps &= (jumps.sum(axis=1) == 1)[:, None]
+    others = {f.dimension for f in earlier if f.code in (STUCK.code, WRAP_AROUND.code, SPIKE.code)}
+    for number in np.flatnonzero(jumps.any(axis=0)):
+        step = int(np.where(jumps[:, number], changes[:, number], 0).argmax())
+        name = signals.state_names[number]
+        if name in others or not _keeps_level(signals.state[:, number], step):
+            continue
+        if not _is_commanded(signals, typical, int(number), step):
+            sizes = (float(changes[step, number]), float(bars[number]))
+            yield _reading_finding(OFFSET, name, float(signals.seconds[step + 1]), sizes)
+
+
+def _levelled_dimensions(signals: EpisodeSignals, typical: TypicalEpisode) -> NDArray[np.bool_]:
+    """(S,) dimensions whose level says something: joints, and fingers that have a command by position."""
+    levelled = are_smooth_kinds(typical.state.kinds)
+    if typical.meaning == "absolute":
+        for pair, (number, _) in enumerate(paired_dimensions(signals.state_names, signals.action_names)):
+            is_finger = typical.state.kinds[number] in ("gripper", "hand")
+            levelled[number] |= is_finger and bool(typical.correlations[pair] > _FINGER_FOLLOWS)
+    return levelled
+
+
+def _keeps_level(column: NDArray[np.float64], step: int) -> bool:
+    """Whether the values after a step lie as far from those before as they jump there."""
+    import numpy as np
+
+    before, after = (
+        column[max(0, step + 1 - _LEVEL_STEPS) : step + 1],
+        column[step + 1 : step + 1 + _LEVEL_STEPS],
+    )
+    if min(len(before), len(after)) < _LEVEL_STEPS:
+        return False
+    share = (np.median(after) - np.median(before)) / (column[step + 1] - column[step])
+    return bool(0.6 <= share <= 1.6)
+
+
+def _is_commanded(signals: EpisodeSignals, typical: TypicalEpisode, number: int, step: int) -> bool:
+    """Whether the command of a dimension jumps at or before the step, too."""
+    import numpy as np
+
+    pairs = dict(paired_dimensions(signals.state_names, signals.action_names))
+    if number not in pairs or typical.meaning != "absolute":
+        return False
+    early = step - round((typical.lag_steps or 0) + _COMMAND_SECONDS * signals.rate_hz) - 2
+    command = signals.action[max(0, early) : step + 3, pairs[number]]
+    jump = abs(float(signals.state[step + 1, number] - signals.state[step, number]))
+    return bool(len(command) and np.ptp(command) >= 0.5 * jump)
+
+
+def check_single_values(
+    signals: EpisodeSignals, typical: TypicalEpisode, earlier: Sequence[QualityFinding]
+) -> Iterator[QualityFinding]:
+    """A004 of grippers, hands and actions: one value far off, as no other of its dimension, between two that agree."""
+    import numpy as np
+
+    # One value is all there is of a change where a gripper is commanded by changes, which are zero most of the time.
+    rests = (signals.action == np.median(signals.action, axis=0)).mean(axis=0) > 0.5
+    # Only fingers and wheels of the state: the speed of a thing that is hit changes in one step, too.
+    others = np.array([kind not in ("gripper", "hand", "base") for kind in typical.state.kinds], dtype=bool)
+    skipped = {"state": others, "action": rests | _are_without_kind(typical.action)}
+    known = {
+        (f.signal, f.dimension) for f in earlier if f.code in (SPIKE.code, STALE_VALUES.code, STUCK.code)
+    }
+    for signal, values, names in (
+        ("state", signals.state, signals.state_names),
+        ("action", signals.action, signals.action_names),
+    ):
+        kept = np.flatnonzero(~skipped[signal])
+        if len(values) < FEWEST_STEPS or not len(kept):
+            continue
+        sizes, bars, steps = _single_values(values[:, kept])
+        for position in np.flatnonzero(sizes >= bars).tolist():
+            name = names[kept[position]]
+            if (signal, name) not in known and (signal, "") not in known:
+                second = float(signals.seconds[steps[position]])
+                yield _reading_finding(
+                    SPIKE, name, second, (float(sizes[position]), float(bars[position])), signal
+                )
+
+
+def _are_without_kind(typical: TypicalSignal) -> NDArray[np.bool_]:
+    """(D,) dimensions of which nothing says what they are: a change of them may be a switch."""
+    import numpy as np
+
+    return np.array([kind in ("unknown", "other") for kind in typical.kinds], dtype=bool)
+
+
+def _single_values(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+    """(D,) how far the worst value of each dimension of (T, D) is off, from where on it counts, and its step."""
+    import numpy as np
+
+    rise, fall = np.diff(values, axis=0)[:-1], -np.diff(values, axis=0)[1:]
+    size = np.where(rise * fall > 0, np.minimum(np.abs(rise), np.abs(fall)), 0.0)
+    top, columns = size.argmax(axis=0), np.arange(values.shape[1])
+    largest = size[top, columns]
+    returns = np.abs(values[top + 2, columns] - values[top, columns]) <= _RETURNS * largest
+    rows = np.arange(len(size))[:, None]
+    others = np.where(np.abs(rows - top) <= 2, 0.0, size).max(axis=0)
+    without = np.where(np.abs(np.arange(len(values))[:, None] - top - 1) <= 0, np.nan, values)
+    span = np.nanmax(without, axis=0) - np.nanmin(without, axis=0)
+    changes = np.quantile(np.abs(np.diff(values, axis=0)), 0.9, axis=0)
+    levels = (np.diff(np.sort(values, axis=0), axis=0) > 0).sum(axis=0) + 1
+    bars = np.maximum(np.maximum(_SINGLE_FACTOR * others, _SINGLE_SHARE * span), 3 * changes)
+    says = returns & (levels >= _FEWEST_LEVELS) & (bars > 0)
+    return np.where(says, largest, 0.0), np.where(says, bars, np.inf), top + 1

@@ -1,0 +1,103 @@
+"""The sheet of a dataset, and a spec that corrects what it says: ids, tags and rulings stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ares
+from annotators.grade import load_rubric
+from ares.annotation import Annotation, Column, Maker
+from ares.errors import RequestError
+from ares.review import add_ruling
+from ares.rubric import Verdict
+from ares.workspace import Workspace
+
+CAPTIONER = Maker(
+    annotator="caption",
+    version="1",
+    model="m",
+    columns=(Column(name="caption", type="string", meaning="Caption."),),
+    kind="model",
+    fills_segments=True,
+)
+SAMPLE = Path(__file__).parents[3] / "app" / "demo" / "samples" / "rlds"
+DATASET = "metaworld_sawyer"
+
+
+def rule_on_a_caption(workspace: Workspace, episode_id: str) -> None:
+    """A person finds the verb of a caption of the episode right."""
+    caption = Annotation(
+        episode_id=episode_id,
+        name="caption",
+        value={"text": "lift the lid", "caption": "lift the lid"},
+        maker_id=CAPTIONER.maker_id,
+        subject=episode_id,
+        start_seconds=0.0,
+        stop_seconds=1.0,
+        created="2026-01-01T00:00:00+00:00",
+    )
+    workspace.stores.annotations.add_maker(CAPTIONER)
+    workspace.stores.annotations.append([caption])
+    add_ruling(workspace.stores, caption, load_rubric("caption"), "VERB", Verdict.MET, "anna")
+    workspace.sync()
+
+
+def sheet(workspace: Workspace) -> dict[str, str]:
+    """What is believed, by what it is of."""
+    return {line.what: line.belief for line in workspace.sheet(DATASET).lines}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    made = ares.open(tmp_path / "workspace", create=True)
+    made.ingest(str(SAMPLE))
+    return made
+
+
+def test_every_line_of_a_sheet_names_a_key(workspace: Workspace) -> None:
+    lines = workspace.sheet(DATASET).lines
+    assert all(line.key and line.belief and line.origin for line in lines)
+    believed = sheet(workspace)
+    assert believed["state"] == "4 dimensions: x, y, z, gripper"
+    assert believed["mode of action.position"] == "delta"
+    assert "camera wrist_image" in believed and "instructions" in believed and "outcomes" in believed
+    with pytest.raises(RequestError, match="no dataset 'nothing'"):
+        workspace.sheet("nothing")
+
+
+def test_a_corrected_spec_changes_the_sheet_and_keeps_ids_tags_and_rulings(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    ids = sorted(episode.episode_id for episode in workspace.episodes)
+    workspace.tag("kept", ids[:2])
+    rule_on_a_caption(workspace, ids[0])
+    before = sheet(workspace)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "rate_hz: 20\nrobot: our arm\ncontract:\n  state.position: {unit: mm}\nreference: our notes\n"
+    )
+    first = workspace.ingest(str(SAMPLE), spec=str(spec))
+    after = sheet(workspace)
+    assert (after["rate"], after["robot"], after["unit of state.position"]) == ("20 Hz", "our arm", "mm")
+    assert before["rate"] != "20 Hz" and before["unit of state.position"] == "m"
+    assert sorted(episode.episode_id for episode in workspace.episodes) == ids
+    for episode_id in ids:
+        known: dict[str, Any] = {**workspace.episodes[episode_id].to_json()}
+        assert [tag["tag"] for tag in known["tags"]] == (["kept"] if episode_id in ids[:2] else [])
+        assert ("ruling" in {annotation["name"] for annotation in known["annotations"]}) == (
+            episode_id == ids[0]
+        )
+    rows = workspace.stores.tables.episodes.read_columns(["episode_id", "caption", "rate_hz"]).to_pylist()
+    assert {row["episode_id"]: row["caption"] for row in rows} == {
+        episode_id: "lift the lid" if episode_id == ids[0] else None for episode_id in ids
+    }
+    assert (
+        len(dict(workspace.stores.tables.trajectories.read(ids)))
+        == workspace.stores.tables.trajectories.count()
+        == 12
+    )
+    again = workspace.ingest(str(SAMPLE), spec=str(spec))
+    assert (first.kept, first.already, again.kept, again.already) == (12, 0, 0, 12)
