@@ -96,7 +96,9 @@ def _value_names(value: str) -> set[str]:
 
 @lru_cache(_KEPT_VALUES)
 def _name_pairs(first: str, second: str) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset((name, other)) for name in _value_names(first) for other in _value_names(second))
+    return frozenset(
+        frozenset((name, other)) for name in _value_names(first) for other in _value_names(second)
+    )
 
 
 @cache
