@@ -20,7 +20,7 @@ from ares.annotation import Cost, short_hash
 from ares.store import MODEL_REPLIES, batched
 
 if TYPE_CHECKING:
-    from annotators.grade.observing_judge import TextModel
+    from annotators.grade.text_model import TextModel
     from ares.store import AnnotationStore
 
 
