@@ -365,7 +365,9 @@ class GradeAnnotator:
     def _add_controls(self, quote: RunQuote, sample: Sequence[Subject], planned: float) -> None:
         """Add the controls of so many captions, of which a sample is like the others."""
         if sample:
-            calls = expect_control_calls(self._plan, sample, self._grader.rubric)
+            calls = expect_control_calls(
+                self._plan, sample, self._grader.rubric, slot_by_slot=self._grader.judge.reads_slots
+            )
             quote.add_controls(sample[0], calls.scaled(planned / len(sample)))
 
     def estimate(self, subject: Subject) -> Cost:

@@ -191,9 +191,7 @@ def sample_true_captions(stores: Stores, request: AttackRequest) -> tuple[list[S
         raise RequestError(
             "no episode has a true caption", f"column {column!r} is empty where {request.where or 'true'}"
         )
-    subjects = [
-        _make_subject(stores.tables.episodes.get_episode(key), text, request.seed) for key, text in drawn
-    ]
+    subjects = [_make_subject(stores.tables.episodes.get_episode(key), text) for key, text in drawn]
     return subjects, [] if request.truth else _truth_warnings([subject.episode for subject in subjects])
 
 
@@ -227,8 +225,8 @@ def _truth_warnings(episodes: Sequence[Episode]) -> list[str]:
     return warnings
 
 
-def _make_subject(episode: Episode, text: str, seed: int) -> Subject:
-    """A caption of a whole episode; its id decides on the controls, and the seed is part of it."""
+def _make_subject(episode: Episode, text: str) -> Subject:
+    """A caption of a whole episode that nobody has stored."""
     annotation = Annotation(
         episode_id=episode.episode_id,
         name="caption",
@@ -238,7 +236,6 @@ def _make_subject(episode: Episode, text: str, seed: int) -> Subject:
         start_seconds=0.0,
         stop_seconds=episode.duration_seconds,
         created="1970-01-01T00:00:00+00:00",
-        part=f"seed {seed}",
     )
     return make_annotation_subject(episode, annotation)
 
@@ -301,7 +298,8 @@ def _plan_controls_of(
     subjects: Sequence[Subject], stores: Stores, options: Options, request: AttackRequest
 ) -> ControlPlan:
     verbs = read_verbs(options.parse(GradeOptions).verbs)
-    return plan_attack(stores, [subject.episode for subject in subjects], verbs, request.per_kind)
+    episodes = [subject.episode for subject in subjects]
+    return plan_attack(stores, episodes, verbs, request.per_kind, request.seed)
 
 
 def _read_work(stores: Stores, subject: Subject, annotator: GradeAnnotator) -> Work:

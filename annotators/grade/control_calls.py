@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from annotators.base import Frames, Subject, Work
 from annotators.grade.control_plan import Control, ControlPlan
 from annotators.grade.rates import ControlCalls
 from annotators.grade.settlement import QUESTION_ORDER
-from annotators.grade.slot_values import read_slots_by_tables, read_stored_slots
-from ares.rubric import COMPLETED, NOT_COMPLETED, Rubric, SlotName, SlotValues, is_same_value
+from annotators.grade.slot_values import read_stored_slots
+from ares.rubric import (
+    COMPLETED,
+    NOT_COMPLETED,
+    Rubric,
+    SlotName,
+    SlotValues,
+    is_same_value,
+    read_slots_by_tables,
+)
 
 # Pairs of values of one call, as they were counted; the rest of a call's room stays empty.
 _PAIRS_IN_A_CALL = 9.0
@@ -27,7 +35,9 @@ class _Contest:
     claimed: str
 
 
-def expect_control_calls(plan: ControlPlan, subjects: Sequence[Subject], rubric: Rubric) -> ControlCalls:
+def expect_control_calls(
+    plan: ControlPlan, subjects: Sequence[Subject], rubric: Rubric, *, slot_by_slot: bool
+) -> ControlCalls:
     """The calls of the controls of captions, where the judge sees what each caption says.
 
     A false text is refused by one choice, in the first slot that differs; equal choices are asked once. Grey frames are
@@ -37,6 +47,7 @@ def expect_control_calls(plan: ControlPlan, subjects: Sequence[Subject], rubric:
         plan: The controls of the run.
         subjects: The captions.
         rubric: The rubric; controls of a caption without an outcome criterion are not refuted by labels.
+        slot_by_slot: Whether the judge reads slots, see `ControlPlan.draw`.
     """
     has_outcome = any(criterion.slot == "outcome" for criterion in rubric.criteria)
     controls = 0
@@ -44,9 +55,9 @@ def expect_control_calls(plan: ControlPlan, subjects: Sequence[Subject], rubric:
     contests: set[_Contest] = set()
     pairs: set[tuple[SlotName, str, str]] = set()
     for subject in subjects:
-        own = _stated_slots(subject)
+        own = _stated_slots(subject, plan.verbs)
         span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
-        for control in _draw(plan, subject, own):
+        for control in _draw_controls(plan, subject, own, slot_by_slot=slot_by_slot):
             controls += 1
             shuffled |= {span} if control.kind == "scrambled" else set()
             if control.kind in ("blank", "scrambled") or (has_outcome and _is_refuted(control, subject)):
@@ -64,19 +75,22 @@ def expect_control_calls(plan: ControlPlan, subjects: Sequence[Subject], rubric:
     )
 
 
-def _stated_slots(subject: Subject) -> SlotValues:
+def _stated_slots(subject: Subject, verbs: Mapping[str, str]) -> SlotValues:
     caption = subject.annotation
     if caption is None:
         return {}
     stored = read_stored_slots(caption)
-    return stored.slots if stored else read_slots_by_tables(str(caption.value["text"]), {}).slots
+    return stored.slots if stored else read_slots_by_tables(str(caption.value["text"]), verbs)
 
 
-def _draw(plan: ControlPlan, subject: Subject, slots: SlotValues) -> list[Control]:
+def _draw_controls(
+    plan: ControlPlan, subject: Subject, slots: SlotValues, *, slot_by_slot: bool
+) -> list[Control]:
     if subject.annotation is None:
         return []
     work = Work(subject=subject, frames=Frames(subject.episode, []), trajectory=None)
-    return plan.draw(work, slots, str(subject.annotation.value["text"]))
+    text = str(subject.annotation.value["text"])
+    return plan.draw(work, slots, text, slot_by_slot=slot_by_slot)
 
 
 def _is_refuted(control: Control, subject: Subject) -> bool:

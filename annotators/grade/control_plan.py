@@ -214,10 +214,12 @@ class ControlPlan:
     Attributes:
         datasets: By name what their captions get; empty where nothing is controlled.
         verbs: The guide of verbs.
+        seed: Another seed draws other controls of the same captions; None in a run.
     """
 
     datasets: Mapping[str, DatasetControls] = field(default_factory=dict)
     verbs: Mapping[str, str] = field(default_factory=shipped_verbs)
+    seed: int | None = None
 
     def expected(self, subject: Subject) -> float:
         """Expected number of gradings for the controls of a caption."""
@@ -248,6 +250,7 @@ class ControlPlan:
             return []
         # The id of a caption holds its maker, and that of a person's the time: controls follow from what it says alone.
         key = f"{work.episode.episode_id} {work.subject.start_seconds} {work.subject.stop_seconds} {text}"
+        key += "" if self.seed is None else f" seed {self.seed}"
         caption = KnownText(text, caption_slots)
         controls: list[Control] = []
         if _hash_fraction(f"control {key}") < own.share:
@@ -390,7 +393,7 @@ def plan_controls(
 
 
 def plan_attack(
-    stores: Stores, episodes: Sequence[Episode], verbs: Mapping[str, str], per_kind: int
+    stores: Stores, episodes: Sequence[Episode], verbs: Mapping[str, str], per_kind: int, seed: int
 ) -> ControlPlan:
     """A plan for true captions of some episodes, all of which get controls.
 
@@ -399,6 +402,7 @@ def plan_attack(
         episodes: The episodes.
         verbs: The guide of verbs.
         per_kind: See `AttackControls`.
+        seed: Of the controls.
     """
     statements, by_dataset = _read_statements(stores, verbs), dict[str, list[Episode]]()
     texts = _read_texts(stores, statements, verbs)
@@ -418,6 +422,7 @@ def plan_attack(
             for name, members in by_dataset.items()
         },
         verbs=verbs,
+        seed=seed,
     )
 
 

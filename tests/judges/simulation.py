@@ -22,9 +22,12 @@ from annotators.grade.annotator import load_rubric
 from annotators.grade.control_plan import ControlPlan, make_control_value, plan_controls
 from annotators.grade.grading import GradedText, Grader, StoredOutcomeSource, Text, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
-from annotators.grade.observing_judge import ObservingJudge, TextModel
+from annotators.grade.observing_judge import ObservingJudge
+from annotators.grade.pair_answers import PairAnswers
+from annotators.grade.plain_words import DatasetWords
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of, read_stored_slots
+from annotators.grade.text_model import TextModel
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Episode, Json, make_episode_id
@@ -122,6 +125,7 @@ class WorldStores:
         ids = list(self.world)
         self._ids = [ids[number] for number in order] if order else ids
         self._variant = variant
+        self._documents: dict[tuple[str, str], Json] = {}
         self.captions = {
             key: make_caption(key, self.world[key], has_slots=not variant.by_people) for key in self._ids
         }
@@ -170,6 +174,18 @@ class WorldStores:
     def count_annotations(self, maker_ids: Sequence[str]) -> dict[str, int]:
         """Nothing was graded."""
         return {}
+
+    def read(self, where: str = "", *, limit: int) -> list[Episode]:
+        """Some episodes."""
+        return [make_episode(self.world[key], self._variant) for key in self._ids[:limit]]
+
+    def get_document(self, collection: str, key: str) -> Json:
+        """A document that was kept; None for none."""
+        return self._documents.get((collection, key))
+
+    def put_documents(self, collection: str, documents: Mapping[str, Json]) -> None:
+        """Keep documents."""
+        self._documents |= {(collection, key): document for key, document in documents.items()}
 
     def find_documents(self, collection: str, prefix: str = "") -> Iterator[tuple[str, Json]]:
         """Nothing was measured."""
@@ -226,10 +242,11 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     model = ScriptedModel(judge, list(stores.world.values()))
     frames = _NumberedReader(parse_frame_layout("frames:8"), "")
     observer = SegmentObserver(model, frames, stores, verbs)
-    rivals = DatasetValues(stores, verbs).choose_rival
+    texts, rivals = TextModel(model), DatasetValues(stores, verbs).choose_rival
+    pairs = PairAnswers(texts, stores, DatasetWords(stores, verbs).known_words)
     grader = Grader(
         rubric=rubric,
-        judge=ObservingJudge(model, observer, frames, TextModel(model), rivals, 0),
+        judge=ObservingJudge(model, observer, frames, texts, pairs, rivals, 0),
         maker=Maker(annotator="grade", version=""),
         families_file="",
         outcomes=StoredOutcomeSource(stores=stores, maker=None, families_file=""),
@@ -253,7 +270,7 @@ def simulate(
         return TrialResult(name=name, trial=trial, refused="of the captioner's family")
     stores: Any = WorldStores(variant, order)
     grader, model = make_grader(trial.judge, stores)
-    plan = plan_controls(stores, len(stores.world))
+    plan = plan_controls(stores, len(stores.world), grader.verbs)
     values, ids, graded = [], [], []
     for key, own in stores.world.items():
         work = stores.work(key)

@@ -9,6 +9,7 @@ import pytest
 
 from annotators.grade.control_plan import plan_controls
 from annotators.grade.slot_values import read_stored_slots
+from ares.rubric import shipped_verbs
 from tests.judges.grading import world_variants
 from tests.judges.simulation import WorldStores
 from tests.judges.vocabulary import canonical
@@ -18,7 +19,7 @@ _EPISODES = 24
 
 def _draw_controls(stores: Any) -> dict[str, list[tuple[str, ...]]]:
     """Kind, slot and text of the controls of each caption."""
-    plan = plan_controls(stores, len(stores.world))
+    plan = plan_controls(stores, len(stores.world), shipped_verbs())
     drawn: dict[str, list[tuple[str, ...]]] = {}
     for key, own in stores.world.items():
         read = read_stored_slots(stores.captions[key])
@@ -39,7 +40,7 @@ def test_controls_do_not_depend_on_the_order_in_which_a_server_has_answered(worl
 def test_no_near_miss_says_the_same_in_other_words(world: str) -> None:
     variant = world_variants(random.randrange(1_000), _EPISODES)[world]
     stores: Any = WorldStores(variant)
-    plan, checked = plan_controls(stores, _EPISODES), 0
+    plan, checked = plan_controls(stores, _EPISODES, shipped_verbs()), 0
     for key, own in stores.world.items():
         read = read_stored_slots(stores.captions[key])
         assert read is not None

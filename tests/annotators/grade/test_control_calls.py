@@ -43,17 +43,20 @@ def _plan(subject: Subject) -> ControlPlan:
 
 
 def test_each_false_control_takes_a_choice_and_each_segment_one_observation_more(subject: Subject) -> None:
-    calls = expect_control_calls(_plan(subject), [subject], load_rubric("caption"))
+    calls = expect_control_calls(_plan(subject), [subject], load_rubric("caption"), slot_by_slot=True)
     # Equal choices are asked once; grey frames are the same everywhere.
     assert calls.observations == 1
     assert 0 < calls.choices < calls.controls - 2
-    assert expect_control_calls(ControlPlan(), [subject], load_rubric("caption")).controls == 0
+    assert (
+        expect_control_calls(ControlPlan(), [subject], load_rubric("caption"), slot_by_slot=True).controls
+        == 0
+    )
 
 
 def test_what_the_label_refutes_costs_nothing(subject: Subject) -> None:
     failed = replace(subject, episode=replace(subject.episode, success=False))
-    calls = expect_control_calls(_plan(failed), [failed], load_rubric("caption"))
-    open_calls = expect_control_calls(_plan(subject), [subject], load_rubric("caption"))
+    calls = expect_control_calls(_plan(failed), [failed], load_rubric("caption"), slot_by_slot=True)
+    open_calls = expect_control_calls(_plan(subject), [subject], load_rubric("caption"), slot_by_slot=True)
     assert calls.choices < open_calls.choices
 
 

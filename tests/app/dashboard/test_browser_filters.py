@@ -74,7 +74,8 @@ def test_a_click_on_what_has_just_been_replaced_counts_and_takes_none_back(
     with open_tab(browser, workspace_address) as page:
         _open(page, workspace_address)
         boxes = page.locator(".tick").element_handles()[:3]
-        for number, box in enumerate((boxes[0], page.locator(".tick").nth(1), boxes[2]), start=1):
+        ticked = (boxes[0], page.locator(".tick").nth(1).element_handle(), boxes[2])
+        for number, box in enumerate(ticked, start=1):
             box.evaluate("box => box.click()")
             expect(page.get_by_text(f"{number} selected")).to_be_visible()
         rows = [_value(page, column, value).element_handle() for column, value in _CLICKS]
