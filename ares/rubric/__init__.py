@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         NearMiss as NearMiss,
         add_note as add_note,
         choose_foreign_texts as choose_foreign_texts,
+        compose_sentence as compose_sentence,
         make_near_misses as make_near_misses,
         parse_known_text as parse_known_text,
         shipped_phrases as shipped_phrases,

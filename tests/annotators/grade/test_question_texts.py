@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS, TextModel
+from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
 from annotators.grade.questions import (
     ImageEvidence,
     choice_options,
@@ -22,6 +22,7 @@ from annotators.grade.questions import (
     rubric_question_request,
     words_request,
 )
+from annotators.grade.text_model import TextModel
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.rubric import Ruling, Verdict, make_grade_value
