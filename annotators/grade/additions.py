@@ -69,9 +69,9 @@ def find_extra_words(sentence: str, slots: SlotValues, verbs: Mapping[str, str])
 def addresses_judge(values: Sequence[str]) -> str:
     """The first word of some values that speaks to a judge and describes no motion of a robot; "" for none."""
     words = [word for value in values for word in split_words(value)]
-    found = next((word for word in words if word in _word_list("address")), "")
+    address = next((word for word in words if word in _word_list("address")), "")
     unspaced = [word for word in words if _UNSPACED.search(word)]
-    return found or next(
+    return address or next(
         (part for part in _unspaced_words("address") if any(part in word for word in unspaced)), ""
     )
 

@@ -355,8 +355,8 @@ class GradeAnnotator:
 
     def _read_captioned(self, episodes: Sequence[Episode]) -> list[Subject]:
         """The captions of episodes as subjects; an episode without one stands for itself."""
-        found = self._stores.annotations.find_annotations([item.episode_id for item in episodes], _GRADED)
-        captions = {annotation.episode_id: annotation for annotation in found}
+        stored = self._stores.annotations.find_annotations([item.episode_id for item in episodes], _GRADED)
+        captions = {annotation.episode_id: annotation for annotation in stored}
         return [
             replace(make_episode_subject(episode), annotation=captions.get(episode.episode_id))
             for episode in episodes

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import nsmallest
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from annotators.base import PaidFailure, Subject, Work
+from annotators.grade.control_material import count_outcomes, read_statements, read_texts
 from annotators.grade.grading import GradedText, GradeOutcome
 from annotators.grade.judge import ChangedFrames, blank, scrambled
 from ares.episode import Episode, Json
@@ -35,13 +34,10 @@ from ares.rubric import (
     parse_known_text,
     read_judge_trust,
     shipped_verbs,
-    slots_from_json,
-    split_outcome,
     turn_outcome,
 )
 
 if TYPE_CHECKING:
-    from ares.annotation import Annotation
     from ares.store import Stores
 
 
@@ -62,9 +58,7 @@ _SLOTS_STATED, _CHANGED_FRAMES = 4, 2
 _MOST_NEAR_MISSES = 2
 # What controls may add to the calls of a run once a judge is measured, when each costs as much as a caption.
 _SHARE_AFTERWARDS = 0.2
-_MOST_PHRASES, _DRAWS = 2_000, 60
-# Episodes of a dataset whose captions are read for their slots.
-_EPISODES_READ = 400
+_DRAWS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +248,7 @@ class ControlPlan:
         caption = KnownText(text, caption_slots)
         controls: list[Control] = []
         if _hash_fraction(f"control {key}") < own.share:
-            known = [parse_known_text(said, self.verbs) for said in work.episode.instructions]
+            known = [parse_known_text(text, self.verbs) for text in work.episode.instructions]
             controls += _content_controls(work, caption, known, own, Random(f"controls {key}"), slot_by_slot)
         if _hash_fraction(f"outcome {key}") < own.outcome_share(work.episode.success):
             controls += _outcome_controls(work, caption)
@@ -372,8 +366,8 @@ def plan_controls(
         return ControlPlan()
     done = stores.annotations.count_annotations([maker_id]).get(maker_id, 0) if maker_id else 0
     trust = read_judge_trust(stores.annotations).get(maker_id, {})
-    sizes, statements = _count_outcomes(stores), _read_statements(stores, verbs)
-    texts = _read_texts(stores, statements, verbs)
+    sizes, statements = count_outcomes(stores), read_statements(stores, verbs)
+    texts = read_texts(stores, statements, verbs)
     datasets = {}
     for name, ends in sizes.items():
         total = sum(ends.values())
@@ -404,8 +398,8 @@ def plan_attack(
         per_kind: See `AttackControls`.
         seed: Of the controls.
     """
-    statements, by_dataset = _read_statements(stores, verbs), dict[str, list[Episode]]()
-    texts = _read_texts(stores, statements, verbs)
+    statements, by_dataset = read_statements(stores, verbs), dict[str, list[Episode]]()
+    texts = read_texts(stores, statements, verbs)
     for episode in episodes:
         by_dataset.setdefault(episode.dataset, []).append(episode)
     return ControlPlan(
@@ -416,7 +410,7 @@ def plan_attack(
                 successes=sum(episode.success is True for episode in members),
                 failures=sum(episode.success is False for episode in members),
                 texts=texts.get(name, ()),
-                differences=KnownDifferences(said.slots for said in statements.get(name, ())),
+                differences=KnownDifferences(group.slots for group in statements.get(name, ())),
                 per_kind=per_kind,
             )
             for name, members in by_dataset.items()
@@ -424,111 +418,6 @@ def plan_attack(
         verbs=verbs,
         seed=seed,
     )
-
-
-def _count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:
-    """Episodes by dataset and by the end that the source records, None where it does not."""
-    import pyarrow as pa
-
-    counts: dict[str, Counter[bool | None]] = {}
-    for batch in stores.tables.episodes.scan(["dataset", "success"]):
-        groups = (
-            pa.Table.from_batches([batch]).group_by(["dataset", "success"]).aggregate([([], "count_all")])
-        )
-        for row in groups.to_pylist():
-            counts.setdefault(row["dataset"], Counter())[row["success"]] += row["count_all"]
-    return counts
-
-
-class _Statements(NamedTuple):
-    """What is said of an episode: its captions with stored slots, and its other sentences."""
-
-    typed: Sequence[KnownText]
-    others: Sequence[KnownText]
-
-    @property
-    def slots(self) -> list[SlotValues]:
-        """What each of them states."""
-        return [text.slots for text in (*self.typed, *self.others)]
-
-
-def _read_texts(
-    stores: Stores, statements: Mapping[str, Sequence[_Statements]], verbs: Mapping[str, str]
-) -> dict[str, list[KnownText]]:
-    """Sentences by dataset: captions with stored slots, and the most frequent phrases of instructions and captions."""
-    texts: dict[str, list[KnownText]] = {}
-    for dataset, phrases in _read_phrases(stores).items():
-        typed = [text for group in statements.get(dataset, ()) for text in group.typed]
-        typed.sort(key=lambda text: (text.text, sorted(text.slots.items())))
-        known = {split_outcome(text.text)[1]: text for text in typed}
-        others = (parse_known_text(phrase, verbs) for phrase in phrases if phrase not in known)
-        texts[dataset] = [*known.values(), *others]
-    return texts
-
-
-def _read_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[_Statements]]:
-    """What is said of some episodes of each dataset.
-
-    They are the same ones in the same order whatever the order of the table and of the log: captions are stored in the
-    order in which a server answers.
-    """
-    if "caption" not in stores.tables.episodes.columns():
-        return {}
-    statements: dict[str, list[_Statements]] = {}
-    for dataset, rows in _select_captioned_episodes(stores).items():
-        typed: dict[str, list[KnownText]] = {}
-        for annotation in stores.annotations.find_annotations([row[0] for row in rows], ["caption"]):
-            if text := _typed_caption(annotation):
-                typed.setdefault(annotation.episode_id, []).append(text)
-        for key, instruction, caption in rows:
-            own = typed.get(key, [])
-            sentences = [instruction, *([] if own else [caption])]
-            others = [parse_known_text(sentence, verbs) for sentence in sentences if sentence]
-            statements.setdefault(dataset, []).append(_Statements(own, others))
-    return statements
-
-
-def _select_captioned_episodes(stores: Stores) -> dict[str, list[tuple[str, str | None, str | None]]]:
-    """Ids, instructions and captions of some episodes with a caption: those with the first ids, which are hashes."""
-    import pyarrow as pa
-
-    selected: dict[str, list[tuple[str, str | None, str | None]]] = {}
-    columns = ["episode_id", "dataset", "instruction", "caption"]
-    for batch in stores.tables.episodes.scan(columns, "caption IS NOT NULL"):
-        for row in pa.Table.from_batches([batch]).to_pylist():
-            texts = (row["episode_id"], row["instruction"], row["caption"])
-            selected.setdefault(row["dataset"], []).append(texts)
-        selected = {
-            dataset: nsmallest(_EPISODES_READ, rows, key=lambda row: row[0])
-            for dataset, rows in selected.items()
-        }
-    return selected
-
-
-def _typed_caption(annotation: Annotation) -> KnownText | None:
-    slots, text = slots_from_json(annotation.value.get("slots")), annotation.value.get("text")
-    return KnownText(text, slots) if slots and isinstance(text, str) else None
-
-
-def _read_phrases(stores: Stores) -> dict[str, list[str]]:
-    """The most frequent action phrases of instructions and captions by dataset, in alphabetical order."""
-    import pyarrow as pa
-
-    columns = [name for name in ("instruction", "caption") if name in stores.tables.episodes.columns()]
-    counts: dict[str, Counter[str]] = {}
-    for batch in stores.tables.episodes.scan(["dataset", *columns]):
-        table = pa.Table.from_batches([batch])
-        for column in columns:
-            groups = table.group_by(["dataset", column]).aggregate([([], "count_all")])
-            for row in groups.to_pylist():
-                phrase = split_outcome(row[column] or "")[1]
-                counts.setdefault(row["dataset"], Counter())[phrase] += row["count_all"]
-    return {name: _most_frequent(phrases) for name, phrases in counts.items()}
-
-
-def _most_frequent(phrases: Counter[str]) -> list[str]:
-    by_count = sorted(phrases.items(), key=lambda item: (-item[1], item[0]))
-    return sorted(phrase for phrase, _ in by_count[:_MOST_PHRASES] if phrase)
 
 
 def _hash_fraction(key: str) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
 from annotators.grade.observation import LEAST_CONFIDENCE
-from annotators.grade.pair_answers import PairAnswers
+from annotators.grade.pair_answers import PairAnswers, TextModel, ask_once
 from annotators.grade.questions import (
     ImageEvidence,
     ValuePair,
@@ -17,7 +17,6 @@ from annotators.grade.questions import (
 from annotators.grade.rates import CallRates, CallTotals
 from annotators.grade.segment_observer import SegmentObserver, shared_frames_key
 from annotators.grade.settlement import NextQuestion, RivalChooser, SlotSettlement
-from annotators.grade.text_model import TextModel, ask_once
 from annotators.models import (
     Vlm,
     VlmReply,
@@ -155,19 +154,20 @@ class ObservingJudge:
 
     def _ask_texts(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
         """Ask each question alone; a pair of values that was asked about before has its answer."""
-        asked: list[tuple[SlotSettlement, NextQuestion]] = []
+        unanswered: list[tuple[SlotSettlement, NextQuestion]] = []
         for caption, question in questions:
-            pair = caption.asked_pair(question)
+            pair = caption.compared_pair(question)
             known = self._pairs.find(pair) if pair else None
             if known is None:
-                asked.append((caption, question))
+                unanswered.append((caption, question))
             else:
                 caption.take_known(question, known)
         requests = [
-            caption.request(question, None, has_schema=self._texts.has_schema) for caption, question in asked
+            caption.request(question, None, has_schema=self._texts.has_schema)
+            for caption, question in unanswered
         ]
-        for (caption, question), reply in zip(asked, self._texts.ask(requests), strict=True):
-            pair = caption.asked_pair(question)
+        for (caption, question), reply in zip(unanswered, self._texts.ask(requests), strict=True):
+            pair = caption.compared_pair(question)
             if pair and isinstance(reply, VlmReply):
                 self._pairs.put({pair: parse_comparison(reply.text)})
             caption.take(question, reply)
@@ -177,21 +177,21 @@ class ObservingJudge:
     ) -> list[tuple[SlotSettlement, NextQuestion]]:
         """Ask about plain words of captions, many in a call; the questions that are to be asked alone."""
         shared: list[tuple[SlotSettlement, NextQuestion]] = []
-        alone: list[tuple[SlotSettlement, NextQuestion]] = []
+        single: list[tuple[SlotSettlement, NextQuestion]] = []
         for caption, question in questions:
             dataset = caption.case.work.episode.dataset
             is_plain = self._pairs.are_plain_words(caption.extra_words, dataset)
-            (shared if is_plain else alone).append((caption, question))
+            (shared if is_plain else single).append((caption, question))
         if len(shared) < 2:
             return list(questions)
         answers = self._pairs.ask_about_words([caption.extra_words for caption, _ in shared])
         for (caption, question), (words, paid) in zip(shared, answers, strict=True):
             caption.charge("words", paid)
             if words is None:
-                alone.append((caption, question))
+                single.append((caption, question))
             else:
                 caption.take_words(question, words)
-        return alone
+        return single
 
     def _ask_frames(self, questions: Sequence[tuple[SlotSettlement, NextQuestion]]) -> None:
         ready: list[tuple[SlotSettlement, NextQuestion, ImagesForJudge]] = []

@@ -1,26 +1,31 @@
-"""What a model of texts says of two values of a slot: each pair is asked once in a workspace, plain ones together."""
+"""A model that is asked about words alone: each pair of values once in a workspace, plain ones together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from annotators.base import Preflight
 from annotators.grade.plain_words import is_common_value, is_plain_value
 from annotators.grade.questions import (
     ExtraWords,
     ValuePair,
+    comparison_request,
     comparisons_request,
+    make_pair,
+    parse_comparison,
     parse_comparisons,
     parse_shared_words,
     questions_hash,
     shared_words_request,
 )
-from annotators.models import VlmFailure
+from annotators.models import ReadableImages, Vlm, VlmFailure, VlmReply, VlmRequest, make_test_call
 from ares.annotation import Cost, short_hash
+from ares.episode import Json
 from ares.store import MODEL_REPLIES, batched
 
 if TYPE_CHECKING:
-    from annotators.grade.text_model import TextModel
     from ares.store import AnnotationStore
 
 
@@ -31,6 +36,57 @@ _PREFIX = "pair/"
 
 # Words that texts of several episodes of a dataset have.
 WordReader = Callable[[str], frozenset[str]]
+
+
+class TextModel:
+    """A model that is asked about words, and gets no frames.
+
+    Args:
+        vlm: The model; it keeps its replies and books their cost.
+    """
+
+    def __init__(self, vlm: Vlm) -> None:
+        self.vlm = vlm
+        self.has_schema = "schema" in vlm.capabilities
+        self.settings: Mapping[str, Json] = {
+            "text_model": vlm.name,
+            "text_family": vlm.family,
+            "text_has_schema": self.has_schema,
+        }
+
+    def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply | VlmFailure]:
+        """A reply for each request; the same question of several captions is asked, and paid, once."""
+        return ask_once(self.vlm, requests, [request.prompt for request in requests])
+
+    def preflight(self) -> Preflight:
+        """One question whose reply has to be of the form asked for. Raises ModelError."""
+        request = comparison_request(make_pair("action", "open", "pull open"), self.has_schema)
+        return make_test_call(self.vlm, request, _comparison_problem)
+
+
+def _comparison_problem(reply: VlmReply) -> str:
+    is_read = parse_comparison(reply.text) in reply.text
+    return "" if is_read else "reply is off the menu"
+
+
+def ask_once(vlm: Vlm, requests: Sequence[VlmRequest], keys: Sequence[object]) -> list[VlmReply | VlmFailure]:
+    """Replies; of requests with the same key one is asked, and the first of them has paid for it."""
+    first = dict(zip(reversed(keys), reversed(requests), strict=True))
+    for key, request in zip(keys, requests, strict=True):
+        # What is not sent holds no pixels meanwhile.
+        if request is not first[key] and isinstance(request.images, ReadableImages):
+            request.images.release()
+    replies = dict(zip(first, vlm.ask(list(first.values())), strict=True)) if first else {}
+    paid_for: set[object] = set()
+    answers: list[VlmReply | VlmFailure] = []
+    for key in keys:
+        answers.append(_as_kept(replies[key]) if key in paid_for else replies[key])
+        paid_for.add(key)
+    return answers
+
+
+def _as_kept(reply: VlmReply | VlmFailure) -> VlmReply | VlmFailure:
+    return replace(reply, was_kept=True) if isinstance(reply, VlmReply) else replace(reply, cost=Cost())
 
 
 class PairAnswers:
@@ -105,13 +161,13 @@ class PairAnswers:
         """
         chunks = [list(chunk) for chunk in batched(entries, MOST_ENTRIES)]
         requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in chunks]
-        found: list[tuple[list[str] | None, Cost]] = []
+        replies: list[tuple[list[str] | None, Cost]] = []
         for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
             answers = None if isinstance(reply, VlmFailure) else parse_shared_words(reply.text, len(chunk))
             paid = reply.cost if isinstance(reply, VlmFailure) else reply.paid
             for number in range(len(chunk)):
-                found.append((answers[number] if answers else None, Cost() if number else paid))
-        return found
+                replies.append((answers[number] if answers else None, Cost() if number else paid))
+        return replies
 
     def _key(self, pair: ValuePair) -> str:
         return _PREFIX + short_hash([self._model, pair.slot, pair.first, pair.second])

@@ -381,11 +381,10 @@ def _load_model_judge(
 ) -> Judge:
     """A vision-language model as judge: it gets no caption."""
     from annotators.grade.observing_judge import ObservingJudge
-    from annotators.grade.pair_answers import PairAnswers
+    from annotators.grade.pair_answers import PairAnswers, TextModel
     from annotators.grade.plain_words import DatasetWords
     from annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
     from annotators.grade.slot_values import DatasetValues
-    from annotators.grade.text_model import TextModel
     from annotators.models import load_vlm
 
     frames, verbs = JudgeFrames(parse_frame_layout(own.layout), own.camera), read_verbs(own.verbs)

@@ -64,12 +64,12 @@ def _are_plain(words: Iterable[str]) -> bool:
         len(word) <= _LONGEST_WORD
         and re.fullmatch(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*,?", word)
         and all(ord(letter) < 0x250 or letter == "\u2019" for letter in word)
-        and not any(map(_speaks, split_words(word)))
+        and not any(map(_speaks_to_model, split_words(word)))
         for word in words
     )
 
 
-def _speaks(word: str) -> bool:
+def _speaks_to_model(word: str) -> bool:
     return word not in _HARMLESS and any(is_listed_word(name, word) for name in ("address", "menu"))
 
 

@@ -75,9 +75,9 @@ class ValuePair:
         return {"slot": self.slot, "first": self.first, "second": self.second}
 
 
-def make_pair(slot: SlotName, one: str, other: str) -> ValuePair:
+def make_pair(slot: SlotName, first: str, second: str) -> ValuePair:
     """The pair of two values; the same in whichever order they come."""
-    return ValuePair(slot, *_stable_order(slot, [bare_value(slot, one), bare_value(slot, other)]))
+    return ValuePair(slot, *_stable_order(slot, [bare_value(slot, first), bare_value(slot, second)]))
 
 
 class ComparisonReply(StrictForm):

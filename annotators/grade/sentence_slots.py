@@ -54,14 +54,14 @@ class SentenceSlots:
         if self._vlm is None:
             return fill_slots_of(texts, None, self._verbs)
         known, lost = self._read_together(sentences, self._vlm)
-        alone = iter(fill_slots_of([text for text in texts if text not in known], self._vlm, self._verbs))
-        found: list[ReadSlots | PaidFailure] = []
+        single = iter(fill_slots_of([text for text in texts if text not in known], self._vlm, self._verbs))
+        outcomes: list[ReadSlots | PaidFailure] = []
         for text in texts:
-            read = known[text] if text in known else next(alone)
-            found.append(_with_lost(read, lost.pop(text, Cost())))
+            read = known[text] if text in known else next(single)
+            outcomes.append(_with_lost(read, lost.pop(text, Cost())))
             if text in known:
                 known[text] = replace(known[text], cost=Cost(), paid=Cost())
-        return found
+        return outcomes
 
     def _read_together(
         self, sentences: Sequence[tuple[str, str]], vlm: Vlm

@@ -137,7 +137,7 @@ class SlotSettlement:
         slots = [item.slot for item in self._queue if item.slot in SLOTS]
         return [(self._pair(slot), self._claimed_rest(slot)) for slot in slots if self._can_compare(slot)]
 
-    def asked_pair(self, question: NextQuestion) -> ValuePair | None:
+    def compared_pair(self, question: NextQuestion) -> ValuePair | None:
         """The pair of a question that compares values; None for another."""
         return self._pair(_slot_of(question.criterion)) if question.kind == "comparison" else None
 

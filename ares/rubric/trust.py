@@ -116,9 +116,8 @@ VERDICTS_COLUMN = "grade_verdicts"
 # Reason of a ruling that rests on the outcome that the source records: no judge has to be trusted for it.
 SOURCE_SAYS_SO = "the source says so"
 _BY_CODE, _BY_LABEL, _BY_PERSON = "(code)", "(label)", "(person)"
-# Stands among the verdicts of a caption whose slots word tables have filled.
-TABLES_WORD = "SLOTS=TABLES"
-_OUTCOME_GATE, _OUTCOME = "OUTCOME", "outcome"
+# The first stands among the verdicts of a caption whose slots word tables have filled.
+TABLES_WORD, _OUTCOME_GATE, _OUTCOME = "SLOTS=TABLES", "OUTCOME", "outcome"
 _SLOTS_BY_TABLES = "word tables have filled the slots of the captions: configure a text model"
 NEAR_MISS, CLAIM = "near_miss", "claim"
 LIMITS: Mapping[str, float] = {

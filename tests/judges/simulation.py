@@ -23,11 +23,10 @@ from annotators.grade.control_plan import ControlPlan, make_control_value, plan_
 from annotators.grade.grading import GradedText, Grader, StoredOutcomeSource, Text, grade_texts
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observing_judge import ObservingJudge
-from annotators.grade.pair_answers import PairAnswers
+from annotators.grade.pair_answers import PairAnswers, TextModel
 from annotators.grade.plain_words import DatasetWords
 from annotators.grade.segment_observer import SegmentObserver
 from annotators.grade.slot_values import DatasetValues, ReadSlots, fill_slots_of, read_stored_slots
-from annotators.grade.text_model import TextModel
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Episode, Json, make_episode_id

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
+from annotators.grade.pair_answers import TextModel
 from annotators.grade.questions import (
     ImageEvidence,
     choice_options,
@@ -22,7 +23,6 @@ from annotators.grade.questions import (
     rubric_question_request,
     words_request,
 )
-from annotators.grade.text_model import TextModel
 from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.rubric import Ruling, Verdict, make_grade_value

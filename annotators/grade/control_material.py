@@ -1,0 +1,124 @@
+"""What is said of the episodes of each dataset, and how they end: the material of which controls are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.rubric import KnownText, SlotValues, parse_known_text, slots_from_json, split_outcome
+
+if TYPE_CHECKING:
+    from ares.annotation import Annotation
+    from ares.store import Stores
+
+
+_MOST_PHRASES = 2_000
+# Episodes of a dataset whose captions are read for their slots.
+_EPISODES_READ = 400
+
+
+def count_outcomes(stores: Stores) -> dict[str, Counter[bool | None]]:
+    """Episodes by dataset and by the end that the source records, None where it does not."""
+    import pyarrow as pa
+
+    counts: dict[str, Counter[bool | None]] = {}
+    for batch in stores.tables.episodes.scan(["dataset", "success"]):
+        groups = (
+            pa.Table.from_batches([batch]).group_by(["dataset", "success"]).aggregate([([], "count_all")])
+        )
+        for row in groups.to_pylist():
+            counts.setdefault(row["dataset"], Counter())[row["success"]] += row["count_all"]
+    return counts
+
+
+class EpisodeStatements(NamedTuple):
+    """What is said of an episode: its captions with stored slots, and its other sentences."""
+
+    typed: Sequence[KnownText]
+    others: Sequence[KnownText]
+
+    @property
+    def slots(self) -> list[SlotValues]:
+        """What each of them states."""
+        return [text.slots for text in (*self.typed, *self.others)]
+
+
+def read_texts(
+    stores: Stores, statements: Mapping[str, Sequence[EpisodeStatements]], verbs: Mapping[str, str]
+) -> dict[str, list[KnownText]]:
+    """Sentences by dataset: captions with stored slots, and the most frequent phrases of instructions and captions."""
+    texts: dict[str, list[KnownText]] = {}
+    for dataset, phrases in _read_phrases(stores).items():
+        typed = [text for group in statements.get(dataset, ()) for text in group.typed]
+        typed.sort(key=lambda text: (text.text, sorted(text.slots.items())))
+        known = {split_outcome(text.text)[1]: text for text in typed}
+        others = (parse_known_text(phrase, verbs) for phrase in phrases if phrase not in known)
+        texts[dataset] = [*known.values(), *others]
+    return texts
+
+
+def read_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[EpisodeStatements]]:
+    """What is said of some episodes of each dataset.
+
+    They are the same ones in the same order whatever the order of the table and of the log: captions are stored in the
+    order in which a server answers.
+    """
+    if "caption" not in stores.tables.episodes.columns():
+        return {}
+    statements: dict[str, list[EpisodeStatements]] = {}
+    for dataset, rows in _select_captioned_episodes(stores).items():
+        typed: dict[str, list[KnownText]] = {}
+        for annotation in stores.annotations.find_annotations([row[0] for row in rows], ["caption"]):
+            if text := _typed_caption(annotation):
+                typed.setdefault(annotation.episode_id, []).append(text)
+        for key, instruction, caption in rows:
+            own = typed.get(key, [])
+            sentences = [instruction, *([] if own else [caption])]
+            others = [parse_known_text(sentence, verbs) for sentence in sentences if sentence]
+            statements.setdefault(dataset, []).append(EpisodeStatements(own, others))
+    return statements
+
+
+def _select_captioned_episodes(stores: Stores) -> dict[str, list[tuple[str, str | None, str | None]]]:
+    """Ids, instructions and captions of some episodes with a caption: those with the first ids, which are hashes."""
+    import pyarrow as pa
+
+    selected: dict[str, list[tuple[str, str | None, str | None]]] = {}
+    columns = ["episode_id", "dataset", "instruction", "caption"]
+    for batch in stores.tables.episodes.scan(columns, "caption IS NOT NULL"):
+        for row in pa.Table.from_batches([batch]).to_pylist():
+            texts = (row["episode_id"], row["instruction"], row["caption"])
+            selected.setdefault(row["dataset"], []).append(texts)
+        selected = {
+            dataset: nsmallest(_EPISODES_READ, rows, key=lambda row: row[0])
+            for dataset, rows in selected.items()
+        }
+    return selected
+
+
+def _typed_caption(annotation: Annotation) -> KnownText | None:
+    slots, text = slots_from_json(annotation.value.get("slots")), annotation.value.get("text")
+    return KnownText(text, slots) if slots and isinstance(text, str) else None
+
+
+def _read_phrases(stores: Stores) -> dict[str, list[str]]:
+    """The most frequent action phrases of instructions and captions by dataset, in alphabetical order."""
+    import pyarrow as pa
+
+    columns = [name for name in ("instruction", "caption") if name in stores.tables.episodes.columns()]
+    counts: dict[str, Counter[str]] = {}
+    for batch in stores.tables.episodes.scan(["dataset", *columns]):
+        table = pa.Table.from_batches([batch])
+        for column in columns:
+            groups = table.group_by(["dataset", column]).aggregate([([], "count_all")])
+            for row in groups.to_pylist():
+                phrase = split_outcome(row[column] or "")[1]
+                counts.setdefault(row["dataset"], Counter())[phrase] += row["count_all"]
+    return {name: _most_frequent(phrases) for name, phrases in counts.items()}
+
+
+def _most_frequent(phrases: Counter[str]) -> list[str]:
+    by_count = sorted(phrases.items(), key=lambda item: (-item[1], item[0]))
+    return sorted(phrase for phrase, _ in by_count[:_MOST_PHRASES] if phrase)
