@@ -1,4 +1,4 @@
-"""Reads JSON files of datasets, and hashes, probes and describes the media files of episodes."""
+"""Reads JSON files of datasets, finds those of labels, and hashes, probes and describes the media of episodes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import MISSING_CAMERAS, Camera, Json, MediaRef, Role
-from ares.errors import SourceError
+from ares.errors import AresError, SourceError
 from ares.input import parse_json, read_input
 from ares.io import FileState, describe_os_error, file_state, walk_folders
 from ares.media import VideoInfo, fingerprint_blocks, probe_video
+from ingest.base import call_ingester_safely
 from ingest.source_words import guess_camera_role
 
 if TYPE_CHECKING:
     from ares.input import ImageInfo
+    from ingest.base import Source
 
 
 def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
@@ -154,8 +156,19 @@ _LABEL_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".yaml", ".yml")
 _MOST_LABEL_FILES = 12
 
 
-def find_label_files(folder: str) -> list[Path]:
-    """Files in and below a folder that may hold labels: JSON, YAML and tables, few in a folder; none at a URL."""
+def find_label_files(source: Source) -> list[Path]:
+    """Files of the folder of a dataset that may hold labels and that its reader does not read; none at a URL."""
+    paths = _find_documents(source.folder)
+    try:
+        call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
+        own = {file.path for file in call(source.follow_links)} if paths else frozenset()
+    except AresError:
+        return []  # who lists the files of the dataset tells the fault
+    return [path for path in paths if str(path) not in own]
+
+
+def _find_documents(folder: str) -> list[Path]:
+    """JSON, YAML and tables in and below a folder, where they are few in a folder."""
     if not folder or not Path(folder).is_dir():
         return []
     paths: list[Path] = []

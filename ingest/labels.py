@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ares.episode import Episode, Json, Record
 from ares.errors import AresError
-from ingest.base import GuardedItems, Item, Source, SourceFile, call_ingester_safely, known_error
+from ingest.base import GuardedItems, Item, Source, SourceFile, known_error
 from ingest.files import find_label_files
 from ingest.label_files import EpisodeNames, LabelRow, read_label_rows
 from ingest.source_words import distinct_texts, is_column_of, normalise_name, parse_outcome
@@ -87,26 +87,11 @@ def open_with_labels(open_sources: Callable[[], list[Source]]) -> list[Source]:
     """
     sources = open_sources()
     for number, source in enumerate(sources):
-        paths = _list_label_files(source)
+        paths = find_label_files(source)
         if paths:
             listed = GuardedItems(open_sources()[number])
             sources[number] = add_labels(source, [item.key for item in listed if item.key], paths)
     return sources
-
-
-def _list_label_files(source: Source) -> list[Path]:
-    """The files of its folder that may hold labels and that its reader does not read; none at a URL."""
-    paths = find_label_files(source.folder)
-    try:
-        own = _own_files(source) if paths else frozenset()
-    except AresError:
-        return []  # who lists the files of the dataset tells the fault
-    return [path for path in paths if str(path) not in own]
-
-
-def _own_files(source: Source) -> frozenset[str]:
-    call = partial(call_ingester_safely, source.format, lambda: list(source.files()), source.folder)
-    return frozenset(file.path for file in call(source.follow_links))
 
 
 def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path]) -> Source:

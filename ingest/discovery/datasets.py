@@ -448,7 +448,7 @@ def _open_with_ingester(
 def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
     if not options.spec or isinstance(ingester, SpecIngester):
         sources = ingester.open(path, options)
-        has_labels = any(find_label_files(source.folder) for source in sources)
+        has_labels = any(find_label_files(source) for source in sources)
         return open_with_labels(partial(ingester.open, path, options)) if has_labels else sources
     from ingest.mapping import open_with_spec
 
