@@ -83,6 +83,10 @@ def infer_contract(
     """
     if not episodes:
         return None
+    if not (state_names or action_names):  # videos alone: nothing is to be inferred
+        return MeaningContract(
+            dataset=dataset, state_names=(), action_names=(), num_episodes=len(episodes), signals=()
+        )
     states = {group.kind: group for group in dimension_groups("state", state_names)}
     actions = {group.kind: group for group in dimension_groups("action", action_names)}
     is_outlier = are_outlier_episodes(episodes, [*states.values(), *actions.values()])

@@ -50,6 +50,12 @@ def value(contract: MeaningContract, signal: str, name: str) -> str:
     return group.estimate(name).value  # type: ignore[arg-type]
 
 
+def test_of_videos_alone_nothing_is_inferred() -> None:
+    empty = np.empty((40, 0))
+    contract = contract_of(empty, empty, ())
+    assert (contract.num_episodes, contract.signals, contract.profiles) == (1, (), {})
+
+
 def test_claims_about_generated_robots_are_true() -> None:
     score = ContractScore()
     audit_contracts(SEEDS, score)
