@@ -1,4 +1,4 @@
-"""Checks whether an episode has the conventions of its dataset: zero points, signs, open ends, and an even clock."""
+"""Checks whether an episode has the conventions of its dataset: zero points, signs and open ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
-    CLOCK_JITTER,
     OFFSET,
     TURNED,
     TURNED_MOTION,
@@ -40,16 +39,13 @@ _LEAST_RANGE, _LEAST_RANGE_SINGLE = 0.1, 0.5
 _BEYOND_SHARE, _LEAST_BEYOND = 0.12, 0.01
 # A start is unlike that of the other episodes from this share of the usual range on, in this share of the dimensions.
 _START_SHARE, _FEW_DIMENSIONS = 0.2, 0.34
-# Periods spread by this share of the period, and so many times as much as usual; or by this share whatever is usual.
-_JITTER_SHARE, _JITTER_FACTOR, _LARGEST_JITTER = 0.1, 4.0, 0.2
 
 
 def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
-    """A019 of a whole episode, A021 and A022."""
-    positions = episode_positions(signals)
-    yield from _check_jitter(positions, typical)
+    """A019 of a whole episode, A022 and A023."""
     if not signals.state.shape[1] or not typical.state.scale:
         return
+    positions = episode_positions(signals)
     turned = tuple(_check_turned(signals, positions, typical))
     yield from turned
     names = {finding.dimension for finding in turned}
@@ -60,18 +56,10 @@ def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Itera
     yield from (finding for finding in by_start if finding.dimension not in known)
 
 
-def _check_jitter(positions: EpisodePositions, typical: TypicalEpisode) -> Iterator[QualityFinding]:
-    bar = min(max(_JITTER_SHARE, _JITTER_FACTOR * typical.positions.jitter), _LARGEST_JITTER)
-    if positions.jitter >= bar:
-        yield _convention_finding(CLOCK_JITTER, "", positions.jitter, bar, signal="clock")
-
-
-def _convention_finding(
-    check: CheckCode, dimension: str, size: float, bar: float, signal: str = "state"
-) -> QualityFinding:
+def _convention_finding(check: CheckCode, dimension: str, size: float, bar: float) -> QualityFinding:
     return QualityFinding(
         code=check.code,
-        signal=signal,
+        signal="state",
         dimension=dimension,
         seconds=0.0,
         size=round(size, 6),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
     ACTION_LAG,
+    CLOCK_JITTER,
     CLOCK_RATE,
     DEAD_CHANNEL,
     DRIFT,
@@ -38,6 +39,7 @@ from ares.signals import (
     are_smooth_kinds,
     estimate_action_lag,
     paired_dimensions,
+    period_jitter,
     with_continuous_rotations,
 )
 
@@ -64,6 +66,8 @@ _REPEATED_SECONDS = 0.1
 _FEWEST_REPEATED = 2
 _REPEATED_SPEED = 0.2
 _RATE_TOLERANCE = 0.05
+# Periods spread by this share of the period, and so many times as much as usual; or by this share whatever is usual.
+_JITTER_SHARE, _JITTER_FACTOR, _LARGEST_JITTER = 0.1, 4.0, 0.2
 
 
 def check_step_timing(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
@@ -96,6 +100,14 @@ def _check_rate(signals: EpisodeSignals) -> Iterator[QualityFinding]:
         difference = abs(measured - claimed)
         confidence = finding_confidence(difference / claimed, _RATE_TOLERANCE)
         yield _time_finding(CLOCK_RATE, "clock", 0.0, measured - claimed, confidence)
+
+
+def _check_jitter(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
+    """A021, against the other episodes."""
+    bar = min(max(_JITTER_SHARE, _JITTER_FACTOR * typical.positions.jitter), _LARGEST_JITTER)
+    jitter = period_jitter(signals.seconds)
+    if jitter >= bar:
+        yield _time_finding(CLOCK_JITTER, "clock", 0.0, jitter, finding_confidence(jitter, bar))
 
 
 def _check_idle(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
@@ -414,6 +426,9 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
         return EpisodeCheck(findings=single, lag=unknown)
     if len(typical.state.range) != signals.state.shape[1]:
         raise ValueError(f"statistics of {len(typical.state.range)} dimensions, not {signals.state.shape[1]}")
+    jitter = tuple(_check_jitter(signals, typical))
+    if not (signals.state_names or signals.action_names):  # of videos alone only the clock can be checked
+        return EpisodeCheck(findings=(*_check_rate(signals), *single, *jitter), lag=unknown)
     signals = with_continuous_rotations(signals)
     unit = tuple(check_joint_unit(signals, typical.state, typical.num_episodes))
     if unit:  # every other size would be wrong by the factor
@@ -431,5 +446,5 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
         *check_single_values(signals, typical, values),
     )
     merged = merge_stale(values, signals, typical.state)
-    findings = (*merged, *commanded, *single, *check_conventions(signals, typical))
+    findings = (*merged, *commanded, *single, *jitter, *check_conventions(signals, typical))
     return EpisodeCheck(findings=findings, lag=lag)

@@ -173,6 +173,8 @@ def check_single_episode(signals: EpisodeSignals) -> tuple[QualityFinding, ...]:
     Values that are not finite are named before all else: nothing can be said of the others.
     """
     clock = tuple(check_timestamps(signals.seconds))
+    if not (signals.state_names or signals.action_names):
+        return clock
     not_finite = (
         *_check_finite("state", signals.state, signals.state_names, signals.seconds),
         *_check_finite("action", signals.action, signals.action_names, signals.seconds),
