@@ -181,9 +181,9 @@ class Episode:
     def depth_texts(self) -> tuple[str, ...]:
         """The depth of each camera in words: size, range, unit and where it is."""
         depth = self.metadata.get(DEPTH_CAMERAS)
-        return (
-            tuple(_describe_depth(name, facts) for name, facts in depth.items()) if _is_object(depth) else ()
-        )
+        if not depth or not _is_object(depth):
+            return ()
+        return tuple(_describe_depth(name, facts) for name, facts in depth.items())
 
     def camera(self, name: str) -> Camera:
         """Return the camera of that name. Raises RequestError that lists the existing names."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,13 @@ from app.cli.arguments import (
     open_workspace,
 )
 from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.errors import UnknownEpisode
 from ares.io import is_url
 from ares.process_tuning import hide_pandas_from_pyarrow
 
 if TYPE_CHECKING:
     from ares.search import Hit
-    from ares.workspace import DatasetSheet
+    from ares.workspace import DatasetSheet, Workspace
 
 
 def search_running_dashboard(args: argparse.Namespace, query: Mapping[str, object]) -> list[Hit] | None:
@@ -124,6 +126,7 @@ def _grade_text(hit: Hit) -> str:
 
 # Recorders round their stamps to a thousandth of a second.
 _SHOWN_SHIFT_SECONDS = 1e-3
+_EPISODE_ID = re.compile("[0-9a-f]{16}")
 
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,17 +140,33 @@ def add_show_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print the episode, or what is believed of the dataset. Raises RequestError for an unknown id."""
-    from ares.workspace import is_dataset
+    """Print the episode, or what is believed of the dataset. Raises RequestError for an unknown id.
 
-    workspace = open_workspace(args)
-    if is_dataset(workspace.stores, args.episode_id):
-        sheet = workspace.sheet(args.episode_id)
-        answer(args, sheet.to_json(), lambda: _sheet_blocks(sheet))
+    A name is looked for among the datasets first, and 16 hex digits among the episodes.
+    """
+    workspace, name = open_workspace(args), args.episode_id
+    is_id = bool(_EPISODE_ID.fullmatch(name))
+    if not is_id and _show_dataset(args, workspace):
         return 0
-    document: dict[str, Any] = workspace.episodes[args.episode_id].to_json()
+    try:
+        document: dict[str, Any] = workspace.episodes[name].to_json()
+    except UnknownEpisode:
+        if is_id and _show_dataset(args, workspace):
+            return 0
+        raise
     answer(args, document, lambda: _episode_tables(document))
     return 0
+
+
+def _show_dataset(args: argparse.Namespace, workspace: Workspace) -> bool:
+    """Print what is believed of a dataset; False where there is none of that name."""
+    from ares.workspace import is_dataset
+
+    if not is_dataset(workspace.stores, args.episode_id):
+        return False
+    sheet = workspace.sheet(args.episode_id)
+    answer(args, sheet.to_json(), lambda: _sheet_blocks(sheet))
+    return True
 
 
 def _sheet_blocks(sheet: DatasetSheet) -> Iterator[Block]:

@@ -77,6 +77,21 @@ def test_an_ambiguous_id_names_candidates(workspace: str, capsys: Capture) -> No
     assert sum(id in err for id in ids) >= 2
 
 
+def test_a_name_of_16_digits_is_an_episode_before_it_is_a_dataset(
+    workspace: str, capsys: Capture, tmp_path: Path, demo_samples: Path
+) -> None:
+    first, dataset, own = ids_of(workspace, capsys)[0], "0123456789abcdef", str(tmp_path / "w")
+    assert json.loads(output(capsys, "show", first, "-w", workspace, "--json"))["episode_id"] == first
+    output(
+        capsys, "ingest", str(demo_samples / "video"), "--dataset", dataset, "--limit", "1", "-q", "-w", own
+    )
+    assert json.loads(output(capsys, "show", dataset, "-w", own, "--json"))["dataset"] == dataset
+    (episode,) = ids_of(own, capsys)
+    assert json.loads(output(capsys, "show", episode, "-w", own, "--json"))["episode_id"] == episode
+    assert main(["show", "fedcba9876543210", "-w", own]) == 2
+    assert "no episode 'fedcba9876543210'" in capsys.readouterr().err
+
+
 def test_a_list_of_ids_may_be_shortened(workspace: str, capsys: Capture, tmp_path: Path) -> None:
     ids = (
         output(capsys, "search", "drawer", "--output", "csv", "-w", workspace).splitlines()[1].split(",")[:1]
