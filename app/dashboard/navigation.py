@@ -288,7 +288,8 @@ def accept_next_message() -> None:
     Any access to the session, as here, ends a script that a newer click has overtaken: it must not speak for that one.
     """
     st.session_state.get(_PAGE)
-    release_next_message(st.context.headers.get(CONNECTION_HEADER, ""))
+    if connection := st.context.headers.get(CONNECTION_HEADER):
+        release_next_message(connection)
 
 
 def show_error(error: AresError) -> None:

@@ -33,7 +33,7 @@ def release_next_message(connection: str) -> None:
     """Let the next message of a connection pass, from any thread: the reactions to the last one have run.
 
     Args:
-        connection: The header of its websocket; unknown for one that is closed, and "" where there is none.
+        connection: The header of its websocket; unknown for one that is closed.
     """
     if release := _releases.get(connection):
         release()
