@@ -3,7 +3,8 @@
 
 Every journey runs in a process of its own, so that nothing is loaded or cached before it. Doors (`__init__.py`),
 bodies of modules and classes, comprehensions and lambdas do not count. All ingesters are asked whether a folder is
-theirs: the modules that define them count as one. Threads that a compiled library starts are not seen.
+theirs: the modules that define them count as one. Threads that a compiled library starts are not seen. A busy machine
+changes nothing: no time passes for the product, so that no line of progress comes, and DuckDB runs in one thread.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("ares", "ingest", "annotators", "app")
@@ -140,12 +143,38 @@ def _enter_journey(journey: str, file: str) -> None:
     sys.path[0] = str(ROOT)
     if hasattr(os, "sched_setaffinity"):  # one core, so one worker: jobs run in this process
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    _stop_clock()
+    _use_one_database_thread()
     codes: list[CodeType] = []
     if journey in _PAGES:
         _enter_page(journey, codes)
     else:
         _enter_command(({**_WRITING, **_READING})[journey], codes)
     Path(file).write_text(json.dumps(_product_functions(codes)))
+
+
+def _stop_clock() -> None:
+    """Let no time pass for the product: what it does after some seconds depends on how busy the machine is."""
+    monotonic, stopped_at = time.monotonic, time.monotonic()
+
+    def read() -> float:
+        return stopped_at if _product_file(sys._getframe(1).f_code) else monotonic()
+
+    time.monotonic = read
+    threading.Timer.run = lambda timer: None  # type: ignore[assignment, method-assign]
+
+
+def _use_one_database_thread() -> None:
+    """Let DuckDB read in the thread that asks: others are not seen, and which of them reads is chance."""
+    import duckdb
+
+    connect = duckdb.connect
+
+    def connect_to_one(*args: Any, **options: Any) -> Any:
+        options["config"] = {**options.get("config", {}), "threads": 1}
+        return connect(*args, **options)
+
+    duckdb.connect = connect_to_one
 
 
 def _enter_command(words: tuple[str, ...], codes: list[CodeType]) -> None:
@@ -202,12 +231,18 @@ def _product_functions(codes: list[CodeType]) -> Entered:
     """Names of the functions by file, in order; two of one name, such as of a property, count as two."""
     functions: dict[str, set[tuple[str, int]]] = {}
     for code in codes:
-        path = Path(code.co_filename)
-        with suppress(ValueError):
-            name = path.relative_to(ROOT).as_posix()
-            if name.partition("/")[0] in PACKAGES and path.name != "__init__.py" and _is_function(code):
-                functions.setdefault(name, set()).add((code.co_qualname, code.co_firstlineno))
+        name = _product_file(code)
+        if name and not name.endswith("/__init__.py") and _is_function(code):
+            functions.setdefault(name, set()).add((code.co_qualname, code.co_firstlineno))
     return {name: [function for function, _ in sorted(lines)] for name, lines in sorted(functions.items())}
+
+
+def _product_file(code: CodeType) -> str:
+    """The file of code relative to the repository, "" for code that is not of the product."""
+    with suppress(ValueError):
+        name = Path(code.co_filename).relative_to(ROOT).as_posix()
+        return name if name.partition("/")[0] in PACKAGES else ""
+    return ""
 
 
 def _is_function(code: CodeType) -> bool:
