@@ -12,7 +12,8 @@ from tests.house.imports import ROOT
 # Files, and functions as measured in November 2026, by journey of scripts/journey.py. A budget is met by not entering
 # what is not needed, and is lowered with what is measured. Five were raised by a few functions, and by no file, when a
 # row got the trust in its judge, and a maker was shown only where it covers what the shown one covers; ingest and
-# export once more when datasets of a set were laid over each other.
+# export once more when datasets of a set were laid over each other; the two pages when the server held clicks back
+# until the reactions to the last one had run, and lists, counts and captions were kept by version of the tables.
 BUDGETS = {
     "ingest": (80, 692),
     "annotate motion": (62, 556),
@@ -20,8 +21,8 @@ BUDGETS = {
     "text search": (42, 306),
     "search --where": (28, 181),
     "show": (36, 224),
-    "open an episode": (64, 506),
-    "Browse": (30, 250),
+    "open an episode": (64, 510),
+    "Browse": (30, 255),
 }
 # Functions may grow by this share; a budget that is further above what is entered than this holds nothing.
 GROWTH, SLACK = 1.05, 0.8
