@@ -49,6 +49,7 @@ _COMMANDS = {
     "dimension_kinds --seeds 4:5": r"(?m)^\| arm \| 14 \| 10/14 .* \| 10/10 ",
     "dimension_kinds --seeds 4:5 --foreign": r"(?m)^\| hand \| 12 \| 12/12 .* \| 12/12 ",
     "false_clashes --seeds 3:4": r"generated 3:4: pairs with a clash 0/1 ",
+    "meaning_faults --generated --seeds 1000:1001": r"(?m)^\| all \| 1[5-8]/18 ",
     "model_server --slots 4 --latency 0.05 --episodes 4 --annotators caption": (
         r"caption: 4 kept, 5 calls \(0 refused\)"
     ),

@@ -16,7 +16,15 @@ PAGES = sorted(
 )
 # Pages of reference, or about something that is not done in Python.
 _WITHOUT_PYTHON = {
-    *("architecture.md", "command-line.md", "check-codes.md", "formats.md", "measures.md", "specs.md"),
+    *(
+        "architecture.md",
+        "command-line.md",
+        "check-codes.md",
+        "check-codes-trainer.md",
+        "formats.md",
+        "measures.md",
+        "specs.md",
+    ),
     *("servers-and-clusters.md", "vector-index.md"),
 }
 SHOWN_IN_PYTHON = sorted({path.name for path in (ROOT / "docs").glob("*.md")} - _WITHOUT_PYTHON)

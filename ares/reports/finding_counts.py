@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.checks import CODES, QualityFinding, Severity
+from ares.checks import CODES, TRAINER_CODES, QualityFinding, Severity
 from ares.contract import MeaningContract
 
 if TYPE_CHECKING:
@@ -333,10 +333,11 @@ class EvidenceFile:
 
 
 def evidence_files(report: CheckReport) -> Iterator[EvidenceFile]:
-    """The files of the findings that a report lists, at most 20 of a code."""
+    """The files of the findings that a report lists, at most 20 of a code; metadata have no picture."""
+    metadata = {check.code for check in TRAINER_CODES}
     for number, dataset in enumerate(report.datasets):
         folder = f"{number:03d}_{_safe_file_name(dataset.dataset)}"
-        for count in dataset.counts:
+        for count in [count for count in dataset.counts if count.code not in metadata]:
             for rank, listed in enumerate(count.worst[:_DRAWN]):
                 name = f"{rank:03d}_{listed.episode_id}_{_safe_file_name(listed.finding.dimension)}".rstrip(
                     "_"

@@ -223,7 +223,7 @@ class SourceItemPlanner:
         self._folder = stores.folder
         self._source = source
         self._stored_ids = stored_ids(stores, source)
-        self.corrects = has_new_statements(stores, source)
+        self.corrects = bool(self._stored_ids) and has_new_statements(stores, source)
         self._format, self._dataset = source.format, source.dataset
         self._dataset_folder = source.folder
         self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
@@ -441,9 +441,10 @@ def ingest_datasets(
                 before = _count_warnings(report.counts, {})
                 limit = None if request.limit is None else request.limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
-                whole = source if request.limit is None else replace(source, stated="")
+                is_partly_corrected = writer.corrects and request.limit is not None
+                read = replace(source, stated="") if is_partly_corrected else source
                 reasons = _count_warnings(report.counts, before)
-                infer_and_store_contracts(stores, whole, writer.sample_ids, reasons)
+                infer_and_store_contracts(stores, read, writer.sample_ids, reasons)
                 report.copied_bytes += writer.copied_bytes
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)

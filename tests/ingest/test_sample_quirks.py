@@ -23,7 +23,7 @@ QUIRKS: dict[str, tuple[int, int, dict[str, int]]] = {
         "steps/language_embedding is not stored (an embedding)": 1,
     }),
     "metaworld_rlds": (24, 0, {
-        UNRATED: 1, "A006 saturated: a dimension is cut off at a limit while it moves (action)": 24,
+        UNRATED: 1, "A006 saturated: a dimension is cut off at a limit while it moves (action)": 23,
     }),
     "metaworld_video": (50, 0, {}),
     "g1_bottle_lerobot_v30": (4, 0, {

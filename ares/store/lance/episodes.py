@@ -228,7 +228,6 @@ class EpisodeTable:
         ids = batch.episodes["episode_id"]
         is_stored = pc.is_in(ids, value_set=pa.array(self.ids(ids_filter(ids.to_pylist())), pa.string()))
         old, new = batch.episodes.filter(is_stored), batch.episodes.filter(pc.invert(is_stored))
-        self._trajectories.delete(old["episode_id"].to_pylist())
         if new.num_rows:
             trajectories = batch.trajectories.filter(
                 pc.is_in(batch.trajectories["episode_id"], new["episode_id"])
@@ -236,7 +235,8 @@ class EpisodeTable:
             self.write([EpisodeTableRows(new, trajectories)], ingested)
         if old.num_rows:
             is_old = pc.is_in(batch.trajectories["episode_id"], value_set=old["episode_id"])
-            self._trajectories.write([batch.trajectories.filter(is_old)])
+            # Never without signals: the newer ones stand in their place at once.
+            self._trajectories.replace(batch.trajectories.filter(is_old))
             values = pa.Table.from_batches([old]).drop_columns(["ingested", "duplicate_of"])
             self.set_values(values)
 

@@ -55,6 +55,11 @@ class TrajectoryTable:
         with lance_errors("trajectories"):
             self._table.add(pa.concat_tables(rows))
 
+    def replace(self, rows: pa.Table) -> None:
+        """Write rows in place of those of the same episodes, in one version. Raises StoreError."""
+        with lance_errors("trajectories"):
+            self._table.upsert("episode_id", rows)
+
     def delete(self, ids: Collection[str]) -> None:
         """Remove the signals of some episodes, which an interrupted run may have written. Raises StoreError."""
         where = in_condition("episode_id", ids)

@@ -198,7 +198,7 @@ def test_evidence_is_a_plot_of_every_finding_and_a_page(
 
 
 def test_evidence_has_frames_where_there_is_video(tmp_path: Path, shared_data: Path) -> None:
-    """The real G1 episodes have one finding, of all dimensions, and a camera."""
+    """The real G1 episodes have one finding of signals, of all dimensions, and a camera; metadata have no picture."""
     folder = tmp_path / "evidence"
     main(["check", str(shared_data / "g1_bottle_lerobot_v30"), "--evidence", str(folder)])
     (strip,) = folder.rglob("*.jpg")

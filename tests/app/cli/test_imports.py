@@ -44,7 +44,7 @@ def test_a_check_in_python_imports_no_pandas_and_no_pydantic(tmp_path: Path) -> 
 
 
 def test_a_check_of_signals_imports_no_store_no_pandas_and_no_audit(tmp_path: Path) -> None:
-    source = write_lerobot_dataset(tmp_path / "made", 2)
+    source = write_lerobot_dataset(tmp_path / "made", 2, names=("shoulder", "elbow"))
     unused = {
         "lance",
         "lancedb",

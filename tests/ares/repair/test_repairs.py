@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ares.checks import CODES, VIDEO_CODES, check_signals
+from ares.checks import CODES, FILE_CODES, VIDEO_CODES, check_signals
 from ares.repair import repair_signals
 from ares.reports import CORRECTED
 from ares.reports.fix_report import explain_not_corrected
@@ -176,6 +176,6 @@ def test_clean_episodes_are_not_changed() -> None:
 def test_every_code_is_corrected_or_says_why_not() -> None:
     reasons = {code: explain_not_corrected(code) for code in CODES}
     assert {code for code, reason in reasons.items() if not reason} == set(CORRECTED)
-    videos = {code.code for code in VIDEO_CODES}
+    videos = {code.code for code in (*VIDEO_CODES, *FILE_CODES)}
     for code, reason in reasons.items():
         assert (reason == "videos are copied as they are") == (code in videos), code
