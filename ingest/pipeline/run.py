@@ -430,8 +430,7 @@ def ingest_datasets(
     with stores.write_lock("ares ingest"), engine_or_local(engine) as engine:
         readers = _open_readers(engine, sources, request)
         _prepare_workspace(stores, discovery, quiet)
-        check_log = CheckAnnotationLog(stores)
-        ingested = stores.tables.episodes.next_time()
+        check_log, ingested = CheckAnnotationLog(stores), stores.tables.episodes.next_time()
         known_duplicates = stores.tables.episodes.count_duplicates()
         accepted = _count_unopened(stores, report.counts, discovery, request.strict)
         report.plan = replace(report.plan, accepted=tuple(accepted))
@@ -441,10 +440,10 @@ def ingest_datasets(
                 before = _count_warnings(report.counts, {})
                 limit = None if request.limit is None else request.limit - report.counts.planned
                 ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
-                is_partly_corrected = writer.corrects and request.limit is not None
-                read = replace(source, stated="") if is_partly_corrected else source
+                if writer.corrects and limit is not None:  # the rest of it is to be read again, too
+                    source = replace(source, stated="")
                 reasons = _count_warnings(report.counts, before)
-                infer_and_store_contracts(stores, read, writer.sample_ids, reasons)
+                infer_and_store_contracts(stores, source, writer.sample_ids, reasons)
                 report.copied_bytes += writer.copied_bytes
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)
