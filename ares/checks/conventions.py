@@ -1,14 +1,16 @@
-"""Checks whether an episode has the conventions of its dataset: zero points, signs and open ends."""
+"""Checks whether an episode has the conventions of its dataset: units, zero points, signs and open ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
     OFFSET,
     TURNED,
     TURNED_MOTION,
+    UNIT_CLASH,
     CheckCode,
 )
 from ares.checks.findings import QualityFinding, finding_confidence, findings_of
@@ -16,6 +18,7 @@ from ares.signals import (
     EpisodePositions,
     EpisodeSignals,
     TypicalEpisode,
+    TypicalSignal,
     are_smooth_kinds,
     episode_positions,
     find_turned,
@@ -39,6 +42,13 @@ _LEAST_RANGE, _LEAST_RANGE_SINGLE = 0.1, 0.5
 _BEYOND_SHARE, _LEAST_BEYOND = 0.12, 0.01
 # A start is unlike that of the other episodes from this share of the usual range on, in this share of the dimensions.
 _START_SHARE, _FEW_DIMENSIONS = 0.2, 0.34
+# Degrees among radians are 57 times as large; tasks differ by less than this.
+_UNIT_FACTOR = 20.0
+_LARGEST_UNIT_FACTOR = 170.0
+# Ticks of a servo among radians: up to 2^16 in a turn.
+_LARGEST_TICK_FACTOR = 20_000.0
+# The joints of an episode in another unit have one factor, within this one, in most of them.
+_SAME_FACTOR, _MOST_JOINTS = 3.0, 0.6
 
 
 def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
@@ -65,6 +75,40 @@ def _convention_finding(check: CheckCode, dimension: str, size: float, bar: floa
         size=round(size, 6),
         confidence=finding_confidence(size, bar),
     )
+
+
+def check_joint_unit(
+    signals: EpisodeSignals, typical: TypicalSignal, num_episodes: int = 0
+) -> Iterator[QualityFinding]:
+    """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints.
+
+    Args:
+        signals: The episode.
+        typical: What is typical of the state.
+        num_episodes: Episodes that it was learnt from; of two the other one is what is usual.
+    """
+    import numpy as np
+
+    arms = are_smooth_kinds(typical.kinds)
+    ranges = np.ptp(signals.state, axis=0)
+    usual = np.maximum(2 * typical.range - ranges, 0.0) if num_episodes == 2 else typical.range
+    moving = arms & (usual > 0.1 * min(typical.scale, usual[arms].max(initial=0.0))) & (ranges > 0)
+    if not typical.scale or not moving.any():
+        return
+    factors = ranges[moving] / usual[moving]
+    factor = float(np.median(factors))
+    largest = np.maximum(np.abs(typical.low), np.abs(typical.high))[moving]
+    # A unit changes where a joint is, and not only how far it moves: a small motion does not.
+    is_scaled = np.abs(signals.state[:, moving]).max(axis=0) <= _SAME_FACTOR * factor * largest
+    is_common = (np.abs(np.log(factors / factor)) < np.log(_SAME_FACTOR)) & is_scaled
+    if is_common.mean() < _MOST_JOINTS:
+        return
+    if (
+        _UNIT_FACTOR <= factor <= _LARGEST_TICK_FACTOR
+        or 1 / _LARGEST_UNIT_FACTOR <= factor <= 1 / _UNIT_FACTOR
+    ):
+        confidence = finding_confidence(max(factor, 1 / factor), _UNIT_FACTOR)
+        yield replace(_convention_finding(UNIT_CLASH, "", factor, _UNIT_FACTOR), confidence=confidence)
 
 
 def _check_turned(

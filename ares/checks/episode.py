@@ -19,10 +19,9 @@ from ares.checks.codes import (
     NOT_FINITE,
     REPEATED_STEPS,
     SIGN_FLIP,
-    UNIT_CLASH,
     CheckCode,
 )
-from ares.checks.conventions import check_conventions
+from ares.checks.conventions import check_conventions, check_joint_unit
 from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
@@ -214,13 +213,6 @@ _FLIPPED = 0.6
 _LEAST_RANGE = 0.1
 _GAIN_FACTOR = 1.6
 _GAIN_CORRELATION = 0.8
-# Degrees among radians are 57 times as large; tasks differ by less than this.
-_UNIT_FACTOR = 20.0
-_LARGEST_UNIT_FACTOR = 170.0
-# Ticks of a servo among radians: up to 2^16 in a turn.
-_LARGEST_TICK_FACTOR = 20_000.0
-# The joints of an episode in another unit have one factor, within this one, in most of them.
-_SAME_FACTOR, _MOST_JOINTS = 3.0, 0.6
 _DRIFT_SHARE = 0.05
 _DRIFT_ERRORS = 4.0
 _DRIFT_BLOCKS = 10
@@ -243,45 +235,10 @@ class EpisodeActionLag:
     could_say: bool = True
 
 
-def check_joint_unit(
-    signals: EpisodeSignals, typical: TypicalSignal, num_episodes: int = 0
-) -> Iterator[QualityFinding]:
-    """A015: by how much the values of the arm joints are larger or smaller than usual, median over the joints.
-
-    Args:
-        signals: The episode.
-        typical: What is typical of the state.
-        num_episodes: Episodes that it was learnt from; of two the other one is what is usual.
-    """
-    import numpy as np
-
-    arms = are_smooth_kinds(typical.kinds)
-    ranges = np.ptp(signals.state, axis=0)
-    usual = np.maximum(2 * typical.range - ranges, 0.0) if num_episodes == 2 else typical.range
-    moving = arms & (usual > 0.1 * min(typical.scale, usual[arms].max(initial=0.0))) & (ranges > 0)
-    if not typical.scale or not moving.any():
-        return
-    factors = ranges[moving] / usual[moving]
-    factor = float(np.median(factors))
-    largest = np.maximum(np.abs(typical.low), np.abs(typical.high))[moving]
-    # A unit changes where a joint is, and not only how far it moves: a small motion does not.
-    is_scaled = np.abs(signals.state[:, moving]).max(axis=0) <= _SAME_FACTOR * factor * largest
-    is_common = (np.abs(np.log(factors / factor)) < np.log(_SAME_FACTOR)) & is_scaled
-    if is_common.mean() < _MOST_JOINTS:
-        return
-    if (
-        _UNIT_FACTOR <= factor <= _LARGEST_TICK_FACTOR
-        or 1 / _LARGEST_UNIT_FACTOR <= factor <= 1 / _UNIT_FACTOR
-    ):
-        yield _command_finding(
-            UNIT_CLASH.code, "", factor, finding_confidence(max(factor, 1 / factor), _UNIT_FACTOR)
-        )
-
-
 def _command_finding(code: str, dimension: str, size: float, confidence: float) -> QualityFinding:
     return QualityFinding(
         code=code,
-        signal="action" if code != UNIT_CLASH.code else "state",
+        signal="action",
         dimension=dimension,
         seconds=0.0,
         size=round(size, 6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ares.checks.episode import check_joint_unit
+from ares.checks.conventions import check_joint_unit
 from ares.signals import EpisodeSignals, TypicalSignal
 
 NAMES = tuple(f"joint_{number}" for number in range(6))
