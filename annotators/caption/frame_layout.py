@@ -1,4 +1,4 @@
-"""Which frames of an episode a vision-language model gets, and how they are arranged as images."""
+"""How a few evenly spread frames become the images of a request: tiles of one image, or each frame alone."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class EpisodeBundle:
         annotations: Its annotations before the run that others of the run describe, in the order of the log.
         trajectory: Its signals, or None when no annotator needs them.
         stamps: (T,) stamps of its steps, where only they tell which frame belongs to a second; else None.
-        results: Results so far, by annotator name.
+        results: Results so far, by annotator name; `AnnotationWriter` in writer.py stores them.
         done_subjects: Subjects of it that were done before the run, by annotator name.
         selection_errors: Why frames could not be selected, by annotator name and id of the subject.
     """

@@ -58,12 +58,12 @@ def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -
 
 def _export_or_retry(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
     from app.dashboard.failed_work import run_retry
-    from app.dashboard.jobs import export_set
+    from app.dashboard.jobs import run_export_job
     from ares.workspace import open_workspace
 
     workspace = open_workspace(location, settings, create=False)
     if job.kind == "export":
-        return export_set(workspace, job, progress.advance)
+        return run_export_job(workspace, job, progress.advance)
     return run_retry(workspace, job)
 
 

@@ -282,7 +282,7 @@ def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: Pa
     )  # fmt: skip
 
 
-def export_set(workspace: Workspace, job: Job, progress: Callable[[int], None]) -> dict[str, Any]:
+def run_export_job(workspace: Workspace, job: Job, progress: Callable[[int], None]) -> dict[str, Any]:
     """Write the export of a job, in its process; returns the report."""
     from ares.export import ExportRequest, export_set
 

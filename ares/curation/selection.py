@@ -12,7 +12,7 @@ from ares.curation.sets import CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
-from ares.search import Query, score_episodes, search as search_moments
+from ares.search import Query, score_episodes, search as search_episodes
 from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter, quote_literal
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _select_by_search(stores: Stores, selection: EpisodeSelection) -> tuple[Iter
     """The best episodes of a search, or those that reach its least score, best first."""
     query = _selection_query(selection)
     if query.min_score is None:
-        return iter([hit.episode_id for hit in search_moments(stores, query)]), selection
+        return iter([hit.episode_id for hit in search_episodes(stores, query)]), selection
     scores = score_episodes(stores, query)
     cut = scores.resolve_cut(query.min_score)
     ids = scores.ranked_ids(cut, query.where, limit=selection.limit)[0]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Category = Literal["essential", "important", "optional", "pitfall"]
 
-# What an annotation with rulings on a caption adds to the episode whose caption it is.
+# What an annotation with rulings on a caption adds to the episode whose caption it is: ares/store/sync/apply.py fills
+# these columns from the log, and app/dashboard/cached_reads.py reads them for the cards.
 GRADE_COLUMNS = (
     Column(
         name="acceptable",

@@ -45,7 +45,7 @@ def serve(workspace: Workspace, command: str = SERVE_COMMAND) -> Iterator[str]:
     finally:
         server.terminate()
         _, printed = server.communicate(timeout=300)
-    assert "(most recent call last)" not in printed
+    assert "(most recent call last)" not in printed, printed
 
 
 @contextmanager
@@ -72,8 +72,8 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
     tab.on("console", lambda line: errors.append(line.text) if _is_error(line, refused) else None)
     yield tab
     _leave(context, tab, address, is_kept=context is browser.contexts[0])
-    assert foreign == []
-    assert errors == []
+    assert foreign == [], foreign
+    assert errors == [], errors
 
 
 def _free_context(browser: Browser) -> BrowserContext:
