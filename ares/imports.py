@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from ares.errors import RequestError
+
+_IMPORTED_NAMES = re.compile(r"^ +from ([\w.]+) import (?:\(([^)]*)\)|([^(\n]+))", re.M)
 
 
 def lazy_exports(package: str) -> Callable[[str], Any]:
@@ -45,20 +47,19 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
 
 
 def exported_modules(package: str) -> dict[str, str]:
-    """Module of every name that a package imports under `if TYPE_CHECKING:`; nothing is imported for this."""
+    """Module of every name that a package imports under `if TYPE_CHECKING:`; nothing is imported for this.
+
+    The text is read without `ast.parse`, which fails in Python 3.11 where threads use it at once (cpython#106905).
+    """
     spec = find_spec(package)
-    source = Path(str(spec and spec.origin)).read_text(encoding="utf-8")
+    source = re.sub(r"#.*", "", Path(str(spec and spec.origin)).read_text(encoding="utf-8"))
+    block = re.split(r"^(?=\S)", source.partition("\nif TYPE_CHECKING:\n")[2], maxsplit=1, flags=re.M)[0]
     return {
-        alias.name: str(statement.module)
-        for statement in _type_checking_imports(ast.parse(source))
-        for alias in statement.names
+        part.split()[0]: module
+        for module, several, few in _IMPORTED_NAMES.findall(block)
+        for part in (several or few).split(",")
+        if part.strip()
     }
-
-
-def _type_checking_imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
-    for node in tree.body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield from (statement for statement in node.body if isinstance(statement, ast.ImportFrom))
 
 
 # The modules that ARES imports from the libraries of each extra of pyproject.toml.
@@ -192,7 +193,6 @@ def find_moved_package(error: BaseException) -> str:
 
 def _imported_module(error: ImportError) -> str:
     """The module as the import statement names it, where Python tells only which of its parents is missing."""
-    import re
     from traceback import extract_tb
 
     missing = error.name or ""

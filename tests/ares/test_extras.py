@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 import sys
+import time
 import tomllib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ import pytest
 
 from app.cli.main import main
 from ares.errors import RequestError
-from ares.imports import EXTRA_MODULES, missing_extra, needs_extra
+from ares.imports import EXTRA_MODULES, exported_modules, missing_extra, needs_extra
 from ares.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -185,3 +188,27 @@ def _requirements(extra: str) -> list[str]:
 
 def _canonical(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower().replace("_", "-")
+
+
+def _let_others_go_on(phase: str, info: dict[str, int]) -> None:
+    time.sleep(0)
+
+
+def test_threads_find_exported_names_at_once() -> None:
+    """Posters of a page are made in threads; the parser of Python 3.11 failed there with a SystemError."""
+    import ares.media
+    import ares.store
+
+    doors = [ares.media.__name__, ares.store.__name__] * 100
+    usual = gc.get_threshold()
+    # Whatever a collection calls lets another thread go on, in the middle of the first one's parsing.
+    gc.callbacks.append(_let_others_go_on)
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(exported_modules, doors))
+    finally:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(_let_others_go_on)
+    assert all(names == found[number % 2] for number, names in enumerate(found))
+    assert found[0]["thumbnail"] == "ares.media.playback"
