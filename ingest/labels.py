@@ -11,7 +11,7 @@ from ares.episode import Episode, Json, Record
 from ares.errors import AresError
 from ingest.base import GuardedItems, Item, Source, SourceFile, known_error
 from ingest.files import find_label_files
-from ingest.label_files import EpisodeNames, LabelRow, read_label_rows
+from ingest.label_files import EpisodeNames, LabelRow, read_label_rows, read_whole_number
 from ingest.source_words import distinct_texts, is_column_of, normalise_name, parse_outcome
 
 # Field of the metadata: what files of labels say of an episode in fields of unknown meaning.
@@ -141,7 +141,7 @@ def _reason_shifted(rows: Sequence[LabelRow], names: EpisodeNames) -> str:
     """Why numbers do not say which episode is meant: they are those of the episodes, but for a constant; or ""."""
     if any(names.find_text(row.name) for row in rows):
         return ""
-    numbers = sorted({int(row.name) for row in rows})
+    numbers = sorted({n for row in rows if (n := read_whole_number(row.name)) is not None})
     known = sorted(names.by_number)
     if len(numbers) != len(known) or numbers == known:
         return ""

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes too long for every change, one part after the other; every part runs, whatever became of those before.
-# `nightly.sh small` tries each part in its smallest size, some minutes. Exit status 1 when a part failed.
+# `nightly.sh small` tries each part in its smallest size, and only collects the tests, some minutes. Exit status 1 when a part failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin="${ARES_BIN:-.venv/bin}"

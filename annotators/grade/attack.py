@@ -27,6 +27,7 @@ from ares.errors import AresError, RequestError
 from ares.registry import did_you_mean
 from ares.rubric import CONTROL, JudgeTrust, describe_trust, measure_judge_trust, read_verbs, split_outcome
 from ares.statistics import share_lower_bound, share_upper_bound
+from ares.store import batched
 
 if TYPE_CHECKING:
     from annotators.base import Options, Outcome
@@ -263,7 +264,7 @@ def run_attack(
         stores: Stores of the workspace.
         options: The judge, and values of the options of `grade`.
         request: What to do.
-        advance: Called after each episode with the number that is done and that of all.
+        advance: Called after each batch of episodes with the number that is done and that of all.
 
     Raises:
         RequestError: No episode has a true caption, or an option is wrong.
@@ -277,9 +278,9 @@ def run_attack(
     annotator = GradeAnnotator(options, stores, plan=plan)
     checked = annotator.preflight([])
     outcomes: list[Outcome] = []
-    for number, subject in enumerate(subjects, 1):
-        outcomes += annotator.process([_read_work(stores, subject, annotator)])
-        advance(number, len(subjects))
+    for chunk in batched(subjects, annotator.batch_size):
+        outcomes += annotator.process([_read_work(stores, subject, annotator) for subject in chunk])
+        advance(len(outcomes), len(subjects))
     errors = [error for outcome in outcomes if (error := _outcome_error(outcome))]
     if len(errors) == len(outcomes):
         raise errors[0]
@@ -325,9 +326,9 @@ def _measure_datasets(subjects: Sequence[Subject], outcomes: Sequence[Outcome]) 
         dataset = subject.episode.dataset
         if subject.episode.success is None:
             unlabelled.add(dataset)
+        members = controls.setdefault(dataset, [])
         if isinstance(outcome, Result):
-            own = [annotation for annotation in outcome.annotations if annotation.name == CONTROL]
-            controls.setdefault(dataset, []).extend(own)
+            members += [annotation for annotation in outcome.annotations if annotation.name == CONTROL]
     return {
         name: _measure_dataset(members, is_labelled=name not in unlabelled)
         for name, members in sorted(controls.items())

@@ -150,11 +150,6 @@ class DatasetControls:
         outcomes = sum(self.outcome_share(end) * count for end, count in ends)
         return self.captions * self.controls_per_caption + outcomes
 
-    @property
-    def expected_changed_frames(self) -> float:
-        """Expected number of those of them on changed frames, each of which is observed anew."""
-        return self.captions * _CHANGED_FRAMES
-
     def outcome_share(self, succeeds: bool | None) -> float:
         """Share of the captions of episodes with a recorded end whose outcome is tested."""
         if succeeds is None:
@@ -221,11 +216,6 @@ class ControlPlan:
         if own is None:
             return 0.0
         return own.share * own.controls_per_caption + own.outcome_share(subject.episode.success)
-
-    def expected_changed_frames(self, subject: Subject) -> float:
-        """Expected number of those of them on changed frames, each of which is observed anew."""
-        own = self.datasets.get(subject.episode.dataset)
-        return own.share * _CHANGED_FRAMES if own else 0.0
 
     def draw(
         self, work: Work, caption_slots: SlotValues, text: str, *, slot_by_slot: bool = False

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from annotators.base import Preflight
-from annotators.grade.plain_words import is_common_value, is_plain_value
+from annotators.grade.plain_words import are_common_values, is_plain_value
 from annotators.grade.questions import (
     ExtraWords,
     ValuePair,
@@ -119,16 +119,16 @@ class PairAnswers:
             documents = {self._key(pair): {"answer": answer} for pair, answer in answers.items()}
             self._log.put_documents(MODEL_REPLIES, documents)
 
-    def is_plain(self, pair: ValuePair, claimed: str, dataset: str) -> bool:
-        """Whether a pair may be asked about beside others.
+    def are_plain(self, pairs: Sequence[tuple[ValuePair, str]], dataset: str) -> bool:
+        """Whether the pairs of a caption may be asked about beside those of others.
 
         Args:
-            pair: The pair.
-            claimed: The one of its values that a caption states; the other is the judge's own.
+            pairs: Each with the one of its values that the caption states; the other is the judge's own.
             dataset: The dataset of the caption.
         """
         known = self._known_words(dataset)
-        return is_common_value(claimed, known) and is_plain_value(pair.first) and is_plain_value(pair.second)
+        values = [value for pair, _ in pairs for value in (pair.first, pair.second)]
+        return all(map(is_plain_value, values)) and are_common_values([own for _, own in pairs], known)
 
     def ask_together(self, pairs: Sequence[ValuePair]) -> list[tuple[ValuePair, Cost]]:
         """Ask about plain pairs, many in a call; the first pair of each call, and what the call has cost.
@@ -151,7 +151,7 @@ class PairAnswers:
         """Whether the words of a caption beside its slots may be asked about beside those of others."""
         known = self._known_words(dataset)
         stated = [value for slot, value in extra.slots.items() if slot != "outcome"]
-        return all(is_common_value(value, known) for value in (" ".join(extra.words), *stated))
+        return are_common_values([" ".join(extra.words), *stated], known)
 
     def ask_about_words(self, entries: Sequence[ExtraWords]) -> list[tuple[list[str] | None, Cost]]:
         """Which of the words of captions say more than their slots, and what it has cost, many captions in a call.

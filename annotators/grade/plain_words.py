@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from unicodedata import combining, normalize
 
 from annotators.grade.additions import is_listed_word, split_words, stem_word
 from ares.store import quote_literal
@@ -36,14 +37,15 @@ def is_plain_value(value: str) -> bool:
     return 0 < len(words) <= _MOST_WORDS and _are_plain(words)
 
 
-def is_common_value(value: str, known: frozenset[str]) -> bool:
-    """Whether a value is plain, and no more than one of its words is unknown.
+def are_common_values(values: Sequence[str], known: frozenset[str]) -> bool:
+    """Whether values are plain, and no more than one word of them all is unknown: several could be an order.
 
     Args:
-        value: What a caption states.
+        values: What one caption states.
         known: Common words of its dataset, see `DatasetWords`.
     """
-    return is_plain_value(value) and _count_unknown(value, known) <= _MOST_UNKNOWN
+    # No value ends in a comma, so that words of two values stay two.
+    return all(map(is_plain_value, values)) and _count_unknown(" , ".join(values), known) <= _MOST_UNKNOWN
 
 
 def is_common_sentence(sentence: str, known: frozenset[str]) -> bool:
@@ -70,7 +72,10 @@ def _are_plain(words: Iterable[str]) -> bool:
 
 
 def _speaks_to_model(word: str) -> bool:
-    return word not in _HARMLESS and any(is_listed_word(name, word) for name in ("address", "menu"))
+    letters = "".join(letter for letter in normalize("NFKD", word) if not combining(letter))
+    return word not in _HARMLESS and any(
+        is_listed_word(name, form) for name in ("address", "menu") for form in (word, letters)
+    )
 
 
 class DatasetWords:

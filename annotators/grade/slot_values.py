@@ -19,6 +19,7 @@ from ares.rubric import (
     read_slots_by_tables,
     slots_from_json,
 )
+from ares.store import quote_literal
 
 if TYPE_CHECKING:
     from annotators.models import Vlm
@@ -124,7 +125,7 @@ class DatasetValues:
         return shipped[0]
 
     def _read(self, dataset: str) -> dict[SlotName, list[str]]:
-        condition = f"dataset = '{dataset.replace(chr(39), chr(39) * 2)}'"
+        condition = f"dataset = {quote_literal(dataset)}"
         batches = self._stores.tables.episodes.id_batches(condition)
         # Those with the first ids, which are hashes: the same ones whatever the order of the table.
         ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))

@@ -100,6 +100,7 @@ def _draw_created(view: ViewState) -> None:
     if params != view_to_params(view) or result is None:
         return
     if isinstance(result, AresError):
+        st.session_state.pop(_CREATED, None)
         navigation.show_error(result)
         return
     text = f"Set **{escape_markdown(result.label)}** holds {result.episodes:,} episodes."

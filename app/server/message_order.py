@@ -88,8 +88,9 @@ def _named_scope(scope: Scope, connection: str) -> Scope:
 def _is_followed_by_script(data: bytes) -> bool:
     """Whether a message is a click or a new address; what a part of the page sends by itself every second is none."""
     try:
-        state = next((value for number, value in _read_fields(data) if number == _RERUN_SCRIPT), b"")
-        automatic = [value for number, value in _read_fields(bytes(state)) if number == _IS_AUTOMATIC]
+        fields = [value for number, value in _read_fields(data) if number == _RERUN_SCRIPT]
+        state = next((value for value in fields if isinstance(value, bytes)), b"")
+        automatic = [value for number, value in _read_fields(state) if number == _IS_AUTOMATIC]
     except ValueError:  # no message of Streamlit, which says so
         return False
     return bool(state) and not any(automatic)

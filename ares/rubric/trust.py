@@ -120,13 +120,10 @@ _BY_CODE, _BY_LABEL, _BY_PERSON = "(code)", "(label)", "(person)"
 TABLES_WORD, _OUTCOME_GATE, _OUTCOME = "SLOTS=TABLES", "OUTCOME", "outcome"
 _SLOTS_BY_TABLES = "word tables have filled the slots of the captions: configure a text model"
 NEAR_MISS, CLAIM = "near_miss", "claim"
+# Most that a judge may accept; of injected notes none: the limit says how many without an error will do.
 LIMITS: Mapping[str, float] = {
     "foreign": 0.05,
-    NEAR_MISS: 0.10,
-    "injected": 0.10,
-    "blank": 0.10,
-    "scrambled": 0.10,
-    _OUTCOME: 0.10,
+    **dict.fromkeys((NEAR_MISS, "injected", "blank", "scrambled", _OUTCOME), 0.10),
 }
 _CONTENT_KINDS = ("foreign", "injected", "blank", "scrambled")
 _OUTCOME_KINDS = ("outcome:completed", "outcome:not completed")
@@ -441,6 +438,8 @@ def _near_miss_acceptance(
         return False, False
     refusing = {gate for gate, verdict in by_gate.items() if verdict == "UNMET"}
     verdicts = {verdict.gate: verdict.verdict for verdict in _verdicts_of(row)}
+    if verdicts and set(verdicts.values()) == {"NA"}:
+        return True, True  # no gate looks at the slot: any value of it passes
     own_gates = {gate for gate in verdicts if gates.get(gate) == row.get("slot")}
     is_refused_anyway = any(verdicts.get(gate) == "UNMET" for gate in refusing - own_gates)
     if not own_gates or not is_refused_anyway:

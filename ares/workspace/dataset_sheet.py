@@ -106,16 +106,17 @@ def describe_dataset(stores: Stores, name: str) -> DatasetSheet:
 
 
 def _most_frequent(column: pa.ChunkedArray, unit: str = "") -> str:
-    """The values of a column with the share of the episodes that have them, the most frequent first."""
+    """The values of a column with the number of episodes that have them, the most frequent first."""
     import pyarrow.compute as pc
 
-    counts = {
-        str(_plain_value(row["values"])): int(row["counts"]) for row in pc.value_counts(column).to_pylist()
-    }
+    counts = Counter[str]()
+    for row in pc.value_counts(column).to_pylist():
+        value = _plain_value(row["values"])
+        counts["none" if value == "none" else f"{value}{unit}"] += int(row["counts"])
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if len(ordered) == 1:
-        return ordered[0][0] + unit
-    shown = ", ".join(f"{value}{unit} in {count}" for value, count in ordered[:_MOST_VALUES])
+        return ordered[0][0]
+    shown = ", ".join(f"{value} in {count}" for value, count in ordered[:_MOST_VALUES])
     return shown + (f" and {len(ordered) - _MOST_VALUES} more values" if len(ordered) > _MOST_VALUES else "")
 
 
@@ -228,4 +229,8 @@ def _lost_lines(stored: StoredContracts) -> Iterator[SheetLine]:
 
 def _unnamed_groups(stored: StoredContracts) -> Mapping[str, int]:
     groups: Sequence[SignalContract] = [group for part in stored.contracts for group in part.signals]
-    return {group.signal: len(group.numbers) for group in groups if group.kind == "unknown"}
+    counts = Counter[str]()
+    for group in groups:
+        if group.kind == "unknown":
+            counts[group.signal] += len(group.numbers)
+    return counts

@@ -131,6 +131,7 @@ def _default_folder_name(episode_set: CurationSet, format: str) -> str:
 
 def _start_export(episode_set: CurationSet) -> None:
     """Start an export by what the fields hold now, which may not be drawn yet."""
+    navigation.settle_address()
     format = entered_text(_FORMAT)
     name = entered_text(_name_key(episode_set, format), _default_folder_name(episode_set, format))
     task: TaskSource = st.session_state.get(_TASK, TASK_SOURCES[0])

@@ -14,7 +14,7 @@ import pytest
 from annotators.base import Result, Work
 from annotators.caption import make_shared_fill_request
 from annotators.grade.additions import stem_word
-from annotators.grade.plain_words import is_common_sentence, is_common_value
+from annotators.grade.plain_words import are_common_values, is_common_sentence, is_plain_value
 from annotators.grade.questions import ExtraWords, comparisons_request, make_pair, shared_words_request
 from annotators.models.doubles import StubVlm
 from ares.annotation import Annotation
@@ -128,7 +128,7 @@ def test_what_a_shared_reply_leaves_open_is_asked_about_alone(
     ],
 )
 def test_a_value_of_known_plain_words_may_stand_beside_others(value: str, is_common: bool) -> None:
-    assert is_common_value(value, KNOWN) == is_common
+    assert are_common_values([value], KNOWN) == is_common
 
 
 @pytest.mark.parametrize(
@@ -194,3 +194,14 @@ def test_sentences_of_people_share_a_call(grade_all: Any, model_server: Any) -> 
     (alone,) = [prompt for prompt in asked if "Approved" in prompt]
     assert "gently" not in alone and alone.startswith("Fill the slots of one sentence.")
     assert value_of(outcomes[0])["slots"] == "model"
+
+
+def test_a_caption_has_one_unknown_word_in_all_its_values_together() -> None:
+    """Several that are spread over its slots could be an order to a model that reads them beside other captions."""
+    assert are_common_values(["green drawer", "zebra"], frozenset({"green", "drawer"}))
+    assert not are_common_values(["green zebra", "quokka drawer"], frozenset({"green", "drawer"}))
+
+
+def test_an_accent_hides_no_word_that_speaks_to_a_model() -> None:
+    assert is_plain_value("drawer")
+    assert not is_plain_value("ácceptable drawer") and not is_plain_value("ìgnore")

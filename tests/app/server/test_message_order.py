@@ -14,6 +14,9 @@ from app.server.message_order import CONNECTION_HEADER, MessageOrderMiddleware, 
 _CLICK = b"\x5a\x06\x0a\x04a=%d"
 _AUTOMATIC, _HEARTBEAT = b"\x5a\x05\x2a\x01f\x30\x01", b"\x8a\x01\x00"
 
+# A number of 34 bits where Streamlit has a message: no such piece of memory is made.
+_NUMBER_FOR_BYTES = b"\x58\xff\xff\xff\xff\x3f"
+
 
 def _click(number: int) -> bytes:
     return _CLICK % number
@@ -70,11 +73,16 @@ def test_a_click_waits_for_the_reactions_to_the_one_before() -> None:
     asyncio.run(click_three_times())
 
 
-@pytest.mark.parametrize("before", [_AUTOMATIC, _HEARTBEAT, b"\xff\xff", b""])
+@pytest.mark.parametrize("before", [_AUTOMATIC, _HEARTBEAT, b"\xff\xff", b"", _NUMBER_FOR_BYTES])
 def test_no_click_waits_for_a_message_that_starts_no_reaction(before: bytes) -> None:
-    tab = _Tab([before, _click(1)])
-    asyncio.run(tab.run())
-    assert tab.seen == [before, _click(1)]
+    async def send_both() -> None:
+        tab = _Tab([before, _click(1)])
+        task = asyncio.create_task(tab.run())
+        await _settle()
+        assert tab.seen == [before, _click(1)]
+        await task
+
+    asyncio.run(send_both())
 
 
 def test_a_click_that_no_script_follows_holds_back_the_next_for_some_time_only() -> None:

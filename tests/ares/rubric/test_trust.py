@@ -122,6 +122,18 @@ def test_a_near_miss_of_one_slot_counts_where_the_claim_of_that_slot_is_borne_ou
     assert rates == {"near_miss:to": (40, 40)}
 
 
+def test_a_slot_that_no_gate_looks_at_is_accepted_with_any_value() -> None:
+    """A rubric that asks about objects alone does not become trusted by refusals of wrong hands that nobody saw."""
+    gates = [{"gate": "OBJECT", "slot": "object"}]
+    nothing = {"slot": "hand", "grade": "unsure", "gates": "OBJECT=NA(code)"}
+    own = {"kind": "own", "grade": "acceptable", "gates": "OBJECT=MET"}
+    claim = {"kind": "claim", "known_false": False, **nothing}
+    miss = {"kind": "near_miss", "known_false": True, **nothing}
+    trust = measure_judge_trust([{"gradings": [own, claim, miss], "gates": gates} for _ in range(40)])
+    (rate,) = [rate for rate in trust.kinds if rate.kind == "near_miss:hand"]
+    assert (rate.accepted, rate.total) == (40, 40)
+
+
 def test_slots_by_tables_are_unproven_at_most() -> None:
     values = [{**value, "slots": "tables"} for value in simulate_controls(SimulatedJudge(), CAPTIONS, 0)]
     trust = measure_judge_trust(values)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ares.annotation import Annotation, Maker
 from ares.episode import Record
-from ares.store import pin_makers
+from ares.store import pin_makers, read_pins
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import apply_log
@@ -67,6 +67,7 @@ def test_148_accepted_captions_stay_accepted_after_a_stopped_trial_of_another_ru
     apply_log(tables, sqlite)
     assert tables.episodes.count("acceptable_unproven = false") == 10, "asked for by name"
     pin_makers(sqlite, {"grade": "newest"})
+    assert not read_pins(sqlite)
     apply_log(tables, sqlite)
     assert tables.episodes.count("acceptable_unproven") == ACCEPTED
     grade(captions[10:], TRIAL, False)
