@@ -161,9 +161,9 @@ class Source:
         warnings: Reasons to warn that concern the source, not single items.
         fragile: Whether damaged bytes can crash the library that reads it; then only worker processes read it.
         folder: The folder (or single file) that the dataset occupies; "" where the ingester does not tell.
-        files: Lists the files of the dataset and their use, lazily, without reading records; called once, while
-            `walk_folders` and `list_folder` answer from the listing of the whole tree. Files below `folder` that it
-            does not list are not accounted for.
+        files: Lists the files of the dataset and their use, lazily, without reading records; called when the dataset is
+            opened, to find files of labels beside it, and while `walk_folders` and `list_folder` answer from the
+            listing of the whole tree. Files below `folder` that it does not list are not accounted for.
         check_metadata: Compares its metadata with all its rows, for `ares check`; reads every data file.
         rate_hz: Recording rate of all its episodes, or None where only the records tell.
         cameras: Names of the cameras of all its episodes, or () where only the records tell.

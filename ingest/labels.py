@@ -34,6 +34,7 @@ class EpisodeLabels:
         split: The part of the dataset that it is in, or "".
         subtasks: Its parts, as the file has them.
         others: Fields of unknown meaning.
+        disputed: "success" and "split", where files differ in them: neither is read, whatever a further file says.
     """
 
     success: bool | None = None
@@ -42,6 +43,7 @@ class EpisodeLabels:
     split: str = ""
     subtasks: tuple[Json, ...] = ()
     others: Mapping[str, Json] = field(default_factory=dict)
+    disputed: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,15 +79,18 @@ def _some_of(values: Iterable[str]) -> str:
     return ", ".join(texts[:_MOST_SHOWN]) + (", ..." if len(texts) > _MOST_SHOWN else "")
 
 
-def open_with_labels(open_sources: Callable[[], list[Source]]) -> list[Source]:
+def open_with_labels(
+    open_sources: Callable[[], list[Source]], sources: list[Source] | None = None
+) -> list[Source]:
     """The sources of a dataset, whose episodes have what files of labels say of them.
 
     Args:
         open_sources: Opens them; called again to list the episodes, where there may be such files.
+        sources: What it has returned, where it was called before.
 
     Raises what opening raises.
     """
-    sources = open_sources()
+    sources = open_sources() if sources is None else sources
     for number, source in enumerate(sources):
         paths = find_label_files(source)
         if paths:
@@ -224,15 +229,18 @@ def _merge_labels(
             continue
         outcomes = {part.success for part in (other, labels)} - {None}
         splits = {part.split for part in (other, labels)} - {""}
-        if len(outcomes) > 1 or len(splits) > 1:
+        disputed = {name for name, count in (("success", len(outcomes)), ("split", len(splits))) if count > 1}
+        if disputed:
             tally.repeated[key] = None
+        disputed |= other.disputed
         merged[key] = EpisodeLabels(
-            success=outcomes.pop() if len(outcomes) == 1 else None,
+            success=next(iter(outcomes), None) if "success" not in disputed else None,
             success_source=other.success_source or labels.success_source,
             texts=distinct_texts([*other.texts, *labels.texts]),
-            split=splits.pop() if len(splits) == 1 else "",
+            split=next(iter(splits), "") if "split" not in disputed else "",
             subtasks=other.subtasks or labels.subtasks,
             others={**labels.others, **other.others},
+            disputed=frozenset(disputed),
         )
     return merged
 

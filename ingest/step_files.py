@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +90,10 @@ def read_step_arrays(first: str, num_steps: int) -> dict[str, Any]:
 def group_step_files(paths: Sequence[Path]) -> list[Path | StepEpisodes]:
     """The files, and in place of those of one time step each, by folder, the episodes that they make."""
     groups: list[Path | StepEpisodes] = []
-    for _, part in groupby(paths, lambda path: path.parent):
-        files = list(part)
+    by_folder: dict[Path, list[Path]] = {}
+    for path in paths:
+        by_folder.setdefault(path.parent, []).append(path)
+    for files in by_folder.values():
         steps = join_step_files(files) if all(file.suffix.lower() == ".npz" for file in files) else None
         groups += files if steps is None else [steps]
     return groups

@@ -449,7 +449,7 @@ def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[So
     if not options.spec or isinstance(ingester, SpecIngester):
         sources = ingester.open(path, options)
         has_labels = any(find_label_files(source) for source in sources)
-        return open_with_labels(partial(ingester.open, path, options)) if has_labels else sources
+        return open_with_labels(partial(ingester.open, path, options), sources) if has_labels else sources
     from ingest.mapping import open_with_spec
 
     return open_with_spec(ingester, path, options)

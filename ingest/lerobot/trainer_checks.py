@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -90,14 +90,16 @@ class RowFacts:
         episodes: First `index` and number of rows of each episode.
         frame_gaps: Episodes whose frame_index does not rise by one from 0.
         tasks: Numbers of tasks of each episode.
+        own_moments: Moments of each episode whose own statistics are compared, which may lie in several row groups.
         stale: Columns and statistics of an episode that are not those of its rows.
     """
 
     moments: dict[str, Moments] = field(default_factory=dict)
     index_spans: list[tuple[int, int]] = field(default_factory=list)
     episodes: dict[int, tuple[int, int]] = field(default_factory=dict)
-    frame_gaps: list[int] = field(default_factory=list)
+    frame_gaps: dict[int, None] = field(default_factory=dict)
     tasks: dict[int, set[int]] = field(default_factory=dict)
+    own_moments: dict[int, dict[str, Moments]] = field(default_factory=dict)
     stale: dict[int, list[str]] = field(default_factory=dict)
 
     @property
@@ -114,7 +116,10 @@ def check_trainer_metadata(dataset: LeRobotDataset) -> Iterator[SourceFinding]:
     facts, features = RowFacts(), dataset.info.features
     own_statistics = _read_episode_statistics(dataset)
     for columns in _read_columns(dataset):
-        _add_rows(facts, columns, own_statistics)
+        _add_rows(facts, columns, own_statistics.keys())
+    for number, moments in facts.own_moments.items():
+        if stale := _stale_parts(own_statistics[number], moments):
+            facts.stale[number] = stale
     yield from _check_modality(dataset)
     yield from _check_splits(dataset)
     if not facts.episodes:
@@ -182,10 +187,8 @@ def _is_numeric(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind))
 
 
-def _add_rows(
-    facts: RowFacts, columns: Mapping[str, NDArray[Any]], own_statistics: Mapping[int, Mapping[str, Any]]
-) -> None:
-    """Take the rows of a row group in, episode by episode."""
+def _add_rows(facts: RowFacts, columns: Mapping[str, NDArray[Any]], compared: Collection[int]) -> None:
+    """Take the rows of a row group in, episode by episode; of some their own moments are kept."""
     import numpy as np
 
     numbers = columns.get("episode_index")
@@ -198,13 +201,10 @@ def _add_rows(
     for start, stop in pairwise(bounds):
         part = {name: rows[start:stop] for name, rows in columns.items()}
         _add_episode(facts, int(flat[start]), part)
-        if int(flat[start]) in own_statistics:
-            stale = _stale_parts(
-                own_statistics[int(flat[start])],
-                {name: Moments.of_rows(rows.astype(np.float64)) for name, rows in part.items()},
-            )
-            if stale:
-                facts.stale[int(flat[start])] = stale
+        if int(flat[start]) in compared:
+            moments = facts.own_moments.setdefault(int(flat[start]), {})
+            for name, rows in part.items():
+                _add_moments(moments, name, rows.astype(np.float64))
     if "index" in columns:
         index = columns["index"][:, 0].astype(np.int64)
         cuts = [0, *(np.flatnonzero(np.diff(index) != 1) + 1).tolist(), len(index)]
@@ -227,7 +227,7 @@ def _add_episode(facts: RowFacts, episode: int, part: Mapping[str, NDArray[Any]]
     facts.episodes[episode] = (first, before + count)
     frames = part.get("frame_index")
     if frames is not None and (frames[:, 0] != np.arange(before, before + count)).any():
-        facts.frame_gaps.append(episode)
+        facts.frame_gaps[episode] = None
     if _TASK_COLUMN in part:
         facts.tasks.setdefault(episode, set()).update(part[_TASK_COLUMN][:, 0].astype(int).tolist())
 
@@ -236,18 +236,20 @@ def _read_episode_statistics(dataset: LeRobotDataset) -> dict[int, Mapping[str, 
     """Statistics of single episodes by number: of v2.1 from JSON lines, of v3.0 from the list of episodes."""
     stride = max(1, -(-dataset.total // _MOST_EPISODES))
     statistics_by_episode: dict[int, Mapping[str, Any]] = {}
-    for number, statistics in _list_episode_statistics(dataset):
-        if number % stride == 0 and statistics:
+    for number, statistics in _list_episode_statistics(dataset, stride):
+        if statistics:
             statistics_by_episode[number] = statistics
     return statistics_by_episode
 
 
-def _list_episode_statistics(dataset: LeRobotDataset) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _list_episode_statistics(dataset: LeRobotDataset, stride: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Statistics of the episodes whose numbers are multiples of a stride."""
     root = parse_path(dataset.info.root)
     for _, row in read_json_lines(root / EPISODE_STATS_PATH):
         if not isinstance(row, SourceError) and isinstance(row.get("stats"), Mapping):
             number = parse_count(row.get("episode_index"))
-            yield (-1 if number is None else number), row["stats"]
+            if number is not None and number % stride == 0:
+                yield number, row["stats"]
     for path in list_episode_list_files(dataset.info):
         if path.suffix != ".parquet":
             continue
@@ -255,8 +257,12 @@ def _list_episode_statistics(dataset: LeRobotDataset) -> Iterator[tuple[int, Map
             table = read_table(path, lambda name: name == "episode_index" or name.startswith("stats/"))
         except SourceError:
             continue
-        for row in table.to_pylist():
-            yield parse_count(row.get("episode_index")) or 0, _nested_statistics(row)
+        if "episode_index" not in table.column_names:
+            continue
+        numbers = map(parse_count, table.column("episode_index").to_pylist())
+        for index, number in enumerate(numbers):
+            if number is not None and number % stride == 0:
+                yield number, _nested_statistics(table.slice(index, 1).to_pylist()[0])
 
 
 def _nested_statistics(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

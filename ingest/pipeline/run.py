@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -67,7 +68,12 @@ if TYPE_CHECKING:
 
 
 def infer_and_store_contracts(
-    stores: Stores, source: Source, sample: Sequence[str], reasons: Mapping[str, int]
+    stores: Stores,
+    source: Source,
+    sample: Sequence[str],
+    reasons: Mapping[str, int],
+    *,
+    reads_all_anew: bool = False,
 ) -> None:
     """Infer the contracts of a sample, and store them with what the spec states.
 
@@ -79,6 +85,7 @@ def infer_and_store_contracts(
         source: Their dataset.
         sample: Ids of episodes that were written; empty where none was.
         reasons: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
+        reads_all_anew: Whether every stored episode was read again, so that nothing that an earlier run told holds.
     """
     if not (sample or source.contract or source.kinematics or source.stated):
         return
@@ -91,7 +98,8 @@ def infer_and_store_contracts(
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
     stated = source.contract or stored.stated
     kinematics = source.kinematics or stored.kinematics
-    warnings = {**stored.warnings, **reasons} if sample else stored.warnings
+    earlier = {} if reads_all_anew else stored.warnings
+    warnings = dict(Counter(earlier) + Counter(reasons)) if sample else stored.warnings
     spec_hash = source.stated or stored.spec_hash
     new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash)
     write_contracts(stores.annotations, key, new)
@@ -112,7 +120,7 @@ def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]
     return {
         part.reason: part.count - before.get(part.reason, 0)
         for part in counts.fields()["warnings"]
-        if part.count > before.get(part.reason, 0)
+        if part.count > before.get(part.reason, 0) and part.reason != _CORRECTED
     }
 
 
@@ -400,6 +408,35 @@ class IngestCounts:
         return self.to_report().to_json()
 
 
+def _ingest_and_infer(
+    stores: Stores,
+    source: Source,
+    readers: Readers,
+    writer: RecordWriter,
+    request: IngestRequest,
+    quiet: bool,
+) -> None:
+    """Ingest a source, and store what is believed of its dataset.
+
+    Where stored episodes are corrected and some are left, by a limit or a failure that nobody has accepted, the next
+    run reads the dataset again.
+    """
+    counts = writer.counts
+    before, failures = _count_warnings(counts, {}), counts.failed - counts.accepted
+    limit = None if request.limit is None else request.limit - counts.planned
+    ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
+    is_whole = limit is None and counts.failed - counts.accepted == failures
+    if writer.corrects and not is_whole:
+        source = replace(source, stated="")
+    infer_and_store_contracts(
+        stores,
+        source,
+        writer.sample_ids,
+        _count_warnings(counts, before),
+        reads_all_anew=writer.corrects and is_whole,
+    )
+
+
 def ingest_datasets(
     stores: Stores,
     discovery: IngestSources,
@@ -437,13 +474,7 @@ def ingest_datasets(
         with tuned_garbage_collector():
             for source in sources:
                 writer = RecordWriter(stores, report.counts, check_log, ingested, request.strict)
-                before = _count_warnings(report.counts, {})
-                limit = None if request.limit is None else request.limit - report.counts.planned
-                ingest_source(stores, source, readers, writer, limit=limit, media=request.media, quiet=quiet)
-                if writer.corrects and limit is not None:  # the rest of it is to be read again, too
-                    source = replace(source, stated="")
-                reasons = _count_warnings(report.counts, before)
-                infer_and_store_contracts(stores, source, writer.sample_ids, reasons)
+                _ingest_and_infer(stores, source, readers, writer, request, quiet)
                 report.copied_bytes += writer.copied_bytes
         check_log.close()
         _show_actions_anew(stores, report.counts.kept)

@@ -12,6 +12,7 @@ import pytest
 from ares.episode import Record
 from ares.media import frames_at
 from ingest.base import Source, SourceOptions
+from ingest.labels import EpisodeLabels, FileTally, _merge_labels
 from tests.generators.labelled_folders import Label, LabelledFolder, make_labelled_folder
 from tests.ingesting import open_sources
 
@@ -132,3 +133,12 @@ def test_a_spec_turns_pictures_upright(turn: str, tmp_path: Path) -> None:
     (camera,) = records["ep_0.npz"].episode.cameras
     assert (camera.height, camera.width) == (24, 40)
     np.testing.assert_array_equal(frames_at(camera.media, [0.0, 0.2]), upright[[0, 2]])
+
+
+def test_a_third_file_does_not_settle_what_two_files_dispute() -> None:
+    tally, merged = FileTally(name="c.csv"), dict[str, EpisodeLabels]()
+    for success, split in ((True, "train"), (False, "train"), (True, "val")):
+        merged = _merge_labels(merged, {"0": EpisodeLabels(success=success, split=split)}, tally)
+    assert (merged["0"].success, merged["0"].split) == (None, "")
+    again = _merge_labels(merged, {"0": EpisodeLabels(success=True, split="val")}, tally)
+    assert (again["0"].success, again["0"].split) == (None, "")

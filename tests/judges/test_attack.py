@@ -136,7 +136,8 @@ def test_the_price_is_quoted_without_a_call(attacked: Attacked) -> None:
     (shown,) = run.datasets.values()
     drawn = sum(rate.total for rate in shown.trust.kinds if not rate.kind.startswith("outcome:"))
     assert quote.episodes == _EPISODES and 0.6 < quote.controls / drawn < 1.7
-    assert run.cost.calls <= quote.cost.calls < 6 * run.cost.calls
+    # Some of it other tests may have paid before; nothing costs more than a tenth above the quote.
+    assert run.cost.calls <= 1.1 * quote.cost.calls and quote.cost.calls < 6 * run.cost.calls
 
 
 def test_a_seed_draws_other_texts_and_fewer_are_drawn_where_fewer_are_asked_for(attacked: Attacked) -> None:

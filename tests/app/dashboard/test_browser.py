@@ -220,6 +220,7 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     contested_page.get_by_text("source: success, caption: failure").first.wait_for()
     contested_page.locator(".grade .note", has_text="by an older maker").wait_for()
     rows = contested_page.locator("tr.segment")
+    rows.nth(2).wait_for()
     assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]
     assert "skill_done: yes" in rows.nth(1).inner_text()
     assert contested_page.locator(".timebar .markers .span").count() == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import ares
@@ -26,6 +27,14 @@ def test_a_fault_has_its_code_and_no_other(fault: str, seed: int, tmp_path: Path
 @pytest.mark.parametrize("seed", range(20, 28))
 def test_metadata_that_are_right_have_no_finding(seed: int, tmp_path: Path) -> None:
     assert codes_of(make_trained_folder(tmp_path / "d", seed)) == {}
+
+
+@pytest.mark.parametrize("seed", [1, 20])
+def test_an_episode_that_lies_in_several_row_groups_is_compared_as_a_whole(seed: int, tmp_path: Path) -> None:
+    folder = make_trained_folder(tmp_path / "d", seed)
+    for path in folder.glob("data/**/*.parquet"):
+        pq.write_table(pq.read_table(path), path, row_group_size=7)
+    assert codes_of(folder) == {}
 
 
 def test_reported_stale_statistics_are_a_fault(shared_data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,22 @@ def test_a_corrected_spec_changes_the_sheet_and_keeps_ids_tags_and_rulings(
     )
     again = workspace.ingest(str(SAMPLE), spec=str(spec))
     assert (first.kept, first.already, again.kept, again.already) == (12, 0, 0, 12)
+
+
+def test_a_correction_that_fails_is_made_by_the_next_run(tmp_path: Path) -> None:
+    source = tmp_path / "data"
+    shutil.copytree(SAMPLE, source)
+    workspace = ares.open(tmp_path / "workspace", create=True)
+    workspace.ingest(str(source))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("rate_hz: 20\nrobot: our arm\nreference: our notes\n")
+    shard = sorted(source.rglob("*.tfrecord*"))[0]
+    right = shard.read_bytes()
+    shard.write_bytes(right[: len(right) // 2] + bytes(64) + right[len(right) // 2 + 64 :])
+    first = workspace.ingest(str(source), spec=str(spec))
+    assert first.failed and workspace.stores.tables.episodes.count() == 12
+    shard.write_bytes(right)
+    second = workspace.ingest(str(source), spec=str(spec))
+    assert (second.failed, {episode.robot for episode in workspace.episodes}) == (0, {"our arm"})
+    assert not any("read again" in belief for belief in sheet(workspace).values())
+    assert workspace.ingest(str(source), spec=str(spec)).already == 12
