@@ -186,8 +186,12 @@ def sample_true_captions(stores: Stores, request: AttackRequest) -> tuple[list[S
             f"no text column {column!r}",
             f"{did_you_mean(column, columns)}give a text column with true captions",
         )
-    rows = (row for row in _read_true_texts(stores, request) if row[1])
-    drawn = heapq.nsmallest(request.episodes, rows, key=lambda row: _seeded_rank(row[0], request.seed))
+    rows = heapq.nsmallest(
+        request.episodes, _read_texts(stores, request), key=lambda row: _seeded_rank(row[0], request.seed)
+    )
+    drawn = [
+        (key, text) for key, stored, success in rows if (text := _true_caption(stored, success, request))
+    ]
     if not drawn:
         raise RequestError(
             "no episode has a true caption", f"column {column!r} is empty where {request.where or 'true'}"
@@ -196,16 +200,21 @@ def sample_true_captions(stores: Stores, request: AttackRequest) -> tuple[list[S
     return subjects, [] if request.truth else _truth_warnings([subject.episode for subject in subjects])
 
 
-def _read_true_texts(stores: Stores, request: AttackRequest) -> Iterator[tuple[str, str]]:
-    """Id and true caption of each episode: an instruction of a failure has failed."""
+def _read_texts(stores: Stores, request: AttackRequest) -> Iterator[tuple[str, str, bool | None]]:
+    """Id, text and outcome of each episode that has a text."""
     column = request.truth or _INSTRUCTION
     for batch in stores.tables.episodes.scan(["episode_id", column, "success"], request.where):
         for row in batch.to_pylist():
-            text = (row[column] or "").strip()
-            if not request.truth:
-                text = split_outcome(text)[1]
-                text = f"fail to {text}" if text and row["success"] is False else text
-            yield row["episode_id"], text
+            if text := (row[column] or "").strip():
+                yield row["episode_id"], text, row["success"]
+
+
+def _true_caption(text: str, success: bool | None, request: AttackRequest) -> str:
+    """The text, or as a caption what an instruction says: that of a failure has failed."""
+    if request.truth:
+        return text
+    phrase = split_outcome(text)[1]
+    return f"fail to {phrase}" if phrase and success is False else phrase
 
 
 def _seeded_rank(episode_id: str, seed: int) -> str:

@@ -17,11 +17,13 @@ from ares.rubric import (
     SlotName,
     SlotValues,
     is_same_value,
-    read_slots_by_tables,
+    parse_known_text,
 )
 
 # Pairs of values of one call, as they were counted; the rest of a call's room stays empty.
 _PAIRS_IN_A_CALL = 9.0
+# Of an episode that nobody has told what to do.
+_USUAL_CAPTION = "put the green cup on the wooden table"
 # The controls of a wrong caption fail by one choice, that of its own error.
 _SHARE_OF_CHOICES = 0.9
 
@@ -45,7 +47,7 @@ def expect_control_calls(
 
     Args:
         plan: The controls of the run.
-        subjects: The captions.
+        subjects: The captions, or episodes that are captioned before.
         rubric: The rubric; controls of a caption without an outcome criterion are not refuted by labels.
         slot_by_slot: Whether the judge reads slots, see `ControlPlan.draw`.
     """
@@ -55,9 +57,10 @@ def expect_control_calls(
     contests: set[_Contest] = set()
     pairs: set[tuple[SlotName, str, str]] = set()
     for subject in subjects:
-        own = _stated_slots(subject, plan.verbs)
+        own, text = _expected_caption(subject, plan.verbs)
         span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
-        for control in _draw_controls(plan, subject, own, slot_by_slot=slot_by_slot):
+        work = Work(subject=subject, frames=Frames(subject.episode, []), trajectory=None)
+        for control in plan.draw(work, own, text, slot_by_slot=slot_by_slot):
             controls += 1
             shuffled |= {span} if control.kind == "scrambled" else set()
             if control.kind in ("blank", "scrambled") or (has_outcome and _is_refuted(control, subject)):
@@ -75,22 +78,12 @@ def expect_control_calls(
     )
 
 
-def _stated_slots(subject: Subject, verbs: Mapping[str, str]) -> SlotValues:
+def _expected_caption(subject: Subject, verbs: Mapping[str, str]) -> tuple[SlotValues, str]:
+    """What a caption states, and its sentence; of one that is yet to be made what the episode was told to do."""
     caption = subject.annotation
-    if caption is None:
-        return {}
-    stored = read_stored_slots(caption)
-    return stored.slots if stored else read_slots_by_tables(str(caption.value["text"]), verbs)
-
-
-def _draw_controls(
-    plan: ControlPlan, subject: Subject, slots: SlotValues, *, slot_by_slot: bool
-) -> list[Control]:
-    if subject.annotation is None:
-        return []
-    work = Work(subject=subject, frames=Frames(subject.episode, []), trajectory=None)
-    text = str(subject.annotation.value["text"])
-    return plan.draw(work, slots, text, slot_by_slot=slot_by_slot)
+    text = str(caption.value["text"]) if caption else next(iter(subject.episode.instructions), _USUAL_CAPTION)
+    stored = read_stored_slots(caption) if caption else None
+    return (stored.slots if stored else parse_known_text(text, verbs).slots), text
 
 
 def _is_refuted(control: Control, subject: Subject) -> bool:

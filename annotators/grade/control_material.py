@@ -84,17 +84,17 @@ def read_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[
 def _select_captioned_episodes(stores: Stores) -> dict[str, list[tuple[str, str | None, str | None]]]:
     """Ids, instructions and captions of some episodes with a caption: those with the first ids, which are hashes."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     selected: dict[str, list[tuple[str, str | None, str | None]]] = {}
     columns = ["episode_id", "dataset", "instruction", "caption"]
     for batch in stores.tables.episodes.scan(columns, "caption IS NOT NULL"):
-        for row in pa.Table.from_batches([batch]).to_pylist():
-            texts = (row["episode_id"], row["instruction"], row["caption"])
-            selected.setdefault(row["dataset"], []).append(texts)
-        selected = {
-            dataset: nsmallest(_EPISODES_READ, rows, key=lambda row: row[0])
-            for dataset, rows in selected.items()
-        }
+        table = pa.Table.from_batches([batch]).sort_by("episode_id")
+        for dataset in table["dataset"].unique().to_pylist():
+            first = table.filter(pc.equal(table["dataset"], dataset)).slice(0, _EPISODES_READ)
+            texts = zip(*(first[name].to_pylist() for name in ("episode_id", *columns[2:])), strict=True)
+            rows = [*selected.get(dataset, ()), *texts]
+            selected[dataset] = nsmallest(_EPISODES_READ, rows, key=lambda row: row[0])
     return selected
 
 

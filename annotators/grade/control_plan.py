@@ -138,18 +138,6 @@ class DatasetControls:
         """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
         return self.foreign + self.injected + _SLOTS_STATED * (self.near_misses + 1) + _CHANGED_FRAMES
 
-    @property
-    def captions(self) -> float:
-        """Expected captions that get controls."""
-        return self.share * self.episodes
-
-    @property
-    def expected(self) -> float:
-        """Expected controls of the dataset."""
-        ends = ((True, self.successes), (False, self.failures))
-        outcomes = sum(self.outcome_share(end) * count for end, count in ends)
-        return self.captions * self.controls_per_caption + outcomes
-
     def outcome_share(self, succeeds: bool | None) -> float:
         """Share of the captions of episodes with a recorded end whose outcome is tested."""
         if succeeds is None:

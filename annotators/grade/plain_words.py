@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
 
@@ -100,7 +101,10 @@ class DatasetWords:
         return self._known[dataset]
 
     def _read_common(self, dataset: str) -> set[str]:
-        episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(dataset)}", limit=_SAMPLE)
+        batches = self._stores.tables.episodes.id_batches(f"dataset = {quote_literal(dataset)}")
+        # Those with the first ids, which are hashes: the same ones whatever the order of the table.
+        ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
+        episodes = self._stores.tables.episodes.get(ids)
         texts = {episode.episode_id: " ".join(episode.instructions) for episode in episodes}
         for caption in self._stores.annotations.find_annotations(list(texts), ["caption"]):
             texts[caption.episode_id] += f" {caption.value.get('text', '')} {_slot_text(caption.value)}"

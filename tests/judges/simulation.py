@@ -174,9 +174,9 @@ class WorldStores:
         """Nothing was graded."""
         return {}
 
-    def read(self, where: str = "", *, limit: int) -> list[Episode]:
+    def get(self, ids: Sequence[str]) -> list[Episode]:
         """Some episodes."""
-        return [make_episode(self.world[key], self._variant) for key in self._ids[:limit]]
+        return [make_episode(self.world[key], self._variant) for key in ids]
 
     def get_document(self, collection: str, key: str) -> Json:
         """A document that was kept; None for none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -262,6 +262,45 @@ def test_markup_of_makers_stays_text(
     contested_page.goto(f"{contested_address}/status")
     contested_page.get_by_role("heading", name="Makers").wait_for()
     assert contested_page.locator("img[src=x]").count() == 0
+
+
+_CONTRAST = """(element) => {
+  const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const pixel = (colour) => {
+    pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (colour) => {
+    const [r, g, b] = pixel(colour).slice(0, 3).map((part) => part / 255)
+      .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const text = light(getComputedStyle(element).color);
+  let behind = element;
+  while (behind && pixel(getComputedStyle(behind).backgroundColor)[3] < 255) {
+    behind = behind.parentElement || (behind.getRootNode().host ?? null);
+  }
+  const back = behind ? light(getComputedStyle(behind).backgroundColor) : 1;
+  return [(Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05), back];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_have_the_theme_of_the_browser_and_can_be_read_in_it(
+    page: Page, address: str, scheme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    for path, texts in (
+        ("", [".card .title", ".card .meta", ".card .badge", ".value .count", "summary"]),
+        ("health", ["h2", "[data-testid=stMetricValue]"]),
+    ):
+        page.goto(f"{address}/{path}")
+        for selector in texts:
+            element = page.locator(selector).first
+            element.wait_for()
+            contrast, background = element.evaluate(_CONTRAST)
+            assert contrast >= 4.5, (path, selector)
+            assert (background < 0.2) == (scheme == "dark"), (path, selector)
 
 
 def test_a_phone_shows_two_numbers_of_a_dataset_beside_each_other(page: Page, address: str) -> None:

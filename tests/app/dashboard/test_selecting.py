@@ -252,6 +252,7 @@ def test_a_broken_filter_leaves_the_filters_where_they_are(page: Page, address: 
 @pytest.mark.parametrize(
     ("query", "label", "value"),
     [
+        ("", "Sort by", "Sort: source order"),
         ("?sort=num_steps", "Sort by", "Sort: num steps"),
         ("?q=drawer&by=meaning", "Compare", "Compare: Meaning"),
     ],

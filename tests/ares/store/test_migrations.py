@@ -71,6 +71,7 @@ KILL_POINTS = [
     ("ares.store.sync.apply", "write_changes", "after", 1),
     (MIGRATIONS, "write_format", "before", 1),
     (EPISODES, "EpisodeTable.set_values", "before", 1),
+    ("pathlib", "Path.replace", "before", 1),
     *(
         pytest.param(point, marks=pytest.mark.nightly)
         for point in (
@@ -78,7 +79,6 @@ KILL_POINTS = [
             ("ares.store.lance_tables", "LanceConnection.drop_table", "after", 1),
             ("ares.store.sync.apply", "save_applied_state", "before", 2),
             ("ares.store.sync.apply", "refresh_conflicts", "before", 1),
-            ("pathlib", "Path.replace", "before", 1),
             (MIGRATIONS, "write_format", "after", 1),
             (EPISODES, "EpisodeTable._add_columns", "after", 1),
             (EPISODES, "EpisodeTable.set_values", "after", 1),
