@@ -71,7 +71,7 @@ def describe_depth(
 def find_depth_of_files(
     name: str, folder: Path, prefix: str, names: Sequence[str], warnings: dict[str, None]
 ) -> dict[str, Json] | None:
-    """The description of the depth in numbered images; None for colours, empty for what is neither or unreadable.
+    """The description of the depth in numbered images; None for colours, empty for what is neither or undecodable.
 
     Args:
         name: Name of the camera.
@@ -79,6 +79,9 @@ def find_depth_of_files(
         prefix: Text before their numbers.
         names: Their names, in order.
         warnings: Receives why they are no camera.
+
+    Raises:
+        SourceError: The first of them cannot be read.
     """
     first = read_input(str(folder / names[0]), _LARGEST_BYTES)
     is_tiff = names[0].lower().endswith(DEPTH_SUFFIXES)

@@ -213,9 +213,9 @@ def _common_limits(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> N
     count, room = len(low), _SAME_LIMIT * np.median(high - low, axis=0)
     if count <= _FEWEST_COMPARED:
         return np.full((2, low.shape[1]), np.nan)
-    second, middle = (1, -2), count // 2
-    lowest = np.where(low[middle] - low[second[0]] <= room, low[second[0]], np.nan)
-    highest = np.where(high[second[1]] - high[middle] <= room, high[second[1]], np.nan)
+    # Of one episode an end may be wrong: the second least and the second largest count.
+    lowest = np.where(low[count // 2] - low[1] <= room, low[1], np.nan)
+    highest = np.where(high[-2] - high[count // 2] <= room, high[-2], np.nan)
     return np.stack([lowest, highest])
 
 

@@ -49,7 +49,7 @@ def grade_all(
     return run
 
 
-def _asked(model_server: Any) -> Counter[str]:
+def _count_asked_kinds(model_server: Any) -> Counter[str]:
     return Counter(
         kind_of(request) or prompt_of(request).splitlines()[0] for request in model_server.requests
     )
@@ -77,7 +77,7 @@ def test_values_of_several_captions_are_compared_in_one_call(grade_all: Any, mod
     _serve(model_server)
     outcomes = grade_all({"object": "drawer"}, {"object": "cabinet"}, {"object": "box"})
     assert [value_of(outcome)["grade"] for outcome in outcomes] == ["acceptable"] * 3
-    asked = _asked(model_server)
+    asked = _count_asked_kinds(model_server)
     assert asked["Compare the two values of each pair."] == 1 and not asked["comparison"]
     paid = sum(outcome.paid.calls for outcome in outcomes if isinstance(outcome, Result) and outcome.paid)
     assert paid == len(model_server.requests)
@@ -108,7 +108,7 @@ def test_what_a_shared_reply_leaves_open_is_asked_about_alone(
     _serve(model_server, shared=lambda document: reply, compares="same")
     outcomes = grade_all({"object": "drawer"}, {"object": "cabinet"})
     assert [value_of(outcome)["grade"] for outcome in outcomes] == ["acceptable"] * 2
-    assert _asked(model_server)["comparison"] == 2
+    assert _count_asked_kinds(model_server)["comparison"] == 2
     paid = sum(outcome.paid.calls for outcome in outcomes if isinstance(outcome, Result) and outcome.paid)
     assert paid == len(model_server.requests), "the call that was lost is paid by somebody"
 
