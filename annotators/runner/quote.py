@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from annotators.base import Budget, Subject
 from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
@@ -56,58 +56,90 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
         for task in tasks
     ]
     return [
-        _estimate_task(
-            task, *task_counts, task_subjects, _measured_costs(stores, task, sample), options.settings.price
-        )
+        _estimate_task(stores, task, task_counts, task_subjects, sample, options.settings.price)
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
 
 
+class _SubjectCounts(NamedTuple):
+    """Subjects of an annotator.
+
+    Attributes:
+        planned: All of them.
+        already: Those that its maker has done.
+        again: Those of the rest that another maker, but no person, has done.
+    """
+
+    planned: int = 0
+    already: int = 0
+    again: int = 0
+
+
 def _count_subjects(
     stores: Stores, tasks: Sequence[AnnotatorRun], selection: EpisodeSelection, described: Sequence[str]
-) -> list[tuple[int, int | None]]:
-    """Subjects of the episodes that a run goes through, and those of them that are done, for each annotator.
+) -> list[_SubjectCounts]:
+    """Subjects of the episodes that a run goes through, for each annotator.
 
-    As in a run complete episodes do not count for the limit. None takes the place of the second number where the
-    maker of the annotator is not known.
+    As in a run complete episodes do not count for the limit.
     """
-    counts = [(0, 0)] * len(tasks)
+    counts = [_SubjectCounts()] * len(tasks)
     incomplete = 0
     for own_counts in _counts_by_episode(stores, tasks, selection.condition, described):
         if incomplete == selection.limit:
             break
-        incomplete += any(done < planned for planned, done in own_counts)
+        incomplete += any(own.already < own.planned for own in own_counts)
         counts = [
-            (planned + own_planned, already + done)
-            for (planned, already), (own_planned, done) in zip(counts, own_counts, strict=True)
+            _SubjectCounts(*map(sum, zip(total, own, strict=True)))
+            for total, own in zip(counts, own_counts, strict=True)
         ]
-    return [
-        (planned, None if _is_unknown(task, stores) else already)
-        for task, (planned, already) in zip(tasks, counts, strict=True)
-    ]
+    return counts
 
 
 def _counts_by_episode(
     stores: Stores, tasks: Sequence[AnnotatorRun], where: str, described: Sequence[str]
-) -> Iterator[list[tuple[int, int]]]:
-    """For each episode the number of its subjects, and of those that are done, by annotator; in the order of a run."""
+) -> Iterator[list[_SubjectCounts]]:
+    """For each episode the numbers of its subjects by annotator, in the order of a run."""
+    others = _find_other_makers(stores, tasks)
     for ids in stores.tables.episodes.id_batches(where):
         # Only what is described by others has to be read: an episode is its own subject.
         episodes = stores.tables.episodes.get(ids) if described else []
         annotations = read_annotations(stores, episodes, described)
         by_annotator = [list_subject_ids(task, ids, episodes, annotations) for task in tasks]
+        all_subjects = [
+            [subject for own in subjects.values() for subject in own] for subjects in by_annotator
+        ]
         done = [
-            stores.annotations.find_done_subjects(
-                task.annotator.maker.maker_id, [subject for own in subjects.values() for subject in own]
-            )
-            for task, subjects in zip(tasks, by_annotator, strict=True)
+            stores.annotations.find_done_subjects(task.annotator.maker.maker_id, subjects)
+            for task, subjects in zip(tasks, all_subjects, strict=True)
+        ]
+        again = [
+            set().union(*(stores.annotations.find_done_subjects(maker_id, subjects) for maker_id in makers))
+            - known
+            for makers, subjects, known in zip(others, all_subjects, done, strict=True)
         ]
         for id in ids:
             own = [subjects.get(id, ()) for subjects in by_annotator]
             yield [
-                (len(subjects), len(known.intersection(subjects)))
-                for subjects, known in zip(own, done, strict=True)
+                _SubjectCounts(
+                    len(subjects), len(known.intersection(subjects)), len(old.intersection(subjects))
+                )
+                for subjects, known, old in zip(own, done, again, strict=True)
             ]
+
+
+def _find_other_makers(stores: Stores, tasks: Sequence[AnnotatorRun]) -> list[list[str]]:
+    """For each annotator its other makers, people left out: what they say is not said again by a run."""
+    makers = stores.annotations.makers()
+    return [
+        [
+            maker_id
+            for maker_id, maker in makers.items()
+            if maker.annotator == task.name
+            and maker.kind != "person"
+            and maker_id != task.annotator.maker.maker_id
+        ]
+        for task in tasks
+    ]
 
 
 def _is_unknown(task: AnnotatorRun, stores: Stores) -> bool:
@@ -118,25 +150,29 @@ def _is_unknown(task: AnnotatorRun, stores: Stores) -> bool:
 
 
 def _estimate_task(
+    stores: Stores,
     task: AnnotatorRun,
-    planned: int,
-    already: int | None,
-    sample: Sequence[Subject],
-    measured: Sequence[Cost],
+    counts: _SubjectCounts,
+    subjects: Sequence[Subject],
+    sample: Sequence[Episode],
     price: Price | None,
 ) -> AnnotateEstimate:
-    rest = planned - (already or 0)
-    frames = sum(_count_frames(task, subject) for subject in sample) * rest / max(len(sample), 1)
-    cost = _expected_cost(task, sample, measured, rest)
+    """The estimate of one annotator by the subjects of a sample of episodes."""
+    measured = _measured_costs(stores, task, sample)
+    already = None if _is_unknown(task, stores) else counts.already
+    rest = counts.planned - (already or 0)
+    frames = sum(_count_frames(task, subject) for subject in subjects) * rest / max(len(subjects), 1)
+    cost = _expected_cost(task, subjects, measured, rest)
     if cost.usd is None:
         cost = replace(cost, usd=price_usd(price, cost.tokens_in, cost.tokens_out))
     return AnnotateEstimate(
         annotator=task.name,
-        planned=planned,
+        planned=counts.planned,
         already=already,
         frames=round(frames),
         cost=cost,
         measured=len(measured),
+        again=0 if already is None else counts.again,
     )
 
 

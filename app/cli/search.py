@@ -249,12 +249,17 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
         (
             annotation["name"] if annotation["shown"] else f"{annotation['name']}, not shown",
             annotation["model"] or "",
-            annotation["value"].get("why") or _describe_value(annotation["value"]),
+            _value_text(annotation["value"]),
         )
         for annotation in document["annotations"]
     ]
 
 
-def _describe_value(value: dict[str, Any]) -> str:
-    """A value on one line, without the raw reply of a model: it was read into the rest, and `--json` has it."""
+def _value_text(value: dict[str, Any]) -> str:
+    """A value on one line; a grade by its sentence, and a value without the raw reply of a model: `--json` has it."""
+    from ares.rubric import describe_older_grade
+
+    sentence = value.get("why") or describe_older_grade(value)
+    if sentence:
+        return str(sentence)
     return json.dumps({key: part for key, part in value.items() if key != "raw"}, ensure_ascii=False)

@@ -13,7 +13,7 @@ from ares.contract import MeaningContract
 from ares.curation import maker_catalog
 from ares.episode import Episode, Json
 from ares.reports import DatasetHealth
-from ares.rubric import RESERVED_CRITERIA
+from ares.rubric import RESERVED_CRITERIA, describe_older_grade
 from ares.store import MakerCatalog, Stores, ids_filter, segment_schema
 from ares.workspace import describe_annotations, shown_annotation_ids
 
@@ -233,7 +233,7 @@ def _grade_data(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
         "grade": str(grade.value.get("grade") or ("error" if is_whole else "")),
         "made": score_text + _provenance_text(log, grade),
         "note": _display_note(log, grade),
-        "why": str(grade.value.get("why") or ""),
+        "why": str(grade.value.get("why") or describe_older_grade(grade.value)),
         "groups": group_rulings(rulings),
         "values": [] if rulings else list[Json](_column_values(log, grade)),
     }

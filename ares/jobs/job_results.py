@@ -294,6 +294,7 @@ class AnnotateEstimate:
         annotator: Plug-in name.
         planned: Subjects in the episodes that match the filter, as they are now.
         already: Those that this maker has done; None where that is unknown until its model is loaded.
+        again: Those of the rest that another maker of the annotator has done, such as grades of an earlier rubric.
         frames: Frames to decode for the rest, or for all where that is unknown.
         cost: Calls, tokens and money for the rest; `usd` is None when the price is not known.
         measured: Subjects whose cost was measured in the workspace and is scaled up; 0 where it is computed.
@@ -305,6 +306,7 @@ class AnnotateEstimate:
     frames: int
     cost: Cost
     measured: int = 0
+    again: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares annotate --dry-run --json`."""
@@ -314,6 +316,7 @@ class AnnotateEstimate:
             **counts,
             **_cost_json(self.cost),
             "measured": self.measured,
+            "again": self.again,
         }
 
 

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         RESERVED_CRITERIA as RESERVED_CRITERIA,
         Ruling as Ruling,
         Verdict as Verdict,
+        describe_older_grade as describe_older_grade,
         make_grade_value as make_grade_value,
     )
 

@@ -217,9 +217,8 @@ def _lost_lines(stored: StoredContracts) -> Iterator[SheetLine]:
     """What the ingestion warned of, such as what it left out, and what no check judges."""
     for reason, count in stored.warnings.items():
         key = "left_out: [KEY], or the key of what was not read"
-        yield SheetLine(
-            what="told at ingestion", belief=f"{reason} ({count} episodes)", origin="files", key=key
-        )
+        belief = f"{reason} ({count} {'episode' if count == 1 else 'episodes'})"
+        yield SheetLine(what="told at ingestion", belief=belief, origin="files", key=key)
     unknown = _unnamed_groups(stored)
     if unknown:
         belief = ", ".join(f"{count} of {signal}" for signal, count in unknown.items())

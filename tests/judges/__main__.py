@@ -50,6 +50,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=64, help="episodes of each world (64)")
     parser.add_argument("--draws", type=int, default=0, help="how many judges are drawn (0)")
     parser.add_argument("--only-draws", action="store_true", help="leave the named judges out")
+    parser.add_argument(
+        "--second-run", type=int, default=0, help="quote what is left after so many episodes (0)"
+    )
     parser.add_argument("--match", default="", help="only named judges whose name has this text")
     parser.add_argument("--workers", type=int, default=2, help="judges at a time (2)")
     parser.add_argument("--keep", default="", help="existing folder in which worlds and requests are kept")
@@ -78,19 +81,23 @@ def _run_all(
     folder: Path, trials: Mapping[str, JudgeTrial], seed: int, options: argparse.Namespace
 ) -> dict[str, TrialResult]:
     results: dict[str, TrialResult] = {}
-    # The worlds one after another, so that each worker needs few of them at a time.
-    waiting = iter(sorted(trials.items(), key=lambda item: item[1].world))
+    # In the order of their numbers: what a run that is stopped has seen of drawn judges is a fair sample.
+    waiting = iter(trials.items())
     started = time.monotonic()
 
     def work(grading: Grading) -> None:
         for name, trial in waiting:
-            result = grading.run(name, trial, counts_calls=not name.startswith(_DRAWN))
+            result = (
+                grading.quote_second_run(name, trial, options.second_run)
+                if options.second_run
+                else grading.run(name, trial, counts_calls=not name.startswith(_DRAWN))
+            )
             results[name] = result
             took = time.monotonic() - started
-            said = (
-                f"{len(results)}/{len(trials)} {took:.0f} s {name} ({trial.world}): {Score(result).state()}"
-            )
-            print(said, file=sys.stderr, flush=True)
+            score = Score(result)
+            accepted = [caption for caption in result.captions if caption.grade == "acceptable"]
+            said = f"{len(results)}/{len(trials)} {took:.0f} s {name} ({trial.world}): {score.state()}"
+            print(f"{said}, {score.precision(accepted):.3f} of {len(accepted)}", file=sys.stderr, flush=True)
 
     with (
         open_gradings(folder, trials, seed, options.episodes, options.workers) as gradings,

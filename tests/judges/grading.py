@@ -198,6 +198,21 @@ class Grading:
         assert done.returncode == 0, f"ares {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
+    def quote_second_run(self, name: str, trial: JudgeTrial, first: int) -> TrialResult:
+        """Grade some captions of a world, then the rest: what is quoted and billed is of the rest alone.
+
+        Args:
+            name: Name of the judge in the server.
+            trial: The judge and its world.
+            first: Episodes of the first run.
+        """
+        command = self._copy(name, trial)
+        try:
+            self._commands.run(*command, "--limit", str(first))
+            return self._grade(name, trial, command, len(self._server.calls(name)))
+        finally:
+            shutil.rmtree(self.workspace_of(name), ignore_errors=True)
+
     def _grade(self, name: str, trial: JudgeTrial, command: Sequence[str], before: int) -> TrialResult:
         quote = self._commands.run(*command, "--dry-run")
         messages, trust, bill = [quote.stderr], dict[str, Any](), (0, 0, 0)
@@ -210,6 +225,10 @@ class Grading:
                 )
             report = json.loads(done.stdout)
             report = report[0] if isinstance(report, list) else report
+            if "judge_trust" not in report:
+                return TrialResult(
+                    name=name, trial=trial, messages="\n".join(messages), refused=json.dumps(report)[:400]
+                )
             trust = report["judge_trust"].get(_DATASET, trust)
             new = _costs(report)
             bill = (bill[0] + new[0], bill[1] + new[1], bill[2] + new[2])

@@ -71,3 +71,7 @@ def test_a_measured_sample_is_scaled_up(
     assert quote.cost.usd == pytest.approx(rest * 0.0011)
     assert main(["annotate", "caption", "--model", spec, "--dry-run", "-w", ws.path]) == 0
     assert "caption: scaled up from what 6 have cost in this workspace" in capsys.readouterr().out
+    # With another layout it is another maker: what the first has captioned is captioned again.
+    arguments = ["annotate", "caption", "--model", spec, "--layout", "tiles", "--dry-run", "-w", ws.path]
+    assert main(arguments) == 0
+    assert "caption: 6 of them have a value of another maker, made again here" in capsys.readouterr().out
