@@ -208,7 +208,9 @@ class Grading:
         """
         command = self._copy(name, trial)
         try:
-            self._commands.run(*command, "--limit", str(first))
+            done = self._commands.run(*command, "--limit", str(first), "--calibrate", "yes")
+            if done.returncode not in (0, 1):
+                return TrialResult(name=name, trial=trial, refused=done.stdout[-400:] + done.stderr[-400:])
             return self._grade(name, trial, command, len(self._server.calls(name)))
         finally:
             shutil.rmtree(self.workspace_of(name), ignore_errors=True)
