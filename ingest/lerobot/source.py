@@ -41,7 +41,13 @@ from ingest.lerobot.file_contents import (
     measure_rate_of_files,
     read_file_contents,
 )
-from ingest.lerobot.metadata import LeRobotInfo, parse_count, read_info, read_optional_json
+from ingest.lerobot.metadata import (
+    LeRobotInfo,
+    parse_count,
+    read_info,
+    read_optional_json,
+    read_subtask_texts,
+)
 from ingest.lerobot.rows import has_episode_columns
 from ingest.signals import resolve_rate
 
@@ -141,12 +147,24 @@ def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatur
     except SourceError as error:
         warnings.append(f"{error.reason}, its names are not used")
         modality = None
-    feature_map, feature_warnings = map_features(info.features, schema, modality or {})
+    has_subtasks = _lists_subtasks(info, warnings)
+    feature_map, feature_warnings = map_features(
+        info.features, schema, modality or {}, has_subtasks=has_subtasks
+    )
     feature_map, camera_warnings = drop_cameras_without_video(info, feature_map)
     warnings += [*feature_warnings, *camera_warnings]
     if not has_data:
         warnings.append("there are no data files: episodes have no signals")
     return feature_map, has_data
+
+
+def _lists_subtasks(info: LeRobotInfo, warnings: list[str]) -> bool:
+    """Whether the dataset lists its subtasks; with a warning where the list cannot be read."""
+    try:
+        return bool(read_subtask_texts(info.root, info.opened_at))
+    except SourceError as error:
+        warnings.append(f"{error.reason}, its texts are not used")
+        return False
 
 
 def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:
