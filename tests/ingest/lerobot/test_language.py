@@ -18,6 +18,7 @@ from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
 from ingest.base import SourceOptions
 from ingest.lerobot import lerobot
+from tests.app.cli.test_killed import run, run_and_kill, state
 from tests.ingesting import ingest_paths
 
 STEPS, FPS = 10, 10
@@ -310,3 +311,43 @@ def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path
         *(("interjection", f"stop {number}", number / 10, (number + 1) / 10) for number in range(3)),
         *(("subtask", f"reach {number}", 0.0, 1.0) for number in range(3)),
     ]
+
+
+def labelled(number: int) -> dict[str, Any]:
+    """Columns of an episode with a subtask, a plan, and two answers about one frame."""
+    rows = [row("subtask", f"reach {number}", 0.0), row("subtask", "grasp", 0.5), row("plan", "all", 0.0)]
+    answers = [row("vqa", text, camera=TOP) for text in ("where?", "there")]
+    return {"language_persistent": every_frame(rows), "language_events": at_frames({number: answers})}
+
+
+@pytest.mark.parametrize(
+    "kill_point",
+    [
+        ("ingest.pipeline.write", "CheckAnnotationLog.append_segments", "after", 2),
+        ("ares.store.lance.episodes", "EpisodeTable.write", "after", 1),
+        pytest.param(
+            ("ares.store.lance.segments", "SegmentTable.upsert", "before", 1), marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 1), marks=pytest.mark.nightly
+        ),
+    ],
+)
+def test_a_killed_run_and_the_next_make_what_one_makes(
+    kill_point: tuple[str, str, str, int], tmp_path: Path
+) -> None:
+    made = make_dataset(tmp_path / "made", *map(labelled, range(8)))
+    run("ingest", "-w", str(tmp_path / "whole"), str(made))
+    words = ("ingest", "-w", str(tmp_path / "killed"), str(made))
+    run_and_kill(kill_point, *words)
+    run(*words)
+    assert state(tmp_path / "killed") == state(tmp_path / "whole")
+    shown = [
+        open_workspace(str(tmp_path / name), settings_from_environment({}))
+        .stores.tables.segments.read()
+        .to_pylist()
+        for name in ("killed", "whole")
+    ]
+    assert shown[0] == shown[1] and len(shown[0]) == 8 * 5
+    assert run(*words)["already"] == 8
+    assert state(tmp_path / "killed") == state(tmp_path / "whole")
