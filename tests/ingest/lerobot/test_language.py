@@ -313,6 +313,38 @@ def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path
     ]
 
 
+def texts_of(ws: Workspace) -> list[str]:
+    return sorted(ws.stores.tables.segments.scan(["text"])["text"].to_pylist())
+
+
+def test_labels_that_come_later_are_read_by_the_next_ingest(ws: Workspace, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "made", {}, {})
+    ingest_paths(ws.stores, [str(made)], quiet=True)
+    ids = ws.stores.tables.episodes.ids()
+    write_rows(
+        made, *({"language_persistent": every_frame([row("subtask", "reach", 0.0)])} for _ in range(2))
+    )
+    assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.kept == 2
+    assert texts_of(ws) == ["reach", "reach"] and ws.stores.tables.episodes.ids() == ids
+    assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.already == 2
+    write_rows(made, {}, {})
+    assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.kept == 2
+    assert texts_of(ws) == []
+
+
+def test_labels_that_come_later_wait_for_the_spec_of_the_first_ingest(ws: Workspace, tmp_path: Path) -> None:
+    made, options = make_dataset(tmp_path / "made", {}), SourceOptions(rate_hz=20.0)
+    ingest_paths(ws.stores, [str(made)], options, quiet=True)
+    write_rows(made, {"language_persistent": every_frame([row("subtask", "reach", 0.0)])})
+    report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
+    assert [warning.reason for warning in report.warnings] == [
+        "its segments may have changed: they are read with the spec or options of its first ingestion"
+    ]
+    assert (report.already, texts_of(ws)) == (1, [])
+    ingest_paths(ws.stores, [str(made)], options, quiet=True)
+    assert texts_of(ws) == ["reach"]
+
+
 def labelled(number: int) -> dict[str, Any]:
     """Columns of an episode with a subtask, a plan, and two answers about one frame."""
     rows = [row("subtask", f"reach {number}", 0.0), row("subtask", "grasp", 0.5), row("plan", "all", 0.0)]
