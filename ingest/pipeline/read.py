@@ -308,7 +308,7 @@ def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
         ),
         warnings=_count_warnings(records, findings, encoded),
         copied_bytes=sum(count_copied_bytes(record.episode.cameras) for record in records),
-        nbytes=rows.nbytes + sum(len(text) for row in segments for text in row),
+        nbytes=rows.nbytes + sum(len(row[-1]) for row in segments),
         segments=segments,
     )
 

@@ -22,12 +22,13 @@ NOT_A_TIME = "a segment of the source has no finite start or end, left out"
 REVERSED = "a segment of the source ends before it begins, left out"
 OUTSIDE = "a segment of the source lies outside the episode, left out"
 CUT = "a segment of the source reaches beyond the episode, cut there"
+MANY = "a record has more than 200,000 segments, the rest left out"
 NOT_STORABLE = "a segment of the source cannot be stored, left out"
 
 # A style that is no short word of letters, digits and spaces, or one too many of a record, shares an annotator with
 # others like it. The text of the style stays in the value.
 _OTHER = "other"
-_LONGEST_STYLE, _STYLES_PER_RECORD = 32, 32
+_LONGEST_STYLE, _STYLES_PER_RECORD, _SEGMENTS_PER_RECORD = 32, 32, 200_000
 # Seconds by which an end may miss that of the episode: float32 is as coarse after two hours.
 _TOLERANCE_SECONDS = 1e-3
 # Episodes whose annotations are read together, and annotations that are appended together.
@@ -84,10 +85,10 @@ def encode_source_segments(record: Record, created: str) -> EncodedSegments:
     if not record.segments:
         return _NONE
     rows: list[_Texts] = []
-    warnings: dict[str, None] = {}
+    warnings: dict[str, None] = {MANY: None} if len(record.segments) > _SEGMENTS_PER_RECORD else {}
     counts: dict[tuple[str, float, float, str], int] = {}
     annotators: dict[str, None] = {}
-    for segment in record.segments:
+    for segment in record.segments[:_SEGMENTS_PER_RECORD]:
         fitted = _fit_to_episode(segment, record.episode.duration_seconds, warnings)
         if fitted is None:
             continue

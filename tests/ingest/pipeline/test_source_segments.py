@@ -20,6 +20,7 @@ from ares.settings import settings_from_environment
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Item, Source, SourceOptions
+from ingest.pipeline import segments as encoder
 from ingest.pipeline.write import CheckAnnotationLog
 from tests.ingesting import StubIngester, ingest_paths
 
@@ -190,6 +191,19 @@ def test_what_cannot_be_read_is_counted_by_reason(ws: Workspace, tmp_path: Path)
         for annotation in ws.stores.annotations.find_annotations([episode_id("a")], ["source_subtask"])
     )
     assert whole.value["stated_span"] == [-0.5, 9.0]
+
+
+def test_of_very_many_segments_and_styles_the_rest_is_told_or_joined(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "_SEGMENTS_PER_RECORD", 40)
+    told = [span(f"style {number}", 0.0, 1.0, "x") for number in range(41)]
+    assert ingest(ws, tell(tmp_path, a=told)) == {
+        "a record has more than 200,000 segments, the rest left out": 1
+    }
+    names = [row["annotator"] for row in ws.stores.tables.segments.read().to_pylist()]
+    assert len(names) == 40 and names.count("source_other") == 8
+    assert ws.stores.tables.segments.count("style = 'style 39'") == 1
 
 
 def test_a_correction_follows_the_source(ws: Workspace, tmp_path: Path) -> None:
