@@ -21,6 +21,7 @@ from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Item, Source, SourceOptions
 from ingest.pipeline import segments as encoder
+from ingest.pipeline.segments import make_source_maker, name_source_annotator
 from ingest.pipeline.write import CheckAnnotationLog
 from tests.ingesting import StubIngester, ingest_paths
 
@@ -150,6 +151,24 @@ def test_a_source_without_segments_leaves_the_tables_in_step(
     monkeypatch.setattr(type(ws.stores), "sync", sync_and_note)
     ingest(ws, tell(tmp_path))
     assert applied and set(applied) == {0} and shown(ws) == []
+
+
+def describe_maker(style: str) -> str:
+    maker = make_source_maker(name_source_annotator(style))
+    return f"{maker.annotator} {maker.maker_id}"
+
+
+def test_the_makers_of_sources_keep_their_names_and_ids() -> None:
+    """They are stored: a workspace has each once, whichever version wrote it."""
+    styles = ("subtask", "task_aug", "My Style!", "", "\N{SNOWMAN}", "long " * 20)
+    assert {style: describe_maker(style) for style in styles} == {
+        "subtask": "source_subtask f39af793cc2bcd86",
+        "task_aug": "source_task_aug ee4483d15c806d2f",
+        "My Style!": "source_my_style b7779587b60fba33",
+        "": "source_other c2b72cb8bde4e462",
+        "\N{SNOWMAN}": "source_other c2b72cb8bde4e462",
+        "long " * 20: "source_other c2b72cb8bde4e462",
+    }
 
 
 def test_rows_with_one_span_stand_beside_each_other(ws: Workspace, tmp_path: Path) -> None:
