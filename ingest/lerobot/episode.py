@@ -21,7 +21,7 @@ from ares.episode import (
     make_episode_id,
 )
 from ares.errors import SourceError
-from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS, SUBTASK_INDEX
+from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
 from ares.io import FileState
 from ingest.files import add_missing_cameras, hash_media_file
 from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, video_cameras
@@ -35,15 +35,20 @@ from ingest.lerobot.feature_map import (
     source_arrays,
 )
 from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
-from ingest.lerobot.language import make_frame_clock, read_language_segments, read_subtask_segments
+from ingest.lerobot.language import (
+    make_frame_clock,
+    read_language_segments,
+    read_listed_subtasks,
+    read_subtask_segments,
+)
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
     fill_data_path,
     parse_count,
     read_exported_rate_source,
-    read_subtask_texts,
     read_task_texts,
+    read_texts_by_column,
 )
 from ingest.lerobot.rows import (
     EpisodeRows,
@@ -426,7 +431,7 @@ def _make_record(
         **_descriptive_fields(dataset, rows, row, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
-    segments = tuple(_read_segments(dataset, rows, seconds, warnings))
+    segments = tuple(_read_segments(dataset, rows, row, seconds, warnings))
     return Record(
         episode=episode,
         trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
@@ -439,21 +444,21 @@ def _make_record(
 
 
 def _read_segments(
-    dataset: LeRobotDataset, rows: EpisodeRows, seconds: NDArray[np.float64], warnings: list[str]
+    dataset: LeRobotDataset,
+    rows: EpisodeRows,
+    row: MetadataRow,
+    seconds: NDArray[np.float64],
+    warnings: list[str],
 ) -> Iterator[SourceSegment]:
     """What the dataset says of spans of an episode."""
-    feature_map, root = dataset.feature_map, dataset.info.root
+    yield from read_listed_subtasks(row, warnings)
+    feature_map = dataset.feature_map
     if not (rows.arrays or feature_map.subtask_columns) or not rows.count:
         return
     clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
     cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
     yield from read_language_segments(rows, clock, cameras, warnings)
-    texts_by_column = {
-        column: read_subtask_texts(root, dataset.info.opened_at)
-        if column == SUBTASK_INDEX
-        else read_task_texts(root)
-        for column in feature_map.subtask_columns
-    }
+    texts_by_column = read_texts_by_column(dataset.info, feature_map.subtask_columns)
     yield from read_subtask_segments(rows, texts_by_column, clock, warnings)
 
 

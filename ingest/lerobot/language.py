@@ -14,6 +14,9 @@ it is about. A segment keeps all that its row says, so that an exporter can writ
 - `more`: fields that no version of lerobot known here has;
 - `subtask_index`: of a subtask, its number, where the column holds numbers.
 
+Subtasks of the list of episodes (`dense_subtask_names` with `_start_times` and `_end_times`) have the name of their
+column and their `row` in it.
+
 An event becomes a span of one frame: it is about what that frame shows, and a span [t, t) would hold no frame to be
 shown, captioned or searched. It is found again by `frame` and `timestamp`, whatever its span.
 """
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 
 
 SUBTASK_STYLE = "subtask"
+# End of the names of the columns of the list of episodes that hold subtasks.
+LISTED_SUBTASKS = "subtask_names"
 # What a segment says of the column that it stood in.
 PERSISTENT, EVENTS = "persistent", "events"
 # Fields of a row in some version of lerobot.
@@ -307,6 +312,41 @@ def read_subtask_segments(
         for start, stop in _find_runs(codes):
             if text := words[codes[start]]:
                 yield _subtask(text, (start, stop), {"column": column}, clock)
+
+
+def read_listed_subtasks(entry: Mapping[str, Any], warnings: list[str]) -> Iterator[SourceSegment]:
+    """The subtasks that the entry of an episode in the list of episodes names, with their times.
+
+    lerobot writes those of its stages twice, under an older name too: they are read once.
+
+    Args:
+        entry: The entry.
+        warnings: Gets a line where names and times do not belong together.
+    """
+    own_names = [name for name in entry if name.endswith(LISTED_SUBTASKS) and isinstance(entry[name], list)]
+    for column in own_names:
+        if column == LISTED_SUBTASKS and f"sparse_{LISTED_SUBTASKS}" in own_names:
+            continue
+        stem = column.removesuffix("names")
+        parts = [entry.get(f"{stem}{part}_times") for part in ("start", "end")]
+        lists = [entry[column], *(part if isinstance(part, list) else [] for part in parts)]
+        if len(set(map(len, lists))) > 1 or not all(map(_is_listed_subtask, *lists)):
+            warnings.append(f"{column} of the list of episodes do not match their times, left out")
+            continue
+        for number, (text, start, stop) in enumerate(zip(*lists, strict=True)):
+            yield SourceSegment(
+                style=SUBTASK_STYLE,
+                text=text,
+                start_seconds=start,
+                stop_seconds=stop,
+                fields={"column": column, "row": number},
+            )
+
+
+def _is_listed_subtask(text: object, start: object, stop: object) -> bool:
+    """Whether an entry is a text with two numbers."""
+    are_numbers = isinstance(start, int | float) and isinstance(stop, int | float)
+    return isinstance(text, str) and are_numbers
 
 
 def _find_runs(values: NDArray[Any] | None) -> Iterator[tuple[int, int]]:

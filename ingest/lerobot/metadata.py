@@ -7,7 +7,7 @@ import glob
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -388,6 +388,16 @@ def read_subtask_texts(root: str, opened_at: int) -> Mapping[int, str]:
         number: text
         for value, text in zip(numbers, table.column(column).to_pylist(), strict=True)
         if text is not None and (number := parse_count(value)) is not None
+    }
+
+
+def read_texts_by_column(info: LeRobotInfo, columns: Iterable[str]) -> dict[str, Mapping[int, str]]:
+    """Of columns of numbers that stand for subtasks, the text by number: a subtask's or, of another column, a task's."""
+    return {
+        column: read_subtask_texts(info.root, info.opened_at)
+        if column == SUBTASK_INDEX
+        else read_task_texts(info.root)
+        for column in columns
     }
 
 

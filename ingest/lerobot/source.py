@@ -39,7 +39,12 @@ from ingest.lerobot.episode import (
     load_episode,
     load_unlisted_episode,
 )
-from ingest.lerobot.episode_list import EpisodeListSurvey, read_episode_list, survey_episode_list
+from ingest.lerobot.episode_list import (
+    EpisodeListSurvey,
+    list_episode_list_files,
+    read_episode_list,
+    survey_episode_list,
+)
 from ingest.lerobot.feature_map import LeRobotFeatureMap, map_features
 from ingest.lerobot.file_contents import (
     DATA_SUFFIX,
@@ -49,7 +54,7 @@ from ingest.lerobot.file_contents import (
     measure_rate_of_files,
     read_file_contents,
 )
-from ingest.lerobot.language import is_subtask_column
+from ingest.lerobot.language import LISTED_SUBTASKS, is_subtask_column
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     parse_count,
@@ -169,15 +174,33 @@ def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatur
 
 
 def _stamp_segments(dataset: LeRobotDataset) -> str:
-    """Changes with the sizes of the data files and the list of subtasks; "" where no column holds texts of spans."""
+    """Changes with the sizes of the files that hold texts of spans; "" where no column holds any."""
     feature_map, info = dataset.feature_map, dataset.info
     texts = filter(is_subtask_column, feature_map.text_columns)
-    if not (feature_map.language_columns or feature_map.subtask_columns or any(texts)):
+    lists = list_episode_list_files(info)
+    paths: list[str] = []
+    if feature_map.language_columns or feature_map.subtask_columns or any(texts):
+        paths = [*dataset.evidence.data_files, f"{info.root}/{SUBTASKS_PATH}"]
+    if any(name.endswith(LISTED_SUBTASKS) for name in _column_names(lists)):
+        paths += map(str, lists)
+    if not paths:
         return ""
-    paths = [*dataset.evidence.data_files, f"{info.root}/{SUBTASKS_PATH}"]
     states = [(path.removeprefix(info.root), file_state_or_none(path)) for path in paths]
     sizes = [(path, state.size) for path, state in states if state is not None]
     return hashlib.blake2b(repr(sizes).encode(), digest_size=8).hexdigest()
+
+
+def _column_names(lists: Sequence[Path]) -> list[str]:
+    """Names of the columns of the first list of episodes, where it is a table."""
+    import pyarrow as pa
+
+    if not lists or lists[0].suffix != DATA_SUFFIX:
+        return []
+    try:
+        with open_parquet(str(lists[0])) as file:
+            return list(file.schema_arrow.names)
+    except (pa.ArrowException, OSError, SourceError):
+        return []
 
 
 def _lists_subtasks(info: LeRobotInfo, warnings: list[str]) -> bool:

@@ -288,6 +288,49 @@ def test_subtasks_of_older_datasets(tmp_path: Path) -> None:
     ]
 
 
+def list_subtasks(folder: Path, **columns: list[Any]) -> None:
+    """Add columns to the list of episodes."""
+    path = folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    table = pq.read_table(path)
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    pq.write_table(table, path)
+
+
+def test_subtasks_of_the_list_of_episodes(ws: Workspace, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "made", {}, {})
+    ingest_paths(ws.stores, [str(made)], quiet=True)
+    sparse: dict[str, Any] = {
+        "names": [["all"], ["all"]],
+        "start_times": [[0.0], [0.0]],
+        "end_times": [[1.0], [1.0]],
+    }
+    dense: dict[str, Any] = {
+        "names": [["go", "back"], None],
+        "start_times": [[0.0, 0.4], None],
+        "end_times": [[0.4, 1.0], None],
+    }
+    list_subtasks(
+        made,
+        **{f"subtask_{name}": values for name, values in sparse.items()},
+        **{f"sparse_subtask_{name}": values for name, values in sparse.items()},
+        **{f"dense_subtask_{name}": values for name, values in dense.items()},
+        other_subtask_names=[["no times"], None],
+    )
+    report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
+    rows = ws.stores.tables.segments.scan(["text", "start_seconds", "stop_seconds"]).to_pylist()
+    assert sorted(tuple(found.values()) for found in rows) == [
+        ("all", 0.0, 1.0),
+        ("all", 0.0, 1.0),
+        ("back", 0.4, 1.0),
+        ("go", 0.0, 0.4),
+    ]
+    assert "other_subtask_names of the list of episodes do not match their times, left out" in {
+        warning.reason for warning in report.warnings
+    }
+    assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.already == 2
+
+
 @pytest.fixture
 def ws(tmp_path: Path) -> Workspace:
     return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
