@@ -392,7 +392,7 @@ def read_subtask_texts(root: str, opened_at: int) -> Mapping[int, str]:
 
 
 def read_texts_by_column(info: LeRobotInfo, columns: Iterable[str]) -> dict[str, Mapping[int, str]]:
-    """Of columns of numbers that stand for subtasks, the text by number: a subtask's or, of another column, a task's."""
+    """The texts by number of columns of subtasks: those of subtasks, or of tasks for another column than its own."""
     return {
         column: read_subtask_texts(info.root, info.opened_at)
         if column == SUBTASK_INDEX
