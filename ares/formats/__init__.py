@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         V21_VERSION as V21_VERSION,
         VERSION as VERSION,
         camera_key as camera_key,
+        is_subtask_column as is_subtask_column,
         video_columns as video_columns,
     )
     from ares.formats.markers import (

@@ -431,15 +431,14 @@ def _make_record(
         **_descriptive_fields(dataset, rows, row, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
-    segments = tuple(_read_segments(dataset, rows, row, seconds, warnings))
     return Record(
         episode=episode,
         trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
+        segments=tuple(_read_segments(dataset, rows, row, seconds, warnings)),
         warnings=tuple(warnings),
         arrays=tuple(source_arrays(feature_map, rows)),
         has_stamps=has_stamps and episode.rate_source != "assumed",
         earlier_hash=earlier_hash,
-        segments=segments,
     )
 
 

@@ -17,8 +17,8 @@ from ares.formats import (
     REWARD_KEY,
     STATE_KEY,
     SUBTASK_INDEX,
+    is_subtask_column,
 )
-from ingest.lerobot.language import is_subtask_column
 from ingest.lerobot.rows import (
     EpisodeRows,
     count_numbers_per_row,
@@ -284,22 +284,17 @@ def map_features(
     action = _signal_keys(number_columns, _ACTION_KEYS, modality, "action")
     task_keys = {*list_modality_task_columns(modality), *filter(_is_annotation, column_types)}
     reward = next((key for key in _REWARD_KEYS if key in number_columns), "")
-    outcome = next((key for key in _OUTCOME_KEYS if key in number_columns), "")
     subtasks = _subtask_keys(number_columns, task_keys, has_subtasks=has_subtasks)
     assigned = {*state, *action, *task_keys, *subtasks, reward}
-    unassigned = [key for key in number_columns if key not in assigned]
-    widths = {key: count_numbers_per_row(number_columns[key], features.get(key, {})) for key in unassigned}
-    wide = [key for key in unassigned if widths[key] > MAX_SIGNAL_WIDTH]
-    extra = tuple(key for key in unassigned if key not in wide)
-    texts = tuple(key for key, column_type in column_types.items() if is_text(column_type))
+    extra, wide = _split_by_width(set(number_columns) - assigned, number_columns, features)
     video_cameras, image_cameras = _camera_features(features, column_types, camera_names(modality))
     feature_map = LeRobotFeatureMap(
         state=to_columns(state),
         action=to_columns(action),
         extra_signals=to_columns(extra),
         reward_column=reward,
-        outcome_column=outcome,
-        text_columns=texts,
+        outcome_column=next((key for key in _OUTCOME_KEYS if key in number_columns), ""),
+        text_columns=tuple(key for key, column_type in column_types.items() if is_text(column_type)),
         annotation_columns=tuple(key for key in number_columns if key in task_keys),
         video_cameras=video_cameras,
         image_cameras=image_cameras,
@@ -312,6 +307,21 @@ def map_features(
         *(f"column {key} is wider than {MAX_SIGNAL_WIDTH}, left out" for key in sorted(wide)),
         *_unsupported_columns(column_types, stored),
     ]
+
+
+def _split_by_width(
+    keys: Container[str],
+    number_columns: Mapping[str, pa.DataType],
+    features: Mapping[str, Mapping[str, Any]],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of some columns those that can be signals, in the order of the file, and those that are too wide."""
+    widths = {
+        key: count_numbers_per_row(column_type, features.get(key, {}))
+        for key, column_type in number_columns.items()
+        if key in keys
+    }
+    wide = tuple(key for key, width in widths.items() if width > MAX_SIGNAL_WIDTH)
+    return tuple(key for key in widths if key not in wide), wide
 
 
 def _is_annotation(key: str) -> bool:

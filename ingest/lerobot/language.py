@@ -23,15 +23,16 @@ shown, captioned or searched. It is found again by `frame` and `timestamp`, what
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ares.episode import Json, SourceSegment
+from ares.errors import SourceError
 from ares.formats import LANGUAGE_EVENTS, LANGUAGE_PERSISTENT
+from ares.input import parse_json
+from ingest.lerobot.episode_list import list_lengths
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,13 +49,6 @@ LISTED_SUBTASKS = "subtask_names"
 PERSISTENT, EVENTS = "persistent", "events"
 # Fields of a row in some version of lerobot.
 _KNOWN_FIELDS = frozenset({"role", "content", "style", "timestamp", "camera", "tool_calls"})
-# Names under which datasets store the subtask of each frame as text, or as a number of a list of texts.
-_SUBTASK_COLUMN = re.compile(r"(^|[._])sub_?tasks?(_(index|text|name|description|instruction))?$")
-
-
-def is_subtask_column(key: str) -> bool:
-    """Whether a column says by its name that it holds the subtask of each frame."""
-    return _SUBTASK_COLUMN.search(key.lower()) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,21 +129,19 @@ def _persistent_documents(column: pa.Array, warnings: list[str]) -> list[Any]:
     """The rows that hold in every frame, read once; where frames differ, those of the first frame that has any."""
     import numpy as np
 
-    from ingest.lerobot.rows import list_lengths
-
     lengths, flat = list_lengths(column), column.flatten()
     filled = np.flatnonzero(lengths)
     if not len(filled):
         return []
     count, end = int(lengths[filled[0]]), len(flat)
-    if len(filled) < len(lengths) or (lengths != count).any() or not _repeats(flat, count, end):
+    if len(filled) < len(lengths) or (lengths != count).any() or not _repeats_rows(flat, count, end):
         warnings.append(
             f"{LANGUAGE_PERSISTENT} differs between frames of an episode: read from the first with rows"
         )
     return cast("list[Any]", flat.slice(0, count).to_pylist())
 
 
-def _repeats(flat: pa.Array, count: int, end: int) -> bool:
+def _repeats_rows(flat: pa.Array, count: int, end: int) -> bool:
     """Whether an array of `end` values is its first `count` values over and over."""
     return bool(flat.slice(0, end - count).equals(flat.slice(count)))
 
@@ -190,8 +182,6 @@ def _event_segments(
 ) -> Iterator[SourceSegment]:
     """Each event as a span of its frame."""
     import numpy as np
-
-    from ingest.lerobot.rows import list_lengths
 
     lengths = list_lengths(column).astype(np.int64)
     documents = column.flatten().to_pylist() if lengths.any() else []
@@ -270,8 +260,8 @@ def _decode_call(call: Any) -> Json:
     """A tool call, decoded where it is the text of a JSON object or array."""
     if isinstance(call, str) and call[:1] in ("{", "["):
         try:
-            return cast("Json", json.loads(call))
-        except (ValueError, RecursionError):
+            return cast("Json", parse_json(call, "a tool call"))
+        except (ValueError, SourceError):
             return call
     return cast("Json", call)
 
@@ -302,7 +292,7 @@ def read_subtask_segments(
             if int(value) not in texts:
                 _warn_once(warnings, f"a number of {column} stands for no text")
             fields: dict[str, Json] = {"column": column, "subtask_index": int(value)}
-            yield _subtask(texts.get(int(value), ""), (start, stop), fields, clock)
+            yield _make_subtask(texts.get(int(value), ""), (start, stop), fields, clock)
     for column, array in rows.arrays.items():
         if column in (LANGUAGE_PERSISTENT, LANGUAGE_EVENTS):
             continue
@@ -311,7 +301,7 @@ def read_subtask_segments(
         codes = encoded.indices.to_numpy()
         for start, stop in _find_runs(codes):
             if text := words[codes[start]]:
-                yield _subtask(text, (start, stop), {"column": column}, clock)
+                yield _make_subtask(text, (start, stop), {"column": column}, clock)
 
 
 def read_listed_subtasks(entry: Mapping[str, Any], warnings: list[str]) -> Iterator[SourceSegment]:
@@ -358,7 +348,9 @@ def _find_runs(values: NDArray[Any] | None) -> Iterator[tuple[int, int]]:
         yield from zip(starts, [*starts[1:], len(values)], strict=True)
 
 
-def _subtask(text: str, frames: tuple[int, int], fields: dict[str, Json], clock: FrameClock) -> SourceSegment:
+def _make_subtask(
+    text: str, frames: tuple[int, int], fields: dict[str, Json], clock: FrameClock
+) -> SourceSegment:
     return SourceSegment(
         style=SUBTASK_STYLE,
         text=text,

@@ -13,10 +13,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import SourceError
+from ares.formats import is_subtask_column
 from ares.input import check_parquet_read, open_parquet
 from ares.io import FileState, describe_os_error, file_state
-from ingest.lerobot.episode_list import arrow_to_numbers
-from ingest.lerobot.language import is_subtask_column
+from ingest.lerobot.episode_list import arrow_to_numbers, list_lengths
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,20 +121,6 @@ def _encoded_texts(array: Any) -> DecodedColumn:
     encoded = array.fill_null("").dictionary_encode()
     texts = tuple(str(text) for text in encoded.dictionary.to_pylist())
     return DecodedColumn(arrow_to_numbers(encoded.indices), 1, None, texts)
-
-
-def list_lengths(array: Any) -> NDArray[Any]:
-    """Values of each list of an Arrow list array; 0 for a missing one."""
-    import numpy as np
-
-    if not array.null_count and hasattr(array, "offsets"):
-        return np.diff(
-            arrow_to_numbers(array.offsets).astype(np.int64)
-        )  # pyarrow.compute takes 0.1 s to import
-    import pyarrow.compute as pc
-
-    lengths: NDArray[Any] = np.nan_to_num(arrow_to_numbers(pc.list_value_length(array)), nan=0)
-    return lengths
 
 
 def _decode_column(array: Any) -> DecodedColumn:

@@ -20,6 +20,7 @@ from ares.formats import (
     META_FOLDER,
     MODALITY_PATH,
     SUBTASKS_PATH,
+    is_subtask_column,
 )
 from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
@@ -54,7 +55,7 @@ from ingest.lerobot.file_contents import (
     measure_rate_of_files,
     read_file_contents,
 )
-from ingest.lerobot.language import LISTED_SUBTASKS, is_subtask_column
+from ingest.lerobot.language import LISTED_SUBTASKS
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     parse_count,

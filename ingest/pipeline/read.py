@@ -298,7 +298,10 @@ def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
     created = utc_now()
     rows = records_to_table_rows(records)
     rows = replace(rows, episodes=_append_findings(rows.episodes, findings))
-    encoded = [encode_source_segments(record, created) for record in records]
+    encoded = [
+        encode_source_segments(record, created) if record.segments else EncodedSegments()
+        for record in records
+    ]
     segments = tuple(row for part in encoded for row in part.rows)
     return CheckedBatch(
         rows=rows,

@@ -50,9 +50,6 @@ class EncodedSegments(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-_NONE = EncodedSegments()
-
-
 @functools.cache
 def name_source_annotator(style: str) -> str:
     """The annotator whose segments are those of a style of a source: "source_subtask" for "subtask"."""
@@ -82,8 +79,6 @@ def encode_source_segments(record: Record, created: str) -> EncodedSegments:
         record: The record; its clock is settled.
         created: When, as ISO 8601 in UTC.
     """
-    if not record.segments:
-        return _NONE
     rows: list[_Texts] = []
     warnings: dict[str, None] = {MANY: None} if len(record.segments) > _SEGMENTS_PER_RECORD else {}
     counts: dict[tuple[str, float, float, str], int] = {}
@@ -93,15 +88,15 @@ def encode_source_segments(record: Record, created: str) -> EncodedSegments:
         if fitted is None:
             continue
         name = _limited_annotator(segment.style, annotators)
-        place = (name, fitted.start_seconds, fitted.stop_seconds, fitted.camera)
-        number = counts.get(place, 0)
+        address = (name, fitted.start_seconds, fitted.stop_seconds, fitted.camera)
+        number = counts.get(address, 0)
         try:
             annotation = _to_annotation(record.episode, name, fitted, created, str(number or ""))
             rows.append(tuple(annotation_to_row(annotation)))
         except StoreError as error:
             warnings[f"{NOT_STORABLE}: {error.reason}"] = None
         else:
-            counts[place] = number + 1
+            counts[address] = number + 1
     return EncodedSegments(tuple(rows), tuple(warnings))
 
 

@@ -222,8 +222,8 @@ def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collecti
             continue
         # An annotation that fills no columns: what describes it does not fill those of the episode.
         lacks_columns = rule.lead_columns is not None and rule.lead_columns.isdisjoint(annotation.value)
-        is_one_of_several = annotation.ordinal or annotation.revision or (annotation.part and rule.parts_mix)
-        if rule.mixes or lacks_columns or is_one_of_several:
+        has_part = bool(annotation.part) and rule.parts_mix
+        if rule.mixes or lacks_columns or has_part or annotation.ordinal or annotation.revision:
             scan.mixing.add(rule.annotator)
         for other in rule.watched:
             scan.possibly_repeated.setdefault(other, set()).add(annotation.episode_id)
