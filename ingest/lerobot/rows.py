@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import SourceError
-from ares.formats import is_subtask_column
+from ares.formats import LANGUAGE_EVENTS, LANGUAGE_PERSISTENT, is_subtask_column
 from ares.input import check_parquet_read, open_parquet
 from ares.io import FileState, describe_os_error, file_state
 from ingest.lerobot.episode_list import arrow_to_numbers, list_lengths
@@ -101,7 +101,7 @@ def decode_table(table: pa.Table) -> dict[str, DecodedColumn]:
             if column.chunks
             else pa.array([], column.type)
         )
-        if is_text_rows(array.type):
+        if name in (LANGUAGE_PERSISTENT, LANGUAGE_EVENTS) and is_text_rows(array.type):
             columns[name] = DecodedColumn(arrow_to_numbers(pa.array([], pa.int8())), 1, array=array)
             continue
         columns[name] = _decode_column(array)
@@ -298,13 +298,14 @@ def is_text(column_type: pa.DataType) -> bool:
 
 
 def is_text_rows(column_type: pa.DataType) -> bool:
-    """Whether a column holds lists of rows of text, as the language columns of LeRobot do."""
+    """Whether a column holds lists of rows of text, as language columns do; without any row they have no type."""
     import pyarrow.types as types
 
     if not (types.is_list(column_type) or types.is_large_list(column_type)):
         return False
     inner = column_type.value_type
-    return bool(types.is_struct(inner) and any(field.name == "content" for field in inner))
+    has_content = types.is_struct(inner) and any(field.name == "content" for field in inner)
+    return bool(has_content or types.is_null(inner))
 
 
 def is_image(column_type: pa.DataType) -> bool:

@@ -224,6 +224,16 @@ def test_the_columns_can_be_written_again_value_by_value(tmp_path: Path) -> None
     )
 
 
+def test_columns_as_the_writer_of_lerobot_infers_them(tmp_path: Path) -> None:
+    """It lets Arrow infer the types: calls that are all null, or a column without rows, have no type."""
+    rows = [row("subtask", "reach", 0.0), row("subtask", "grasp", 0.5)]
+    inferred = {"language_persistent": pa.array([rows] * STEPS), "language_events": pa.array([[]] * STEPS)}
+    assert str(inferred["language_events"].type) == "list<item: null>"
+    (record,) = records(make_dataset(tmp_path / "made", inferred))
+    assert summary(record.segments) == [("subtask", "reach", 0.0, 0.5), ("subtask", "grasp", 0.5, math.inf)]
+    assert record.warnings == () and "tool_calls" not in record.segments[0].fields
+
+
 def test_rows_that_cannot_be_read_are_told_once(tmp_path: Path) -> None:
     bad = [
         row("subtask", None, 0.0),
