@@ -136,6 +136,9 @@ def test_the_segments_of_a_source_are_in_the_table_after_ingest(ws: Workspace, t
     # The checks of every episode are shown too, though the tables were not in step with the log meanwhile.
     assert ws.stores.tables.episodes.count("quality_findings IS NOT NULL") == len(EPISODES)
     assert run_checks(ws.stores) == []
+    # Nobody can add what a source does not say.
+    state = ws.status().annotations["source_subtask"]
+    assert (state.done, state.missing) == (1, 0)
 
 
 def test_a_source_without_segments_leaves_the_tables_in_step(
