@@ -1,4 +1,4 @@
-"""Episode, Camera, Signal, Trajectory, Record: shapes, units and identity of one recorded episode."""
+"""Episode, Camera, Signal, Trajectory, SourceSegment, Record: shapes, units and identity of one recorded episode."""
 
 from __future__ import annotations
 
@@ -324,6 +324,32 @@ class SourceArray:
 
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSegment:
+    """A span of an episode that its source names, and what it says of it.
+
+    Attributes:
+        style: What kind of text it is ("subtask", "plan", "vqa"), in the source's own word.
+        text: What the source says of it; "" for a span alone.
+        start_seconds: Start of the span [start, stop), float64 seconds from the start of the episode.
+        stop_seconds: End of the span; the start again for an instant, `math.inf` for the end of the episode.
+        author: "person", the name of a model, or "" where the source does not say.
+        role: Who speaks ("user", "assistant"), or "".
+        camera: The camera that it is about, or "".
+        fields: What else the source says of it, small JSON ("tool_calls", "skill").
+    """
+
+    style: str
+    text: str
+    start_seconds: float
+    stop_seconds: float
+    author: str = ""
+    role: str = ""
+    camera: str = ""
+    fields: Mapping[str, Json] = field(default_factory=dict)
+
+
+@fast_slots_pickling
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One record of a source, as an ingester returns it.
 
@@ -334,6 +360,7 @@ class Record:
         arrays: What the signals were made of; those of one signal in the order of its dimensions.
         has_stamps: Whether the timestamps are the source's own, and not computed from the rate.
         earlier_hash: The content hash that earlier versions of ARES stored for it, "" where that is the same.
+        segments: What the source says of spans of the episode.
     """
 
     episode: Episode
@@ -342,3 +369,4 @@ class Record:
     arrays: tuple[SourceArray, ...] = ()
     has_stamps: bool = True
     earlier_hash: str = ""
+    segments: tuple[SourceSegment, ...] = ()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         EPISODES_FOLDER as EPISODES_FOLDER,
         INDEX_DTYPES as INDEX_DTYPES,
         INFO_PATH as INFO_PATH,
+        LANGUAGE_EVENTS as LANGUAGE_EVENTS,
+        LANGUAGE_PERSISTENT as LANGUAGE_PERSISTENT,
         META_FOLDER as META_FOLDER,
         MODALITY_PATH as MODALITY_PATH,
         RATE_SOURCE_COLUMN as RATE_SOURCE_COLUMN,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
         ROW_RANGE_COLUMNS as ROW_RANGE_COLUMNS,
         STATE_KEY as STATE_KEY,
         STATS_PATH as STATS_PATH,
+        SUBTASK_INDEX as SUBTASK_INDEX,
+        SUBTASKS_PATH as SUBTASKS_PATH,
         TASK_LINES_PATH as TASK_LINES_PATH,
         TASK_TEXT_COLUMN as TASK_TEXT_COLUMN,
         TASKS_PATH as TASKS_PATH,
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
         V21_VERSION as V21_VERSION,
         VERSION as VERSION,
         camera_key as camera_key,
+        is_subtask_column as is_subtask_column,
         video_columns as video_columns,
     )
     from ares.formats.markers import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 # The versions that are written.
@@ -45,6 +46,13 @@ INDEX_DTYPES = {
 DATA_FILE_COLUMNS = ("data/chunk_index", "data/file_index")
 EPISODES_FILE_COLUMNS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
 ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
+# Lists the texts that the numbers of the column `subtask_index` stand for.
+SUBTASKS_PATH = "meta/subtasks.parquet"
+SUBTASK_INDEX = "subtask_index"
+# Columns of rows of text: those that hold from a time on, and those of one frame.
+LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
+# Names under which datasets store the subtask of each frame as text, or as a number of a list of texts.
+_SUBTASK_COLUMN = re.compile(r"(^|[._])sub_?tasks?(_(index|text|name|description|instruction))?$")
 # The column of tasks.parquet that holds the texts: the name that pandas gives to an index without one.
 TASK_TEXT_COLUMN = "__index_level_0__"
 # Prefix of the columns that ARES adds to the episodes files; LeRobot passes them through.
@@ -70,3 +78,8 @@ def video_columns(video_key: str) -> VideoColumns:
 def camera_key(camera: str) -> str:
     """Feature key of a camera; LeRobot allows no "/" in one."""
     return f"observation.images.{camera.replace('/', '_')}"
+
+
+def is_subtask_column(key: str) -> bool:
+    """Whether a column says by its name that it holds the subtask of each frame."""
+    return _SUBTASK_COLUMN.search(key.lower()) is not None

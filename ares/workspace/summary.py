@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import SOURCE_PREFIX, Annotation, Maker
 from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
 from ares.episode import Camera, Json
 from ares.jobs import FAILURES
@@ -249,7 +249,10 @@ def _annotation_counts(
     names = sorted({*counts, *failures} - {"ingest", CONTROL})
     return {
         name: AnnotationStateCounts(
-            done=counts.get(name, 0), missing=total - counts.get(name, 0), failed=failures.get(name, 0)
+            done=counts.get(name, 0),
+            # An episode of which its source says nothing lacks nothing either.
+            missing=0 if name.startswith(SOURCE_PREFIX) else total - counts.get(name, 0),
+            failed=failures.get(name, 0),
         )
         for name in names
     }

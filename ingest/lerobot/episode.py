@@ -16,6 +16,7 @@ from ares.episode import (
     RateSource,
     Record,
     Signal,
+    SourceSegment,
     Trajectory,
     make_episode_id,
 )
@@ -34,6 +35,12 @@ from ingest.lerobot.feature_map import (
     source_arrays,
 )
 from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
+from ingest.lerobot.language import (
+    make_frame_clock,
+    read_language_segments,
+    read_listed_subtasks,
+    read_subtask_segments,
+)
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
@@ -41,6 +48,7 @@ from ingest.lerobot.metadata import (
     parse_count,
     read_exported_rate_source,
     read_task_texts,
+    read_texts_by_column,
 )
 from ingest.lerobot.rows import (
     EpisodeRows,
@@ -426,11 +434,31 @@ def _make_record(
     return Record(
         episode=episode,
         trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
+        segments=tuple(_read_segments(dataset, rows, row, seconds, warnings)),
         warnings=tuple(warnings),
         arrays=tuple(source_arrays(feature_map, rows)),
         has_stamps=has_stamps and episode.rate_source != "assumed",
         earlier_hash=earlier_hash,
     )
+
+
+def _read_segments(
+    dataset: LeRobotDataset,
+    rows: EpisodeRows,
+    row: MetadataRow,
+    seconds: NDArray[np.float64],
+    warnings: list[str],
+) -> Iterator[SourceSegment]:
+    """What the dataset says of spans of an episode."""
+    yield from read_listed_subtasks(row, warnings)
+    feature_map = dataset.feature_map
+    if not (rows.arrays or feature_map.subtask_columns) or not rows.count:
+        return
+    clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
+    cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
+    yield from read_language_segments(rows, clock, cameras, warnings)
+    texts_by_column = read_texts_by_column(dataset.info, feature_map.subtask_columns)
+    yield from read_subtask_segments(rows, texts_by_column, clock, warnings)
 
 
 def _descriptive_fields(
@@ -539,6 +567,7 @@ def _content_hashes(
 ) -> tuple[str, str]:
     """Hash of the rows without their index columns and of the videos, and the one of earlier versions or "".
 
+    What the source says in texts is not hashed: a dataset that is labelled later, or anew, holds the same recordings.
     Each is 32 hex digits. Of a video the size of each packet counts, which stays the same where packets are copied
     into another layout. The hash of earlier versions had the videos only where no signal varies.
     """

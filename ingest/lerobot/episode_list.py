@@ -39,6 +39,20 @@ def arrow_to_numbers(array: pa.Array) -> NDArray[Any]:
     return np.where(_stored_values(array.is_valid()), values.astype(wide), np.array(np.nan, wide))
 
 
+def list_lengths(array: Any) -> NDArray[Any]:
+    """Values of each list of an Arrow list array; 0 for a missing one."""
+    import numpy as np
+
+    if not array.null_count and hasattr(array, "offsets"):
+        return np.diff(
+            arrow_to_numbers(array.offsets).astype(np.int64)
+        )  # pyarrow.compute takes 0.1 s to import
+    import pyarrow.compute as pc
+
+    lengths: NDArray[Any] = np.nan_to_num(arrow_to_numbers(pc.list_value_length(array)), nan=0)
+    return lengths
+
+
 def _stored_values(array: pa.Array) -> NDArray[Any]:
     """The values as they are stored, whatever stands where one is missing."""
     import numpy as np
