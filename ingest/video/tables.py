@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import functools
-import json
 import posixpath
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ares.episode import Json
 from ares.errors import SourceError
-from ares.input import read_json, read_lines
+from ares.input import read_cells, read_json
 from ares.io import describe_os_error
-from ingest.files import parse_json_lines
 from ingest.source_words import InvalidRowError, VideoRow, has_camera_rows, names_a_video, parse_video_row
-
-_MAX_CELL_CHARS = 2**24
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, VideoRow | SourceError]]:
@@ -58,7 +52,7 @@ def read_video_json(path: str) -> tuple[VideoRow | None, dict[str, Json]]:
     Raises SourceError for a file that is not JSON.
     """
     try:
-        document = read_json(path, parse_constant=_reject_constant)
+        document = read_json(path, parse_constant=_refuse_constant)
     except OSError as error:
         raise SourceError(
             "JSON file of a video cannot be read", f"{path}: {describe_os_error(error)}"
@@ -78,11 +72,6 @@ def _without_video_columns(document: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in document.items() if not names_a_video({name: value})}
 
 
-def read_cells(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
-    """The rows of a table as texts or JSON values by column, with their line numbers. Raises SourceError."""
-    return _read_json_lines(path) if path.suffix.lower() == ".jsonl" else _read_separated(path)
-
-
 def _read_or_fail(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
     try:
         yield from read_cells(path)
@@ -95,42 +84,5 @@ def _first_row(path: Path) -> Mapping[str, Json]:
     return next((cells for _, cells in read_cells(path) if not isinstance(cells, SourceError)), {})
 
 
-def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
-    parse = functools.partial(json.loads, parse_constant=_reject_constant)
-    yield from parse_json_lines(_table_lines(path), path, parse)
-
-
-def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
-    csv.field_size_limit(_MAX_CELL_CHARS)
-    # Spreadsheets write a byte order mark; a byte that is not UTF-8 is replaced.
-    texts = (line.decode("utf-8", "replace").replace("\0", "") for line in _table_lines(path))
-    header = next(texts, "").removeprefix("\ufeff")
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
-    names = next(csv.reader([header], delimiter=delimiter), [])
-    reader = csv.reader(texts, delimiter=delimiter)
-    try:
-        for values in reader:
-            if any(value.strip() for value in values):
-                number = reader.line_num + 1
-                yield number, _build_row(names, values, f"{path}, line {number}")
-    except csv.Error as error:
-        yield reader.line_num + 1, SourceError("rest of the table cannot be read", f"{path}: {error}")
-
-
-def _build_row(names: list[str], values: list[str], location: str) -> dict[str, Json] | SourceError:
-    if len(values) > len(names):
-        return SourceError(
-            "metadata line has a wrong form", f"{location}: {len(values)} cells, {len(names)} columns"
-        )
-    return dict(zip(names, (value.strip() for value in values), strict=False))
-
-
-def _table_lines(path: Path) -> Iterator[bytes]:
-    try:
-        yield from read_lines(str(path))
-    except OSError as error:
-        raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
-
-
-def _reject_constant(name: str) -> Json:
+def _refuse_constant(name: str) -> Json:
     raise ValueError(f"{name} is not a JSON number")
