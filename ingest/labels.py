@@ -183,7 +183,7 @@ class _FoundLabels:
 
     def add_named_spans(self, path: Path, unit: str) -> None:
         """Add the spans of a file that the spec names. Raises SourceError where it cannot be read or holds none."""
-        file = read_span_file(path, unit=unit, find_episode=self._names.find)
+        file = read_span_file(path, unit=unit, find_episode=self._names.find, is_named=True)
         if file is None:
             raise SourceError(
                 "file of spans holds none", f"{path}: give columns episode, start, end and text"
@@ -194,9 +194,11 @@ class _FoundLabels:
         """Add what a file beside the episodes says; nothing for one about anything else."""
         try:
             file = read_span_file(path, find_episode=self._names.find)
-            if file is not None and self._add_spans(path, file) and file.kind != "nested":
+            has_spans = file is not None and self._add_spans(path, file)
+            if has_spans and file is not None and file.kind != "nested":
                 return
             rows = read_label_rows(path, self._names)
+            rows = [row for row in rows if not (has_spans and holds_spans([row.fields]))]
         except AresError as error:
             if path.suffix.lower() == ".json":
                 self.warnings.append(f"{path.name} beside the episodes cannot be read: {error.reason}")
@@ -286,7 +288,7 @@ def _read_fields(fields: Mapping[str, Json], tally: FileTally) -> EpisodeLabels:
             texts += [str(text) for text in value] if isinstance(value, list) else [str(value)]
         elif is_column_of("split", name) and isinstance(value, str):
             labels = replace(labels, split=value.strip())
-        elif holds_spans(value) and parse_spans({tally.name: value}, tally.name) is not None:
+        elif holds_spans(value):
             continue  # they are segments
         elif normalise_name(name) in _SUBTASK_FIELDS and isinstance(value, list):
             labels = replace(labels, subtasks=tuple(value))

@@ -57,7 +57,19 @@ class SpanTally:
 
 @dataclass(slots=True, kw_only=True)
 class RawSpan:
-    """A span before its unit is known; `first` and `last` are added to frames so that they are half open from 0."""
+    """A span before its unit is known.
+
+    Attributes:
+        names: As in FileSpan, and so are text, style, author, role, camera and fields.
+        start: Start as the file has it; a float once it is known to be a finite number or "h:mm:ss".
+        stop: The same of its end.
+        unit: Of the start: "seconds", "frames", "ms" or "" where its name does not tell.
+        other_unit: The same of the end.
+        first: What is added to a start in frames so that frame 0 is the first.
+        last: What is added to an end in frames so that it is the first frame after the span.
+        must_have_text: Whether a span without a text is a fault.
+        tells_seconds: Whether start or end has a fraction, or is "h:mm:ss".
+    """
 
     names: tuple[str | int, ...]
     start: Any
@@ -73,6 +85,17 @@ class RawSpan:
     role: str = ""
     camera: str = ""
     fields: Mapping[str, Any] = field(default_factory=no_fields)
+    tells_seconds: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        for name in ("start", "stop"):
+            value = getattr(self, name)
+            number = parse_number(value)
+            if number is not None:
+                self.tells_seconds |= bool(number % 1) or (isinstance(value, str) and ":" in value)
+                setattr(self, name, number)
+            elif isinstance(value, float):
+                setattr(self, name, str(value))
 
 
 def trimmed_text(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,6 @@ from ares.input.annotation_tools import (
     is_label_studio_task,
     label_studio_spans,
     no_fields,
-    parse_number,
     trimmed_text,
 )
 from ares.input.documents import read_json, read_yaml
@@ -99,7 +99,11 @@ class SpanFile:
 
 
 def read_span_file(
-    path: str | Path, *, unit: str = "", find_episode: Callable[[object], str] | None = None
+    path: str | Path,
+    *,
+    unit: str = "",
+    find_episode: Callable[[object], str] | None = None,
+    is_named: bool = False,
 ) -> SpanFile | None:
     """The spans of a CSV, TSV, JSON, JSON lines or YAML file; None for a file about anything else.
 
@@ -112,72 +116,53 @@ def read_span_file(
         path: The file.
         unit: "seconds" or "frames" of numbers whose names do not tell, "" for what the numbers tell.
         find_episode: The episode that a name means, or ""; the column that names most of them is that of the episodes.
+        is_named: Whether the user names it as a file of spans: then rows without any text are spans, too.
 
     Raises:
         SourceError: It cannot be read, or has too many rows.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix in TABLE_SUFFIXES:
-        rows = [row for _, row in _limited_rows(path)]
-        return parse_spans(rows, path.name, unit=unit, find_episode=find_episode)
+    found = _FoundSpans(SpanTally(name=path.name), find_episode, is_named)
     try:
-        document = read_yaml(str(path)) if suffix in _YAML_SUFFIXES else read_json(str(path))
+        if path.suffix.lower() in TABLE_SUFFIXES:
+            found.walk_rows(_limited_rows(path))
+        elif path.suffix.lower() in _YAML_SUFFIXES:
+            found.walk(read_yaml(str(path)), (), 0)
+        else:
+            found.walk(read_json(str(path)), (), 0)
     except OSError as error:
         raise SourceError("file of spans cannot be read", f"{path}: {describe_os_error(error)}") from None
     except ValueError as error:
         raise SourceError("file of spans cannot be read", f"{path}: {error}") from None
-    return parse_spans(document, path.name, unit=unit, find_episode=find_episode)
+    return found.finish(unit)
 
 
-def _limited_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
+def _limited_rows(path: Path) -> Iterator[dict[str, Any] | SourceError]:
     limit = input_budgets().entries
-    for count, row in enumerate(read_cells(path)):
+    for count, (_, row) in enumerate(read_cells(path)):
         if count == limit:
             raise SourceError("file of spans has too many rows", f"{path}: more than {limit}")
         yield row
 
 
-def parse_spans(
-    document: Any, name: str, *, unit: str = "", find_episode: Callable[[object], str] | None = None
-) -> SpanFile | None:
+def parse_spans(document: Any, name: str, *, unit: str = "") -> SpanFile | None:
     """The spans of a document, such as a list of rows; None where it holds none.
 
     Args:
-        document: Lists, objects and scalars; a SourceError in place of a row counts as a row of a wrong form.
+        document: Lists, objects and scalars.
         name: Name of the file, for messages.
         unit: As for `read_span_file`.
-        find_episode: As for `read_span_file`.
     """
-    found = _FoundSpans(SpanTally(name=name), find_episode)
+    found = _FoundSpans(SpanTally(name=name), None, False)
     found.walk(document, (), 0)
-    if not found.raw and not found.kinds:
-        return None
-    if found.kinds == {"rows"} and _describes_episodes(document, found.raw):
-        return None
-    spans = tuple(_finish_spans(found.raw, unit, found.tally))
-    kinds: tuple[SpanFileKind, ...] = ("Label Studio", "FiftyOne", "rows")
-    kind: SpanFileKind = next((kind for kind in kinds if kind in found.kinds), "nested")
-    total = len(spans) + sum(found.tally.counts.values())
-    names = frozenset(span.names for span in found.raw)
-    return SpanFile(kind=kind, spans=spans, tally=found.tally, total=total, names=names)
+    return found.finish(unit)
 
 
 def holds_spans(value: Any) -> bool:
-    """Whether a value is a list of spans: objects with a start and an end."""
+    """Whether a value is a list of spans: objects with a start, an end and a text."""
     return isinstance(value, list) and any(
-        isinstance(part, Mapping) and _columns_of(tuple(map(str, part))).has_span for part in value
+        isinstance(part, Mapping) and _columns_of(tuple(map(str, part))).has_text_of_span for part in value
     )
-
-
-_EPISODE_COLUMNS = frozenset({"success", "is_success", "successful", "outcome", "result", "split"})
-
-
-def _describes_episodes(document: Any, raw: Sequence[RawSpan]) -> bool:
-    """Whether rows with a start and an end are about whole episodes: each has its own, and an outcome or a split."""
-    first = next((row for row in document if isinstance(row, Mapping)), {}) if document else {}
-    has_outcome = any(_snake_case(str(column)) in _EPISODE_COLUMNS for column in first)
-    return has_outcome and len({span.names for span in raw}) == len(raw)
 
 
 class _SpanColumns(NamedTuple):
@@ -198,9 +183,15 @@ class _SpanColumns(NamedTuple):
     role: str = ""
     unit: str = ""
 
+    has_outcome: bool = False
+
     @property
     def has_span(self) -> bool:
         return bool(self.start and self.stop)
+
+    @property
+    def has_text_of_span(self) -> bool:
+        return bool(self.start and self.stop and self.text)
 
 
 _START_WORDS = r"start|begin|from|first|onset"
@@ -229,6 +220,8 @@ _COLUMN_WORDS: dict[str, tuple[str, ...]] = {
     "role": ("role",),
     "unit": ("unit", "units", "time_unit"),
 }
+# What is said of whole episodes.
+_OUTCOME_COLUMNS = frozenset({"success", "is_success", "successful", "outcome", "result", "split"})
 # Names of lists of spans, which are no names of episodes.
 _LIST_WORDS = frozenset(
     {
@@ -275,75 +268,113 @@ def _columns_of(keys: tuple[str, ...], episode: str = "") -> _SpanColumns:
     }
     words["episode"] = episode or words["episode"]
     (start, start_unit, _), (stop, stop_unit, is_last) = chosen["start"], chosen["stop"]
-    return _SpanColumns(start, stop, start_unit, stop_unit, is_last and stop_unit == "frames", **words)
+    is_last = is_last and stop_unit == "frames"
+    has_outcome = not _OUTCOME_COLUMNS.isdisjoint(by_name)
+    return _SpanColumns(start, stop, start_unit, stop_unit, is_last, **words, has_outcome=has_outcome)
 
 
 class _FoundSpans:
     """Collects the spans of a document, and of what kinds they are."""
 
-    def __init__(self, tally: SpanTally, find_episode: Callable[[object], str] | None) -> None:
-        self.tally, self.raw, self.kinds = tally, list[RawSpan](), set[str]()
-        self._find_episode = find_episode
+    def __init__(
+        self, tally: SpanTally, find_episode: Callable[[object], str] | None, is_named: bool
+    ) -> None:
+        self._tally, self._raw, self._kinds = tally, list[RawSpan](), set[str]()
+        self._find_episode, self._is_named = find_episode, is_named
+        self._names: dict[tuple[str | int, ...], tuple[str | int, ...]] = {}
+        self._is_about_episodes = False
 
     def walk(self, node: Any, names: tuple[str | int, ...], depth: int) -> None:
         """Collect the spans below a node; `names` may name its episode, the innermost first."""
         if depth > _DEEPEST:
             return
-        if isinstance(node, list):
-            column = self._naming_column(node) if not depth else ""
+        if isinstance(node, list) and not depth:
+            self.walk_rows(iter(node))
+        elif isinstance(node, list):
             for part in node:
-                self._take_row(part, names, depth, column)
+                self._take_row(part, names, depth, None)
         elif isinstance(node, Mapping):
-            self._take_row(node, names, depth, "")
+            self._take_object(node, names, depth)
 
-    def _take_row(self, row: Any, names: tuple[str | int, ...], depth: int, column: str) -> None:
+    def walk_rows(self, rows: Iterator[Any]) -> None:
+        """Collect the spans of the rows of a table or list; a SourceError in place of one is counted."""
+        first = list(itertools.islice(rows, 1000))
+        column = self._naming_column([row for row in first if isinstance(row, Mapping)])
+        for row in itertools.chain(first, rows):
+            self._take_row(row, (), 0, column)
+
+    def finish(self, unit: str) -> SpanFile | None:
+        """What was found; None for a document about anything else. `unit` as for `read_span_file`."""
+        is_of_rows = self._kinds == {"rows"}
+        if not self._kinds or (is_of_rows and self._is_about_episodes and len(self._names) == len(self._raw)):
+            return None
+        spans = tuple(_finish_spans(self._raw, unit, self._tally))
+        kinds: tuple[SpanFileKind, ...] = ("Label Studio", "FiftyOne", "rows")
+        return SpanFile(
+            kind=next((kind for kind in kinds if kind in self._kinds), "nested"),
+            spans=spans,
+            tally=self._tally,
+            total=len(spans) + sum(self._tally.counts.values()),
+            names=frozenset(self._names),
+        )
+
+    def _take_row(self, row: Any, names: tuple[str | int, ...], depth: int, column: str | None) -> None:
+        """Take a row of a list; `column` is that of the episodes in the list of a whole document."""
         if isinstance(row, SourceError):
-            self.tally.add(WRONG_LINE, row.detail.rpartition("/")[2])
+            self._tally.add(WRONG_LINE, row.detail.rpartition("/")[2])
         if not isinstance(row, Mapping):
             return
-        columns = _columns_of(tuple(map(str, row)), column)
+        columns = _columns_of(tuple(map(str, row)), column or "")
+        if columns.has_text_of_span or (columns.has_span and self._is_named):
+            self._is_about_episodes |= columns.has_outcome
+            self._take_span(row, columns, names, "nested" if column is None else "rows")
+        else:
+            self._take_object(row, names, depth)
+
+    def _take_object(self, node: Mapping[str, Any], names: tuple[str | int, ...], depth: int) -> None:
+        columns = _columns_of(tuple(map(str, node)))
+        if columns.has_text_of_span and not columns.has_outcome:
+            self._take_span(node, columns, names, "nested")
+            return
+        for kind, spans in (
+            ("Label Studio", label_studio_spans(node, self._tally)),
+            ("FiftyOne", fiftyone_spans(node)),
+        ):
+            found = list(spans)
+            if found or (kind == "Label Studio" and is_label_studio_task(node)):
+                self._kinds.add(kind)
+                self._names |= {span.names: span.names for span in found}
+                self._raw += found
+                return
+        own = node.get(columns.episode)
+        names = (own, *names) if own is not None and can_name(own) else names
+        for key, value in node.items():
+            if isinstance(value, list | Mapping):
+                is_word = str(key) in _LIST_WORDS or key == columns.episode
+                self.walk(value, names if is_word else (*names, str(key)), depth + 1)
+
+    def _take_span(
+        self, row: Mapping[str, Any], columns: _SpanColumns, names: tuple[str | int, ...], kind: str
+    ) -> None:
         own = row.get(columns.episode)
         names = (own, *names) if own is not None and can_name(own) else names
-        if regions := list(label_studio_spans(row, self.tally)):
-            self.kinds.add("Label Studio")
-            self.raw += regions
-        elif detections := list(fiftyone_spans(row)):
-            self.kinds.add("FiftyOne")
-            self.raw += detections
-        elif columns.has_span and (columns.text or depth > 1):
-            self.kinds.add("rows" if depth < 2 and column else "nested")
-            self.raw.append(_row_span(row, columns, names))
-        elif not is_label_studio_task(row):
-            for key, value in row.items():
-                if isinstance(value, list | Mapping):
-                    own_names = (
-                        names if str(key) in _LIST_WORDS or key == columns.episode else (*names, str(key))
-                    )
-                    self.walk(value, own_names, depth + 1)
-        else:
-            self.kinds.add("Label Studio")
+        self._kinds.add(kind)
+        self._raw.append(_row_span(row, columns, self._names.setdefault(names, names)))
 
-    def _naming_column(self, rows: Sequence[Any]) -> str:
-        """The column of a list of rows that names episodes: by how many it names, else by its own name."""
-        some = [row for row in rows[:1000] if isinstance(row, Mapping)]
-        if not some:
-            return ""
-        keys = dict.fromkeys(str(key) for row in some for key in row)
+    def _naming_column(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """The column of rows that names episodes: by how many it names, else by its own name."""
+        keys = dict.fromkeys(str(key) for row in rows for key in row)
         by_name = _columns_of(tuple(keys)).episode
         if self._find_episode is None:
             return by_name
-        find = self._find_episode
-        counts = {
-            key: len({found for row in some if can_name(row.get(key)) and (found := find(row[key]))})
-            for key in keys
-            if not _END.fullmatch(_snake_case(key))
-        }
-        texts = {
-            key: any(isinstance(row.get(key), str) and not row[key].isdecimal() for row in some)
-            for key in counts
-        }
-        best = max(counts, key=lambda key: counts[key] if texts[key] or key == by_name else 0, default="")
-        return best if best and counts[best] and (texts[best] or best == by_name) else by_name
+        find, counts = self._find_episode, dict[str, int]()
+        for key in keys:
+            values = [row[key] for row in rows if can_name(row.get(key))]
+            is_text = any(isinstance(value, str) and not value.isdecimal() for value in values)
+            if (is_text or key == by_name) and not _END.fullmatch(_snake_case(key)):
+                counts[key] = len({episode for value in values if (episode := find(value))})
+        best = max(counts, key=lambda key: counts[key], default="")
+        return best if best and counts[best] else by_name
 
 
 def _row_span(row: Mapping[str, Any], columns: _SpanColumns, names: tuple[str | int, ...]) -> RawSpan:
@@ -383,63 +414,52 @@ def _read_author(row: Mapping[str, Any], columns: _SpanColumns) -> tuple[str, di
     return model or ("person" if fields else ""), fields
 
 
-def _finish_spans(raw: Sequence[RawSpan], unit: str, tally: SpanTally) -> Iterator[FileSpan]:
-    """The spans in one unit each; those with a fault are counted."""
-    numbers = [(parse_number(span.start), parse_number(span.stop)) for span in raw]
-    plain = [
-        part
-        for span, ends in zip(raw, numbers, strict=True)
-        if not span.unit and not span.other_unit
-        for part in (*zip(ends, (span.start, span.stop), strict=True),)
-    ]
-    is_told = any(number is not None and (number % 1 or ":" in str(value)) for number, value in plain)
+def _finish_spans(raw: list[RawSpan], unit: str, tally: SpanTally) -> Iterator[FileSpan]:
+    """The spans in one unit each; those with a fault are counted. The list is emptied on the way."""
+    is_told = any(span.tells_seconds for span in raw if not span.unit and not span.other_unit)
     default = unit or ("seconds" if is_told else "")
-    last = int(_ends_are_last(raw, numbers))
-    seen: set[Any] = set()
-    for span, (start, stop) in zip(raw, numbers, strict=True):
-        finished = _finish_span(span, start, stop, default, last)
+    last = int(_ends_are_last(raw))
+    seen: set[int] = set()
+    raw.reverse()
+    while raw:
+        span = raw.pop()
+        finished = _finish_span(span, default, last)
         if not isinstance(finished, str):
-            key = (
-                finished.names,
-                finished.start,
-                finished.stop,
-                finished.unit,
-                finished.text,
-                finished.style,
+            # Of a million spans the tuples would take more memory than the spans.
+            key = hash(
+                (
+                    *(finished.names, finished.start, finished.stop, finished.unit, finished.text),
+                    *(finished.style, finished.camera, finished.author, str(finished.fields)),
+                )
             )
-            whole = (*key, finished.camera, finished.author, str(finished.fields.get("annotator")))
-            if whole not in seen:
-                seen.add(whole)
+            if key not in seen:
+                seen.add(key)
                 yield finished
                 continue
             finished = TWICE
         tally.add(finished, f"{next(iter(span.names), '')}: {span.start} to {span.stop}")
 
 
-def _ends_are_last(raw: Sequence[RawSpan], numbers: Sequence[tuple[float | None, float | None]]) -> bool:
+def _ends_are_last(raw: Sequence[RawSpan]) -> bool:
     """Whether end frames are the last of their spans: two or more lie a frame before the next span, and none at it."""
     by_name: dict[Any, list[tuple[float, float]]] = {}
-    for span, (start, stop) in zip(raw, numbers, strict=True):
-        if (
-            span.unit == "frames"
-            and not span.first
-            and not span.last
-            and start is not None
-            and stop is not None
-        ):
-            by_name.setdefault((span.names, span.style), []).append((start, stop))
+    for span in raw:
+        is_plain = span.unit == "frames" and not span.first and not span.last
+        if is_plain and isinstance(span.start, float) and isinstance(span.stop, float):
+            by_name.setdefault((span.names, span.style), []).append((span.start, span.stop))
     in_order = [sorted(ends) for ends in by_name.values()]
     gaps = [after[0] - before[1] for ends in in_order for before, after in itertools.pairwise(ends)]
     return gaps.count(1) > 1 and not gaps.count(0)
 
 
-def _finish_span(
-    span: RawSpan, start: float | None, stop: float | None, default: str, last: int
-) -> FileSpan | str:
+def _finish_span(span: RawSpan, default: str, last: int) -> FileSpan | str:
     """The span; or why it is not read."""
+    start, stop = span.start, span.stop
     unit, other = span.unit or default, span.other_unit or default
-    text = "" if isinstance(span.text, list | Mapping | None) else str(span.text).strip()
-    if start is None or stop is None or (unit == "frames" and (start % 1 or stop % 1)):
+    text = "" if isinstance(span.text, list | Mapping | None) else sys.intern(str(span.text).strip())
+    if not isinstance(start, float) or not isinstance(stop, float):
+        return NO_NUMBER
+    if unit == "frames" and (start % 1 or stop % 1):
         return NO_NUMBER
     if not unit or unit != other:
         return TWO_UNITS if unit or other else AMBIGUOUS
