@@ -190,10 +190,11 @@ def _annotation_spans(
     by = by.get("email") or by.get("id") if isinstance(by, Mapping) else by
     for part in regions:
         value = part["value"]
+        if part.get("type") in ("textarea", "choices"):
+            continue
         if annotation.get("was_cancelled") or not _region_type(value):
-            if part.get("type") not in ("textarea", "choices"):
-                example = f"{next(iter(names), '')}: {part.get('type')}"
-                tally.add(CANCELLED if annotation.get("was_cancelled") else NO_SPAN, example)
+            example = f"{next(iter(names), '')}: {part.get('type')}"
+            tally.add(CANCELLED if annotation.get("was_cancelled") else NO_SPAN, example)
             continue
         fields = {
             "track": part.get("from_name"),
