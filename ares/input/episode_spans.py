@@ -138,7 +138,7 @@ class PlacedSpan:
     """A span of a file in its episode.
 
     Attributes:
-        span: As the file has it; `fields` has "source_span" where it was cut.
+        span: As the file has it; `fields` has "stated_span" where it was cut.
         start_seconds: Start of the span [start, stop), seconds from the start of the episode.
         stop_seconds: Its end.
     """
@@ -171,7 +171,7 @@ def place_spans(
             continue
         if start < -step or stop > duration_seconds + step:
             counts[CUT] += 1
-            span = replace(span, fields={**span.fields, "source_span": [start, stop]})
+            span = replace(span, fields={**span.fields, "stated_span": [start, stop]})
         placed.append(
             PlacedSpan(span=span, start_seconds=max(start, 0.0), stop_seconds=min(stop, duration_seconds))
         )

@@ -304,7 +304,7 @@ def test_spans_are_cut_at_the_ends_of_their_episode_and_told() -> None:
     spans = [FileSpan(names=("e",), start=a, stop=b, unit="seconds", text=str(a)) for a, b in ends]
     placed, counts = place_spans(spans, [n / 10 for n in range(10)], 1.0)
     assert [(part.start_seconds, part.stop_seconds) for part in placed] == [(0, 0.5), (0.5, 1), (0.6, 1)]
-    assert [part.span.fields.get("source_span") for part in placed] == [[-2.0, 0.5], None, [0.6, 5.0]]
+    assert [part.span.fields.get("stated_span") for part in placed] == [[-2.0, 0.5], None, [0.6, 5.0]]
     assert [reason.split()[0] for reason, count in counts.items() for _ in range(count)] == [
         *("reach", "reach", "lie", "lie", "overlap")
     ]
