@@ -373,7 +373,7 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
         _require_key(
             (camera.key if isinstance(camera, CameraSpec) else "") or name, cameras, "cameras", episode
         )
-    _check_fields(spec, episode, arrays)
+    _check_fields(spec, record, arrays)
     if spec.episode_axis is not None and episode.format != "npz":
         raise SourceError(
             _OTHER_FORMATS, f"{episode.source}: episode_axis is for arrays of npz and npy files"
@@ -388,15 +388,16 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
     apply_spec(record, spec)
 
 
-def _check_fields(spec: DatasetSpec, episode: Episode, arrays: set[str]) -> None:
+def _check_fields(spec: DatasetSpec, record: Record, arrays: set[str]) -> None:
     """Raise SourceError for a field of the episode that the spec names and that it does not have."""
-    fields = {*episode.metadata}
+    episode, fields = record.episode, {*record.episode.metadata}
     outcomes = {*fields, *arrays, *filter(None, [episode.success_source])}
     named = [
         *(("language", part, fields | arrays) for part in spec.language if isinstance(part, str)),
         ("success", spec.success, outcomes),
         ("split", spec.split, fields),
-        ("subtasks", spec.subtasks, fields),
+        # Those of a file of labels are segments already.
+        ("subtasks", "" if record.segments else spec.subtasks, fields),
     ]
     for role, key, known in named:
         if key:

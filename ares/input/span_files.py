@@ -184,6 +184,7 @@ class _SpanColumns(NamedTuple):
     unit: str = ""
 
     has_outcome: bool = False
+    names_episode: bool = False
 
     @property
     def has_span(self) -> bool:
@@ -262,7 +263,7 @@ def _columns_of(keys: tuple[str, ...], episode: str = "") -> _SpanColumns:
         which: next((end for end in part if not units or end[1] == units[0]), ("", "", False))
         for which, part in ends.items()
     }
-    words = {
+    words: dict[str, Any] = {
         field_name: next((by_name[name] for name in names if name in by_name), "")
         for field_name, names in _COLUMN_WORDS.items()
     }
@@ -270,7 +271,9 @@ def _columns_of(keys: tuple[str, ...], episode: str = "") -> _SpanColumns:
     (start, start_unit, _), (stop, stop_unit, is_last) = chosen["start"], chosen["stop"]
     is_last = is_last and stop_unit == "frames"
     has_outcome = not _OUTCOME_COLUMNS.isdisjoint(by_name)
-    return _SpanColumns(start, stop, start_unit, stop_unit, is_last, **words, has_outcome=has_outcome)
+    names_episode = _snake_case(words["episode"]) in EPISODE_COLUMNS[:8]
+    columns = _SpanColumns(start, stop, start_unit, stop_unit, is_last)._replace(**words)
+    return columns._replace(has_outcome=has_outcome, names_episode=names_episode)
 
 
 class _FoundSpans:
@@ -347,7 +350,8 @@ class _FoundSpans:
                 self._raw += found
                 return
         own = node.get(columns.episode)
-        names = (own, *names) if own is not None and can_name(own) else names
+        if own is not None and can_name(own):
+            names = (own, *names) if columns.names_episode else (*names, own)
         for key, value in node.items():
             if isinstance(value, list | Mapping):
                 is_word = str(key) in _LIST_WORDS or key == columns.episode
@@ -356,6 +360,8 @@ class _FoundSpans:
     def _take_span(
         self, row: Mapping[str, Any], columns: _SpanColumns, names: tuple[str | int, ...], kind: str
     ) -> None:
+        if names and not columns.names_episode:
+            columns = columns._replace(episode="")  # the "id" or "name" of a span in an episode is its own
         own = row.get(columns.episode)
         names = (own, *names) if own is not None and can_name(own) else names
         self._kinds.add(kind)

@@ -225,6 +225,18 @@ def test_last_frames_belong_to_their_span() -> None:
         assert file is not None and [span.stop for span in file.spans] == [5, 10, 15][: len(rows)]
 
 
+def test_the_number_of_a_span_in_its_episode_is_no_number_of_an_episode() -> None:
+    row = {"id": 1, "start": 0.5, "end": 1.5, "text": "reach"}
+    file = parse_spans({"ep_3": [row], "ep_4": {"id": 0, "subtasks": [row]}}, "spans.json")
+    assert file is not None
+    find = EpisodeNames([f"ep_{number}" for number in range(5)]).find
+    assert {key: len(spans) for key, spans in match_spans_to_episodes(file, find).items()} == {
+        "ep_3": 1,
+        "ep_4": 1,
+    }
+    assert file.spans[0].fields == {"id": 1}
+
+
 REGION = {"ranges": [{"start": 1, "end": 61}], "timelinelabels": ["grasp"]}
 
 
