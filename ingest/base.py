@@ -19,6 +19,7 @@ from ares.input import (
     call_with_time_limit,
     input_budgets,
     limited_memory,
+    open_input,
     read_yaml,
     refuse_outside_links,
 )
@@ -69,7 +70,9 @@ def hash_stated(options: SourceOptions) -> str:
     for name in FILES_OF_SPANS:
         path = Path(options.spec).parent / Path(str(fields.get(name) or "")).expanduser()
         if path.is_file():
-            digest.update(path.read_bytes())
+            with open_input(str(path)) as file:
+                for block in iter(partial(file.read, 2**20), b""):
+                    digest.update(block)
     return digest.hexdigest()
 
 

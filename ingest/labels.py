@@ -12,12 +12,12 @@ from ares.episode import Episode, Json, Record, SourceSegment
 from ares.errors import AresError, SourceError
 from ares.input import (
     EpisodeNames,
-    FileSpan,
+    NamedSpan,
     SpanFile,
     holds_spans,
+    locate_spans,
     match_spans_to_episodes,
     parse_spans,
-    place_spans,
     read_span_file,
     rename_text,
 )
@@ -55,7 +55,7 @@ class EpisodeLabels:
     texts: tuple[str, ...] = ()
     split: str = ""
     subtasks: tuple[Json, ...] = ()
-    spans: tuple[FileSpan, ...] = ()
+    spans: tuple[NamedSpan, ...] = ()
     others: Mapping[str, Json] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
 
@@ -150,7 +150,7 @@ def add_labels(
 
     Raises SourceError for a file of spans that the spec names and that cannot be read.
     """
-    labels = _FoundLabels(source, keys)
+    labels = _LabelCollector(source, keys)
     named = Path(stated.path) if stated.path else None
     if named is not None:
         labels.add_named_spans(named, stated.unit)
@@ -167,7 +167,7 @@ def add_labels(
     )
 
 
-class _FoundLabels:
+class _LabelCollector:
     """What files say of the episodes of a source, and which files do.
 
     Args:
@@ -211,14 +211,14 @@ class _FoundLabels:
         is_known = any(self._names.find(name) for names in file.names for name in names)
         if not is_known and file.kind in ("rows", "nested") and not is_named:
             return False
-        found = match_spans_to_episodes(file, self._names.find)
+        matched = match_spans_to_episodes(file, self._names.find)
         self.used.append(SourceFile(path=str(path), use="metadata"))
         reason = self._names.reason_shifted(name for names in file.names for name in names)
         if reason:
             self.warnings.append(f"{path.name} {reason}")
             return True
         self.warnings += file.tally.lines()
-        added = {key: EpisodeLabels(spans=tuple(spans)) for key, spans in found.items()}
+        added = {key: EpisodeLabels(spans=tuple(spans)) for key, spans in matched.items()}
         self.by_key = _merge_labels(self.by_key, added, FileTally(name=path.name))
         return True
 
@@ -349,7 +349,7 @@ def load_with_labels(load: Callable[[], Record], labels: EpisodeLabels) -> Recor
     return add_segments(record, labels.spans, "spans of files beside the episodes")
 
 
-def add_segments(record: Record, spans: Iterable[FileSpan], origin: str) -> Record:
+def add_segments(record: Record, spans: Iterable[NamedSpan], origin: str) -> Record:
     """The record with spans as segments; those that lie outside the episode are left out, with a warning.
 
     Args:
@@ -358,7 +358,7 @@ def add_segments(record: Record, spans: Iterable[FileSpan], origin: str) -> Reco
         origin: Where they are from, for warnings.
     """
     duration = record.episode.duration_seconds
-    placed, counts = place_spans(spans, record.trajectory.timestamps, duration)
+    located, counts = locate_spans(spans, record.trajectory.timestamps, duration)
     segments = [
         SourceSegment(
             style=part.span.style,
@@ -370,7 +370,7 @@ def add_segments(record: Record, spans: Iterable[FileSpan], origin: str) -> Reco
             camera=part.span.camera,
             fields=_as_json_object(part.span.fields),
         )
-        for part in placed
+        for part in located
     ]
     warnings = (*record.warnings, *(f"{origin} {reason}" for reason in counts))
     return replace(record, segments=(*record.segments, *segments), warnings=warnings)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     )
     from ares.input.episode_spans import (
         EpisodeNames as EpisodeNames,
-        PlacedSpan as PlacedSpan,
+        LocatedSpan as LocatedSpan,
+        locate_spans as locate_spans,
         match_spans_to_episodes as match_spans_to_episodes,
-        place_spans as place_spans,
         read_text_mapping as read_text_mapping,
         read_whole_number as read_whole_number,
         rename_text as rename_text,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         parse_image_header as parse_image_header,
     )
     from ares.input.span_files import (
-        FileSpan as FileSpan,
+        NamedSpan as NamedSpan,
         SpanFile as SpanFile,
         holds_spans as holds_spans,
         parse_spans as parse_spans,

@@ -60,7 +60,7 @@ class RawSpan:
     """A span before its unit is known.
 
     Attributes:
-        names: As in FileSpan, and so are text, style, author, role, camera and fields.
+        names: As in NamedSpan, and so are text, style, author, role, camera and fields.
         start: Start as the file has it; a float once it is known to be a finite number or "h:mm:ss".
         stop: The same of its end.
         unit: Of the start: "seconds", "frames", "ms" or "" where its name does not tell.

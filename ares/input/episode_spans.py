@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
 from ares.input.documents import read_json, read_yaml
-from ares.input.span_files import TABLE_SUFFIXES, FileSpan, SpanFile
+from ares.input.span_files import TABLE_SUFFIXES, NamedSpan, SpanFile
 from ares.input.tables import read_cells
 from ares.io import describe_os_error
 
@@ -114,14 +114,14 @@ def _numbers_of_keys(keys: Sequence[str]) -> dict[int, str]:
     return numbers
 
 
-def match_spans_to_episodes(file: SpanFile, find: Callable[[object], str]) -> dict[str, list[FileSpan]]:
+def match_spans_to_episodes(file: SpanFile, find: Callable[[object], str]) -> dict[str, list[NamedSpan]]:
     """The spans of a file by episode; those of unknown episodes are counted in its tally.
 
     Args:
         file: The file.
         find: The episode that a name means, "" for none.
     """
-    by_episode: dict[str, list[FileSpan]] = {}
+    by_episode: dict[str, list[NamedSpan]] = {}
     known: dict[tuple[str | int, ...], str] = {}
     for span in file.spans:
         if span.names not in known:
@@ -134,7 +134,7 @@ def match_spans_to_episodes(file: SpanFile, find: Callable[[object], str]) -> di
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedSpan:
+class LocatedSpan:
     """A span of a file in its episode.
 
     Attributes:
@@ -143,14 +143,14 @@ class PlacedSpan:
         stop_seconds: Its end.
     """
 
-    span: FileSpan
+    span: NamedSpan
     start_seconds: float
     stop_seconds: float
 
 
-def place_spans(
-    spans: Iterable[FileSpan], timestamps: Sequence[float] | NDArray[np.float64], duration_seconds: float
-) -> tuple[list[PlacedSpan], Counter[str]]:
+def locate_spans(
+    spans: Iterable[NamedSpan], timestamps: Sequence[float] | NDArray[np.float64], duration_seconds: float
+) -> tuple[list[LocatedSpan], Counter[str]]:
     """The spans in seconds, in order of their start; and how many are cut, overlap or lie outside, by reason.
 
     A span that reaches beyond the episode is cut; up to one step beyond, where clocks are rounded, without a word.
@@ -160,7 +160,7 @@ def place_spans(
         timestamps: (T,) seconds of its steps; frame n begins at the second of step n.
         duration_seconds: Its length.
     """
-    placed, counts = list[PlacedSpan](), Counter[str]()
+    located, counts = list[LocatedSpan](), Counter[str]()
     step = duration_seconds / max(len(timestamps), 1) * 1.001
     for span in spans:
         start, stop = span.start, span.stop
@@ -172,13 +172,13 @@ def place_spans(
         if start < -step or stop > duration_seconds + step:
             counts[CUT] += 1
             span = replace(span, fields={**span.fields, "stated_span": [start, stop]})
-        placed.append(
-            PlacedSpan(span=span, start_seconds=max(start, 0.0), stop_seconds=min(stop, duration_seconds))
+        located.append(
+            LocatedSpan(span=span, start_seconds=max(start, 0.0), stop_seconds=min(stop, duration_seconds))
         )
-    placed.sort(key=lambda part: (part.start_seconds, part.stop_seconds))
-    if overlapping := _num_overlapping(placed):
+    located.sort(key=lambda part: (part.start_seconds, part.stop_seconds))
+    if overlapping := _num_overlapping(located):
         counts[OVERLAPPING] = overlapping
-    return placed, counts
+    return located, counts
 
 
 def _seconds_of_frame(
@@ -192,11 +192,11 @@ def _seconds_of_frame(
     return number * period if number < 0 else duration_seconds + (number - count) * period
 
 
-def _num_overlapping(placed: Iterable[PlacedSpan]) -> int:
+def _num_overlapping(located: Iterable[LocatedSpan]) -> int:
     """Spans that begin before an earlier one of their style, camera and author ends."""
     ends: dict[Any, float] = {}
     count = 0
-    for part in placed:
+    for part in located:
         span = part.span
         group = (
             span.style,

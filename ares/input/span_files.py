@@ -39,7 +39,7 @@ NO_NUMBER = "have no number as start or end, or a frame that is not whole"
 REVERSED = "end before they start"
 NO_TEXT = "have no text"
 NO_EPISODE = "name no episode"
-TWICE = "are named twice"
+REPEATED = "are named twice"
 AMBIGUOUS = (
     "have whole numbers as start and end, which may be seconds or frames: name the columns start_seconds and "
     "end_seconds, or start_frame and end_frame, or add a column unit"
@@ -51,7 +51,7 @@ _LATEST_SECOND = 1e8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSpan:
+class NamedSpan:
     """A span of an episode as a file names it.
 
     Attributes:
@@ -92,7 +92,7 @@ class SpanFile:
     """
 
     kind: SpanFileKind
-    spans: tuple[FileSpan, ...]
+    spans: tuple[NamedSpan, ...]
     tally: SpanTally
     total: int
     names: frozenset[tuple[str | int, ...]]
@@ -122,19 +122,19 @@ def read_span_file(
         SourceError: It cannot be read, or has too many rows.
     """
     path = Path(path)
-    found = _FoundSpans(SpanTally(name=path.name), find_episode, is_named)
+    collector = _SpanCollector(SpanTally(name=path.name), find_episode, is_named)
     try:
         if path.suffix.lower() in TABLE_SUFFIXES:
-            found.walk_rows(_limited_rows(path))
+            collector.walk_rows(_limited_rows(path))
         elif path.suffix.lower() in _YAML_SUFFIXES:
-            found.walk(read_yaml(str(path)), (), 0)
+            collector.walk(read_yaml(str(path)), (), 0)
         else:
-            found.walk(read_json(str(path)), (), 0)
+            collector.walk(read_json(str(path)), (), 0)
     except OSError as error:
         raise SourceError("file of spans cannot be read", f"{path}: {describe_os_error(error)}") from None
     except ValueError as error:
         raise SourceError("file of spans cannot be read", f"{path}: {error}") from None
-    return found.finish(unit)
+    return collector.finish(unit)
 
 
 def _limited_rows(path: Path) -> Iterator[dict[str, Any] | SourceError]:
@@ -153,9 +153,9 @@ def parse_spans(document: Any, name: str, *, unit: str = "") -> SpanFile | None:
         name: Name of the file, for messages.
         unit: As for `read_span_file`.
     """
-    found = _FoundSpans(SpanTally(name=name), None, False)
-    found.walk(document, (), 0)
-    return found.finish(unit)
+    collector = _SpanCollector(SpanTally(name=name), None, False)
+    collector.walk(document, (), 0)
+    return collector.finish(unit)
 
 
 def holds_spans(value: Any) -> bool:
@@ -259,7 +259,7 @@ def _columns_of(keys: tuple[str, ...], episode: str = "") -> _SpanColumns:
         for u in ("seconds", "frames", "ms", "")
         if all(any(e[1] == u for e in part) for part in ends.values())
     ]
-    chosen = {
+    selected = {
         which: next((end for end in part if not units or end[1] == units[0]), ("", "", False))
         for which, part in ends.items()
     }
@@ -268,7 +268,7 @@ def _columns_of(keys: tuple[str, ...], episode: str = "") -> _SpanColumns:
         for field_name, names in _COLUMN_WORDS.items()
     }
     words["episode"] = episode or words["episode"]
-    (start, start_unit, _), (stop, stop_unit, is_last) = chosen["start"], chosen["stop"]
+    (start, start_unit, _), (stop, stop_unit, is_last) = selected["start"], selected["stop"]
     is_last = is_last and stop_unit == "frames"
     has_outcome = not _OUTCOME_COLUMNS.isdisjoint(by_name)
     names_episode = _snake_case(words["episode"]) in EPISODE_COLUMNS[:8]
@@ -276,7 +276,7 @@ def _columns_of(keys: tuple[str, ...], episode: str = "") -> _SpanColumns:
     return columns._replace(has_outcome=has_outcome, names_episode=names_episode)
 
 
-class _FoundSpans:
+class _SpanCollector:
     """Collects the spans of a document, and of what kinds they are."""
 
     def __init__(
@@ -343,11 +343,11 @@ class _FoundSpans:
             ("Label Studio", label_studio_spans(node, self._tally)),
             ("FiftyOne", fiftyone_spans(node)),
         ):
-            found = list(spans)
-            if found or (kind == "Label Studio" and is_label_studio_task(node)):
+            regions = list(spans)
+            if regions or (kind == "Label Studio" and is_label_studio_task(node)):
                 self._kinds.add(kind)
-                self._names |= {span.names: span.names for span in found}
-                self._raw += found
+                self._names |= {span.names: span.names for span in regions}
+                self._raw += regions
                 return
         own = node.get(columns.episode)
         if own is not None and can_name(own):
@@ -420,10 +420,10 @@ def _read_author(row: Mapping[str, Any], columns: _SpanColumns) -> tuple[str, di
     return model or ("person" if fields else ""), fields
 
 
-def _finish_spans(raw: list[RawSpan], unit: str, tally: SpanTally) -> Iterator[FileSpan]:
+def _finish_spans(raw: list[RawSpan], unit: str, tally: SpanTally) -> Iterator[NamedSpan]:
     """The spans in one unit each; those with a fault are counted. The list is emptied on the way."""
-    is_told = any(span.tells_seconds for span in raw if not span.unit and not span.other_unit)
-    default = unit or ("seconds" if is_told else "")
+    has_seconds = any(span.tells_seconds for span in raw if not span.unit and not span.other_unit)
+    default = unit or ("seconds" if has_seconds else "")
     last = int(_ends_are_last(raw))
     seen: set[int] = set()
     raw.reverse()
@@ -442,7 +442,7 @@ def _finish_spans(raw: list[RawSpan], unit: str, tally: SpanTally) -> Iterator[F
                 seen.add(key)
                 yield finished
                 continue
-            finished = TWICE
+            finished = REPEATED
         tally.add(finished, f"{next(iter(span.names), '')}: {span.start} to {span.stop}")
 
 
@@ -458,7 +458,7 @@ def _ends_are_last(raw: Sequence[RawSpan]) -> bool:
     return gaps.count(1) > 1 and not gaps.count(0)
 
 
-def _finish_span(span: RawSpan, default: str, last: int) -> FileSpan | str:
+def _finish_span(span: RawSpan, default: str, last: int) -> NamedSpan | str:
     """The span; or why it is not read."""
     start, stop = span.start, span.stop
     unit, other = span.unit or default, span.other_unit or default
@@ -481,7 +481,7 @@ def _finish_span(span: RawSpan, default: str, last: int) -> FileSpan | str:
         return NO_EPISODE
     if span.must_have_text and text.lower() in ("", "nan", "none", "null"):
         return NO_TEXT
-    return FileSpan(
+    return NamedSpan(
         names=span.names,
         start=start,
         stop=stop,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ares.episode import Camera, Episode, Json, Record, Trajectory, make_episode_id
 from ares.errors import SourceError
-from ares.input import FileSpan, read_json
+from ares.input import NamedSpan, read_json
 from ares.io import describe_os_error, file_state
 from ingest.agibot.signals import AgibotSignals, read_agibot_signals
 from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
@@ -42,7 +42,7 @@ class AgibotTaskInfo:
 
     instruction: str = ""
     metadata: Mapping[str, Json] = field(default_factory=dict)
-    spans: tuple[FileSpan, ...] = ()
+    spans: tuple[NamedSpan, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -65,7 +65,7 @@ def read_agibot_task_file(path: Path) -> dict[str, AgibotTaskInfo]:
 
 def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
     scene = _trimmed_text(row.get("init_scene_text"))
-    spans, warnings = list[FileSpan](), dict[str, None]()
+    spans, warnings = list[NamedSpan](), dict[str, None]()
     labels: Mapping[str, Any] = next(
         (row[name] for name in _LABEL_FIELDS if isinstance(row.get(name), Mapping)), {}
     )
@@ -73,7 +73,7 @@ def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
         parts = labels.get(name) or []
         for part in parts if isinstance(parts, list) else [None]:
             span = _parse_span(part, name)
-            if isinstance(span, FileSpan):
+            if isinstance(span, NamedSpan):
                 spans.append(span)
             else:
                 warnings[f"some parts of {name} {span} and are left out"] = None
@@ -85,7 +85,7 @@ def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
     )
 
 
-def _parse_span(part: Any, name: str) -> FileSpan | str:
+def _parse_span(part: Any, name: str) -> NamedSpan | str:
     """Frames [start, end), text and skill of one part; or why it is none.
 
     Who wrote it stays unknown: the format does not say it.
@@ -102,7 +102,7 @@ def _parse_span(part: Any, name: str) -> FileSpan | str:
         return "have no text"
     used = (start_name, stop_name, text_name)
     more = {key: value for key, value in part.items() if key not in used and isinstance(value, str) and value}
-    return FileSpan(names=(), start=start, stop=stop, unit="frames", text=text, style=style, fields=more)
+    return NamedSpan(names=(), start=start, stop=stop, unit="frames", text=text, style=style, fields=more)
 
 
 def _trimmed_text(value: Any) -> str:

@@ -26,7 +26,7 @@ from ares.episode import (
 )
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
-from ares.input import FileSpan, decode_image, parse_image_header
+from ares.input import NamedSpan, decode_image, parse_image_header
 from ingest.depth import add_depth, decode_depth, describe_depth
 from ingest.files import add_missing_cameras, describe_camera, read_json_object
 from ingest.labels import add_segments, segment_subtasks
@@ -222,7 +222,7 @@ def load_record(entry: RldsRecordEntry) -> Record:
 
 def _instruction_spans(
     feature_map: RldsFeatureMap, example: Mapping[str, Any], steps: int
-) -> Iterator[FileSpan]:
+) -> Iterator[NamedSpan]:
     """A span for each run of steps with one instruction, where an instruction changes within the episode.
 
     An instruction of a step tells what the robot is to do at that step: such a run is a subtask, and becomes text of
@@ -239,7 +239,7 @@ def _instruction_spans(
             stop = start + len(list(run))
             if is_meaningful_text(text):
                 fields = {"feature": feature.key}
-                yield FileSpan(
+                yield NamedSpan(
                     names=(), start=start, stop=stop, unit="frames", text=text.strip(), fields=fields
                 )
             start = stop

@@ -16,11 +16,11 @@ from hypothesis import given, strategies as st
 from ares.errors import SourceError
 from ares.input import (
     EpisodeNames,
-    FileSpan,
+    NamedSpan,
     SpanFile,
+    locate_spans,
     match_spans_to_episodes,
     parse_spans,
-    place_spans,
     read_span_file,
     read_text_mapping,
     rename_text,
@@ -156,7 +156,7 @@ def test_any_document_is_read_or_counted(document: Any) -> None:
             span.names and math.isfinite(span.start) and math.isfinite(span.stop) and span.start <= span.stop
         )
     assert len(list(file.tally.lines())) == len(file.tally.counts)
-    placed, counts = place_spans(file.spans, [0.0, 0.1, 0.2], 0.3)
+    placed, counts = locate_spans(file.spans, [0.0, 0.1, 0.2], 0.3)
     assert len(placed) + counts["lie outside the episode and are left out"] == len(file.spans)
     assert all(0 <= part.start_seconds <= part.stop_seconds <= 0.3 for part in placed)
 
@@ -313,8 +313,8 @@ def test_supports_of_fiftyone_count_from_one_and_hold_their_last_frame() -> None
 
 def test_spans_are_cut_at_the_ends_of_their_episode_and_told() -> None:
     ends = [(-2.0, 0.5), (0.5, 1.05), (0.6, 5.0), (1.0, 2.0), (-1.0, 0.0)]
-    spans = [FileSpan(names=("e",), start=a, stop=b, unit="seconds", text=str(a)) for a, b in ends]
-    placed, counts = place_spans(spans, [n / 10 for n in range(10)], 1.0)
+    spans = [NamedSpan(names=("e",), start=a, stop=b, unit="seconds", text=str(a)) for a, b in ends]
+    placed, counts = locate_spans(spans, [n / 10 for n in range(10)], 1.0)
     assert [(part.start_seconds, part.stop_seconds) for part in placed] == [(0, 0.5), (0.5, 1), (0.6, 1)]
     assert [part.span.fields.get("stated_span") for part in placed] == [[-2.0, 0.5], None, [0.6, 5.0]]
     assert [reason.split()[0] for reason, count in counts.items() for _ in range(count)] == [
@@ -323,8 +323,8 @@ def test_spans_are_cut_at_the_ends_of_their_episode_and_told() -> None:
 
 
 def test_frames_are_at_the_seconds_of_their_steps() -> None:
-    span = FileSpan(names=("e",), start=1, stop=3, unit="frames", text="a")
-    ((part,), counts) = place_spans([span], [0.0, 0.1, 0.5], 0.75)
+    span = NamedSpan(names=("e",), start=1, stop=3, unit="frames", text="a")
+    ((part,), counts) = locate_spans([span], [0.0, 0.1, 0.5], 0.75)
     assert (part.start_seconds, part.stop_seconds) == (0.1, 0.75) and not counts
 
 
