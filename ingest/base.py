@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from ares.episode import Episode, Record
@@ -19,7 +18,6 @@ from ares.input import (
     call_with_time_limit,
     input_budgets,
     limited_memory,
-    open_input,
     read_yaml,
     refuse_outside_links,
 )
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from ares.io import FolderEntries
 
 
-# Fields of a spec that name files of spans of episodes.
-FILES_OF_SPANS = ("spans", "subtask_names")
 # Reason of the error for a key of a spec that no array, camera or field of the dataset has.
 MISSING = "key of the spec does not exist"
 
@@ -65,15 +61,8 @@ def hash_stated(options: SourceOptions) -> str:
     if not (options.spec or options.rate_hz or options.cameras):
         return ""
     spec = read_yaml(options.spec) if options.spec else None
-    digest = hashlib.blake2b(repr((spec, options.rate_hz, options.cameras)).encode(), digest_size=8)
-    fields = spec if isinstance(spec, Mapping) else {}
-    for name in FILES_OF_SPANS:
-        path = Path(options.spec).parent / Path(str(fields.get(name) or "")).expanduser()
-        if path.is_file():
-            with open_input(str(path)) as file:
-                for block in iter(partial(file.read, 2**20), b""):
-                    digest.update(block)
-    return digest.hexdigest()
+    stated = repr((spec, options.rate_hz, options.cameras))
+    return hashlib.blake2b(stated.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

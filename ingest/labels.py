@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +18,7 @@ from ares.input import (
     holds_spans,
     locate_spans,
     match_spans_to_episodes,
+    open_input,
     parse_spans,
     read_span_file,
     rename_text,
@@ -132,7 +134,11 @@ def open_with_labels(
             listed = GuardedItems(open_sources()[number])
             source = add_labels(source, [item.key for item in listed if item.key], paths, stated)
         if stated.new_texts:
-            source = replace(source, items=_renamed_items(source.items, stated.new_texts))
+            source = replace(
+                source,
+                items=_renamed_items(source.items, stated.new_texts),
+                segments_stamp=_stamp_texts(source.segments_stamp, repr(sorted(stated.new_texts.items()))),
+            )
         sources[number] = source
     return sources
 
@@ -164,7 +170,22 @@ def add_labels(
         files=partial(_files_with, source.files, labels.used),
         items=_label_items(source.items, labels.by_key),
         warnings=(*source.warnings, *labels.warnings),
+        segments_stamp=_stamp_texts(source.segments_stamp, *labels.stamps),
     )
+
+
+def _hash_content(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    with open_input(str(path)) as file:
+        for block in iter(partial(file.read, 2**20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _stamp_texts(*texts: str) -> str:
+    """A hash of some texts that are not empty; "" for none."""
+    said = [text for text in texts if text]
+    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest() if said else ""
 
 
 class _LabelCollector:
@@ -179,7 +200,7 @@ class _LabelCollector:
         self._folder = source.folder
         self._names = EpisodeNames(keys)
         self.by_key: dict[str, EpisodeLabels] = {}
-        self.warnings, self.used = list[str](), list[SourceFile]()
+        self.warnings, self.used, self.stamps = list[str](), list[SourceFile](), list[str]()
 
     def add_named_spans(self, path: Path, unit: str) -> None:
         """Add the spans of a file that the spec names. Raises SourceError where it cannot be read or holds none."""
@@ -213,6 +234,7 @@ class _LabelCollector:
             return False
         matched = match_spans_to_episodes(file, self._names.find)
         self.used.append(SourceFile(path=str(path), use="metadata"))
+        self.stamps.append(_hash_content(path))
         reason = self._names.reason_shifted(name for names in file.names for name in names)
         if reason:
             self.warnings.append(f"{path.name} {reason}")

@@ -25,7 +25,6 @@ from ares.errors import SourceError
 from ares.input import parse_yaml, read_text_mapping
 from ares.registry import did_you_mean
 from ares.signals import classify_by_name
-from ingest.base import FILES_OF_SPANS
 from ingest.labels import StatedSpans
 
 _FOLDER = Path(__file__).parent / "specs"
@@ -283,7 +282,7 @@ def read_spec(path: Path) -> DatasetSpec:
 
 def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
     """The spec with the paths of its files from the current folder on."""
-    named = {name: getattr(spec, name) for name in FILES_OF_SPANS}
+    named = {"spans": spec.spans, "subtask_names": spec.subtask_names}
     paths = {name: str(folder / Path(path).expanduser()) for name, path in named.items() if path}
     spec = spec.model_copy(update=paths)
     if spec.kinematics is None:
