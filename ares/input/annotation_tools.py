@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from ares.errors import SourceError
 from ares.input.documents import parse_json
@@ -255,7 +256,7 @@ def _task_names(data: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[str | 
 
 def file_names(text: str) -> list[str | int]:
     """What the path or URL of a file may call an episode: the path, without the prefix of an upload, and its number."""
-    path = text.partition("?d=")[2] or text.partition("?")[0]
+    path = unquote(text.partition("?d=")[2] or text.partition("?")[0])
     tail = path.rpartition("/")[2]
     plain = _UPLOAD_PREFIX.sub("", tail)
     number = _NUMBERED.fullmatch(plain.rpartition(".")[0] or plain)

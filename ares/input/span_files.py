@@ -34,6 +34,9 @@ SpanFileKind = Literal["rows", "nested", "Label Studio", "FiftyOne"]
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl"})
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 _DEEPEST = 6
+_FIRST_ROWS = 1000
+# An object of more fields is no span.
+_MOST_COLUMNS = 200
 # Reasons, as they follow "3 spans".
 NO_NUMBER = "have no number as start or end, or a frame that is not whole"
 REVERSED = "end before they start"
@@ -161,7 +164,7 @@ def parse_spans(document: Any, name: str, *, unit: str = "") -> SpanFile | None:
 def holds_spans(value: Any) -> bool:
     """Whether a value is a list of spans: objects with a start, an end and a text."""
     return isinstance(value, list) and any(
-        isinstance(part, Mapping) and _columns_of(tuple(map(str, part))).has_text_of_span for part in value
+        isinstance(part, Mapping) and _columns_of_row(part).has_text_of_span for part in value
     )
 
 
@@ -245,6 +248,11 @@ def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower().replace(" ", "_").replace("-", "_")
 
 
+def _columns_of_row(row: Mapping[str, Any], episode: str = "") -> _SpanColumns:
+    """What the columns of a row are; `episode` is the one that names the episode, where that is known."""
+    return _columns_of(tuple(map(str, row)), episode) if len(row) <= _MOST_COLUMNS else _SpanColumns()
+
+
 @functools.lru_cache(maxsize=256)
 def _columns_of(keys: tuple[str, ...], episode: str = "") -> _SpanColumns:
     by_name = {_snake_case(key): key for key in keys}
@@ -300,10 +308,15 @@ class _SpanCollector:
             self._take_object(node, names, depth)
 
     def walk_rows(self, rows: Iterator[Any]) -> None:
-        """Collect the spans of the rows of a table or list; a SourceError in place of one is counted."""
-        first = list(itertools.islice(rows, 1000))
+        """Collect the spans of the rows of a table or list; a SourceError in place of one is counted.
+
+        Where the first rows hold none, the others are not looked at.
+        """
+        first = list(itertools.islice(rows, _FIRST_ROWS))
         column = self._naming_column([row for row in first if isinstance(row, Mapping)])
-        for row in itertools.chain(first, rows):
+        for row in first:
+            self._take_row(row, (), 0, column)
+        for row in rows if self._kinds else ():
             self._take_row(row, (), 0, column)
 
     def finish(self, unit: str) -> SpanFile | None:
@@ -327,7 +340,7 @@ class _SpanCollector:
             self._tally.add(WRONG_LINE, row.detail.rpartition("/")[2])
         if not isinstance(row, Mapping):
             return
-        columns = _columns_of(tuple(map(str, row)), column or "")
+        columns = _columns_of_row(row, column or "")
         if columns.has_text_of_span or (columns.has_span and self._is_named):
             self._is_about_episodes |= columns.has_outcome
             self._take_span(row, columns, names, "nested" if column is None else "rows")
@@ -335,7 +348,7 @@ class _SpanCollector:
             self._take_object(row, names, depth)
 
     def _take_object(self, node: Mapping[str, Any], names: tuple[str | int, ...], depth: int) -> None:
-        columns = _columns_of(tuple(map(str, node)))
+        columns = _columns_of_row(node)
         if columns.has_text_of_span and not columns.has_outcome:
             self._take_span(node, columns, names, "nested")
             return
@@ -369,8 +382,8 @@ class _SpanCollector:
 
     def _naming_column(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """The column of rows that names episodes: by how many it names, else by its own name."""
-        keys = dict.fromkeys(str(key) for row in rows for key in row)
-        by_name = _columns_of(tuple(keys)).episode
+        keys: dict[str, None] = dict.fromkeys(str(key) for row in rows for key in row)
+        by_name = _columns_of_row(keys).episode
         if self._find_episode is None:
             return by_name
         find, counts = self._find_episode, dict[str, int]()

@@ -229,12 +229,9 @@ def _instruction_spans(
     steps again when it is exported. Steps without an instruction belong to no run.
     """
     for feature in feature_map.language:
-        if not isinstance(feature, Feature):
+        if not isinstance(feature, Feature) or len(distinct_texts(read_texts(example, feature))) < 2:
             continue
-        texts = read_step_texts(example, feature, steps)
-        if len(distinct_texts(texts)) < 2:
-            continue
-        start = 0
+        texts, start = read_step_texts(example, feature, steps), 0
         for text, run in itertools.groupby(texts):
             stop = start + len(list(run))
             if is_meaningful_text(text):

@@ -276,6 +276,23 @@ def test_label_studio_frames_count_from_one_and_people_are_its_authors() -> None
     }
 
 
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        ({"video": "/data/local-files/?d=day%201/ep_1.mp4"}, "day 1/ep_1.mp4"),
+        ({"video": "s3://lab/raw/ep_2.mp4?signature=4"}, "ep_2.mp4"),
+        ({"video": "/data/upload/3/5f1b2c3d-episode_000003.mp4"}, "demo_3"),
+        ({"video": "left.mp4", "episode": "demo_3"}, "demo_3"),
+        ({"video": "left.mp4"}, ""),
+    ],
+)
+def test_a_task_names_its_episode_by_a_field_or_by_its_file(data: dict[str, Any], key: str) -> None:
+    file = parse_spans([{**label_studio_task(), "data": data}], "export.json")
+    assert file is not None
+    find = EpisodeNames(["day 1/ep_1.mp4", "ep_2.mp4", "demo_3"]).find
+    assert [*match_spans_to_episodes(file, find)] == [key] * bool(key)
+
+
 def test_label_studio_frames_are_at_the_rate_that_its_task_says() -> None:
     task = label_studio_task()
     task["data"]["fps"] = 30
@@ -351,6 +368,14 @@ def test_a_file_of_new_names_with_a_fault_is_refused(tmp_path: Path, text: str) 
     (tmp_path / "names.yaml").write_text(text)
     with pytest.raises(SourceError, match=r"names\.yaml"):
         read_text_mapping(tmp_path / "names.yaml")
+
+
+def test_a_table_about_something_else_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "signals.csv").write_text("time,x,y\n" + "0.1,2,3\n" * 2000)
+    monkeypatch.setattr("ares.input.span_files.input_budgets", lambda: InputBudgets(entries=1500))
+    assert read_span_file(tmp_path / "signals.csv") is None
 
 
 def test_a_table_of_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
