@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,31 +40,6 @@ def read_json_object(path: Path, parse: Callable[[bytes], Any] | None = None) ->
     if not isinstance(document, dict):
         raise SourceError(f"{path.name} is not a JSON object", f"{path}: {type(document).__name__}")
     return document
-
-
-def parse_json_lines(
-    lines: Iterable[bytes], path: Path, parse: Callable[[bytes], Any] | None = None
-) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
-    """For each line that is not blank, its number from 1 and its object, or a SourceError about the line."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        location = f"{path}, line {number}"
-        try:
-            document = (parse or partial(parse_json, where=location))(line)
-        except SourceError as error:
-            yield number, SourceError(error.reason, location)
-            continue
-        except (ValueError, RecursionError) as error:
-            yield number, SourceError("metadata line is not JSON", f"{location}: {error}")
-            continue
-        if isinstance(document, dict):
-            yield number, document
-        else:
-            yield (
-                number,
-                SourceError("metadata line is not a JSON object", f"{location}: {type(document).__name__}"),
-            )
 
 
 def hash_media_files(paths: Iterable[str]) -> str:

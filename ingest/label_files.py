@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ares.episode import Json
 from ares.errors import SourceError
-from ares.input import read_json, read_yaml
+from ares.input import EpisodeNames, read_cells, read_json, read_whole_number, read_yaml
 from ingest.source_words import OUTCOME_WORDS, SPLIT_WORDS, is_column_of, normalise_name
-from ingest.video import read_cells
 
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 _TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl"})
@@ -21,77 +20,6 @@ _NAMING_COLUMN = re.compile(
     r"(^|_)(episodes?|ep|demo|traj|trajectory|rollout|trial|run|name|file|filename|path|id|idx|index|number)$"
 )
 _KNOWN_FIELDS = ("success", "instruction", "split", "start")
-_NUMBER = re.compile(r"\d+")
-
-
-class EpisodeNames:
-    """What a file may call the episodes of a dataset: keys, ends of them, names without endings, numbers.
-
-    Args:
-        keys: Keys of the episodes; levels are parted by "/".
-    """
-
-    def __init__(self, keys: Collection[str]) -> None:
-        self.num_episodes = len(keys)
-        self._by_name: dict[str, str] = {}
-        for key in keys:
-            for name in dict.fromkeys(_names_of_key(key)):
-                self._by_name[name] = "" if name in self._by_name else key
-        self._by_name |= {key: key for key in keys}
-        self.by_number = _numbers_of_keys(list(keys))
-
-    def find_text(self, name: object) -> str:
-        """The key that a text names, "" for none or for several."""
-        if not isinstance(name, str):
-            return ""
-        text = name.strip().replace("\\", "/").removeprefix("./")
-        tail = text.rpartition("/")[2]
-        candidates = (text, tail, _without_suffix(text), _without_suffix(tail))
-        return next((key for part in candidates if (key := self._by_name.get(part))), "")
-
-    def find_number(self, name: object) -> str:
-        """The key whose number a whole number or its digits name, "" for none."""
-        number = read_whole_number(name)
-        return "" if number is None else self.by_number.get(number, "")
-
-    def find(self, name: object) -> str:
-        """The key that a name or a number means, "" for none."""
-        return self.find_text(name) or self.find_number(name)
-
-
-def read_whole_number(name: object) -> int | None:
-    """The whole number that a value is, or that its digits are."""
-    if isinstance(name, str) and name.strip().isdecimal():
-        return int(name.strip()[:18])
-    return name if isinstance(name, int) and not isinstance(name, bool) else None
-
-
-def _names_of_key(key: str) -> Iterator[str]:
-    """The ends, beginnings and levels of a key, each also without its ending."""
-    parts = key.partition("#")[0].split("/")
-    for level, part in enumerate(parts):
-        for name in ("/".join(parts[level:]), "/".join(parts[: level + 1]), part):
-            yield name
-            yield _without_suffix(name)
-
-
-def _without_suffix(name: str) -> str:
-    stem, dot, suffix = name.rpartition(".")
-    return stem if dot and stem and suffix.isalnum() and len(suffix) <= 7 else name
-
-
-def _numbers_of_keys(keys: Sequence[str]) -> dict[int, str]:
-    """Keys by the last number of the last level that differs; empty where one has none, or two have the same."""
-    levels = [key.split("/") for key in keys]
-    depth = min(map(len, levels), default=0)
-    level = next((-n for n in range(1, depth + 1) if len({parts[-n] for parts in levels}) > 1), -1)
-    numbers: dict[int, str] = {}
-    for key, parts in zip(keys, levels, strict=True):
-        digits = _NUMBER.findall(_without_suffix(parts[level]))
-        if not digits or int(digits[-1][:18]) in numbers:
-            return {}
-        numbers[int(digits[-1][:18])] = key
-    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +87,20 @@ def _rows_of_document(document: Any, names: EpisodeNames, field: str, levels: in
 def _fields_of(value: Any, field: str) -> dict[str, Json]:
     """The fields of an episode: those of its object, or its only value under the name of all of them."""
     if isinstance(value, Mapping):
-        return {str(name): _as_json(part) for name, part in value.items()}
-    return {field: _as_json(value)}
+        return {str(name): as_json(part) for name, part in value.items()}
+    return {field: as_json(value)}
 
 
 def _as_name(name: Any) -> str | int:
     return name if isinstance(name, int) and not isinstance(name, bool) else str(name)
 
 
-def _as_json(value: Any) -> Json:
+def as_json(value: Any) -> Json:
     """A value without what only YAML has, such as dates."""
     if isinstance(value, Mapping):
-        return {str(name): _as_json(part) for name, part in value.items()}
+        return {str(name): as_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_json(part) for part in value]
+        return [as_json(part) for part in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -212,7 +140,7 @@ def _rows_of_list(rows: Sequence[Mapping[str, Any]], names: EpisodeNames) -> lis
     if not best or not num_named[best]:
         return []
     return [
-        LabelRow(_as_name(row[best]), {str(k): _as_json(v) for k, v in row.items() if k != best})
+        LabelRow(_as_name(row[best]), {str(k): as_json(v) for k, v in row.items() if k != best})
         for row in rows
         if row.get(best) not in (None, "")
     ]

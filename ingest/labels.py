@@ -1,17 +1,31 @@
-"""Gives the episodes of a dataset what files of labels beside them say: outcome, texts, split and subtasks."""
+"""Gives the episodes of a dataset what files of labels beside them say: outcome, texts, split and segments."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ares.episode import Episode, Json, Record
-from ares.errors import AresError
+from ares.episode import Episode, Json, Record, SourceSegment
+from ares.errors import AresError, SourceError
+from ares.input import (
+    EpisodeNames,
+    NamedSpan,
+    SpanFile,
+    holds_spans,
+    locate_spans,
+    match_spans_to_episodes,
+    open_input,
+    parse_spans,
+    read_span_file,
+    rename_text,
+)
 from ingest.base import GuardedItems, Item, Source, SourceFile, known_error
 from ingest.files import find_label_files
-from ingest.label_files import EpisodeNames, LabelRow, read_label_rows, read_whole_number
+from ingest.label_files import LabelRow, as_json, read_label_rows
 from ingest.source_words import distinct_texts, is_column_of, normalise_name, parse_outcome
 
 # Field of the metadata: what files of labels say of an episode in fields of unknown meaning.
@@ -32,7 +46,8 @@ class EpisodeLabels:
         success_source: File and field that say so.
         texts: Its instructions.
         split: The part of the dataset that it is in, or "".
-        subtasks: Its parts, as the file has them.
+        subtasks: Its parts, as the file has them, where they have no text.
+        spans: Spans of it.
         others: Fields of unknown meaning.
         disputed: "success" and "split", where files differ in them: neither is read, whatever a further file says.
     """
@@ -42,6 +57,7 @@ class EpisodeLabels:
     texts: tuple[str, ...] = ()
     split: str = ""
     subtasks: tuple[Json, ...] = ()
+    spans: tuple[NamedSpan, ...] = ()
     others: Mapping[str, Json] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
 
@@ -79,60 +95,164 @@ def _some_of(values: Iterable[str]) -> str:
     return ", ".join(texts[:_MOST_SHOWN]) + (", ..." if len(texts) > _MOST_SHOWN else "")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedSpans:
+    """What a spec says of spans of episodes.
+
+    Attributes:
+        path: Path of a file of spans, or "".
+        unit: "seconds" or "frames", for numbers of that file whose columns do not tell; or "".
+        new_texts: New texts of spans by old ones.
+    """
+
+    path: str = ""
+    unit: str = ""
+    new_texts: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_SPANS = StatedSpans()
+
+
 def open_with_labels(
-    open_sources: Callable[[], list[Source]], sources: list[Source] | None = None
+    open_sources: Callable[[], list[Source]],
+    sources: list[Source] | None = None,
+    stated: StatedSpans = NO_SPANS,
 ) -> list[Source]:
     """The sources of a dataset, whose episodes have what files of labels say of them.
 
     Args:
         open_sources: Opens them; called again to list the episodes, where there may be such files.
         sources: What it has returned, where it was called before.
+        stated: What a spec says of spans.
 
-    Raises what opening raises.
+    Raises what opening raises, and SourceError for a file of spans that the spec names and that cannot be read.
     """
     sources = open_sources() if sources is None else sources
     for number, source in enumerate(sources):
         paths = find_label_files(source)
-        if paths:
+        if paths or stated.path:
             listed = GuardedItems(open_sources()[number])
-            sources[number] = add_labels(source, [item.key for item in listed if item.key], paths)
+            source = add_labels(source, [item.key for item in listed if item.key], paths, stated)
+        if stated.new_texts:
+            source = replace(
+                source,
+                items=_renamed_items(source.items, stated.new_texts),
+                segments_stamp=_stamp_texts(source.segments_stamp, repr(sorted(stated.new_texts.items()))),
+            )
+        sources[number] = source
     return sources
 
 
-def add_labels(source: Source, keys: Sequence[str], paths: Sequence[Path]) -> Source:
+def add_labels(
+    source: Source, keys: Sequence[str], paths: Sequence[Path], stated: StatedSpans = NO_SPANS
+) -> Source:
     """The source with what files say of its episodes.
 
     Args:
         source: The source.
         keys: Keys of its episodes.
         paths: Files that may hold labels.
+        stated: What a spec says of spans.
+
+    Raises SourceError for a file of spans that the spec names and that cannot be read.
     """
-    names, by_key = EpisodeNames(keys), dict[str, EpisodeLabels]()
-    warnings, used = list[str](), list[SourceFile]()
+    labels = _LabelCollector(source, keys)
+    named = Path(stated.path) if stated.path else None
+    if named is not None:
+        labels.add_named_spans(named, stated.unit)
     for path in paths if keys else ():
-        try:
-            rows = read_label_rows(path, names)
-        except AresError as error:
-            if path.suffix.lower() == ".json":
-                warnings.append(f"{path.name} beside the episodes cannot be read: {error.reason}")
-            continue
-        if not rows:
-            continue
-        used.append(SourceFile(path=str(path), use="metadata"))
-        if reason := _reason_shifted(rows, names):
-            warnings.append(f"{path.name} {reason}")
-            continue
-        tally = FileTally(name=path.relative_to(source.folder).as_posix())
-        by_key = _merge_labels(by_key, _labels_of_file(rows, names, tally), tally)
-        warnings += tally.lines()
-    if not used:
+        if named is None or path.resolve() != named.resolve():
+            labels.add_file(path)
+    if not labels.used:
         return source
     return replace(
         source,
-        files=partial(_files_with, source.files, used),
-        items=_label_items(source.items, by_key),
-        warnings=(*source.warnings, *warnings),
+        files=partial(_files_with, source.files, labels.used),
+        items=_label_items(source.items, labels.by_key),
+        warnings=(*source.warnings, *labels.warnings),
+        segments_stamp=_stamp_texts(source.segments_stamp, *labels.stamps),
     )
+
+
+def _hash_content(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    with open_input(str(path)) as file:
+        for block in iter(partial(file.read, 2**20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _stamp_texts(*texts: str) -> str:
+    """A hash of some texts that are not empty; "" for none."""
+    stated = [text for text in texts if text]
+    return hashlib.blake2b(repr(stated).encode(), digest_size=8).hexdigest() if stated else ""
+
+
+class _LabelCollector:
+    """What files say of the episodes of a source, and which files do.
+
+    Args:
+        source: The source.
+        keys: Keys of its episodes.
+    """
+
+    def __init__(self, source: Source, keys: Sequence[str]) -> None:
+        self._folder = source.folder
+        self._names = EpisodeNames(keys)
+        self.by_key: dict[str, EpisodeLabels] = {}
+        self.warnings, self.used, self.stamps = list[str](), list[SourceFile](), list[str]()
+
+    def add_named_spans(self, path: Path, unit: str) -> None:
+        """Add the spans of a file that the spec names. Raises SourceError where it cannot be read or holds none."""
+        file = read_span_file(path, unit=unit, find_episode=self._names.find, is_named=True)
+        if file is None:
+            raise SourceError(
+                "file of spans holds none", f"{path}: give columns episode, start, end and text"
+            )
+        self._add_spans(path, file, is_named=True)
+
+    def add_file(self, path: Path) -> None:
+        """Add what a file beside the episodes says; nothing for one about anything else."""
+        try:
+            file = read_span_file(path, find_episode=self._names.find)
+            has_spans = file is not None and self._add_spans(path, file)
+            if has_spans and file is not None and file.kind != "nested":
+                return
+            rows = read_label_rows(path, self._names)
+            rows = [row for row in rows if not (has_spans and holds_spans([row.fields]))]
+        except AresError as error:
+            if path.suffix.lower() == ".json":
+                self.warnings.append(f"{path.name} beside the episodes cannot be read: {error.reason}")
+            return
+        if rows:
+            self._add_rows(path, rows)
+
+    def _add_spans(self, path: Path, file: SpanFile, *, is_named: bool = False) -> bool:
+        """Whether the file is about these episodes, as one that the spec names is; its spans are added then."""
+        is_known = any(self._names.find(name) for names in file.names for name in names)
+        if not is_known and file.kind in ("rows", "nested") and not is_named:
+            return False
+        matched = match_spans_to_episodes(file, self._names.find)
+        self.used.append(SourceFile(path=str(path), use="metadata"))
+        self.stamps.append(_hash_content(path))
+        reason = self._names.reason_shifted(name for names in file.names for name in names)
+        if reason:
+            self.warnings.append(f"{path.name} {reason}")
+            return True
+        self.warnings += file.tally.lines()
+        added = {key: EpisodeLabels(spans=tuple(spans)) for key, spans in matched.items()}
+        self.by_key = _merge_labels(self.by_key, added, FileTally(name=path.name))
+        return True
+
+    def _add_rows(self, path: Path, rows: Sequence[LabelRow]) -> None:
+        if not self.used or self.used[-1].path != str(path):
+            self.used.append(SourceFile(path=str(path), use="metadata"))
+        if reason := self._names.reason_shifted(row.name for row in rows):
+            self.warnings.append(f"{path.name} {reason}")
+            return
+        tally = FileTally(name=path.relative_to(self._folder).as_posix())
+        self.by_key = _merge_labels(self.by_key, _labels_of_file(rows, self._names, tally), tally)
+        self.warnings += tally.lines()
 
 
 def _files_with(
@@ -140,22 +260,6 @@ def _files_with(
 ) -> Iterator[SourceFile]:
     yield from list_files()
     yield from more
-
-
-def _reason_shifted(rows: Sequence[LabelRow], names: EpisodeNames) -> str:
-    """Why numbers do not say which episode is meant: they are those of the episodes, but for a constant; or ""."""
-    if any(names.find_text(row.name) for row in rows):
-        return ""
-    numbers = sorted({n for row in rows if (n := read_whole_number(row.name)) is not None})
-    known = sorted(names.by_number)
-    if len(numbers) != len(known) or numbers == known:
-        return ""
-    if len({number - other for number, other in zip(numbers, known, strict=True)}) > 1:
-        return ""
-    return (
-        f"counts episodes from {numbers[0]} to {numbers[-1]}, their names from {known[0]} to {known[-1]}: it is not"
-        " read; name the episodes as their files are named"
-    )
 
 
 def _labels_of_file(
@@ -206,6 +310,8 @@ def _read_fields(fields: Mapping[str, Json], tally: FileTally) -> EpisodeLabels:
             texts += [str(text) for text in value] if isinstance(value, list) else [str(value)]
         elif is_column_of("split", name) and isinstance(value, str):
             labels = replace(labels, split=value.strip())
+        elif holds_spans(value):
+            continue  # they are segments
         elif normalise_name(name) in _SUBTASK_FIELDS and isinstance(value, list):
             labels = replace(labels, subtasks=tuple(value))
         else:
@@ -239,6 +345,7 @@ def _merge_labels(
             texts=distinct_texts([*other.texts, *labels.texts]),
             split=next(iter(splits), "") if "split" not in disputed else "",
             subtasks=other.subtasks or labels.subtasks,
+            spans=(*other.spans, *labels.spans),
             others={**labels.others, **other.others},
             disputed=frozenset(disputed),
         )
@@ -260,7 +367,69 @@ def load_with_labels(load: Callable[[], Record], labels: EpisodeLabels) -> Recor
     episode = _add_episode_labels(record.episode, labels)
     is_contradicted = labels.success is not None and episode.success is not labels.success
     warnings = (*record.warnings, _CONTRADICTION) if is_contradicted else record.warnings
-    return replace(record, episode=episode, warnings=warnings)
+    record = replace(record, episode=episode, warnings=warnings)
+    return add_segments(record, labels.spans, "spans of files beside the episodes")
+
+
+def add_segments(record: Record, spans: Iterable[NamedSpan], origin: str) -> Record:
+    """The record with spans as segments; those that lie outside the episode are left out, with a warning.
+
+    Args:
+        record: The record.
+        spans: Spans of it.
+        origin: Where they are from, for warnings.
+    """
+    duration = record.episode.duration_seconds
+    located, counts = locate_spans(spans, record.trajectory.timestamps, duration)
+    segments = [
+        SourceSegment(
+            style=part.span.style,
+            text=part.span.text,
+            start_seconds=part.start_seconds,
+            stop_seconds=part.stop_seconds,
+            author=part.span.author,
+            role=part.span.role,
+            camera=part.span.camera,
+            fields=_as_json_object(part.span.fields),
+        )
+        for part in located
+    ]
+    warnings = (*record.warnings, *(f"{origin} {reason}" for reason in counts))
+    return replace(record, segments=(*record.segments, *segments), warnings=warnings)
+
+
+def _as_json_object(fields: Mapping[str, Any]) -> dict[str, Json]:
+    """Fields without what only YAML has, such as dates, and without numbers that JSON has not."""
+    return {str(name): part for name, value in fields.items() if (part := as_json(value)) is not None}
+
+
+def segment_subtasks(record: Record) -> Record:
+    """The record; a list of spans that the spec has as its subtasks becomes segments where all of it can be read."""
+    value = record.episode.metadata.get(SUBTASKS)
+    file = parse_spans({SUBTASKS: {"this": value}}, SUBTASKS) if holds_spans(value) else None
+    if file is None:
+        return record
+    warnings = (*record.warnings, *(f"{SUBTASKS} of the spec {reason}" for reason in file.tally.counts))
+    if not file.tally.counts:
+        metadata = {name: part for name, part in record.episode.metadata.items() if name != SUBTASKS}
+        record = replace(record, episode=replace(record.episode, metadata=metadata))
+    return add_segments(replace(record, warnings=warnings), file.spans, f"{SUBTASKS} of the spec")
+
+
+def _renamed_items(items: Iterable[Item], new_texts: Mapping[str, str]) -> Iterator[Item]:
+    for item in items:
+        is_failing = known_error(item) is not None
+        yield item if is_failing else replace(item, load=partial(load_renamed, item.load, new_texts))
+
+
+def load_renamed(load: Callable[[], Record], new_texts: Mapping[str, str]) -> Record:
+    """Read a record whose segments have new texts; the old ones stay as "source_text". Raises as reading does."""
+    record = load()
+    segments = []
+    for segment in record.segments:
+        text, fields = rename_text(segment.text, segment.fields, new_texts)
+        segments.append(replace(segment, text=text, fields=fields))
+    return replace(record, segments=tuple(segments))
 
 
 def _add_episode_labels(episode: Episode, labels: EpisodeLabels) -> Episode:

@@ -35,7 +35,7 @@ from ingest.base import (
     outcome_in_path,
 )
 from ingest.files import add_missing_cameras
-from ingest.labels import SUBTASKS, open_with_labels
+from ingest.labels import SUBTASKS, open_with_labels, segment_subtasks
 from ingest.signals import numbered_names
 from ingest.source_words import distinct_texts, guess_camera_role, parse_outcome
 
@@ -344,7 +344,8 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
         kept = (name for name in missing if name not in spec.left_out)
         episode = replace(episode, metadata=add_missing_cameras(metadata, kept))
     warnings = (*record.warnings, *camera_warnings, *outcome_warnings)
-    return replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
+    record = replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
+    return segment_subtasks(record) if spec.subtasks else record
 
 
 def add_spec_parts(episode: Episode, spec: DatasetSpec | None) -> Episode:
@@ -372,7 +373,7 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
         _require_key(
             (camera.key if isinstance(camera, CameraSpec) else "") or name, cameras, "cameras", episode
         )
-    _check_fields(spec, episode, arrays)
+    _check_fields(spec, record, arrays)
     if spec.episode_axis is not None and episode.format != "npz":
         raise SourceError(
             _OTHER_FORMATS, f"{episode.source}: episode_axis is for arrays of npz and npy files"
@@ -387,15 +388,16 @@ def check_spec(record: Record, spec: DatasetSpec) -> None:
     apply_spec(record, spec)
 
 
-def _check_fields(spec: DatasetSpec, episode: Episode, arrays: set[str]) -> None:
+def _check_fields(spec: DatasetSpec, record: Record, arrays: set[str]) -> None:
     """Raise SourceError for a field of the episode that the spec names and that it does not have."""
-    fields = {*episode.metadata}
+    episode, fields = record.episode, {*record.episode.metadata}
     outcomes = {*fields, *arrays, *filter(None, [episode.success_source])}
     named = [
         *(("language", part, fields | arrays) for part in spec.language if isinstance(part, str)),
         ("success", spec.success, outcomes),
         ("split", spec.split, fields),
-        ("subtasks", spec.subtasks, fields),
+        # Those of a file of labels are segments already.
+        ("subtasks", "" if record.segments else spec.subtasks, fields),
     ]
     for role, key, known in named:
         if key:
@@ -465,12 +467,14 @@ def open_with_spec(ingester: Ingester, path: str, options: SourceOptions) -> lis
 
     Raises SourceError where the spec does not fit the first record that can be read.
     """
-    from ingest.spec import read_spec
+    from ingest.spec import read_spec, read_stated_spans
 
     spec = read_spec(Path(options.spec))
     sets_rate = options.rate_hz is None and spec.rate_hz is not None
     options = replace(options, rate_hz=spec.rate_hz if sets_rate else options.rate_hz)
-    sources = open_with_labels(functools.partial(ingester.open, path, options))
+    sources = open_with_labels(
+        functools.partial(ingester.open, path, options), stated=read_stated_spans(spec)
+    )
     if len(sources) > 1:
         raise SourceError("one spec for several datasets", f"{options.spec} for {len(sources)} under {path}")
     return [_map_source(source, spec, sets_rate, options.follow_links) for source in sources]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -22,9 +22,10 @@ from ares.contract import (
 )
 from ares.episode import Channels, Role, Turn
 from ares.errors import SourceError
-from ares.input import parse_yaml
+from ares.input import parse_yaml, read_text_mapping
 from ares.registry import did_you_mean
 from ares.signals import classify_by_name
+from ingest.labels import StatedSpans
 
 _FOLDER = Path(__file__).parent / "specs"
 
@@ -192,6 +193,9 @@ class DatasetSpec(BaseModel):
         success: Key that holds the outcome, or "".
         split: Field that holds the part of the dataset that an episode is in, or "".
         subtasks: Field that holds the parts of an episode, or "".
+        spans: File of spans of episodes, relative to that of the spec; or "".
+        span_unit: Unit of its numbers, where its columns do not tell.
+        subtask_names: File of new texts for old ones of spans, relative to that of the spec; or "".
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
         kinematics: The URDF of the robot.
@@ -218,6 +222,9 @@ class DatasetSpec(BaseModel):
     success: str = ""
     split: str = ""
     subtasks: str = ""
+    spans: str = ""
+    span_unit: Literal["", "seconds", "frames"] = ""
+    subtask_names: str = ""
     outcome_in_path: bool = False
     contract: dict[str, ContractSpec] = Field(default_factory=dict)
     kinematics: KinematicsSpec | None = None
@@ -274,7 +281,10 @@ def read_spec(path: Path) -> DatasetSpec:
 
 
 def _with_paths(spec: DatasetSpec, folder: Path) -> DatasetSpec:
-    """The spec with the path of its URDF from the current folder on."""
+    """The spec with the paths of its files from the current folder on."""
+    named = {"spans": spec.spans, "subtask_names": spec.subtask_names}
+    paths = {name: str(folder / Path(path).expanduser()) for name, path in named.items() if path}
+    spec = spec.model_copy(update=paths)
     if spec.kinematics is None:
         return spec
     urdf = str(folder / Path(spec.kinematics.urdf).expanduser())
@@ -321,6 +331,12 @@ def read_stated_contract(spec: DatasetSpec | None) -> StatedValues:
     for signal, part in spec.contract.items():
         stated.setdefault(signal, {}).update(part.values())
     return {signal: values for signal, values in stated.items() if values}
+
+
+def read_stated_spans(spec: DatasetSpec) -> StatedSpans:
+    """What a spec says of spans. Raises SourceError for a file of new texts that cannot be read."""
+    new_texts = read_text_mapping(spec.subtask_names) if spec.subtask_names else {}
+    return StatedSpans(path=spec.spans, unit=spec.span_unit, new_texts=new_texts)
 
 
 def read_stated_kinematics(spec: DatasetSpec | None) -> Kinematics | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.input.annotation_tools import SpanTally as SpanTally
     from ares.input.containers import (
         decompress_lz4 as decompress_lz4,
         decompress_zlib as decompress_zlib,
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
         read_json as read_json,
         read_xml as read_xml,
         read_yaml as read_yaml,
+    )
+    from ares.input.episode_spans import (
+        EpisodeNames as EpisodeNames,
+        LocatedSpan as LocatedSpan,
+        locate_spans as locate_spans,
+        match_spans_to_episodes as match_spans_to_episodes,
+        read_text_mapping as read_text_mapping,
+        read_whole_number as read_whole_number,
+        rename_text as rename_text,
     )
     from ares.input.files import (
         LFS_ADVICE as LFS_ADVICE,
@@ -55,10 +65,19 @@ if TYPE_CHECKING:
         open_video as open_video,
         parse_image_header as parse_image_header,
     )
+    from ares.input.span_files import (
+        NamedSpan as NamedSpan,
+        SpanFile as SpanFile,
+        holds_spans as holds_spans,
+        parse_spans as parse_spans,
+        read_span_file as read_span_file,
+    )
     from ares.input.tables import (
         check_parquet_read as check_parquet_read,
         connect_sqlite as connect_sqlite,
         open_parquet as open_parquet,
+        parse_json_lines as parse_json_lines,
+        read_cells as read_cells,
     )
 
 __getattr__ = lazy_exports(__name__)

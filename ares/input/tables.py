@@ -1,15 +1,20 @@
-"""Parquet and SQLite files of foreign datasets, opened read-only, with bounded columns and without other files."""
+"""Tables of foreign datasets: Parquet and SQLite files, opened read-only, and the rows of CSV and JSON lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import csv
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ares.errors import SourceError
-from ares.input.files import check_input_file, open_input
+from ares.input.documents import parse_json
+from ares.input.files import check_input_file, open_input, read_lines
 from ares.input.limits import input_budgets
-from ares.io import is_url
+from ares.io import describe_os_error, is_url
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,6 +27,7 @@ _FOOTER_BYTES = 256 * 2**20
 _FOOTER_ITEMS = 4_000_000
 # More values in a row than this are counted column by column.
 _VALUES_PER_ROW = 64
+_MAX_CELL_CHARS = 2**24
 
 
 def open_parquet(path: str, *, long_reads: bool = False, **options: Any) -> pq.ParquetFile:
@@ -113,3 +119,74 @@ def connect_sqlite(path: str) -> sqlite3.Connection:
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(input_budgets().array_bytes, 2**30))
     return connection
+
+
+def read_cells(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
+    """The rows of a table as texts or JSON values by column, with their line numbers. Raises SourceError."""
+    return _read_json_lines(path) if path.suffix.lower() == ".jsonl" else _read_separated(path)
+
+
+def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
+    parse = functools.partial(json.loads, parse_constant=_reject_constant)
+    yield from parse_json_lines(_table_lines(path), path, parse)
+
+
+def _read_separated(path: Path) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
+    csv.field_size_limit(_MAX_CELL_CHARS)
+    # Spreadsheets write a byte order mark; a byte that is not UTF-8 is replaced.
+    texts = (line.decode("utf-8", "replace").replace("\0", "") for line in _table_lines(path))
+    header = next(texts, "").removeprefix("\ufeff")
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
+    names = next(csv.reader([header], delimiter=delimiter), [])
+    reader = csv.reader(texts, delimiter=delimiter)
+    try:
+        for values in reader:
+            if any(value.strip() for value in values):
+                number = reader.line_num + 1
+                yield number, _build_row(names, values, f"{path}, line {number}")
+    except csv.Error as error:
+        yield reader.line_num + 1, SourceError("rest of the table cannot be read", f"{path}: {error}")
+
+
+def _build_row(names: list[str], values: list[str], location: str) -> dict[str, Any] | SourceError:
+    if len(values) > len(names):
+        return SourceError(
+            "metadata line has a wrong form", f"{location}: {len(values)} cells, {len(names)} columns"
+        )
+    return dict(zip(names, (value.strip() for value in values), strict=False))
+
+
+def _table_lines(path: Path) -> Iterator[bytes]:
+    try:
+        yield from read_lines(str(path))
+    except OSError as error:
+        raise SourceError(f"{path.name} cannot be read", f"{path}: {describe_os_error(error)}") from None
+
+
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def parse_json_lines(
+    lines: Iterable[bytes], path: Path, parse: Callable[[bytes], Any] | None = None
+) -> Iterator[tuple[int, dict[str, Any] | SourceError]]:
+    """For each line that is not blank, its number from 1 and its object, or a SourceError about the line."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        location = f"{path}, line {number}"
+        try:
+            document = (parse or functools.partial(parse_json, where=location))(line)
+        except SourceError as error:
+            yield number, SourceError(error.reason, location)
+            continue
+        except (ValueError, RecursionError) as error:
+            yield number, SourceError("metadata line is not JSON", f"{location}: {error}")
+            continue
+        if isinstance(document, dict):
+            yield number, document
+        else:
+            yield (
+                number,
+                SourceError("metadata line is not a JSON object", f"{location}: {type(document).__name__}"),
+            )

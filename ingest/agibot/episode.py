@@ -10,15 +10,23 @@ from typing import Any
 
 from ares.episode import Camera, Episode, Json, Record, Trajectory, make_episode_id
 from ares.errors import SourceError
-from ares.input import read_json
+from ares.input import NamedSpan, read_json
 from ares.io import describe_os_error, file_state
 from ingest.agibot.signals import AgibotSignals, read_agibot_signals
 from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
+from ingest.labels import add_segments
 from ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
 from ingest.source_words import distinct_texts
 
 _LONGEST_TEXT = 1000
-_MOST_SUBTASKS = 256
+# The field of the labels, as the files spell it and as the first description of the format did.
+_LABEL_FIELDS = ("label_info", "lable_info")
+# Field of the labels: style of its spans, and the names of their start, end and text.
+_SPAN_FIELDS = {
+    "action_config": ("subtask", "start_frame", "end_frame", "action_text"),
+    "key_frame": ("key_frame", "start", "end", "comment"),
+}
+_LARGEST_FRAME = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +35,14 @@ class AgibotTaskInfo:
 
     Attributes:
         instruction: Name of the task, or "".
-        metadata: Scene and subtasks.
+        metadata: The scene.
+        spans: Subtasks and key frames.
         warnings: Reasons to warn.
     """
 
     instruction: str = ""
     metadata: Mapping[str, Json] = field(default_factory=dict)
+    spans: tuple[NamedSpan, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -54,39 +64,45 @@ def read_agibot_task_file(path: Path) -> dict[str, AgibotTaskInfo]:
 
 
 def _parse_row(row: Mapping[str, Any]) -> AgibotTaskInfo:
-    labels = row.get("label_info")
-    subtasks = labels.get("action_config") if isinstance(labels, Mapping) else None
-    metadata: dict[str, Json] = {}
     scene = _trimmed_text(row.get("init_scene_text"))
-    if scene:
-        metadata["init_scene_text"] = scene
-    parsed = (
-        [_parse_subtask(part) for part in subtasks[:_MOST_SUBTASKS]] if isinstance(subtasks, list) else []
+    spans, warnings = list[NamedSpan](), dict[str, None]()
+    labels: Mapping[str, Any] = next(
+        (row[name] for name in _LABEL_FIELDS if isinstance(row.get(name), Mapping)), {}
     )
-    subtasks_json: list[Json] = [part for part in parsed if part is not None]
-    if subtasks_json:
-        metadata["subtasks"] = subtasks_json
-    is_whole = subtasks is None or (isinstance(subtasks, list) and len(subtasks_json) == len(subtasks))
+    for name in _SPAN_FIELDS:
+        parts = labels.get(name) or []
+        for part in parts if isinstance(parts, list) else [None]:
+            span = _parse_span(part, name)
+            if isinstance(span, NamedSpan):
+                spans.append(span)
+            else:
+                warnings[f"some parts of {name} {span} and are left out"] = None
     return AgibotTaskInfo(
         instruction=_trimmed_text(row.get("task_name")),
-        metadata=metadata,
-        warnings=() if is_whole else ("some subtasks of task_info have a wrong form and are left out",),
+        metadata={"init_scene_text": scene} if scene else {},
+        spans=tuple(spans),
+        warnings=tuple(warnings),
     )
 
 
-def _parse_subtask(part: Any) -> Json:
-    """Frames [start, end), text and skill of one subtask; None for another form."""
+def _parse_span(part: Any, name: str) -> NamedSpan | str:
+    """Frames [start, end), text and skill of one part; or why it is none.
+
+    Who wrote it stays unknown: the format does not say it.
+    """
+    style, start_name, stop_name, text_name = _SPAN_FIELDS[name]
     if not isinstance(part, Mapping):
-        return None
-    start, end = part.get("start_frame"), part.get("end_frame")
-    if type(start) is not int or type(end) is not int:
-        return None
-    return {
-        "start_frame": start,
-        "end_frame": end,
-        "text": _trimmed_text(part.get("action_text")),
-        "skill": _trimmed_text(part.get("skill")),
-    }
+        return "have a wrong form"
+    start, stop, text = part.get(start_name), part.get(stop_name), _trimmed_text(part.get(text_name))
+    if type(start) is not int or type(stop) is not int or max(abs(start), abs(stop)) > _LARGEST_FRAME:
+        return "have a wrong form"
+    if stop < start:
+        return "end before they start"
+    if not text:
+        return "have no text"
+    used = (start_name, stop_name, text_name)
+    more = {key: value for key, value in part.items() if key not in used and isinstance(value, str) and value}
+    return NamedSpan(names=(), start=start, stop=stop, unit="frames", text=text, style=style, fields=more)
 
 
 def _trimmed_text(value: Any) -> str:
@@ -160,7 +176,8 @@ def load_episode(entry: AgibotEntry) -> Record:
     source = path if path.exists() else videos[0]
     episode = _make_episode(entry, proprio, cameras, str(source), warnings)
     record = Record(episode=episode, trajectory=proprio.trajectory, warnings=tuple(dict.fromkeys(warnings)))
-    return replace(record, has_stamps=proprio.has_stamps, arrays=proprio.arrays)
+    record = replace(record, has_stamps=proprio.has_stamps, arrays=proprio.arrays)
+    return add_segments(record, entry.info.spans if entry.info else (), "parts of label_info")
 
 
 def _should_have_signals(entry: AgibotEntry) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -59,6 +60,7 @@ def _open_source(root: Path, options: SourceOptions) -> Source:
         ),
         warnings=tuple(_source_warnings(root, tasks)),
         fragile=True,
+        segments_stamp=_stamp_task_files(root),
         folder=str(root),
         files=functools.partial(_list_files, root),
     )
@@ -133,6 +135,12 @@ def _episode_location(entry: AgibotEntry) -> str:
 def _read_task_info(root: Path, task: str) -> dict[str, AgibotTaskInfo]:
     path = root / "task_info" / f"task_{task}.json"
     return read_agibot_task_file(path) if path.exists() else {}
+
+
+def _stamp_task_files(root: Path) -> str:
+    """Changes with the sizes of the files of task_info, which name the subtasks; "" without any."""
+    sizes = sorted(list_folder(root / "task_info").files.items())
+    return hashlib.blake2b(repr(sizes).encode(), digest_size=8).hexdigest() if sizes else ""
 
 
 def _source_warnings(root: Path, tasks: dict[str, list[str]]) -> Iterator[str]:

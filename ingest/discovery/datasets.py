@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ares.errors import AresError, PluginError, RequestError, SourceError
@@ -23,7 +23,7 @@ from ingest.base import (
 )
 from ingest.discovery.tree import FolderTree, SortedPaths, ask
 from ingest.files import find_label_files
-from ingest.labels import open_with_labels
+from ingest.labels import NO_SPANS, StatedSpans, open_with_labels
 
 if TYPE_CHECKING:
     from ares.store import Stores
@@ -448,11 +448,26 @@ def _open_with_ingester(
 def _open_path(ingester: Ingester, path: str, options: SourceOptions) -> list[Source]:
     if not options.spec or isinstance(ingester, SpecIngester):
         sources = ingester.open(path, options)
-        has_labels = any(find_label_files(source) for source in sources)
-        return open_with_labels(partial(ingester.open, path, options), sources) if has_labels else sources
+        stated = _read_spans(options.spec)
+        has_labels = stated is not NO_SPANS or any(find_label_files(source) for source in sources)
+        return (
+            open_with_labels(partial(ingester.open, path, options), sources, stated)
+            if has_labels
+            else sources
+        )
     from ingest.mapping import open_with_spec
 
     return open_with_spec(ingester, path, options)
+
+
+def _read_spans(spec: str) -> StatedSpans:
+    """What a spec says of spans, for an ingester that reads specs itself."""
+    if not spec:
+        return NO_SPANS
+    from ingest.spec import read_spec, read_stated_spans
+
+    stated = read_stated_spans(read_spec(Path(spec)))
+    return stated if stated.path or stated.new_texts else NO_SPANS
 
 
 def _list_files(opened: OpenedDataset) -> list[SourceFile]:

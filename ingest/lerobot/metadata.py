@@ -39,10 +39,11 @@ from ares.input import (
     limited_memory,
     open_parquet,
     parse_json,
+    parse_json_lines,
     read_lines,
 )
 from ares.io import parse_path
-from ingest.files import parse_json_lines, read_json_object
+from ingest.files import read_json_object
 
 PathRole = Literal["episode", "file", "chunk", "camera"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +26,10 @@ from ares.episode import (
 )
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
-from ares.input import decode_image, parse_image_header
+from ares.input import NamedSpan, decode_image, parse_image_header
 from ingest.depth import add_depth, decode_depth, describe_depth
 from ingest.files import add_missing_cameras, describe_camera, read_json_object
+from ingest.labels import add_segments, segment_subtasks
 from ingest.mapping import add_spec_parts, find_spec_text, turn_camera
 from ingest.rlds.feature_map import RldsCamera, RldsFeatureMap
 from ingest.rlds.features import (
@@ -40,11 +42,12 @@ from ingest.rlds.features import (
     read_metadata,
     read_ragged_numbers,
     read_step_numbers,
+    read_step_texts,
     read_stored_numbers,
     read_texts,
 )
 from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, compute_spec_step_times, numbered_names
-from ingest.source_words import distinct_texts
+from ingest.source_words import distinct_texts, is_meaningful_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -212,7 +215,31 @@ def load_record(entry: RldsRecordEntry) -> Record:
     warnings = list(record.warnings)
     extra = {**record.trajectory.extra, **_library_signals(entry, payload, steps, warnings)}
     trajectory = replace(record.trajectory, timestamps=times.seconds, extra=extra)
-    return replace(record, trajectory=trajectory, warnings=tuple(warnings), has_stamps=times.has_stamps)
+    record = replace(record, trajectory=trajectory, warnings=tuple(warnings), has_stamps=times.has_stamps)
+    record = add_segments(record, _instruction_spans(feature_map, example, steps), "instructions of steps")
+    return segment_subtasks(record) if dataset.spec and dataset.spec.subtasks else record
+
+
+def _instruction_spans(
+    feature_map: RldsFeatureMap, example: Mapping[str, Any], steps: int
+) -> Iterator[NamedSpan]:
+    """A span for each run of steps with one instruction, where an instruction changes within the episode.
+
+    An instruction of a step tells what the robot is to do at that step: such a run is a subtask, and becomes text of
+    steps again when it is exported. Steps without an instruction belong to no run.
+    """
+    for feature in feature_map.language:
+        if not isinstance(feature, Feature) or len(distinct_texts(read_texts(example, feature))) < 2:
+            continue
+        texts, start = read_step_texts(example, feature, steps), 0
+        for text, run in itertools.groupby(texts):
+            stop = start + len(list(run))
+            if is_meaningful_text(text):
+                fields = {"feature": feature.key}
+                yield NamedSpan(
+                    names=(), start=start, stop=stop, unit="frames", text=text.strip(), fields=fields
+                )
+            start = stop
 
 
 def _step_times(

@@ -416,6 +416,18 @@ def read_texts(example: ExampleFeatures, feature: Feature) -> list[str]:
     return ["".join(chr(point) for point in row if 0 < point < 0x110000) for row in rows]
 
 
+def read_step_texts(example: ExampleFeatures, feature: Feature, steps: int) -> list[str]:
+    """The text of each step; empty where the feature has no text for each."""
+    values = read_feature_values(example, feature)
+    if not feature.per_step or not values or len(values) % steps:
+        return []
+    if feature.kind == "text":
+        return [value.decode("utf-8", "replace") for value in values] if len(values) == steps else []
+    size = len(values) // steps
+    rows = (values[start : start + size] for start in range(0, len(values), size))
+    return ["".join(chr(point) for point in row if 0 < point < 0x110000) for row in rows]
+
+
 def read_metadata(example: ExampleFeatures, feature: Feature) -> Json:
     """A feature as metadata: one value or a short list; None when it is absent or too long."""
     values = read_feature_values(example, feature)

@@ -6,6 +6,5 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ingest.video.source import video as video
-    from ingest.video.tables import read_cells as read_cells
 
 __getattr__ = lazy_exports(__name__)

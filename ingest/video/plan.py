@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
+from ares.input import read_cells
 from ares.io import relative_path, walk_folders
-from ingest.source_words import VideoRow
-from ingest.video.tables import has_row_per_camera, is_about_videos, read_rows
+from ingest.source_words import InvalidRowError, VideoRow, has_camera_rows, names_a_video, parse_video_row
 
 # A file name with this suffix, or a folder with this name, is a camera: no task is called "cam_high".
 _CERTAIN_CAMERA = (
@@ -521,3 +521,48 @@ def _join_cameras(planned: Iterator[PlannedClip]) -> Iterator[PlannedClip]:
         else:
             by_key[clip_of_row.name] = clip_of_row
     yield from by_key.values()
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, VideoRow | SourceError]]:
+    """Read the rows that are not blank: line number, counted from 1, with the parsed row or its error.
+
+    The last one is an error with number 0 where the rest of the table, or all of it, cannot be read.
+    """
+    for number, cells in _read_or_fail(path):
+        location = f"{path}, line {number}"
+        if isinstance(cells, SourceError):
+            yield number, cells
+            continue
+        try:
+            yield number, parse_video_row(cells)
+        except InvalidRowError as error:
+            yield number, SourceError("metadata line has a wrong form", f"{location}: {error}")
+
+
+def is_about_videos(path: Path) -> bool:
+    """Whether a table has a column that names a video; True for one that cannot be read, as its videos must wait."""
+    try:
+        return path.suffix.lower() == ".jsonl" or names_a_video(_first_row(path))
+    except SourceError:
+        return True
+
+
+def has_row_per_camera(path: Path) -> bool:
+    """Whether each row is about one camera of an episode; False for a table that cannot be read."""
+    try:
+        columns = _first_row(path)
+    except SourceError:
+        return False
+    return has_camera_rows(columns) and names_a_video(columns)
+
+
+def _read_or_fail(path: Path) -> Iterator[tuple[int, dict[str, Json] | SourceError]]:
+    try:
+        yield from read_cells(path)
+    except SourceError as error:
+        yield 0, error
+
+
+def _first_row(path: Path) -> Mapping[str, Json]:
+    """The columns of the first valid row. Raises SourceError for a table that cannot be read."""
+    return next((cells for _, cells in read_cells(path) if not isinstance(cells, SourceError)), {})

@@ -5,19 +5,27 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.episode import Camera, Episode, MediaRef, Record, Trajectory, make_episode_id
+from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, make_episode_id
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
-from ares.io import FolderEntries, absolute_path, file_state, folder_name
+from ares.input import read_json
+from ares.io import FolderEntries, absolute_path, describe_os_error, file_state, folder_name
 from ares.media import VideoInfo, frozen_camera_flags
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
 from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
-from ingest.source_words import distinct_texts
+from ingest.source_words import (
+    InvalidRowError,
+    VideoRow,
+    distinct_texts,
+    names_a_video,
+    parse_video_row,
+)
 from ingest.video.plan import (
     VIDEO_SUFFIXES,
     PlannedClip,
@@ -28,7 +36,6 @@ from ingest.video.plan import (
     is_video,
     plan_video_folder,
 )
-from ingest.video.tables import read_video_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,11 +132,41 @@ def _find_span(info: VideoInfo, clip: VideoClip, path: str) -> _VideoSpan:
     return _VideoSpan(start, min(next_start, start + len(seconds) / rate), rate, seconds, False)
 
 
+def _read_video_json(path: str) -> tuple[VideoRow | None, dict[str, Json]]:
+    """The JSON file of a video as a row; or (None, its content) when it is not an object.
+
+    Raises SourceError for a file that is not JSON.
+    """
+    try:
+        document = read_json(path, parse_constant=_refuse_constant)
+    except OSError as error:
+        raise SourceError(
+            "JSON file of a video cannot be read", f"{path}: {describe_os_error(error)}"
+        ) from None
+    except ValueError as error:
+        raise SourceError("JSON file of a video is not valid JSON", f"{path}: {error}") from None
+    if not isinstance(document, dict):
+        return None, {"note": document}
+    try:
+        return parse_video_row({"video": posixpath.basename(path), **_without_video_columns(document)}), {}
+    except InvalidRowError as error:
+        raise SourceError("JSON file of a video has a wrong form", f"{path}: {error}") from None
+
+
+def _without_video_columns(document: Mapping[str, Json]) -> dict[str, Json]:
+    """The document without the columns that name a video: its file name does."""
+    return {name: value for name, value in document.items() if not names_a_video({name: value})}
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not a JSON number")
+
+
 def _with_sidecar(clip: VideoClip) -> VideoClip:
     """The episode with the values of its JSON file; values of a table have priority. Raises SourceError."""
     if not clip.sidecar:
         return clip
-    row, document = read_video_json(clip.sidecar)
+    row, document = _read_video_json(clip.sidecar)
     metadata = {**(row.metadata if row else document), **clip.metadata}
     if row is None:
         return replace(clip, metadata=metadata)

@@ -22,6 +22,8 @@ NAMED = {
     "ares/search/engine.py": {"caption", "grade"},
     "ares/export/base.py": {"caption", "grade"},
     "ares/export/rlds/record.py": {"grade"},
+    # A column of tables of spans.
+    "ares/input/span_files.py": {"caption"},
     # The extra that installs UMAP.
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},

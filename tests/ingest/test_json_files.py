@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ares.errors import SourceError
-from ingest.files import parse_json_lines, read_json_object
+from ares.input import parse_json_lines
+from ingest.files import read_json_object
 
 
 def test_an_object_is_read(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ares.episode import Record
+from ares.episode import Record, SourceSegment
 from ares.media import frames_at
 from ingest.base import Source, SourceOptions
 from ingest.labels import EpisodeLabels, FileTally, _merge_labels
@@ -90,16 +90,16 @@ def test_fields_without_a_known_meaning_can_be_named_by_a_spec(tmp_path: Path) -
     ]
 
 
-def test_rows_with_spans_are_subtasks(tmp_path: Path) -> None:
+def test_rows_with_spans_are_segments(tmp_path: Path) -> None:
     write_episodes(tmp_path / "d", 2)
     table = "episode,start_frame,end_frame,text\nep_000,0,3,reach\nep_000,3,6,lift\nep_001,0,2,push\nep_001,2,6,pull\n"
     (tmp_path / "d" / "subtasks.csv").write_text(table)
-    _, records = load_by_key(tmp_path / "d")
-    subtasks = records["ep_001.npz"].episode.metadata["subtasks"]
-    assert subtasks == [
-        {"start_frame": "0", "end_frame": "2", "text": "push"},
-        {"start_frame": "2", "end_frame": "6", "text": "pull"},
-    ]
+    source, records = load_by_key(tmp_path / "d")
+    assert not source.warnings and not records["ep_001.npz"].episode.metadata
+    assert records["ep_001.npz"].segments == (
+        SourceSegment(style="subtask", text="push", start_seconds=0.0, stop_seconds=0.2),
+        SourceSegment(style="subtask", text="pull", start_seconds=0.2, stop_seconds=0.6),
+    )
 
 
 def test_a_file_about_something_else_changes_nothing(tmp_path: Path) -> None:

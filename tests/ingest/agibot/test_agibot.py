@@ -40,9 +40,10 @@ def test_values_seconds_videos_and_subtasks_are_those_that_were_written(tmp_path
     assert episode.rate_hz == pytest.approx(30.0, rel=1e-6) and episode.rate_source == "measured"
     assert episode.instruction == "Pack fruit" and episode.success is None
     assert episode.metadata["intrinsics"] == {"head": {"fx": 600.5, "fy": 601}}
-    assert episode.metadata["subtasks"] == [
-        {"start_frame": 2, "end_frame": 7, "text": "Pick up the lemon.", "skill": "Pick"}
-    ]
+    (segment,) = records[0].segments
+    assert (segment.style, segment.text, segment.author) == ("subtask", "Pick up the lemon.", "")
+    assert segment.fields == {"skill": "Pick"} and "subtasks" not in episode.metadata
+    assert (segment.start_seconds, segment.stop_seconds) == tuple(trajectory.timestamps[[2, 7]])
     assert [camera.name for camera in episode.cameras] == ["hand_left", "head"]
     frames = frames_at(episode.cameras[1].media, [0.0, 5 / 30])
     assert [round(float(frame.mean()) / 20) for frame in frames] == [0, 5]
