@@ -286,9 +286,9 @@ def _print_error_line(command: str, error: AresError) -> None:
 
         _plain_console(sys.stderr).print(Text.assemble((prefix, "red"), f" {message}"), soft_wrap=True)
     else:
-        print(f"{prefix} {message}", file=sys.stderr)
+        sys.stderr.write(f"{prefix} {message}\n")
     if isinstance(error, FilterError) and error.pointer:
-        print(visible_lines(error.pointer), file=sys.stderr)
+        sys.stderr.write(f"{visible_lines(error.pointer)}\n")
     sys.stderr.flush()
 
 

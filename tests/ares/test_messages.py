@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import threading
 
 import pytest
 
 from ares import console
-from ares.console import Verbosity, announce_if_slow, print_message, verbosity
+from ares.console import Verbosity, announce_if_slow, print_message, verbosity, write_stderr
 
 
 def test_what_takes_long_is_announced(
@@ -40,3 +42,15 @@ def test_what_ends_soon_is_not_announced(
         pass
     assert timers[0].finished.is_set(), "it was cancelled"
     assert capsys.readouterr().err == ""
+
+
+def test_a_line_is_one_write_so_that_threads_do_not_mix_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    writes: list[str] = []
+    monkeypatch.setattr(sys, "stderr", Stream())
+    write_stderr("first line", "second line")
+    assert writes == ["first line\nsecond line\n"]
