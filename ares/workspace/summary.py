@@ -13,7 +13,7 @@ from ares.episode import Camera, Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
 from ares.search import SPACE_PREFIX
-from ares.store import ids_filter, read_spending
+from ares.store import ids_filter, make_stored_segments, read_spending
 from ares.workspace.status import (
     AnnotationStateCounts,
     ClockStatus,
@@ -33,7 +33,7 @@ _ID_BATCH = 10_000
 
 
 def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
-    """Return an episode with its cameras and annotations.
+    """Return an episode with its cameras, its segments where it has any, and its annotations.
 
     Args:
         stores: Stores of the workspace.
@@ -45,6 +45,13 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
     episode = stores.tables.episodes.get_episode(stores.tables.episodes.resolve_id(episode_id))
     catalog = maker_catalog(stores)
     annotations = stores.annotations.find_annotations([episode.episode_id])
+    segmenters = {id for id, maker in catalog.makers.items() if maker.fills_segments}
+    # Where there are only captions of all the episode, they are no news beside the annotations.
+    has_segments = any(
+        one.value.get("style") or one.stop_seconds - one.start_seconds < episode.duration_seconds
+        for one in annotations
+        if one.maker_id in segmenters
+    )
     return {
         "episode_id": episode.episode_id,
         "format": episode.format,
@@ -76,8 +83,15 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "tags": list[Json](tags_of(stores, episode.episode_id)),
         "notes": list[Json](notes_of(stores, episode.episode_id)),
         "grade_trust": _grade_trust(stores, episode.episode_id),
+        **({"segments": _describe_segments(stores, episode.episode_id)} if has_segments else {}),
         "annotations": describe_annotations(annotations, catalog),
     }
+
+
+def _describe_segments(stores: Stores, episode_id: str) -> list[Json]:
+    """The shown segments of an episode, in order of time."""
+    rows = stores.tables.segments.read(ids_filter([episode_id]))
+    return [segment.to_json() for segment in make_stored_segments(rows)]
 
 
 def _grade_trust(stores: Stores, episode_id: str) -> Json:
