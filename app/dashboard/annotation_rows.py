@@ -341,7 +341,7 @@ _LEAST_TEXT, _MOST_TEXT = 40, 2000
 def make_segment_lanes(
     segments: Sequence[Mapping[str, Any]], duration_seconds: float, makers: Mapping[str, Maker]
 ) -> dict[str, Json]:
-    """A lane for each annotator, style and maker that names parts of an episode; those of the source come first.
+    """A lane for each annotator, style and maker that names parts of an episode: subtasks, then captions, then others.
 
     Args:
         segments: Segments of `read_segments`, in order of time.
@@ -357,7 +357,7 @@ def make_segment_lanes(
     for segment in segments:
         lanes[segment["annotator"], segment["style"], segment["maker"]].append(segment)
     partial = {key: own for key, own in lanes.items() if any(_is_part(one, duration_seconds) for one in own)}
-    order = sorted(partial, key=lambda key: (not key[0].startswith("source_"), key))
+    order = sorted(partial, key=_lane_order)
     count = sum(len(partial[key]) for key in order[:_MOST_LANES])
     longest = min(_MOST_TEXT, max(_LEAST_TEXT, _MOST_CHARACTERS // max(1, count)))
     drawn = [_lane_data(key, partial[key], makers.get(key[2]), longest) for key in order[:_MOST_LANES]]
@@ -367,6 +367,13 @@ def make_segment_lanes(
 def _is_part(segment: Mapping[str, Any], duration_seconds: float) -> bool:
     """Whether a segment is shorter than its episode, or its maker says what kind of text it is."""
     return bool(segment["style"]) or segment["stop"] - segment["start"] < duration_seconds
+
+
+def _lane_order(key: tuple[str, str, str]) -> tuple[object, ...]:
+    """Subtasks beside each other, those of the source first; then what annotators say, then what else the source says."""
+    annotator, style, _ = key
+    is_source, is_subtask = annotator.startswith("source_"), "subtask" in (style, annotator[len("source_") :])
+    return not is_subtask, is_source != is_subtask, key
 
 
 def _lane_label(key: tuple[str, str, str]) -> str:

@@ -35,7 +35,9 @@ def add_segments(opened: Workspace) -> tuple[str, str]:
     """Give an episode a handful of segments of every kind, and another one thousands in many lanes; their ids."""
     few, many, *_ = sorted(opened.stores.tables.episodes.read(), key=lambda episode: episode.key)
     own = [
-        *_source(few, "subtask", (0.0, 1.0, "reach the ball"), (1.0, 2.5, f"lift it {MARKUP}"), author="person"),
+        *_source(
+            few, "subtask", (0.0, 1.0, "reach the ball"), (1.0, 2.5, f"lift it {MARKUP}"), author="person"
+        ),
         *_source(few, "plan", (0.0, 3.0, "1. reach 2. lift"), (0.5, 3.5, "1. lift 2. throw"), author="qwen"),
         *_source(few, "vqa", (1.25, 1.25, "where is the ball?"), (2.0, 2.0, "in the hand")),
         *_source(few, "haptics_of_robot", (2.0, 3.0, "contact")),
@@ -54,5 +56,7 @@ def add_segments(opened: Workspace) -> tuple[str, str]:
     return few.episode_id, many.episode_id
 
 
-def _source(episode: Episode, style: str, *spans: tuple[float, float, str], author: str = "") -> list[Annotation]:
+def _source(
+    episode: Episode, style: str, *spans: tuple[float, float, str], author: str = ""
+) -> list[Annotation]:
     return make_segments(episode, make_source_maker(style), style, *spans, author=author)

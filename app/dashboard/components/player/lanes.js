@@ -97,8 +97,11 @@ export class Lanes {
     /** @type {number[]} Of the open lanes. */
     this.boundaries = [];
     this.drawn = "";
-    this.now = h("div", { class: "now" });
-    this.now.style.minHeight = `${Math.min(MOST_NOW_LINES, data.lanes.length) * 1.6}em`;
+    // Where there are few lanes a text may take two lines; what stands below does not move.
+    const isRoomy = 2 * data.lanes.length <= MOST_NOW_LINES;
+    this.now = h("div", { class: isRoomy ? "now roomy" : "now" });
+    const lines = isRoomy ? 2 * data.lanes.length : MOST_NOW_LINES;
+    this.now.style.minHeight = `${lines * 1.6}em`;
     const more =
       data.more.length > 0 && `${data.more.length} more lanes are not drawn: ${data.more.join(", ")}`;
     this.node = h(
@@ -144,7 +147,7 @@ export class Lanes {
       .map((lane) => ({ lane, segment: lane.showSecond(time) }));
     const style = { left, display: isShown ? "" : "none" };
     current.forEach(({ lane }) => Object.assign(lane.cursor.style, style));
-    const lines = current.filter(({ segment }) => segment !== null).slice(0, MOST_NOW_LINES);
+    const lines = current.filter(({ lane, segment }) => lane.textOf(segment)[0]).slice(0, MOST_NOW_LINES);
     const drawn = lines.map(({ lane, segment }) => `${lane.number}/${segment?.join("/")}`).join();
     if (drawn === this.drawn) return;
     this.drawn = drawn;
@@ -257,15 +260,23 @@ class SegmentLane {
     return segment;
   }
 
+  /**
+   * @param {Segment | null} segment
+   * @returns {SegmentText}
+   */
+  textOf(segment) {
+    return segment ? this.lane.texts[segment[3]] : ["", "", ""];
+  }
+
   /** @param {Segment | null} segment */
   buildLine(segment) {
-    const [text, author, grade] = segment ? this.lane.texts[segment[3]] : ["", "", ""];
+    const [text, author, grade] = this.textOf(segment);
     const by = author ? `${this.lane.label}, by ${author}` : this.lane.label;
     return h(
       "div",
       { class: `now-line c${this.number % LANE_COLOURS}`, title: text },
       h("span", { class: "muted now-lane" }, by),
-      h("span", { class: "now-text" }, text || "no text"),
+      h("span", { class: "now-text" }, text),
       grade && verdictBadge(grade),
     );
   }

@@ -23,7 +23,7 @@ const HELP = [
   ["Home End", "start or end"],
   ["E  Shift E", "next or previous event"],
   ["B  Shift B", "next or previous start or end of a segment"],
-  ["+ - 0", "plots: less time, more time, all"],
+  ["+ - 0", "plots and lanes: less time, more time, all"],
   ["[ ]", "loop from here, loop to here"],
   ["Shift drag", "loop a part"],
   ["L", "loop on or off"],
