@@ -90,8 +90,8 @@ def _print_segments(args: argparse.Namespace) -> int:
     if ways:
         option = f"--{ways[0].replace('_', '-')}"
         raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
-    found = open_workspace(args).search_segments(args.text, where=args.where, limit=args.limit)
-    documents = [segment.to_json() for segment in found]
+    segments = open_workspace(args).search_segments(args.text, where=args.where, limit=args.limit)
+    documents = [segment.to_json() for segment in segments]
     names = dict.fromkeys(name for document in documents for name in document)
     rows: list[dict[str, Json]] = [{name: document.get(name) for name in names} for document in documents]
     table = OutputTable([_segment_row(row) for row in rows], ("episode", *_SEGMENT_HEADER))

@@ -122,7 +122,7 @@ class EpisodeAnnotations:
     Attributes:
         captions: Texts that describe the episode or that others describe, each with its grades and their rulings;
             those of the whole episode first, then those that fill columns, then the newest.
-        annotations: The annotations with their makers, those that are no segments first.
+        annotations: The annotations with their makers, in the order of the log; of very many first what is no segment.
         counts: How many captions and annotations there are; the lists have the first 40 and 500.
         subjects: Ids of the episode, and of its segments and annotations.
         lanes: Its segments on the clock of the player, see `make_segment_lanes`.
@@ -190,9 +190,10 @@ def read_annotations(
     # Those of the whole episode are the first: the timeline has the evidence of one of them.
     described.sort(key=lambda annotation: not _covers_episode(annotation, episode))
     documents = cast("list[dict[str, Json]]", describe_annotations(annotations, catalog))
-    named = {segment["id"] for segment in segments}
-    # What is a segment is in the lanes already.
-    documents.sort(key=lambda document: document["annotation_id"] in named)
+    if len(documents) > MOST_ANNOTATIONS:
+        # What is a segment is in the lanes already.
+        named = {segment["id"] for segment in segments}
+        documents.sort(key=lambda document: document["annotation_id"] in named)
     return EpisodeAnnotations(
         captions=[_caption_data(log, annotation) for annotation in described[:MOST_CAPTIONS]],
         annotations=documents[:MOST_ANNOTATIONS],
@@ -356,7 +357,12 @@ def make_segment_lanes(
     lanes: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for segment in segments:
         lanes[segment["annotator"], segment["style"], segment["maker"]].append(segment)
-    partial = {key: own for key, own in lanes.items() if any(_is_part(one, duration_seconds) for one in own)}
+    # A caption of all the episode stands below; what its maker gives a style is drawn, however long.
+    partial = {
+        key: members
+        for key, members in lanes.items()
+        if key[1] or any(member["stop"] - member["start"] < duration_seconds for member in members)
+    }
     order = sorted(partial, key=_lane_order)
     count = sum(len(partial[key]) for key in order[:_MOST_LANES])
     longest = min(_MOST_TEXT, max(_LEAST_TEXT, _MOST_CHARACTERS // max(1, count)))
@@ -364,16 +370,11 @@ def make_segment_lanes(
     return {"lanes": list[Json](drawn), "more": [_lane_label(key) for key in order[_MOST_LANES:]]}
 
 
-def _is_part(segment: Mapping[str, Any], duration_seconds: float) -> bool:
-    """Whether a segment is shorter than its episode, or its maker says what kind of text it is."""
-    return bool(segment["style"]) or segment["stop"] - segment["start"] < duration_seconds
-
-
 def _lane_order(key: tuple[str, str, str]) -> tuple[object, ...]:
-    """Subtasks beside each other, those of the source first; then what annotators say, then what else the source says."""
+    """Subtasks beside each other, of the source first; then what annotators say, then what else the source says."""
     annotator, style, _ = key
-    is_source, is_subtask = annotator.startswith("source_"), "subtask" in (style, annotator[len("source_") :])
-    return not is_subtask, is_source != is_subtask, key
+    is_subtask = style == "subtask" or annotator == "source_subtask"
+    return not is_subtask, annotator.startswith("source_") != is_subtask, key
 
 
 def _lane_label(key: tuple[str, str, str]) -> str:
@@ -386,7 +387,7 @@ def _lane_data(
 ) -> dict[str, Json]:
     numbers: dict[tuple[str, str, str], int] = {}
     spans: list[Json] = []
-    rows, crowded = stack_spans([(one["start"], one["stop"]) for one in segments], _MOST_ROWS)
+    rows, crowded = stack_spans([(part["start"], part["stop"]) for part in segments], _MOST_ROWS)
     for segment, row in zip(segments, rows, strict=True):
         text = segment["text"] if len(segment["text"]) <= longest else f"{segment['text'][: longest - 1]}…"
         number = numbers.setdefault((text, segment["author"], segment["grade"]), len(numbers))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, Maker
 from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
-from ares.episode import Camera, Json
+from ares.episode import Camera, Episode, Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
 from ares.search import SPACE_PREFIX
@@ -45,13 +45,6 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
     episode = stores.tables.episodes.get_episode(stores.tables.episodes.resolve_id(episode_id))
     catalog = maker_catalog(stores)
     annotations = stores.annotations.find_annotations([episode.episode_id])
-    segmenters = {id for id, maker in catalog.makers.items() if maker.fills_segments}
-    # Where there are only captions of all the episode, they are no news beside the annotations.
-    has_segments = any(
-        one.value.get("style") or one.stop_seconds - one.start_seconds < episode.duration_seconds
-        for one in annotations
-        if one.maker_id in segmenters
-    )
     return {
         "episode_id": episode.episode_id,
         "format": episode.format,
@@ -83,15 +76,25 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "tags": list[Json](tags_of(stores, episode.episode_id)),
         "notes": list[Json](notes_of(stores, episode.episode_id)),
         "grade_trust": _grade_trust(stores, episode.episode_id),
-        **({"segments": _describe_segments(stores, episode.episode_id)} if has_segments else {}),
+        **_describe_segments(stores, episode, annotations, catalog),
         "annotations": describe_annotations(annotations, catalog),
     }
 
 
-def _describe_segments(stores: Stores, episode_id: str) -> list[Json]:
-    """The shown segments of an episode, in order of time."""
-    rows = stores.tables.segments.read(ids_filter([episode_id]))
-    return [segment.to_json() for segment in make_stored_segments(rows)]
+def _describe_segments(
+    stores: Stores, episode: Episode, annotations: Sequence[Annotation], catalog: MakerCatalog
+) -> dict[str, Json]:
+    """The shown segments of an episode, in order of time, where it has others than captions of all of it."""
+    segmenters = {id for id, maker in catalog.makers.items() if maker.fills_segments}
+    if not any(
+        annotation.value.get("style")
+        or annotation.stop_seconds - annotation.start_seconds < episode.duration_seconds
+        for annotation in annotations
+        if annotation.maker_id in segmenters
+    ):
+        return {}
+    rows = stores.tables.segments.read(ids_filter([episode.episode_id]))
+    return {"segments": [segment.to_json() for segment in make_stored_segments(rows)]}
 
 
 def _grade_trust(stores: Stores, episode_id: str) -> Json:

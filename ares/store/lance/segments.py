@@ -95,7 +95,7 @@ _OTHER_FIELDS = ("episode_id", "start_seconds", "stop_seconds", "annotation_id",
 
 def make_stored_segments(rows: pa.Table, scores: Sequence[float] = ()) -> list[StoredSegment]:
     """Segments from rows of the table, in their order, with the score of each where there is one."""
-    found = []
+    segments = []
     for number, row in enumerate(rows.to_pylist()):
         others = {
             name: _json_value(value)
@@ -112,8 +112,8 @@ def make_stored_segments(rows: pa.Table, scores: Sequence[float] = ()) -> list[S
             columns=others,
             **{name: row.get(name) or "" for name in _TEXT_FIELDS},
         )
-        found.append(segment)
-    return found
+        segments.append(segment)
+    return segments
 
 
 def _json_value(value: Any) -> Json:
