@@ -45,6 +45,11 @@ INDEX_DTYPES = {
 DATA_FILE_COLUMNS = ("data/chunk_index", "data/file_index")
 EPISODES_FILE_COLUMNS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
 ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
+# Lists the texts that the numbers of the column `subtask_index` stand for.
+SUBTASKS_PATH = "meta/subtasks.parquet"
+SUBTASK_INDEX = "subtask_index"
+# Columns of rows of text: those that hold from a time on, and those of one frame.
+LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
 # The column of tasks.parquet that holds the texts: the name that pandas gives to an index without one.
 TASK_TEXT_COLUMN = "__index_level_0__"
 # Prefix of the columns that ARES adds to the episodes files; LeRobot passes them through.

@@ -56,6 +56,7 @@ def test_show_prints_the_segments_of_an_episode_and_python_has_the_same(
     assert documents == opened.episodes[few].segments.to_json()
     (lifted,) = [segment for segment in opened.episodes[few].segments if segment.text.startswith("lift it")]
     assert (lifted.start_seconds, lifted.stop_seconds, lifted.annotator) == (1.0, 2.5, "source_subtask")
+    assert (lifted.style, lifted.author, lifted.grade, lifted.columns) == ("subtask", "person", None, {})
     assert lifted.text == f"lift it {MARKUP}"
 
 
@@ -93,16 +94,20 @@ def test_segments_are_found_by_words_and_by_a_filter_over_their_columns(
     ]
     table = _output(capsys, opened, *found, "table").splitlines()
     assert table[0].split() == ["episode", "start", "end", "style", "author", "text", "grade", "by"]
-    where = "annotator = 'source_vqa' AND start_seconds < 2"
-    assert [one.text for one in opened.search_segments("ball", where=where)] == ["where is the ball?"]
+    where = "style = 'vqa' AND start_seconds < 2"
+    assert [segment.text for segment in opened.search_segments("ball", where=where)] == ["where is the ball?"]
+    assert [segment.style for segment in opened.search_segments("lift", where="author <> 'person'")] == [
+        "plan",
+        "plan",
+    ]
     # Without words all of the filter, by episode and time; with them the best, and of equal ones the first.
     where = f"episode_id = '{many}' AND annotator = 'segment'"
-    assert [one.text for one in opened.search_segments(where=where, limit=3)] == [
+    assert [segment.text for segment in opened.search_segments(where=where, limit=3)] == [
         f"step {number} of the work" for number in range(3)
     ]
     best = opened.search_segments("step 7", limit=5)
-    assert [one.text for one in best] == ["step 7 of the work"] * 5
-    assert [one.start_seconds for one in best] == sorted(one.start_seconds for one in best)
+    assert [segment.text for segment in best] == ["step 7 of the work"] * 5
+    assert [segment.start_seconds for segment in best] == sorted(segment.start_seconds for segment in best)
     assert "nothing found" in _output(capsys, opened, "search", "--segments", "elephant")
 
 
