@@ -108,6 +108,9 @@ def test_segments_are_found_by_words_and_by_a_filter_over_their_columns(
     best = opened.search_segments("step 7", limit=5)
     assert [segment.text for segment in best] == ["step 7 of the work"] * 5
     assert [segment.start_seconds for segment in best] == sorted(segment.start_seconds for segment in best)
+    # A search for episodes by words opens them where the segment is.
+    (hit,) = opened.search("where is the ball?", by="captions", limit=1)
+    assert (hit.episode_id, hit.seconds) == (few, 1.25)
     assert "nothing found" in _output(capsys, opened, "search", "--segments", "elephant")
 
 
