@@ -121,7 +121,7 @@ class EpisodeAnnotations:
 
     Attributes:
         captions: Texts that describe the episode or that others describe, each with its grades and their rulings;
-            those of the whole episode first, then those that fill columns, then the newest.
+            those of the whole episode first, then those that fill columns, by time, then the newest.
         annotations: The annotations with their makers, in the order of the log; of very many first what is no segment.
         counts: How many captions and annotations there are; the lists have the first 40 and 500.
         subjects: Ids of the episode, and of its segments and annotations.
@@ -187,8 +187,10 @@ def read_annotations(
         grades={segment["id"]: dict(segment["values"]).get("grade", "") for segment in segments},
     )
     described = log.sorted(_caption_annotations(log))
-    # Those of the whole episode are the first: the timeline has the evidence of one of them.
-    described.sort(key=lambda annotation: not _covers_episode(annotation, episode))
+    # Those of the whole episode are the first: the timeline has the evidence of one of them. The others are in order.
+    described.sort(
+        key=lambda text: (not _covers_episode(text, episode), not log.is_shown(text), text.start_seconds)
+    )
     documents = cast("list[dict[str, Json]]", describe_annotations(annotations, catalog))
     if len(documents) > MOST_ANNOTATIONS:
         # What is a segment is in the lanes already.

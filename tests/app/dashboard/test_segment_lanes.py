@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from app.dashboard.annotation_rows import make_segment_lanes, stack_spans
+from app.dashboard.annotation_rows import (
+    make_segment_lanes,
+    read_annotations,
+    read_segments,
+    stack_spans,
+)
 from ares.annotation import Maker
+from ares.episode import Episode
+from ares.workspace import Workspace
+from tests.app.contested_makers import OTHER_CAPTIONER
+from tests.app.segment_lanes import make_segments
 
 PERSON, SIGNALS = Maker(annotator="source_subtask", version="1"), Maker(annotator="segment", version="2")
 MAKERS = {maker.maker_id: maker for maker in (PERSON, SIGNALS)}
@@ -87,3 +96,17 @@ def test_thousands_of_long_texts_in_hundreds_of_lanes_are_less_than_a_megabyte()
     assert text.startswith("0 word") and text.endswith("…")
     few = _lanes(segments[:3])["lanes"]
     assert few[0]["texts"][0][0] == f"0 {'word ' * 400}"[:1999] + "…"
+
+
+def test_captions_of_segments_are_listed_by_time_after_those_of_the_episode(contested: Workspace) -> None:
+    episode = min(contested.stores.tables.episodes.read(), key=lambda episode: episode.key)
+    before = [caption["text"] for caption in _captions(contested, episode)]
+    spans = [(2.0, 3.0, "third"), (0.0, 1.0, "first"), (1.0, 2.0, "second")]
+    contested.stores.annotations.append(make_segments(episode, OTHER_CAPTIONER, "", *spans))
+    contested.sync()
+    after = [caption["text"] for caption in _captions(contested, episode)]
+    assert after == [*before, "first", "second", "third"]
+
+
+def _captions(opened: Workspace, episode: Episode) -> list[Any]:
+    return read_annotations(opened.stores, episode, read_segments(opened.stores, episode)).captions
