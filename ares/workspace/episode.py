@@ -15,7 +15,6 @@ from ares.console import visible
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
 from ares.search import Hit
-from ares.store import StoredSegment
 from ares.workspace.printed_tables import ResultTable, html_table
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.jobs import AnnotateEstimate, AnnotateReport
     from ares.search import Facet
-    from ares.store import Stores
+    from ares.store import StoredSegment, Stores
 
 
 # A larger video would make the notebook slow to open: only its path is shown.
@@ -300,7 +299,7 @@ class SearchResults(ResultTable[StoredHit]):
     }
 
 
-class SegmentList(ResultTable[StoredSegment]):
+class SegmentList(ResultTable["StoredSegment"]):
     """Segments of one or several episodes."""
 
     shown: ClassVar[Mapping[str, Callable[[StoredSegment], object]]] = {

@@ -130,6 +130,15 @@ def test_what_finds_no_segments_is_one_line(
     assert said in message and message.startswith("ares search: ")
 
 
+def test_a_set_is_made_of_the_episodes_that_have_some_segments(
+    segmented: tuple[Workspace, str, str],
+) -> None:
+    opened, few, many = segmented
+    assert list(opened.sets.create("balls", opened.search_segments("ball")).ids()) == [few]
+    both = opened.search_segments(where="style IN ('vqa', 'style00')")
+    assert list(opened.sets.create("both", both).ids()) == sorted([few, many])
+
+
 def test_python_refuses_a_search_without_words_and_filter(segmented: tuple[Workspace, str, str]) -> None:
     with pytest.raises(RequestError, match="needs words or a filter"):
         segmented[0].search_segments(" ")
