@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +218,12 @@ _GRADE_HEADER = ("slot", "claimed", "seen", "verdict", "frames")
 
 
 def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
-    tables = [OutputTable(table) for table in (_summary_rows(document), _camera_rows(document)) if table]
+    names = ("name", "role", "width", "height", "codec", "flags")
+    cameras = [
+        (name, role, f"{width}x{height}", codec, " ".join(flags))
+        for name, role, width, height, codec, flags in map(itemgetter(*names), document["cameras"])
+    ]
+    tables = [OutputTable(table) for table in (_summary_rows(document), cameras) if table]
     segments = _segment_blocks(document) if "segments" in document else ()
     rows = _annotation_rows(document)
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
@@ -285,19 +291,6 @@ def _rate_origin(document: dict[str, Any]) -> str:
     if document["clock_shift_seconds"] > _SHOWN_SHIFT_SECONDS:
         origin += f", uneven by up to {document['clock_shift_seconds']:.3f} s"
     return origin
-
-
-def _camera_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    return [
-        (
-            camera["name"],
-            camera["role"],
-            f"{camera['width']}x{camera['height']}",
-            camera["codec"],
-            " ".join(camera["flags"]),
-        )
-        for camera in document["cameras"]
-    ]
 
 
 def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:

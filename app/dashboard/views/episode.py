@@ -246,7 +246,8 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
     st.subheader("Caption and grade")
     if annotations.captions:
         draw_rulings(annotations.captions, key="episode.rulings")
-        _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
+        if len(annotations.captions) < annotations.counts[0]:
+            _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
     else:
         st.caption("No caption yet: run `ares annotate caption grade`.")
     draw_episode_failures(episode.episode_id, annotations.subjects)
@@ -330,7 +331,8 @@ def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None
             "maker_id",
         ]
         st.dataframe(rows, column_order=order, hide_index=True, key="episode.annotations")
-        _draw_rest(episode, len(rows), count, "annotations")
+        if len(rows) < count:
+            _draw_rest(episode, len(rows), count, "annotations")
 
 
 def _draw_similar(episode: Episode) -> None:
