@@ -1,4 +1,4 @@
-"""`ares search` and `ares show`: find moments, and show everything known of one episode."""
+"""`ares search` and `ares show`: find moments and segments, and show everything known of one episode."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ from app.cli.arguments import (
     open_workspace,
 )
 from app.cli.output import Block, OutputTable, answer, paragraphs
-from ares.errors import UnknownEpisode
+from ares.errors import RequestError, UnknownEpisode
 from ares.io import is_url
 from ares.process_tuning import hide_pandas_from_pyarrow
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.search import Hit
     from ares.workspace import DatasetSheet, Workspace
 
@@ -58,11 +60,16 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
     parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
     parser.add_argument(
+        "--segments",
+        action="store_true",
+        help="find spans by words of their texts; --where is then over the columns of segments",
+    )
+    parser.add_argument(
         "--limit",
         type=episode_count,
         default=20,
         metavar="N",
-        help="most episodes in the answer (default 20)",
+        help="most episodes or segments in the answer (default 20)",
     )
     add_min_score_argument(parser)
     add_workspace_arguments(parser, rows=True)
@@ -70,10 +77,39 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_search(args: argparse.Namespace) -> int:
     """Print the matching moments, best first; without anything to rank by, the episodes of the filter."""
+    if args.segments:
+        return _print_segments(args)
     hits = _list_filtered_episodes(args) if _has_only_filter(args) else _find_hits(args)
     documents = [hit.to_json() for hit in hits]
     answer(args, documents, lambda: _hit_table(hits) if hits else "nothing found", documents)
     return 0
+
+
+def _print_segments(args: argparse.Namespace) -> int:
+    """Print the matching segments, every one with the columns of all. Raises RequestError for ways to compare."""
+    ways = [name for name in ("image", "like", "by", "min_score") if getattr(args, name)]
+    if ways:
+        option = f"--{ways[0].replace('_', '-')}"
+        raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
+    segments = open_workspace(args).search_segments(args.text, where=args.where, limit=args.limit)
+    documents = [segment.to_json() for segment in segments]
+    names = dict.fromkeys(name for document in documents for name in document)
+    rows: list[dict[str, Json]] = [{name: document.get(name) for name in names} for document in documents]
+    table = OutputTable([_segment_row(row) for row in rows], ("episode", *_SEGMENT_HEADER))
+    answer(args, rows, lambda: table if rows else "nothing found", rows)
+    return 0
+
+
+_TEXT_WIDTH = 100
+_SEGMENT_HEADER = ("start", "end", "style", "author", "text", "grade", "by")
+
+
+def _segment_row(document: Mapping[str, Any]) -> tuple[object, ...]:
+    """A row of a table; --json has long texts in full."""
+    text = document["text"]
+    shown = text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 3]}..."
+    span = document["episode_id"], document["start_seconds"], document["stop_seconds"]
+    return *span, document["style"], document["author"], shown, document["grade"], document["annotator"]
 
 
 def _has_only_filter(args: argparse.Namespace) -> bool:
@@ -176,22 +212,48 @@ def _sheet_blocks(sheet: DatasetSheet) -> Iterator[Block]:
     yield "to correct a line: `ares ingest SOURCE --show-spec > FILE`, edit the key, `ares ingest SOURCE --spec FILE`"
 
 
+# Segments and annotations that are listed, and grades with their rulings: --json has all.
+_MOST_ROWS, _MOST_GRADES = 40, 10
 _GRADE_HEADER = ("slot", "claimed", "seen", "verdict", "frames")
 
 
 def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
-    rows = (_summary_rows(document), _camera_rows(document), _annotation_rows(document))
-    tables = [OutputTable(table) for table in rows if table]
-    return paragraphs([*tables, *_grade_blocks(document)])
+    names = ("name", "role", "width", "height", "codec", "flags")
+    cameras = [
+        (name, role, f"{width}x{height}", codec, " ".join(flags))
+        for name, role, width, height, codec, flags in map(itemgetter(*names), document["cameras"])
+    ]
+    tables = [OutputTable(table) for table in (_summary_rows(document), cameras) if table]
+    segments = _segment_blocks(document) if "segments" in document else ()
+    rows = _annotation_rows(document)
+    annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
+    if len(rows) > _MOST_ROWS:
+        annotations.append(f"{_MOST_ROWS} of {len(rows)} annotations that are no segments; --json has all")
+    return paragraphs([*tables, *segments, *annotations, *_grade_blocks(document)])
+
+
+def _segment_blocks(document: dict[str, Any]) -> Iterator[Block]:
+    """The first segments as a table, and where the others are."""
+    segments, id = document["segments"], document["episode_id"]
+    rows = [_segment_row(segment)[1:] for segment in segments[:_MOST_ROWS]]
+    yield OutputTable(rows, _SEGMENT_HEADER)
+    if len(segments) > _MOST_ROWS:
+        every = f"ares search --segments --where \"episode_id = '{id}'\" --limit {len(segments)}"
+        yield f"{_MOST_ROWS} of {len(segments)} segments; --json has all, and so has `{every}`"
 
 
 def _grade_blocks(document: dict[str, Any]) -> Iterator[Block]:
     """Of every shown grade its sentence, then its rulings as a table; grades without a sentence are older."""
-    for annotation in document["annotations"]:
-        rulings, why = annotation["value"].get("rulings"), annotation["value"].get("why")
-        if annotation["shown"] and rulings and why:
-            yield f"{annotation['name']}: {why}"
-            yield OutputTable([_ruling_row(ruling) for ruling in rulings], _GRADE_HEADER)
+    graded = [
+        (annotation, annotation["value"]["why"])
+        for annotation in document["annotations"]
+        if annotation["shown"] and annotation["value"].get("rulings") and annotation["value"].get("why")
+    ]
+    for annotation, why in graded[:_MOST_GRADES]:
+        yield f"{annotation['name']}: {why}"
+        yield OutputTable([_ruling_row(ruling) for ruling in annotation["value"]["rulings"]], _GRADE_HEADER)
+    if len(graded) > _MOST_GRADES:
+        yield f"{_MOST_GRADES} of {len(graded)} grades; --json has all"
 
 
 def _ruling_row(ruling: dict[str, Any]) -> tuple[str, ...]:
@@ -231,20 +293,9 @@ def _rate_origin(document: dict[str, Any]) -> str:
     return origin
 
 
-def _camera_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    return [
-        (
-            camera["name"],
-            camera["role"],
-            f"{camera['width']}x{camera['height']}",
-            camera["codec"],
-            " ".join(camera["flags"]),
-        )
-        for camera in document["cameras"]
-    ]
-
-
 def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The annotations that are not among the segments."""
+    segments = {segment["annotation_id"] for segment in document.get("segments", ())}
     return [
         (
             annotation["name"] if annotation["shown"] else f"{annotation['name']}, not shown",
@@ -252,6 +303,7 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
             _value_text(annotation["value"]),
         )
         for annotation in document["annotations"]
+        if annotation["annotation_id"] not in segments
     ]
 
 

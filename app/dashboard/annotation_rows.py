@@ -111,19 +111,27 @@ def _differing_votes(ruling: Mapping[str, Any]) -> list[Json]:
     ]
 
 
+# Captions, and annotations, of one episode that a page lists.
+MOST_CAPTIONS, MOST_ANNOTATIONS = 40, 500
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeAnnotations:
     """The annotations of an episode.
 
     Attributes:
         captions: Texts that describe the episode or that others describe, each with its grades and their rulings;
-            those that fill columns first, then the newest first.
-        annotations: Every annotation with its maker.
+            those of the whole episode first, then those that fill columns, by time, then the newest.
+        annotations: The annotations with their makers, in the order of the log; of very many first what is no segment.
+        counts: How many captions and annotations there are; the lists have the first 40 and 500.
         subjects: Ids of the episode, and of its segments and annotations.
+        lanes: Its segments on the clock of the player, see `make_segment_lanes`.
     """
 
     captions: list[Json]
+    lanes: dict[str, Json]
     annotations: list[dict[str, Json]]
+    counts: tuple[int, int]
     subjects: list[str]
 
 
@@ -178,11 +186,22 @@ def read_annotations(
         shown=shown_annotation_ids(annotations, catalog),
         grades={segment["id"]: dict(segment["values"]).get("grade", "") for segment in segments},
     )
-    captions = [_caption_data(log, annotation) for annotation in log.sorted(_caption_annotations(log))]
+    described = log.sorted(_caption_annotations(log))
+    # Those of the whole episode are the first: the timeline has the evidence of one of them. The others are in order.
+    described.sort(
+        key=lambda text: (not _covers_episode(text, episode), not log.is_shown(text), text.start_seconds)
+    )
+    documents = cast("list[dict[str, Json]]", describe_annotations(annotations, catalog))
+    if len(documents) > MOST_ANNOTATIONS:
+        # What is a segment is in the lanes already.
+        named = {segment["id"] for segment in segments}
+        documents.sort(key=lambda document: document["annotation_id"] in named)
     return EpisodeAnnotations(
-        captions=list[Json](captions),
-        annotations=cast("list[dict[str, Json]]", describe_annotations(annotations, catalog)),
+        captions=[_caption_data(log, annotation) for annotation in described[:MOST_CAPTIONS]],
+        annotations=documents[:MOST_ANNOTATIONS],
+        counts=(len(described), len(documents)),
         subjects=_subject_ids(episode, annotations),
+        lanes=make_segment_lanes(segments, episode.duration_seconds, catalog.makers),
     )
 
 
@@ -280,10 +299,14 @@ def _provenance_text(log: _EpisodeLog, annotation: Annotation) -> str:
     return f"by {name.strip()}" + (f" from {annotation.camera}" if annotation.camera else "") + candidate
 
 
+# Segments of one episode that a page reads.
+MOST_SEGMENTS = 10_000
+
+
 def read_segments(stores: Stores, episode: Episode) -> list[dict[str, Json]]:
-    """Return the segments of an episode that the tables show, in order of time, whoever made them."""
-    own_columns = {field.name for field in segment_schema()}
-    rows = stores.tables.segments.read(ids_filter([episode.episode_id])).to_pylist()
+    """Return the first segments of an episode that the tables show, in order of time, whoever made them."""
+    own_columns = {*(field.name for field in segment_schema()), "style", "author"}
+    rows = stores.tables.segments.read(ids_filter([episode.episode_id])).slice(0, MOST_SEGMENTS).to_pylist()
     return [_segment_data(row, own_columns) for row in rows]
 
 
@@ -304,22 +327,107 @@ def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Js
         "start": row["start_seconds"],
         "stop": row["stop_seconds"],
         "annotator": row["annotator"],
+        "style": row.get("style") or "",
+        "author": row.get("author") or "",
+        "maker": row["maker_id"],
+        "grade": row.get("grade") or "",
         "text": row["text"],
         "values": values,
     }
 
 
-def list_short_segments(segments: list[dict[str, Json]], episode: Episode) -> list[Json]:
-    """The segments that are shorter than the episode, for the timeline of the player."""
-    return [
-        {
-            "start": segment["start"],
-            "stop": segment["stop"],
-            "label": f"{segment['annotator']}: {segment['text']}".removesuffix(": "),
-        }
-        for segment in segments
-        if float(str(segment["stop"])) - float(str(segment["start"])) < episode.duration_seconds
-    ]
+# Lanes that are drawn, rows of spans that overlap in a lane, and characters of all their texts: a page is no download.
+_MOST_LANES, _MOST_ROWS, _MOST_CHARACTERS = 60, 4, 400_000
+_LEAST_TEXT, _MOST_TEXT = 40, 2000
+
+
+def make_segment_lanes(
+    segments: Sequence[Mapping[str, Any]], duration_seconds: float, makers: Mapping[str, Maker]
+) -> dict[str, Json]:
+    """A lane for each annotator, style and maker that names parts of an episode: subtasks, then captions, then others.
+
+    Args:
+        segments: Segments of `read_segments`, in order of time.
+        duration_seconds: Length of the episode.
+        makers: Makers by id.
+
+    Returns:
+        `lanes`, and `more`: the labels of those beyond 60. A lane has a label, who made it, the number of its rows, how
+        many spans overlap beyond these, `texts` of [text, author, grade], and `spans` of [start, stop, row, number of
+        the text]. Of many segments the texts are cut, so that all have 400,000 characters at most.
+    """
+    lanes: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for segment in segments:
+        lanes[segment["annotator"], segment["style"], segment["maker"]].append(segment)
+    # A caption of all the episode stands below; what its maker gives a style is drawn, however long.
+    partial = {
+        key: members
+        for key, members in lanes.items()
+        if key[1] or any(member["stop"] - member["start"] < duration_seconds for member in members)
+    }
+    order = sorted(partial, key=_lane_order)
+    count = sum(len(partial[key]) for key in order[:_MOST_LANES])
+    longest = min(_MOST_TEXT, max(_LEAST_TEXT, _MOST_CHARACTERS // max(1, count)))
+    drawn = [_lane_data(key, partial[key], makers.get(key[2]), longest) for key in order[:_MOST_LANES]]
+    return {"lanes": list[Json](drawn), "more": [_lane_label(key) for key in order[_MOST_LANES:]]}
+
+
+def _lane_order(key: tuple[str, str, str]) -> tuple[object, ...]:
+    """Subtasks beside each other, of the source first; then what annotators say, then what else the source says."""
+    annotator, style, _ = key
+    is_subtask = style == "subtask" or annotator == "source_subtask"
+    return not is_subtask, annotator.startswith("source_") != is_subtask, key
+
+
+def _lane_label(key: tuple[str, str, str]) -> str:
+    annotator, style, _ = key
+    return annotator if not style or annotator == f"source_{style}" else f"{annotator}: {style}"
+
+
+def _lane_data(
+    key: tuple[str, str, str], segments: Sequence[Mapping[str, Any]], maker: Maker | None, longest: int
+) -> dict[str, Json]:
+    numbers: dict[tuple[str, str, str], int] = {}
+    spans: list[Json] = []
+    rows, crowded = stack_spans([(part["start"], part["stop"]) for part in segments], _MOST_ROWS)
+    for segment, row in zip(segments, rows, strict=True):
+        text = segment["text"] if len(segment["text"]) <= longest else f"{segment['text'][: longest - 1]}…"
+        number = numbers.setdefault((text, segment["author"], segment["grade"]), len(numbers))
+        spans.append([round(segment["start"], 6), round(segment["stop"], 6), row, number])
+    by = " ".join(part for part in (key[0], maker.version, maker.model) if part) if maker else key[2]
+    authors = sorted({segment["author"] for segment in segments} - {""})
+    written = f", written by {', '.join(authors[:3])}{', ...' if len(authors) > 3 else ''}" if authors else ""
+    return {
+        "label": _lane_label(key),
+        "about": f"made by {by}{written}",
+        "rows": max(rows) + 1,
+        "crowded": crowded,
+        "texts": [list[Json](text) for text in numbers],
+        "spans": spans,
+    }
+
+
+def stack_spans(spans: Sequence[tuple[float, float]], most: int) -> tuple[list[int], int]:
+    """Rows in which no two spans overlap, as far as so many rows are enough.
+
+    Args:
+        spans: (start, stop) in order of their starts.
+        most: Most rows.
+
+    Returns:
+        The row of each span, from 0, and how many spans lie over others in the last row.
+    """
+    ends: list[float] = []
+    rows, crowded = [], 0
+    for start, stop in spans:
+        # An instant takes its place, too.
+        stop = max(stop, start + 1e-6)
+        row = next((number for number, end in enumerate(ends) if end <= start), len(ends))
+        if row == most:
+            row, crowded = most - 1, crowded + 1
+        ends[row : row + 1] = [max([stop, *ends[row : row + 1]])]
+        rows.append(row)
+    return rows, crowded
 
 
 _ORIGINS = {

@@ -164,11 +164,18 @@ def failures_of(stores: Stores, subjects: Sequence[str]) -> list[Failure]:
     Raises:
         StoreError: The log cannot be read.
     """
-    makers = sorted(stores.annotations.makers().items(), key=lambda item: (item[1].annotator, item[0]))
-    keys = [f"{maker.annotator}/{maker_id}/{subject}" for maker_id, maker in makers for subject in subjects]
-    read = stores.annotations.get_document
-    documents = ((key, read(FAILURES, key), read(ACCEPTED_FAILURES, key)) for key in keys)
-    return [_parse_failure(key, value, accepted) for key, value, accepted in documents if value is not None]
+    log = stores.annotations
+    makers = sorted(log.makers().items(), key=lambda item: (item[1].annotator, item[0]))
+    prefixes = [f"{maker.annotator}/{maker_id}/" for maker_id, maker in makers]
+    # Of the makers of an episode with thousands of segments few have failed about anything.
+    failed = [prefix for prefix in prefixes if next(log.find_documents(FAILURES, prefix), None)]
+    keys = [prefix + subject for prefix in failed for subject in subjects]
+    documents = ((key, log.get_document(FAILURES, key)) for key in keys)
+    return [
+        _parse_failure(key, value, log.get_document(ACCEPTED_FAILURES, key))
+        for key, value in documents
+        if value is not None
+    ]
 
 
 def episodes_of_failures(stores: Stores, failures: Sequence[Failure]) -> dict[str, str]:

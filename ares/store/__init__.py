@@ -46,7 +46,11 @@ if TYPE_CHECKING:
         records_to_table_rows as records_to_table_rows,
         type_mismatch as type_mismatch,
     )
-    from ares.store.lance.segments import segment_schema as segment_schema
+    from ares.store.lance.segments import (
+        StoredSegment as StoredSegment,
+        make_stored_segments as make_stored_segments,
+        segment_schema as segment_schema,
+    )
     from ares.store.lance.text import TextHashes as TextHashes, WordRows as WordRows
     from ares.store.lance_tables import Tables as Tables
     from ares.store.log.protocol import (

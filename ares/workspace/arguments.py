@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ares.export import RetimeMode, TaskSource
     from ares.jobs import EpisodeSelection
     from ares.search import MinScore
+    from ares.store import StoredSegment
 
 
 class SelectionOptions(TypedDict, total=False):
@@ -55,7 +56,9 @@ def read_episode_ids(items: Iterable[object]) -> list[str]:
 
 
 def _episode_id(item: object, kind: str) -> str:
-    if isinstance(item, Episode | Hit):
+    from ares.store import StoredSegment
+
+    if isinstance(item, Episode | Hit | StoredSegment):
         return item.episode_id
     if isinstance(item, str):
         return item
@@ -93,8 +96,8 @@ class IdFile(Collection[str]):
 
 
 if TYPE_CHECKING:
-    # Ids, episodes, or hits of a search; the path of a text file of ids; or a selection as it is.
-    EpisodesLike: TypeAlias = Iterable[str | Episode | Hit] | Path | EpisodeSelection
+    # Ids, episodes, hits of a search, or segments; the path of a text file of ids; or a selection as it is.
+    EpisodesLike: TypeAlias = Iterable[str | Episode | Hit | StoredSegment] | Path | EpisodeSelection
 
 
 def make_selection(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
     from ares.jobs import AnnotateEstimate, AnnotateReport
     from ares.search import Facet
-    from ares.store import Stores
+    from ares.store import StoredSegment, Stores
 
 
 # A larger video would make the notebook slow to open: only its path is shown.
@@ -148,6 +148,17 @@ class StoredEpisode(Episode):
     def annotations(self) -> tuple[Annotation, ...]:
         """Everything that annotators and people have said of it, oldest first, read when first used."""
         return tuple(self._stores.annotations.find_annotations([self.episode_id]))
+
+    @cached_property
+    def segments(self) -> SegmentList:
+        """Its spans with what is said of them, in order of time, whoever made them, read when first used.
+
+        >>> [segment.text for segment in episode.segments if segment.style == "subtask"]
+        """
+        from ares.store import ids_filter, make_stored_segments
+
+        rows = self._stores.tables.segments.read(ids_filter([self.episode_id]))
+        return SegmentList(make_stored_segments(rows))
 
     def frames(
         self, camera: str | Camera = "", seconds: float | Iterable[float] | None = None
@@ -285,6 +296,21 @@ class SearchResults(ResultTable[StoredHit]):
         "dataset": lambda hit: hit.dataset,
         "caption": lambda hit: hit.caption,
         "instruction": lambda hit: hit.instruction,
+    }
+
+
+class SegmentList(ResultTable["StoredSegment"]):
+    """Segments of one or several episodes."""
+
+    shown: ClassVar[Mapping[str, Callable[[StoredSegment], object]]] = {
+        "episode": lambda segment: segment.episode_id,
+        "start": lambda segment: segment.start_seconds,
+        "end": lambda segment: segment.stop_seconds,
+        "style": lambda segment: segment.style,
+        "author": lambda segment: segment.author,
+        "text": lambda segment: segment.text,
+        "grade": lambda segment: segment.grade,
+        "by": lambda segment: segment.annotator,
     }
 
 

@@ -88,7 +88,7 @@ class SetCollection(Mapping[str, StoredSet]):
 
         Args:
             name: Letters, digits, "-", "_" and ".".
-            ids: Ids, episodes, or hits of a search; or the path of a text file of ids.
+            ids: Ids, episodes, hits of a search, or segments; or the path of a text file of ids.
             recipe: How the episodes were selected, stored with the set; by default these arguments.
             where: SQL filter; also applies to a search and to a list.
             set: Name of another set, or "name@version".

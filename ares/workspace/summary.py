@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ares.annotation import SOURCE_PREFIX, Annotation, Maker
 from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
-from ares.episode import Camera, Json
+from ares.episode import Camera, Episode, Json
 from ares.jobs import FAILURES
 from ares.rubric import CONTROL, TRUST_COLUMN, read_judge_trust
 from ares.search import SPACE_PREFIX
-from ares.store import ids_filter, read_spending
+from ares.store import ids_filter, make_stored_segments, read_spending
 from ares.workspace.status import (
     AnnotationStateCounts,
     ClockStatus,
@@ -33,7 +33,7 @@ _ID_BATCH = 10_000
 
 
 def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
-    """Return an episode with its cameras and annotations.
+    """Return an episode with its cameras, its segments where it has any, and its annotations.
 
     Args:
         stores: Stores of the workspace.
@@ -76,8 +76,25 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "tags": list[Json](tags_of(stores, episode.episode_id)),
         "notes": list[Json](notes_of(stores, episode.episode_id)),
         "grade_trust": _grade_trust(stores, episode.episode_id),
+        **_describe_segments(stores, episode, annotations, catalog),
         "annotations": describe_annotations(annotations, catalog),
     }
+
+
+def _describe_segments(
+    stores: Stores, episode: Episode, annotations: Sequence[Annotation], catalog: MakerCatalog
+) -> dict[str, Json]:
+    """The shown segments of an episode, in order of time, where it has others than captions of all of it."""
+    segmenters = {id for id, maker in catalog.makers.items() if maker.fills_segments}
+    if not any(
+        annotation.value.get("style")
+        or annotation.stop_seconds - annotation.start_seconds < episode.duration_seconds
+        for annotation in annotations
+        if annotation.maker_id in segmenters
+    ):
+        return {}
+    rows = stores.tables.segments.read(ids_filter([episode.episode_id]))
+    return {"segments": [segment.to_json() for segment in make_stored_segments(rows)]}
 
 
 def _grade_trust(stores: Stores, episode_id: str) -> Json:

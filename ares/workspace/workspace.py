@@ -41,7 +41,13 @@ if TYPE_CHECKING:
     from ares.jobs import IngestPlan, IngestReport, MediaMode
     from ares.search import MinScore
     from ares.workspace.dataset_sheet import DatasetSheet
-    from ares.workspace.episode import AnnotateReports, EstimateList, FacetList, SearchResults
+    from ares.workspace.episode import (
+        AnnotateReports,
+        EstimateList,
+        FacetList,
+        SearchResults,
+        SegmentList,
+    )
     from ares.workspace.status import MakerStatus, WorkspaceStatus
 
     ImageLike: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[np.uint8]
@@ -235,6 +241,27 @@ class Workspace:
             )
             hits = search(self.stores, query)
         return SearchResults(StoredHit.from_hit(hit, self.stores) for hit in hits)
+
+    @refuse_unknown_keywords
+    def search_segments(self, text: str = "", *, where: str = "", limit: int = 20) -> SegmentList:
+        """Find spans of episodes by words of their texts, best first, as `ares search --segments` does.
+
+            >>> for segment in ws.search_segments("pick the mug", where="author = 'person'"):
+            ...     print(segment.episode_id, segment.start_seconds, segment.stop_seconds, segment.text)
+
+        Args:
+            text: Words; without any, those of the filter by episode and time.
+            where: SQL filter over the columns of segments, such as "style = 'subtask'".
+            limit: Most segments in the answer.
+
+        Raises:
+            RequestError: There is neither a text nor a filter, or the filter is wrong.
+        """
+        from ares.workspace.episode import SegmentList
+
+        if not text.strip() and not where.strip():
+            raise RequestError("a search for segments needs words or a filter", "give a text or `where`")
+        return SegmentList(self.stores.tables.segments.find(text, where, limit))
 
     @refuse_unknown_keywords
     def facets(self, where: str = "", columns: Sequence[str] = ()) -> FacetList:

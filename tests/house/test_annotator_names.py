@@ -28,7 +28,9 @@ NAMED = {
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
     "ares/workspace/summary.py": {"caption"},
-    "ares/workspace/episode.py": {"caption"},
+    "ares/workspace/episode.py": {"caption", "grade"},
+    # The column that a judge of texts fills.
+    "ares/store/lance/segments.py": {"grade"},
     # A key of the document that a verdict becomes.
     "ares/rubric/verdict.py": {"grade"},
     # The same key in the gradings of controls, and the column that it fills.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import (
+    MOST_SEGMENTS,
     EpisodeAnnotations,
-    list_short_segments,
     make_finding_lanes,
     read_annotations,
     read_segments,
@@ -50,6 +50,8 @@ from ares.reports import check_stored_episode
 from ares.store import NOTES, TAGS
 
 _MAX_SIMILAR = 6
+# Segments in the table below the player: the lanes have all of them.
+_MOST_ROWS = 100
 _ROUNDING_SECONDS = 0.01
 # Ways to compare episodes: label, and the value of `--by`.
 _WAYS = {
@@ -91,9 +93,8 @@ def render() -> None:
     with st.container():
         _draw_headline(view, episode)
     trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
-    spans = list_short_segments(segments, episode)
     draw_player(
-        _player_data(episode, trajectory, annotations.captions, spans, second),
+        _player_data(episode, trajectory, annotations, second),
         key="episode.player",
         on_frame_search=lambda frame: navigation.open_page("browse", {"image": [frame]}),
     )
@@ -101,10 +102,10 @@ def render() -> None:
     left_column, right_column = st.columns([3, 2], gap="large")
     with left_column:
         _draw_captions(episode, annotations)
-        _draw_segments(segments)
+        _draw_segments(episode, segments)
     with right_column:
         _draw_identity(episode)
-    _draw_annotations(annotations)
+    _draw_annotations(episode, annotations)
     _draw_similar(episode)
     with findings:
         # The sample of a dataset takes a second the first time: all else is on the page before.
@@ -191,7 +192,7 @@ def _requested_second(view: ViewState, episode: Episode) -> float:
 
 
 def _player_data(
-    episode: Episode, trajectory: Trajectory, captions: list[Any], spans: list[Json], start: float
+    episode: Episode, trajectory: Trajectory, annotations: EpisodeAnnotations, start: float
 ) -> dict[str, Json]:
     reasons = cached_reads.limited(lambda: [lost_reason(camera) for camera in episode.cameras])
     cameras: list[Json] = [
@@ -218,9 +219,11 @@ def _player_data(
         "cameras": cameras,
         "signals": make_signal_plots(trajectory),
         "ticks": cached_reads.limited(
-            lambda: make_timeline_ticks(cached_reads.workspace().stores, episode, trajectory, captions)
+            lambda: make_timeline_ticks(
+                cached_reads.workspace().stores, episode, trajectory, cast("list[Any]", annotations.captions)
+            )
         ),
-        "spans": spans,
+        "segments": annotations.lanes,
     }
 
 
@@ -243,15 +246,29 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
     st.subheader("Caption and grade")
     if annotations.captions:
         draw_rulings(annotations.captions, key="episode.rulings")
+        if len(annotations.captions) < annotations.counts[0]:
+            _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
     else:
         st.caption("No caption yet: run `ares annotate caption grade`.")
     draw_episode_failures(episode.episode_id, annotations.subjects)
 
 
-def _draw_segments(segments: list[dict[str, Json]]) -> None:
+def _draw_segments(episode: Episode, segments: list[dict[str, Json]]) -> None:
     if segments:
         st.subheader("Segments")
-        draw_segments(segments, key="episode.segments")
+        draw_segments(segments[:_MOST_ROWS], key="episode.segments")
+    if len(segments) > _MOST_ROWS:
+        count = f"{len(segments):,}" if len(segments) < MOST_SEGMENTS else f"at least {len(segments):,}"
+        query = f"ares search --segments --where \"episode_id = '{episode.episode_id}'\" --limit 1000000"
+        st.caption(f"The first {_MOST_ROWS} of {count} segments; all of them: `{query}`")
+
+
+def _draw_rest(episode: Episode, shown: int, count: int, what: str) -> None:
+    """Say how many there are beside those that are shown, and where they are."""
+    if shown < count:
+        st.caption(
+            f"The first {shown:,} of {count:,} {what}; all of them: `ares show {episode.episode_id} --json`"
+        )
 
 
 def _draw_identity(episode: Episode) -> None:
@@ -294,8 +311,8 @@ def _describe_stamps(episode: Episode) -> str:
     )
 
 
-def _draw_annotations(annotations: EpisodeAnnotations) -> None:
-    count = len(annotations.annotations)
+def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None:
+    count = annotations.counts[1]
     with st.expander(f"All {count} annotations, with what made them", icon=":material/history:"):
         rows = [
             {**annotation, "value": json.dumps(annotation["value"], ensure_ascii=False)}
@@ -314,6 +331,8 @@ def _draw_annotations(annotations: EpisodeAnnotations) -> None:
             "maker_id",
         ]
         st.dataframe(rows, column_order=order, hide_index=True, key="episode.annotations")
+        if len(rows) < count:
+            _draw_rest(episode, len(rows), count, "annotations")
 
 
 def _draw_similar(episode: Episode) -> None:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import starmap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import RowIndexCache
 from ares.store.lance.schema import add_columns, column_types
 from ares.store.lance.table import LanceTable
-from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
+from ares.store.lance.text import (
+    TextHashCache,
+    TextHashes,
+    WordRows,
+    find_rows_like_text,
+    rows_with_words,
+    search_fulltext,
+)
 from ares.store.sql import in_condition
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
+    from ares.episode import Json
     from ares.store.lance.table import TableWriter
 
 
@@ -34,6 +46,79 @@ class SegmentHit(NamedTuple):
     start_seconds: float
     annotation_id: str
     score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSegment:
+    """A shown span of an episode, and what is said of it.
+
+    Attributes:
+        episode_id: The episode.
+        start_seconds: Start of the span [start, stop), seconds from the start of the episode.
+        stop_seconds: End of the span; the start again for an instant.
+        style: What kind of text it is ("subtask", "plan"), or "".
+        author: "person", the name of a model, or "" where nobody says.
+        text: The text, or "".
+        grade: What a judge or a person made of the text, or None.
+        annotator: Name of the annotator that made it.
+        camera: Camera that it is about, or "".
+        maker_id: Its provenance, see `ares.annotation.Maker`.
+        annotation_id: The annotation that it is.
+        score: BM25 of a search by words; 0 without one.
+        columns: What else annotators say of it, by column; what has no value is left out.
+    """
+
+    episode_id: str
+    start_seconds: float
+    stop_seconds: float
+    style: str
+    author: str
+    text: str
+    grade: str | None
+    annotator: str
+    camera: str
+    maker_id: str
+    annotation_id: str
+    score: float = 0.0
+    columns: Mapping[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields, and the columns as fields."""
+        own: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__ if name != "columns"}
+        return {**own, **self.columns}
+
+
+# Fields of `StoredSegment` that are "" where the table has no value, or no such column.
+_TEXT_FIELDS = ("style", "author", "text", "annotator", "camera", "maker_id")
+_OTHER_FIELDS = ("episode_id", "start_seconds", "stop_seconds", "annotation_id", "grade", "segment_id")
+
+
+def make_stored_segments(rows: pa.Table, scores: Sequence[float] = ()) -> list[StoredSegment]:
+    """Segments from rows of the table, in their order, with the score of each where there is one."""
+    segments = []
+    for number, row in enumerate(rows.to_pylist()):
+        others = {
+            name: _json_value(value)
+            for name, value in row.items()
+            if name not in (*_TEXT_FIELDS, *_OTHER_FIELDS) and value is not None
+        }
+        segment = StoredSegment(
+            episode_id=row["episode_id"],
+            start_seconds=row["start_seconds"],
+            stop_seconds=row["stop_seconds"],
+            annotation_id=row["annotation_id"],
+            grade=row.get("grade"),
+            score=scores[number] if len(scores) else 0.0,
+            columns=others,
+            **{name: row.get(name) or "" for name in _TEXT_FIELDS},
+        )
+        segments.append(segment)
+    return segments
+
+
+def _json_value(value: Any) -> Json:
+    """A value of a column as JSON: a time as ISO 8601."""
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 class SegmentTable:
@@ -125,6 +210,38 @@ class SegmentTable:
             rows = dataset.to_table(columns=[n for n in requested if n not in absent], filter=condition)
         return _with_empty_columns(rows, requested) if absent & set(requested) else rows
 
+    def find(self, text: str = "", where: str = "", limit: int = 20) -> list[StoredSegment]:
+        """Segments that share words with a text, best first; without one those of a filter, by episode and time.
+
+        Equal scores are ordered by episode, then time.
+
+        Args:
+            text: Any text; nothing in it is an operator.
+            where: SQL filter over the columns of segments.
+            limit: Most segments to return.
+
+        Raises:
+            RequestError: The filter is wrong.
+        """
+        import pyarrow as pa
+
+        dataset = self._lance_table.dataset()
+        condition = plan_filter(dataset, where, column_types(dataset.schema))
+        if limit <= 0:
+            return []
+        with lance_errors("segments", where):
+            row_index = self._row_indexes.get(dataset)
+            if text.strip():
+                row_ids, scores = find_rows_like_text(dataset, "text", text, limit, condition)
+                keys = dataset.take(row_index.locate(row_ids)[1], columns=_ORDER)
+            else:
+                keys = dataset.scanner(columns=_ORDER, filter=condition, with_row_id=True).to_table()
+                row_ids, scores = keys["_rowid"].to_numpy(), pa.nulls(len(keys), pa.float64()).fill_null(0.0)
+            keys = keys.append_column("score", pa.array(scores))
+            first = _first_rows(keys, limit)
+            rows = dataset.take(row_index.locate(row_ids[first])[1])
+        return make_stored_segments(rows, keys["score"].take(first).to_pylist())
+
     def text_hashes(self) -> TextHashes:
         """Hash of the text of every segment."""
         with lance_errors("segments"):
@@ -167,6 +284,19 @@ class SegmentTable:
         for hit in starmap(SegmentHit, zip(*(column.to_pylist() for column in columns), strict=True)):
             best[hit.episode_id] = min(hit, best.get(hit.episode_id, hit))
         return list(best.values())
+
+
+# Columns that order segments of equal scores.
+_ORDER = ["episode_id", "start_seconds", "annotation_id"]
+
+
+def _first_rows(keys: pa.Table, limit: int) -> NDArray[np.uint64]:
+    """(N,) numbers of the first rows of `_ORDER` and "score": best score first, then by episode and time."""
+    import pyarrow.compute as pc
+
+    order = [("score", "descending"), *((name, "ascending") for name in _ORDER)]
+    numbers: NDArray[np.uint64] = pc.select_k_unstable(keys, min(limit, len(keys)), order).to_numpy()
+    return numbers
 
 
 def _with_empty_columns(rows: pa.Table, names: Sequence[str]) -> pa.Table:

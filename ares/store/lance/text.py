@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.store.lance.lance_api import allowlist_options, make_fulltext_query
 from ares.store.lance.row_index import RowIndex, best_rows_per_episode
@@ -75,7 +75,7 @@ def search_fulltext(
     while True:
         if allowlist is None and count > _MAX_SCANNED_ROWS and episode_ids is not None:
             count, allowlist = _ROWS_PER_EPISODE * limit, row_index.select(episode_ids).allowlist
-        row_ids, scores = _scan_matches(dataset, column, text, count, allowlist)
+        row_ids, scores = _scan_matches(dataset, column, text, count, allowlist_options(allowlist))
         exhausted = len(row_ids) < count
         # Rows with the lowest score may be cut off arbitrarily among equals, so they are not final.
         final = slice(None) if exhausted else scores > scores.min()
@@ -101,14 +101,40 @@ def rows_with_words(
 
     if not row_index.count:
         return [np.zeros(0, np.int64) for _ in words]
-    matches = [_scan_matches(dataset, column, word, row_index.count, None)[0] for word in words]
+    matches = [_scan_matches(dataset, column, word, row_index.count, {})[0] for word in words]
     return [row_index.locate(row_ids)[1] for row_ids in matches]
 
 
-def _scan_matches(
-    dataset: lance.LanceDataset, column: str, text: str, count: int, allowlist: bytes | None
+def find_rows_like_text(
+    dataset: lance.LanceDataset, column: str, text: str, limit: int, condition: str | None
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """Row ids and scores, (N,) each, of the best rows, in any order."""
+    """Row ids and scores, (N,) each, in any order, of the rows that share most words with a text.
+
+    Args:
+        dataset: A table whose column has a full-text index; rows newer than the index are searched too.
+        column: The column.
+        text: Any text; nothing in it is an operator.
+        limit: Number of rows, at least 1. All that score as the last of them are returned too: none of them is better.
+        condition: Filter of the rows, as `plan_filter` returns it.
+    """
+    import numpy as np
+
+    options = {} if condition is None else {"filter": condition, "prefilter": True}
+    count = _ROWS_PER_EPISODE * limit
+    row_ids, scores = _scan_matches(dataset, column, text, count, options)
+    # Rows with the lowest score may be cut off arbitrarily among equals.
+    if len(row_ids) == count and (scores > scores.min()).sum() < limit:
+        row_ids, scores = _scan_matches(dataset, column, text, dataset.count_rows(), options)
+    if len(row_ids) > limit:
+        is_best = scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        row_ids, scores = row_ids[is_best], scores[is_best]
+    return row_ids, scores
+
+
+def _scan_matches(
+    dataset: lance.LanceDataset, column: str, text: str, count: int, options: Mapping[str, Any]
+) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """Row ids and scores, (N,) each, of the best rows, in any order; the options say which rows are searched."""
     import numpy as np
 
     # Only row ids: reading the columns of a row takes longer than the search.
@@ -116,7 +142,7 @@ def _scan_matches(
         columns=["_rowid", "_score"],
         full_text_query=make_fulltext_query(text, column),
         limit=count,
-        **allowlist_options(allowlist),
+        **options,
     )
     rows = scanner.to_table()
     # The last digits of one score differ between the parts of an index.

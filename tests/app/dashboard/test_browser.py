@@ -223,7 +223,7 @@ def test_the_page_shows_contradictions_old_grades_and_segments_of_any_annotator(
     rows.nth(2).wait_for()
     assert rows.locator("[data-cell=annotator]").all_inner_texts() == ["caption", "skills", "skills"]
     assert "skill_done: yes" in rows.nth(1).inner_text()
-    assert contested_page.locator(".timebar .markers .span").count() == 2
+    assert contested_page.locator("[data-lane=skills] .segment").count() == 2
     rows.nth(2).locator("button").click()
     _wait_time(contested_page, "Math.abs(t - 1.5) < 0.1")
 

@@ -14,8 +14,9 @@ from streamlit.testing.v1 import AppTest
 import app.dashboard.components
 from app.dashboard.components import bundle_javascript_modules
 
-FOLDER = Path(app.dashboard.components.__file__).parent
+FOLDER = Path(app.dashboard.components.__file__).with_name("components")
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/index.js"))
+assert NAMES, f"no components in {FOLDER}"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@ import { h, mount } from "../dom.js";
 import { Address } from "./address.js";
 import { buildCamera } from "./camera.js";
 import { Clock } from "./clock.js";
+import { Lanes, secondBeyond } from "./lanes.js";
 import { Plot } from "./plots.js";
 import { follow, zoom } from "./scale.js";
 import { Timeline } from "./timeline.js";
@@ -19,13 +20,12 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  * @property {import("./camera.js").Camera[]} cameras
  * @property {import("./plots.js").Signal[]} signals
  * @property {import("./timeline.js").Tick[]} ticks
- * @property {import("./timeline.js").LabelledSpan[]} spans
+ * @property {import("./lanes.js").LaneData} segments
  */
 
 const OPENED = "ares-player-opened";
 // Of more cameras the grid is dense, and so many play at first: a video takes a decoder and a connection.
 const MANY_CAMERAS = 6;
-const SAME_SECONDS = 1e-3;
 
 class Player {
   /**
@@ -40,6 +40,7 @@ class Player {
     this.commands = this.buildCommands();
     this.plots = data.signals.map((signal) => new Plot(signal, this.shown, actions));
     this.timeline = new Timeline(data, this.clock, actions);
+    this.lanes = new Lanes(data.segments, data.duration, this.clock);
     this.transport = buildTransport(this.clock, this.commands);
     this.help = buildHelp();
     this.node = this.build(send);
@@ -67,9 +68,12 @@ class Player {
       );
     const cameraGrid = h("div", { class: `cameras n${Math.min(4, numOpen)}` }, cameras);
     const style = `stage${plots ? "" : " alone"}${numOpen > MANY_CAMERAS ? " many" : ""}`;
-    const stage = h("div", { class: style }, cameraGrid, plots);
+    const lanes = !this.lanes.isEmpty;
+    const pictures = lanes ? h("div", { class: "pictures" }, cameraGrid, this.lanes.now) : cameraGrid;
+    const stage = h("div", { class: style }, pictures, plots);
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
-    return h("div", { class: "player", "data-episode": this.data.episode }, stage, dock);
+    const parts = [stage, dock, lanes && this.lanes.node];
+    return h("div", { class: "player", "data-episode": this.data.episode }, parts);
   }
 
   /** @returns {import("./pointer.js").TimeActions} */
@@ -89,6 +93,7 @@ class Player {
       zoom: (factor) =>
         this.show(factor === null ? all : zoom(this.shown, factor, this.clock.time, this.data.duration)),
       jump: (step) => this.jump(step),
+      jumpToBoundary: (step) => this.lanes.jump(step),
       help: () => this.help.classList.toggle("shown"),
       close: () => this.close(),
       copyLink: (button) => this.address.copy(button),
@@ -104,8 +109,7 @@ class Player {
   /** @param {number} step -1 for the previous tick, 1 for the next. */
   jump(step) {
     const seconds = this.data.ticks.map((tick) => tick.seconds).sort((first, second) => first - second);
-    const isBeyond = (/** @type {number} */ second) => (second - this.clock.time) * step > SAME_SECONDS;
-    const next = step > 0 ? seconds.find(isBeyond) : seconds.findLast(isBeyond);
+    const next = secondBeyond(seconds, this.clock.time, step);
     if (next !== undefined) this.clock.seek(next);
   }
 
@@ -114,6 +118,7 @@ class Player {
     this.shown = shown;
     this.plots.forEach((plot) => plot.show(shown));
     this.timeline.show(shown);
+    this.lanes.show(shown);
   }
 
   update() {
@@ -122,6 +127,7 @@ class Player {
     if (shown !== this.shown) this.show(shown);
     this.plots.forEach((plot) => plot.update(this.clock.time));
     this.timeline.update();
+    this.lanes.update();
     this.transport.update();
     this.address.show(this.clock.time);
   }

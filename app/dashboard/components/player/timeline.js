@@ -1,4 +1,4 @@
-// The timeline: a slider, ticks of events and of evidence with their legend, and segments.
+// The timeline: a slider, ticks of events and of evidence with their legend.
 import { h } from "../dom.js";
 import { buildMarkers } from "../targets.js";
 import { addPointer } from "./pointer.js";
@@ -6,7 +6,6 @@ import { shareOf } from "./scale.js";
 
 /** @typedef {import("./clock.js").Span} Span */
 /** @typedef {{ seconds: number, label: string, kind: string }} Tick */
-/** @typedef {Span & { label: string }} LabelledSpan */
 /** @typedef {import("./clock.js").Clock} Clock */
 
 /** @type {Record<string, string>} What each kind of tick is, in the order of the legend. */
@@ -20,7 +19,7 @@ const LEGEND = {
 
 export class Timeline {
   /**
-   * @param {{ duration: number, ticks: Tick[], spans: LabelledSpan[] }} data
+   * @param {{ duration: number, ticks: Tick[] }} data
    * @param {Clock} clock
    * @param {import("./pointer.js").TimeActions} actions
    */
@@ -33,11 +32,9 @@ export class Timeline {
     this.window = h("div", { class: "window", hidden: true });
     this.bar = this.buildBar();
     const seek = (/** @type {number} */ second) => clock.seek(second);
-    const rows = [
-      data.ticks.length > 0 && buildMarkers("ticks", data.ticks.map(tickMarker), this.duration, seek),
-      data.spans.length > 0 && buildMarkers("spans", data.spans.map(spanMarker), this.duration, seek),
-    ];
-    this.node = h("div", { class: "timebar" }, this.bar, rows, buildLegend(data));
+    const ticks =
+      data.ticks.length > 0 && buildMarkers("ticks", data.ticks.map(tickMarker), this.duration, seek);
+    this.node = h("div", { class: "timebar" }, this.bar, ticks, buildLegend(data));
     addPointer(this.bar, (x, box) => shareOf(x, box.left, box.right) * this.duration, actions);
   }
 
@@ -85,17 +82,10 @@ function tickMarker({ seconds, label, kind }) {
   return { start: seconds, stop: seconds, label: `${seconds.toFixed(2)} s: ${label}`, node };
 }
 
-/** @type {(span: LabelledSpan) => import("../targets.js").Marker} */
-function spanMarker({ start, stop, label }) {
-  const text = `${start.toFixed(2)} to ${stop.toFixed(2)} s: ${label}`;
-  return { start, stop, label: text, node: h("i", { class: "span" }) };
-}
-
-/** @param {{ ticks: Tick[], spans: LabelledSpan[] }} data */
+/** @param {{ ticks: Tick[] }} data */
 function buildLegend(data) {
   const kinds = Object.keys(LEGEND).filter((kind) => data.ticks.some((tick) => tick.kind === kind));
   const entries = kinds.map((kind) => buildEntry(`tick ${kind}`, LEGEND[kind]));
-  if (data.spans.length) entries.push(buildEntry("span", "segment"));
   return entries.length > 0 && h("div", { class: "tick-legend" }, entries);
 }
 

@@ -10,6 +10,7 @@ import { isForPage } from "../keys.js";
  * @typedef {object} Commands
  * @property {(factor: number | null) => void} zoom Null shows all of the episode.
  * @property {(step: number) => void} jump To the previous or next tick.
+ * @property {(step: number) => void} jumpToBoundary To the previous or next start or end of a segment.
  * @property {() => void} help Shows or hides the keys.
  * @property {() => void} close Hides the keys and ends the repeated part.
  * @property {(button: HTMLElement) => void} copyLink Copies the address of this moment.
@@ -21,7 +22,8 @@ const HELP = [
   ["← →", "one second back or on"],
   ["Home End", "start or end"],
   ["E  Shift E", "next or previous event"],
-  ["+ - 0", "plots: less time, more time, all"],
+  ["B  Shift B", "next or previous start or end of a segment"],
+  ["+ - 0", "plots and lanes: less time, more time, all"],
   ["[ ]", "loop from here, loop to here"],
   ["Shift drag", "loop a part"],
   ["L", "loop on or off"],
@@ -114,6 +116,8 @@ function keyActions(clock, commands) {
     l: () => clock.toggleLoop(),
     e: () => commands.jump(1),
     E: () => commands.jump(-1),
+    b: () => commands.jumpToBoundary(1),
+    B: () => commands.jumpToBoundary(-1),
     "+": () => commands.zoom(0.5),
     "-": () => commands.zoom(2),
     0: () => commands.zoom(null),

@@ -2,19 +2,31 @@
 import { h, mount, seekButton } from "../dom.js";
 
 /** @typedef {[name: string, value: string]} Pair */
-/** @typedef {{ start: number, stop: number, annotator: string, text: string, values: Pair[] }} Segment */
-/** @typedef {{ segments: Segment[] }} SegmentsData */
+/**
+ * @typedef {object} ListedSegment
+ * @property {number} start Seconds.
+ * @property {number} stop
+ * @property {string} annotator
+ * @property {string} style
+ * @property {string} author
+ * @property {string} text
+ * @property {Pair[]} values
+ */
+/** @typedef {{ segments: ListedSegment[] }} SegmentsData */
 
 const HEAD = ["span", "by", "text", "columns"];
 
-/** @param {Segment} segment */
+/** @param {ListedSegment} segment */
 function buildSegment(segment) {
   const span = `${segment.start.toFixed(2)} to ${segment.stop.toFixed(2)} s`;
+  const isNamed = !segment.style || segment.annotator === `source_${segment.style}`;
+  const by = isNamed ? segment.annotator : `${segment.annotator}: ${segment.style}`;
+  const author = segment.author && h("div", { class: "muted" }, `by ${segment.author}`);
   return h(
     "tr",
     { class: "segment" },
     h("td", { "data-cell": "span" }, seekButton(segment.start, span)),
-    h("td", { "data-cell": "annotator" }, segment.annotator),
+    h("td", { "data-cell": "annotator" }, by, author),
     h("td", { "data-cell": "text" }, segment.text),
     h("td", { "data-cell": "values" }, segment.values.map(buildValue)),
   );

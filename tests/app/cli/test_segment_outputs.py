@@ -1,0 +1,144 @@
+"""Segments on the command line and in Python: with an episode, by words, by filters; long lists are cut."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from ares.errors import RequestError
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.app.contested_makers import MARKUP
+from tests.app.segment_lanes import NUM_MANY, NUM_STYLES, add_segments
+from tests.ingesting import ingest_paths
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def segmented(
+    tmp_path_factory: pytest.TempPathFactory, demo_samples: Path
+) -> Iterator[tuple[Workspace, str, str]]:
+    """A workspace, an episode with segments of every kind, and one with thousands."""
+    with open_workspace(str(tmp_path_factory.mktemp("segments") / "w"), Settings()) as opened:
+        ingest_paths(opened.stores, [str(demo_samples / "video")], limit=3, quiet=True)
+        yield opened, *add_segments(opened)
+
+
+def _output(capsys: Capture, opened: Workspace, *arguments: str, status: int = 0) -> str:
+    capsys.readouterr()
+    assert main([*arguments, "-w", opened.path]) == status
+    captured = capsys.readouterr()
+    return captured.err if status else captured.out
+
+
+def test_show_prints_the_segments_of_an_episode_and_python_has_the_same(
+    segmented: tuple[Workspace, str, str], capsys: Capture
+) -> None:
+    opened, few, _ = segmented
+    text = _output(capsys, opened, "show", few)
+    rows = [line.split() for line in text.splitlines()]
+    header = next(number for number, row in enumerate(rows) if row[:2] == ["start", "end"])
+    assert rows[header] == ["start", "end", "style", "author", "text", "grade", "by"]
+    assert [row[:2] for row in rows[header + 1 : header + 10]] == [
+        ["0.000", "3.000"], ["0.000", "1.100"], ["0.000", "1.000"], ["0.500", "3.500"], ["1.000", "2.500"],
+        ["1.100", "2.400"], ["1.250", "1.250"], ["2.000", "2.000"], ["2.000", "3.000"],
+    ]  # fmt: skip
+    assert "where is the ball?" in text and text.count("reach the ball") == 1
+    documents: Any = json.loads(_output(capsys, opened, "show", few, "--json"))["segments"]
+    assert documents == opened.episodes[few].segments.to_json()
+    (lifted,) = [segment for segment in opened.episodes[few].segments if segment.text.startswith("lift it")]
+    assert (lifted.start_seconds, lifted.stop_seconds, lifted.annotator) == (1.0, 2.5, "source_subtask")
+    assert (lifted.style, lifted.author, lifted.grade, lifted.columns) == ("subtask", "person", None, {})
+    assert lifted.text == f"lift it {MARKUP}"
+
+
+def test_show_cuts_thousands_of_segments_and_says_how_all_are_listed(
+    segmented: tuple[Workspace, str, str], capsys: Capture
+) -> None:
+    opened, few, many = segmented
+    count = NUM_MANY + NUM_STYLES
+    lines = _output(capsys, opened, "show", many).splitlines()
+    assert len(lines) < 80
+    (said,) = [line for line in lines if "--json has all" in line]
+    assert said.startswith(f"40 of {count} segments")
+    command = said.partition("`")[2].rstrip("`")
+    where, limit = command.partition('--where "')[2].split('" --limit ')
+    listed = json.loads(
+        _output(capsys, opened, "search", "--segments", "--where", where, "--limit", limit, "--json")
+    )
+    assert len(listed) == count and {row["episode_id"] for row in listed} == {many}
+    assert [row["start_seconds"] for row in listed] == sorted(row["start_seconds"] for row in listed)
+    assert len(json.loads(_output(capsys, opened, "show", many, "--json"))["segments"]) == count
+    other = next(episode for episode in opened.episodes if episode.episode_id not in (few, many))
+    assert "segments" not in json.loads(_output(capsys, opened, "show", other.episode_id, "--json"))
+    assert not other.segments
+
+
+def test_segments_are_found_by_words_and_by_a_filter_over_their_columns(
+    segmented: tuple[Workspace, str, str], capsys: Capture
+) -> None:
+    opened, few, many = segmented
+    found = ("search", "--segments", "ball", "--output")
+    rows = list(csv.DictReader(io.StringIO(_output(capsys, opened, *found, "csv"))))
+    assert [(row["episode_id"], row["start_seconds"], row["text"]) for row in rows] == [
+        (few, "1.25", "where is the ball?"),  # "where is the" are no words of the index: the shorter text
+        (few, "0.0", "reach the ball"),
+    ]
+    table = _output(capsys, opened, *found, "table").splitlines()
+    assert table[0].split() == ["episode", "start", "end", "style", "author", "text", "grade", "by"]
+    where = "style = 'vqa' AND start_seconds < 2"
+    assert [segment.text for segment in opened.search_segments("ball", where=where)] == ["where is the ball?"]
+    assert [segment.style for segment in opened.search_segments("lift", where="author <> 'person'")] == [
+        "plan",
+        "plan",
+    ]
+    # Without words all of the filter, by episode and time; with them the best, and of equal ones the first.
+    where = f"episode_id = '{many}' AND annotator = 'segment'"
+    assert [segment.text for segment in opened.search_segments(where=where, limit=3)] == [
+        f"step {number} of the work" for number in range(3)
+    ]
+    best = opened.search_segments("step 7", limit=5)
+    assert [segment.text for segment in best] == ["step 7 of the work"] * 5
+    assert [segment.start_seconds for segment in best] == sorted(segment.start_seconds for segment in best)
+    # A search for episodes by words opens them where the segment is.
+    (hit,) = opened.search("where is the ball?", by="captions", limit=1)
+    assert (hit.episode_id, hit.seconds) == (few, 1.25)
+    assert "nothing found" in _output(capsys, opened, "search", "--segments", "elephant")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "a search for segments needs words or a filter"),
+        (("ball", "--by", "frames"), "leave out --by, or --segments"),
+        (("--where", "nothing = 1"), "no column named 'nothing'"),
+        (("--where", "text = "), "the filter cannot be read"),
+    ],
+)
+def test_what_finds_no_segments_is_one_line(
+    segmented: tuple[Workspace, str, str], capsys: Capture, arguments: tuple[str, ...], said: str
+) -> None:
+    message = _output(capsys, segmented[0], "search", "--segments", *arguments, status=2)
+    assert said in message and message.startswith("ares search: ")
+
+
+def test_a_set_is_made_of_the_episodes_that_have_some_segments(
+    segmented: tuple[Workspace, str, str],
+) -> None:
+    opened, few, many = segmented
+    assert list(opened.sets.create("balls", opened.search_segments("ball")).ids()) == [few]
+    both = opened.search_segments(where="style IN ('vqa', 'style00')")
+    assert list(opened.sets.create("both", both).ids()) == sorted([few, many])
+
+
+def test_python_refuses_a_search_without_words_and_filter(segmented: tuple[Workspace, str, str]) -> None:
+    with pytest.raises(RequestError, match="needs words or a filter"):
+        segmented[0].search_segments(" ")
