@@ -79,6 +79,10 @@ class Frames:
         """The same frames, not decoded."""
         return Frames(self._episode, [self._seconds], self._stamps)
 
+    def elsewhere(self, request: CameraSeconds) -> Frames:
+        """Frames of the episode at other seconds, for an annotator that knows which it needs once it has seen some."""
+        return Frames(self._episode, [request], self._stamps)
+
     def decode(self) -> None:
         """Decode the requested frames; the error of a camera that cannot be decoded is raised later, by `at`."""
         from ares.media import frames_at
@@ -138,6 +142,10 @@ class LayeredFrames(Frames):
     def undecoded(self) -> Frames:
         """The same frames, not decoded."""
         return LayeredFrames(self._first.undecoded(), self._later.undecoded())
+
+    def elsewhere(self, request: CameraSeconds) -> Frames:
+        """As `Frames.elsewhere`."""
+        return self._first.elsewhere(request)
 
     def decode(self) -> None:
         """Decode what was requested later; the rest has been decoded."""

@@ -1,0 +1,401 @@
+"""Finds the spans of an episode by a vision-language model: contact sheets of windows, then a second look at changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from annotators.base import PaidFailure, Preflight, Subject, Work
+from annotators.caption import (
+    CameraView,
+    FramePlan,
+    choose_camera,
+    count_prompt_tokens,
+    frame_range,
+    frame_second,
+)
+from annotators.models import (
+    UNKNOWN_UNTIL_LOADED,
+    Vlm,
+    VlmFailure,
+    VlmReply,
+    VlmRequest,
+    ReadableImages,
+    estimate_image_tokens,
+    grey_frames,
+    make_test_call,
+)
+from annotators.prompting import escape_json, read_prompt
+from annotators.segment.timeline import (
+    LooksForm,
+    ModelArm,
+    ModelBoundary,
+    ReadWindow,
+    SpansForm,
+    Window,
+    read_looks_reply,
+    read_tolerantly,
+    read_window_reply,
+    settle_looks,
+    stitch_windows,
+)
+from ares.annotation import Cost, short_hash
+from ares.clock import compute_camera_rate_hz
+from ares.episode import Camera, Json
+from ares.errors import MediaError, ModelError
+from ares.store import batched
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from annotators.base import CameraSeconds
+
+
+_PACKAGE = "annotators.segment"
+# Of one call; between two frames of the first look; frames that two windows share.
+MOST_FRAMES, STEP_SECONDS, SHARED_FRAMES = 60, 0.5, 8
+# Contact sheets of so many columns and rows; a second look shows each change on one sheet of its own.
+_SIDE = 3
+_LOOK_FRAMES = _SIDE * _SIDE
+LOOK_STEP_SECONDS, LOOKS_OF_A_CALL = 0.125, MOST_FRAMES // _LOOK_FRAMES
+MAX_NEW_TOKENS = 2_000
+# Requests in hand at a time: an hour of video has more frames than there is memory.
+_REQUESTS_AT_ONCE = 4
+# Frames that the run decodes for all its annotators at once; those of a longer episode are decoded window by window.
+_MOST_SHARED = 4 * MOST_FRAMES
+_TEST_FRAMES = 9
+# For quotes only: tokens of the reply about a span and about a change.
+_SPAN_TOKENS, _LOOK_TOKENS, _FRAME_TOKENS = 28, 14, 8
+# Changes a second of an episode of which nothing is known.
+USUAL_CHANGES_PER_SECOND = 0.25
+
+MODEL_SETTINGS: dict[str, Json] = {
+    "most_frames": MOST_FRAMES,
+    "step": STEP_SECONDS,
+    "shared_frames": SHARED_FRAMES,
+    "look_step": LOOK_STEP_SECONDS,
+    "max_new_tokens": MAX_NEW_TOKENS,
+    "temperature": 0,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTimeline:
+    """What a model saw in an episode.
+
+    Attributes:
+        arms: Its changes, for each arm.
+        camera: The camera.
+        seconds: Seconds of the frames of the first look.
+        cost: What it cost, whenever it was paid.
+        paid: What was paid for it now.
+    """
+
+    arms: tuple[ModelArm, ...]
+    camera: str
+    seconds: tuple[float, ...]
+    cost: Cost
+    paid: Cost
+
+
+@dataclass(slots=True)
+class _Bill:
+    """What the calls for one episode have cost so far.
+
+    Attributes:
+        vlm: The model.
+        cost: What they cost, whenever it was paid.
+        paid: What was paid for them now.
+    """
+
+    vlm: Vlm
+    cost: Cost = field(default_factory=Cost)
+    paid: Cost = field(default_factory=Cost)
+
+    def ask(self, requests: Sequence[VlmRequest]) -> list[VlmReply]:
+        """The replies to some requests, in order. Raises the ModelError of the first that failed."""
+        replies = self.vlm.ask(requests)
+        for reply in replies:
+            self.cost, self.paid = self.cost + reply.cost, self.paid + _paid_now(reply)
+        for reply in replies:
+            if isinstance(reply, VlmFailure):
+                raise reply.error
+        return [reply for reply in replies if isinstance(reply, VlmReply)]
+
+    def unusable(self, problem: str, reply: VlmReply) -> ModelError:
+        """The error of a reply that cannot be used."""
+        return ModelError(problem, f"{self.vlm.name} replied {reply.text[:200]!r}")
+
+
+def _paid_now(reply: VlmReply | VlmFailure) -> Cost:
+    return reply.cost if isinstance(reply, VlmFailure) else reply.paid
+
+
+class SpanFinder:
+    """Asks a model what is done when in episodes; it gets frames of one camera, and neither instruction nor signals.
+
+    Args:
+        vlm: The model; it keeps its replies and books their cost.
+        camera: Name of the camera, or "" for the best view.
+    """
+
+    def __init__(self, vlm: Vlm, camera: str = "") -> None:
+        self._vlm, self._camera = vlm, camera
+        # For an estimate: most back ends hold schemas.
+        self._has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
+        prompts = [read_prompt(_PACKAGE, name) for name in ("spans", "look", "form")]
+        schemas = [SpansForm.model_json_schema(), LooksForm.model_json_schema()]
+        self.prompt_hash = short_hash([*prompts, *schemas])
+        self.settings: dict[str, Json] = {
+            **MODEL_SETTINGS,
+            **vlm.settings,
+            "family": vlm.family,
+            "has_schema": self._has_schema,
+        }
+
+    def select_frames(self, subject: Subject) -> CameraSeconds:
+        """The frames of the first look at a short episode; those of a long one are decoded when they are needed."""
+        camera = choose_camera(subject.episode, self._camera)
+        seconds = [second for window in self._plan(subject, camera) for second in window.seconds]
+        if camera is None or len(seconds) > _MOST_SHARED:
+            return {}
+        return {camera.name: sorted(set(seconds))}
+
+    def preflight(self) -> Preflight:
+        """Ask the model once about frames without content. Raises ModelError where its reply cannot be used."""
+        seconds = tuple(position * STEP_SECONDS for position in range(_TEST_FRAMES))
+        window = Window(start=0.0, stop=seconds[-1] + STEP_SECONDS, seconds=seconds, step=STEP_SECONDS)
+        images = grey_frames(_TEST_FRAMES)
+        height, width = images.shape[1:3]
+        view = CameraView(name="", role="front", height=height, width=width, seconds=seconds)
+        plan = _plan_sheets(view)
+        request = self._window_request(window, plan, plan.arrange(lambda name, asked: images))
+        return make_test_call(self._vlm, request, lambda reply: self._test_problem(reply, window))
+
+    def _test_problem(self, reply: VlmReply, window: Window) -> str:
+        """What is wrong with the form of the reply about frames without content; a model without schemas may say it."""
+        read = read_window_reply(reply.text, window, 0)
+        return read if isinstance(read, str) and self._has_schema else ""
+
+    def find(self, work: Work) -> FoundTimeline | PaidFailure | MediaError:
+        """What is done when in the episode of a work; a failure names the first reply that cannot be used."""
+        camera = choose_camera(work.episode, self._camera)
+        if camera is None:
+            return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
+        windows, bill = self._plan(work.subject, camera), _Bill(self._vlm)
+        try:
+            read = self._read_windows(work, camera, windows, bill)
+            arms = self._look_again(work, camera, stitch_windows(read), bill)
+        except MediaError as error:
+            return error if not bill.paid.calls else PaidFailure(error, bill.paid)
+        except ModelError as error:
+            return PaidFailure(error, bill.paid)
+        seconds = sorted({second for window in windows for second in window.seconds})
+        return FoundTimeline(
+            arms=tuple(arms), camera=camera.name, seconds=tuple(seconds), cost=bill.cost, paid=bill.paid
+        )
+
+    def _plan(self, subject: Subject, camera: Camera | None) -> list[Window]:
+        if camera is None:
+            return []
+        rate_hz = compute_camera_rate_hz(subject.episode, camera)
+        _, last = frame_range(camera, subject, rate_hz)
+        return plan_windows(last, rate_hz, subject.episode.duration_seconds)
+
+    def _read_windows(
+        self, work: Work, camera: Camera, windows: Sequence[Window], bill: _Bill
+    ) -> list[ReadWindow]:
+        """What the model says of each window. Raises ModelError at the first reply that cannot be used."""
+        read: list[ReadWindow] = []
+        for part in batched(list(enumerate(windows)), _REQUESTS_AT_ONCE):
+            requests = [self._first_look(work, camera, window) for _, window in part]
+            work.release_frames()
+            for (number, window), reply in zip(part, bill.ask(requests), strict=True):
+                read.append(self._read_window(reply, window, number, bill))
+        return read
+
+    def _first_look(self, work: Work, camera: Camera, window: Window) -> VlmRequest:
+        plan = _plan_sheets(_view(camera, window.seconds))
+        images = ReadableImages(lambda: plan.arrange(partial(_read_frames, work)))
+        return self._window_request(window, plan, images)
+
+    def _window_request(
+        self, window: Window, plan: FramePlan, images: Sequence[NDArray[np.uint8]]
+    ) -> VlmRequest:
+        return VlmRequest(
+            images=images,
+            prompt=_window_prompt(window, plan),
+            schema=SpansForm.model_json_schema() if self._has_schema else None,
+            max_tokens=MAX_NEW_TOKENS,
+        )
+
+    def _read_window(self, reply: VlmReply, window: Window, number: int, bill: _Bill) -> ReadWindow:
+        """The changes in a reply; one in words is put into the form by a second call of a model without schemas."""
+        is_form = not isinstance(read_tolerantly(SpansForm, reply.text), str)
+        if not is_form and not self._has_schema and reply.text.strip():
+            data = escape_json({"description": reply.text})
+            prompt = read_prompt(_PACKAGE, "form").replace("{data}", data)
+            (reply,) = bill.ask([VlmRequest(images=(), prompt=prompt, max_tokens=MAX_NEW_TOKENS)])
+        read = read_window_reply(reply.text, window, number)
+        if isinstance(read, str):
+            raise bill.unusable(f"spans cannot be used: {read}", reply)
+        return read
+
+    def _look_again(
+        self, work: Work, camera: Camera, arms: Sequence[ModelArm], bill: _Bill
+    ) -> list[ModelArm]:
+        """The arms with each change where a second look saw it. Raises ModelError at a reply that cannot be used."""
+        changes = sorted(
+            (change for arm in arms for change in arm.boundaries), key=lambda own: (own.seconds, own.arm)
+        )
+        rate_hz = compute_camera_rate_hz(work.episode, camera)
+        seen: dict[ModelBoundary, float | None] = {}
+        groups = [list(group) for group in batched(changes, LOOKS_OF_A_CALL)]
+        for part in batched(groups, _REQUESTS_AT_ONCE):
+            shown = [[look_seconds(own.seconds, camera, rate_hz) for own in group] for group in part]
+            requests = [
+                self._second_look(work, camera, group, own) for group, own in zip(part, shown, strict=True)
+            ]
+            for group, own, reply in zip(part, shown, bill.ask(requests), strict=True):
+                found = read_looks_reply(reply.text, own)
+                if isinstance(found, str):
+                    raise bill.unusable(f"second look cannot be used: {found}", reply)
+                seen |= dict(zip(group, found, strict=True))
+        step = max(STEP_SECONDS, 1 / rate_hz)
+        return [settle_looks(arm, [seen[own] for own in arm.boundaries], step) for arm in arms]
+
+    def _second_look(
+        self,
+        work: Work,
+        camera: Camera,
+        changes: Sequence[ModelBoundary],
+        shown: Sequence[Sequence[float]],
+    ) -> VlmRequest:
+        return VlmRequest(
+            images=ReadableImages(lambda: _arrange_looks(work, camera, shown)),
+            prompt=_look_prompt(changes, shown),
+            schema=LooksForm.model_json_schema() if self._has_schema else None,
+            max_tokens=MAX_NEW_TOKENS,
+        )
+
+    def expect_cost(self, subject: Subject, changes_per_second: float) -> Cost:
+        """What the calls for an episode are expected to cost, without a price.
+
+        Args:
+            subject: The episode.
+            changes_per_second: Changes a second, over all arms.
+        """
+        camera = choose_camera(subject.episode, self._camera)
+        windows = self._plan(subject, camera)
+        if camera is None:
+            return Cost()
+        plans = [(window, _plan_sheets(_view(camera, window.seconds))) for window in windows]
+        words = sum(count_prompt_tokens(_window_prompt(window, plan)) for window, plan in plans)
+        tokens_in = words + sum(self._image_tokens(plan) for _, plan in plans)
+        shown = sum(window.stop - window.start for window in windows)
+        tokens_out = _SPAN_TOKENS * (len(windows) + changes_per_second * shown)
+        changes = changes_per_second * subject.episode.duration_seconds
+        looks = math.ceil(changes / LOOKS_OF_A_CALL - 1e-9)
+        sheet = _plan_sheets(_view(camera, [0.0] * _LOOK_FRAMES))
+        look_words = count_prompt_tokens(read_prompt(_PACKAGE, "look"))
+        tokens_in += round(
+            looks * look_words + changes * (self._image_tokens(sheet) + _LOOK_FRAMES * _FRAME_TOKENS)
+        )
+        tokens_out += changes * _LOOK_TOKENS + looks * _LOOK_TOKENS
+        return Cost(calls=len(windows) + looks, tokens_in=tokens_in, tokens_out=round(tokens_out), usd=None)
+
+    def _image_tokens(self, plan: FramePlan) -> int:
+        name = str(self._vlm.settings.get("served_from") or self._vlm.name)
+        return estimate_image_tokens(name, plan.image_sizes())
+
+
+def plan_windows(last_frame: int, rate_hz: float, duration_seconds: float) -> list[Window]:
+    """The windows of an episode: equally long, at most 60 frames each, and each shares frames with the next.
+
+    Args:
+        last_frame: Number of the last frame, from 0.
+        rate_hz: Frames a second.
+        duration_seconds: Of the episode.
+    """
+    every = max(1, round(rate_hz * STEP_SECONDS))
+    seconds = [frame_second(index, rate_hz) for index in sorted({*range(0, last_frame + 1, every), last_frame})]
+    count = max(1, math.ceil((len(seconds) - SHARED_FRAMES) / (MOST_FRAMES - SHARED_FRAMES)))
+    size = math.ceil((len(seconds) + (count - 1) * SHARED_FRAMES) / count)
+    starts = [min(number * (size - SHARED_FRAMES), len(seconds) - size) for number in range(count)]
+    return [
+        Window(
+            start=0.0 if number == 0 else seconds[start],
+            stop=duration_seconds if number == count - 1 else seconds[start + size - 1],
+            seconds=tuple(seconds[start : start + size]),
+            step=every / rate_hz,
+            is_first=number == 0,
+            is_last=number == count - 1,
+        )
+        for number, start in enumerate(starts)
+    ]
+
+
+def look_seconds(seconds: float, camera: Camera, rate_hz: float) -> list[float]:
+    """Seconds of the dense frames around a change, in order; fewer than nine at an end of the episode."""
+    every = max(1, round(rate_hz * LOOK_STEP_SECONDS))
+    middle, last = math.floor(seconds * rate_hz), max(camera.media.num_frames, 1) - 1
+    indices = [middle + every * (position - _LOOK_FRAMES // 2) for position in range(_LOOK_FRAMES)]
+    return [frame_second(index, rate_hz) for index in indices if 0 <= index <= last] or [
+        frame_second(last, rate_hz)
+    ]
+
+
+def _view(camera: Camera, seconds: Sequence[float]) -> CameraView:
+    return CameraView(
+        name=camera.name, role=camera.role, height=camera.height, width=camera.width, seconds=seconds
+    )
+
+
+def _plan_sheets(view: CameraView) -> FramePlan:
+    """Frames as contact sheets of three by three, each with its second above it."""
+    return FramePlan(name="sheets", views=[view], columns=_SIDE, rows=_SIDE)
+
+
+def _read_frames(work: Work, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
+    """(N, H, W, 3) frames of a camera, decoded now where the run has not done it."""
+    request = {camera: seconds}
+    frames = work.frames.elsewhere(request) if work.frames.missing(request) else work.frames
+    return frames.at(camera, seconds)
+
+
+def _arrange_looks(
+    work: Work, camera: Camera, shown: Sequence[Sequence[float]]
+) -> list[NDArray[np.uint8]]:
+    """A contact sheet for each change; the frames of all are decoded at once."""
+    import numpy as np
+
+    asked = sorted({second for seconds in shown for second in seconds})
+    frames = dict(zip(asked, _read_frames(work, camera.name, asked), strict=True))
+    return [
+        image
+        for seconds in shown
+        for image in _plan_sheets(_view(camera, seconds)).arrange(
+            lambda name, own: np.stack([frames[second] for second in own])
+        )
+    ]
+
+
+def _window_prompt(window: Window, plan: FramePlan) -> str:
+    prompt = read_prompt(_PACKAGE, "spans").replace("{legend}", plan.legend())
+    return prompt.replace("{start}", f"{window.start:.2f}").replace("{stop}", f"{window.stop:.2f}")
+
+
+def _look_prompt(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> str:
+    legend = "\n".join(_describe_looks(changes, shown))
+    return read_prompt(_PACKAGE, "look").replace("{legend}", legend)
+
+
+def _describe_looks(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> Iterator[str]:
+    for number, (change, seconds) in enumerate(zip(changes, shown, strict=True), 1):
+        data = escape_json({"before": change.before, "after": change.text, "arm": change.arm})
+        times = ", ".join(f"{second:.2f} s" for second in seconds)
+        yield f"Sheet {number}: {data}, at {times}."
