@@ -1,4 +1,4 @@
-"""Finds the spans of an episode by a vision-language model: contact sheets of windows, then a second look at changes."""
+"""Finds the spans of an episode by a vision-language model: sheets of windows, then a second look at changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from annotators.base import PaidFailure, Preflight, Subject, Work
+from annotators.base import PaidFailure, Preflight, Subject, Work, make_episode_subject
 from annotators.caption import (
     CameraView,
     FramePlan,
@@ -19,16 +19,19 @@ from annotators.caption import (
 )
 from annotators.models import (
     UNKNOWN_UNTIL_LOADED,
+    ReadableImages,
     Vlm,
     VlmFailure,
     VlmReply,
     VlmRequest,
-    ReadableImages,
     estimate_image_tokens,
     grey_frames,
+    load_vlm,
     make_test_call,
+    price_usd,
 )
 from annotators.prompting import escape_json, read_prompt
+from annotators.segment.spans import TEXT_ANNOTATORS
 from annotators.segment.timeline import (
     LooksForm,
     ModelArm,
@@ -52,7 +55,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from annotators.base import CameraSeconds
+    from annotators.base import CameraSeconds, Options
+    from ares.settings import Price
+    from ares.store import Stores
 
 
 _PACKAGE = "annotators.segment"
@@ -70,6 +75,8 @@ _MOST_SHARED = 4 * MOST_FRAMES
 _TEST_FRAMES = 9
 # For quotes only: tokens of the reply about a span and about a change.
 _SPAN_TOKENS, _LOOK_TOKENS, _FRAME_TOKENS = 28, 14, 8
+# Fewer episodes are not representative; more are not read.
+_FEWEST_MEASURED, _MOST_MEASURED = 5, 200
 # Changes a second of an episode of which nothing is known.
 USUAL_CHANGES_PER_SECOND = 0.25
 
@@ -100,6 +107,21 @@ class FoundTimeline:
     seconds: tuple[float, ...]
     cost: Cost
     paid: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MeasuredSpans:
+    """What was found in some episodes.
+
+    Attributes:
+        subjects: The episodes.
+        changes_per_second: Changes a second, over all arms.
+        cost: What it cost.
+    """
+
+    subjects: Sequence[Subject]
+    changes_per_second: float
+    cost: Cost
 
 
 @dataclass(slots=True)
@@ -141,10 +163,14 @@ class SpanFinder:
     Args:
         vlm: The model; it keeps its replies and books their cost.
         camera: Name of the camera, or "" for the best view.
+
+    Attributes:
+        prompt_hash: Hash of all that it is asked beside the frames.
+        settings: What makes its spans what they are, for the maker of the segments.
     """
 
     def __init__(self, vlm: Vlm, camera: str = "") -> None:
-        self._vlm, self._camera = vlm, camera
+        self.vlm, self._camera = vlm, camera
         # For an estimate: most back ends hold schemas.
         self._has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
         prompts = [read_prompt(_PACKAGE, name) for name in ("spans", "look", "form")]
@@ -174,7 +200,7 @@ class SpanFinder:
         view = CameraView(name="", role="front", height=height, width=width, seconds=seconds)
         plan = _plan_sheets(view)
         request = self._window_request(window, plan, plan.arrange(lambda name, asked: images))
-        return make_test_call(self._vlm, request, lambda reply: self._test_problem(reply, window))
+        return make_test_call(self.vlm, request, lambda reply: self._test_problem(reply, window))
 
     def _test_problem(self, reply: VlmReply, window: Window) -> str:
         """What is wrong with the form of the reply about frames without content; a model without schemas may say it."""
@@ -186,7 +212,7 @@ class SpanFinder:
         camera = choose_camera(work.episode, self._camera)
         if camera is None:
             return MediaError("episode has no such camera", f"{self._camera or 'any'!r}")
-        windows, bill = self._plan(work.subject, camera), _Bill(self._vlm)
+        windows, bill = self._plan(work.subject, camera), _Bill(self.vlm)
         try:
             read = self._read_windows(work, camera, windows, bill)
             arms = self._look_again(work, camera, stitch_windows(read), bill)
@@ -309,8 +335,85 @@ class SpanFinder:
         return Cost(calls=len(windows) + looks, tokens_in=tokens_in, tokens_out=round(tokens_out), usd=None)
 
     def _image_tokens(self, plan: FramePlan) -> int:
-        name = str(self._vlm.settings.get("served_from") or self._vlm.name)
+        name = str(self.vlm.settings.get("served_from") or self.vlm.name)
         return estimate_image_tokens(name, plan.image_sizes())
+
+
+def load_span_finder(options: Options, camera: str, stores: Stores) -> SpanFinder:
+    """The finder with the model of a run, by default the captioner's. Raises as `load_vlm`."""
+    spec = options.model or options.settings.caption_model
+    return SpanFinder(load_vlm(spec, options, MAX_NEW_TOKENS, stores), camera)
+
+
+class SpanQuote:
+    """What a run of a model will cost: by what its earlier calls have cost, else by how many changes there may be.
+
+    Args:
+        stores: Stores of the workspace.
+        finder: The model.
+        maker_id: Maker of its segments.
+        price: What its tokens cost, or None.
+        is_served: Whether its calls cost money.
+    """
+
+    def __init__(
+        self, stores: Stores, finder: SpanFinder, maker_id: str, price: Price | None, is_served: bool
+    ) -> None:
+        self._stores, self._finder, self._maker_id = stores, finder, maker_id
+        self._price, self._is_served = price, is_served
+
+    def expect_run(self, sample: Sequence[Subject], planned: int) -> Cost:
+        """The expected cost of so many episodes, of which a sample is like the others."""
+        measured = self._measure([self._maker_id])
+        rate = measured.changes_per_second if measured else self._rate_of_others()
+        expected = sum((self._finder.expect_cost(subject, rate) for subject in sample), Cost())
+        share = planned / max(len(sample), 1)
+        amounts = [expected.calls * share, expected.tokens_in * share, expected.tokens_out * share]
+        if measured:
+            known = sum((self._finder.expect_cost(subject, rate) for subject in measured.subjects), Cost())
+            amounts = [
+                amount * paid / max(usual, 1)
+                for amount, paid, usual in zip(
+                    amounts,
+                    (measured.cost.calls, measured.cost.tokens_in, measured.cost.tokens_out),
+                    (known.calls, known.tokens_in, known.tokens_out),
+                    strict=True,
+                )
+            ]
+        calls, tokens_in, tokens_out = map(round, amounts)
+        usd = price_usd(self._price, tokens_in, tokens_out) if self._is_served else 0.0
+        return Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+    def _rate_of_others(self) -> float:
+        """Changes a second: of spans that people or sources gave, of those of other models, or the usual ones."""
+        makers = {id: own for id, own in self._stores.annotations.makers().items() if own.fills_segments}
+        given = [id for id, own in makers.items() if own.kind == "person" or own.annotator in TEXT_ANNOTATORS]
+        models = [id for id, own in makers.items() if own.annotator == "segment" and own.kind == "model"]
+        for ids in (given, models):
+            measured = self._measure(ids) if ids else None
+            if measured:
+                return measured.changes_per_second
+        return USUAL_CHANGES_PER_SECOND
+
+    def _measure(self, maker_ids: Sequence[str]) -> _MeasuredSpans | None:
+        """What some makers have found, and what it has cost; None where too few episodes tell."""
+        log = self._stores.annotations
+        makers = log.makers()
+        known = {id: makers[id].annotator for id in maker_ids if id in makers}
+        found = sorted({episode for id, name in known.items() for episode in log.find_episodes(name, id)})
+        if len(found) < _FEWEST_MEASURED:
+            return None
+        spans = log.find_annotations(found[:_MOST_MEASURED], maker_ids=list(known))
+        episodes = self._stores.tables.episodes.get(found[:_MOST_MEASURED])
+        seconds = sum(episode.duration_seconds for episode in episodes)
+        changes = len(
+            {(own.episode_id, own.part, own.start_seconds) for own in spans if own.start_seconds > 0}
+        )
+        return _MeasuredSpans(
+            subjects=[make_episode_subject(episode) for episode in episodes],
+            changes_per_second=changes / max(seconds, 1e-9),
+            cost=sum((own.cost for own in spans), Cost()),
+        )
 
 
 def plan_windows(last_frame: int, rate_hz: float, duration_seconds: float) -> list[Window]:
@@ -322,7 +425,9 @@ def plan_windows(last_frame: int, rate_hz: float, duration_seconds: float) -> li
         duration_seconds: Of the episode.
     """
     every = max(1, round(rate_hz * STEP_SECONDS))
-    seconds = [frame_second(index, rate_hz) for index in sorted({*range(0, last_frame + 1, every), last_frame})]
+    seconds = [
+        frame_second(index, rate_hz) for index in sorted({*range(0, last_frame + 1, every), last_frame})
+    ]
     count = max(1, math.ceil((len(seconds) - SHARED_FRAMES) / (MOST_FRAMES - SHARED_FRAMES)))
     size = math.ceil((len(seconds) + (count - 1) * SHARED_FRAMES) / count)
     starts = [min(number * (size - SHARED_FRAMES), len(seconds) - size) for number in range(count)]
@@ -367,9 +472,7 @@ def _read_frames(work: Work, camera: str, seconds: Sequence[float]) -> NDArray[n
     return frames.at(camera, seconds)
 
 
-def _arrange_looks(
-    work: Work, camera: Camera, shown: Sequence[Sequence[float]]
-) -> list[NDArray[np.uint8]]:
+def _arrange_looks(work: Work, camera: Camera, shown: Sequence[Sequence[float]]) -> list[NDArray[np.uint8]]:
     """A contact sheet for each change; the frames of all are decoded at once."""
     import numpy as np
 

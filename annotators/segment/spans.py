@@ -26,12 +26,12 @@ class Boundary:
 
     Attributes:
         seconds: Seconds from the start of the episode.
-        source: What tells of it.
+        source: What tells of it: a `BoundarySource`, or that of an event of the signals and "+model".
         confidence: From 0 to 1.
     """
 
     seconds: float
-    source: BoundarySource
+    source: str
     confidence: float
 
     def to_json(self) -> dict[str, Json]:

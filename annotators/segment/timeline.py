@@ -306,9 +306,7 @@ def _join_at_seam(first: ModelArm, second: ModelArm, earlier: Window, later: Win
     seam = first.text_at(middle)
     if not (old or new) and bool(seam) != bool(second.opening):
         # One window shows it at work and the other at rest, and neither a change.
-        change = ModelBoundary(
-            seconds=middle, text=second.opening, arm=first.arm, before=seam, window=number
-        )
+        change = ModelBoundary(seconds=middle, text=second.opening, arm=first.arm, before=seam, window=number)
         kept.append(_less_sure(change))
     return replace(first, boundaries=tuple(sorted(kept, key=lambda own: own.seconds)))
 
@@ -331,7 +329,9 @@ def settle_looks(arm: ModelArm, looks: Sequence[float | None], step: float) -> M
         step: Seconds between two frames of the first look.
     """
     looked = [
-        replace(own, confidence=own.confidence * UNSEEN / SEEN) if seen is None else replace(own, seconds=seen)
+        replace(own, confidence=own.confidence * UNSEEN / SEEN)
+        if seen is None
+        else replace(own, seconds=seen)
         for own, seen in zip(arm.boundaries, looks, strict=True)
     ]
     settled: list[ModelBoundary] = []
