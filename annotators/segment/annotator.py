@@ -89,8 +89,8 @@ class SegmentAnnotator:
         if "model" in own.by:
             self._finder = load_span_finder(options, own.camera, stores)
             settings |= {**self._finder.settings, "camera": own.camera}
-        if own.by == "signals,model":
-            self._tolerance = learn_tolerance(stores, self._find_events)
+        if self._finder and self.needs_signals:
+            self._tolerance = learn_tolerance(stores, self._finder.vlm.name, self._find_events)
             settings["snap"] = self._tolerance.seconds
         self.maker = Maker(
             annotator=NAME,

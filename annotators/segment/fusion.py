@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,15 +16,17 @@ from annotators.segment.spans import (
     make_spans,
 )
 from annotators.segment.timeline import ModelArm, ModelBoundary, align_times, to_boundaries
-from ares.annotation import Annotation
 
 if TYPE_CHECKING:
+    from ares.annotation import Annotation, Maker
+    from ares.episode import Episode, Trajectory
     from ares.store import Stores
 
 # How far a boundary of a model is moved to an event of the signals where no labelled spans tell: a step of its frames.
 USUAL_TOLERANCE = 0.5
-# Tolerances that labelled spans choose among.
+# Tolerances that labelled spans choose among, and how near a boundary is right.
 _TOLERANCES = tuple(round(0.1 * tenths, 1) for tenths in range(1, 16))
+_RIGHT_SECONDS = 0.5
 # Fewer labelled boundaries, or of fewer episodes, choose nothing; more episodes are not read.
 FEWEST_LABELLED, FEWEST_EPISODES, MOST_EPISODES = 30, 5, 200
 PERSON = "person"
@@ -35,17 +36,17 @@ FindEvents = Callable[[Work], Sequence[ArmBoundaries]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledTimes:
-    """The boundaries of an episode that people labelled, and the events of its signals.
+    """The boundaries of an episode: those that people labelled, those of a model, and the events of its signals.
 
     Attributes:
-        labelled: Seconds of the boundaries, rising.
+        labelled: Seconds of the labelled boundaries, rising.
+        told: Seconds of those of the model, rising.
         events: Seconds of the events, rising.
-        duration: Of the episode, in seconds.
     """
 
     labelled: tuple[float, ...]
+    told: tuple[float, ...]
     events: tuple[float, ...]
-    duration: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,87 +63,88 @@ class SnapTolerance:
 
 
 def choose_tolerance(episodes: Sequence[LabelledTimes]) -> SnapTolerance:
-    """The tolerance that tells events of the signals that mean a labelled boundary from others.
+    """The tolerance at which model and signals together meet the labelled boundaries best; of equal ones the smallest.
 
-    It is the one at which the share of labelled boundaries with an event so near exceeds the share of any instants with
-    one so near by the most; of equal ones the smallest.
+    That is the F1 of all boundaries within half a second: a small tolerance keeps two where there is one, a large one
+    takes two for one.
 
     Args:
-        episodes: Episodes with labelled boundaries and signals.
+        episodes: Episodes that people, the model and the signals have boundaries of.
     """
-    episodes = [own for own in episodes if own.labelled and own.events and own.duration > 0]
     labelled = sum(len(own.labelled) for own in episodes)
     if labelled < FEWEST_LABELLED or len(episodes) < FEWEST_EPISODES:
         return SnapTolerance(seconds=USUAL_TOLERANCE)
-    best, most = USUAL_TOLERANCE, -math.inf
-    for tolerance in _TOLERANCES:
-        hits = sum(_count_hits(own, tolerance) for own in episodes) / labelled
-        covered = sum(_covered_seconds(own, tolerance) for own in episodes)
-        gain = hits - covered / sum(own.duration for own in episodes)
-        if gain > most:
-            best, most = tolerance, gain
+    best = max(_TOLERANCES, key=lambda tolerance: _measure_agreement(episodes, tolerance))
     return SnapTolerance(seconds=best, labelled=labelled)
 
 
-def _count_hits(episode: LabelledTimes, tolerance: float) -> int:
-    """Labelled boundaries with an event of their own within the tolerance."""
-    return len(align_times(episode.labelled, episode.events, lambda row, column: tolerance))
+def _measure_agreement(episodes: Sequence[LabelledTimes], tolerance: float) -> float:
+    """F1 of the boundaries that a tolerance makes, against the labelled ones."""
+    hits, total = 0, 0
+    for own in episodes:
+        same = align_times(own.told, own.events, lambda row, column: tolerance)
+        moved = {row for row, _ in same}
+        alone = [seconds for row, seconds in enumerate(own.told) if row not in moved]
+        found = sorted([*own.events, *alone])
+        hits += len(align_times(found, own.labelled, lambda row, column: _RIGHT_SECONDS))
+        total += len(found) + len(own.labelled)
+    return 2 * hits / max(total, 1)
 
 
-def _covered_seconds(episode: LabelledTimes, tolerance: float) -> float:
-    """Seconds of an episode that lie within the tolerance of an event."""
-    covered, latest = 0.0, 0.0
-    for event in episode.events:
-        start, stop = max(latest, event - tolerance), min(episode.duration, event + tolerance)
-        covered += max(0.0, stop - start)
-        latest = max(latest, stop)
-    return covered
+def learn_tolerance(stores: Stores, model: str, find_events: FindEvents) -> SnapTolerance:
+    """The tolerance that the labelled spans of a workspace choose, of episodes that the model alone has segmented.
 
-
-def learn_tolerance(stores: Stores, find_events: FindEvents) -> SnapTolerance:
-    """The tolerance that the labelled spans of a workspace choose: those of people, and of sources that name a person.
+    Labelled are spans of people, and of sources that name a person.
 
     Args:
         stores: Stores of the workspace.
+        model: Name of the model.
         find_events: Finds the events of the signals of an episode.
     """
-    spans = _read_labelled_spans(stores)
-    return choose_tolerance(list(_labelled_times(stores, spans, find_events)) if spans else [])
+    told = _read_boundaries(
+        stores,
+        lambda maker: (
+            maker.annotator == "segment" and maker.model == model and maker.settings.get("by") == "model"
+        ),
+        lambda maker, span: True,
+    )
+    labelled = _read_boundaries(
+        stores,
+        lambda maker: maker.kind == PERSON or maker.annotator in TEXT_ANNOTATORS,
+        lambda maker, span: maker.kind == PERSON or span.value.get("author") == PERSON,
+    )
+    ids = sorted(told.keys() & labelled.keys())[:MOST_EPISODES]
+    trajectories = dict(stores.tables.trajectories.read(ids)) if ids else {}
+    episodes = [own for own in stores.tables.episodes.get(ids) if own.episode_id in trajectories]
+    return choose_tolerance(
+        [
+            LabelledTimes(
+                labelled=labelled[own.episode_id],
+                told=told[own.episode_id],
+                events=_event_seconds(own, trajectories[own.episode_id], find_events),
+            )
+            for own in episodes
+        ]
+    )
 
 
-def _read_labelled_spans(stores: Stores) -> dict[str, list[Annotation]]:
-    """Spans that people labelled, by episode; of some episodes, the first by their ids."""
+def _read_boundaries(
+    stores: Stores, is_wanted: Callable[[Maker], bool], counts: Callable[[Maker, Annotation], bool]
+) -> dict[str, tuple[float, ...]]:
+    """Seconds of the boundaries in the spans of some makers, by episode, without the start."""
     log = stores.annotations
-    makers = {
-        id: maker
-        for id, maker in log.makers().items()
-        if maker.fills_segments and (maker.kind == PERSON or maker.annotator in TEXT_ANNOTATORS)
-    }
-    ids = sorted({id for key, maker in makers.items() for id in log.find_episodes(maker.annotator, key)})
-    spans: dict[str, list[Annotation]] = {}
-    if not ids:
-        return spans
-    for span in log.find_annotations(ids[:MOST_EPISODES], maker_ids=list(makers)):
-        if makers[span.maker_id].kind == PERSON or span.value.get("author") == PERSON:
-            spans.setdefault(span.episode_id, []).append(span)
-    return spans
+    makers = {id: own for id, own in log.makers().items() if own.fills_segments and is_wanted(own)}
+    ids = sorted({episode for id, own in makers.items() for episode in log.find_episodes(own.annotator, id)})
+    seconds: dict[str, set[float]] = {}
+    for span in log.find_annotations(ids[: 5 * MOST_EPISODES], maker_ids=list(makers)) if ids else ():
+        if counts(makers[span.maker_id], span):
+            seconds.setdefault(span.episode_id, set()).add(span.start_seconds)
+    return {id: tuple(sorted(own - {0.0})) for id, own in seconds.items()}
 
 
-def _labelled_times(
-    stores: Stores, spans: dict[str, list[Annotation]], find_events: FindEvents
-) -> Iterator[LabelledTimes]:
-    trajectories = dict(stores.tables.trajectories.read(list(spans)))
-    for episode in stores.tables.episodes.get(list(spans)):
-        trajectory = trajectories.get(episode.episode_id)
-        if trajectory is None:
-            continue
-        work = Work(subject=make_episode_subject(episode), frames=Frames(episode, []), trajectory=trajectory)
-        edges = {
-            seconds for own in spans[episode.episode_id] for seconds in (own.start_seconds, own.stop_seconds)
-        }
-        inner = sorted(second for second in edges if 0.0 < second < episode.duration_seconds - 1e-6)
-        events = sorted({own.seconds for arm in find_events(work) for own in arm.boundaries})
-        yield LabelledTimes(labelled=tuple(inner), events=tuple(events), duration=episode.duration_seconds)
+def _event_seconds(episode: Episode, trajectory: Trajectory, find_events: FindEvents) -> tuple[float, ...]:
+    work = Work(subject=make_episode_subject(episode), frames=Frames(episode, []), trajectory=trajectory)
+    return tuple(sorted({own.seconds for arm in find_events(work) for own in arm.boundaries}))
 
 
 def name_spans(arms: Sequence[ModelArm], duration_seconds: float) -> list[SegmentSpan]:

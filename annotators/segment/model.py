@@ -45,7 +45,7 @@ from annotators.segment.timeline import (
     settle_looks,
     stitch_windows,
 )
-from ares.annotation import Cost, short_hash
+from ares.annotation import Cost, Maker, short_hash
 from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Json
 from ares.errors import MediaError, ModelError
@@ -73,8 +73,8 @@ _REQUESTS_AT_ONCE = 4
 # Frames that the run decodes for all its annotators at once; those of a longer episode are decoded window by window.
 _MOST_SHARED = 4 * MOST_FRAMES
 _TEST_FRAMES = 9
-# For quotes only: tokens of the reply about a span and about a change.
-_SPAN_TOKENS, _LOOK_TOKENS, _FRAME_TOKENS = 28, 14, 8
+# For quotes only: tokens of the reply about a span and about a change, and of the time of a frame in a prompt.
+_SPAN_TOKENS, _LOOK_TOKENS, _FRAME_TOKENS = 38, 20, 7
 # Fewer episodes are not representative; more are not read.
 _FEWEST_MEASURED, _MOST_MEASURED = 5, 200
 # Changes a second of an episode of which nothing is known.
@@ -191,7 +191,7 @@ class SpanFinder:
             return {}
         return {camera.name: sorted(set(seconds))}
 
-    def preflight(self) -> Preflight:
+    def preflight(self, makers: Sequence[Maker]) -> Preflight:
         """Ask the model once about frames without content. Raises ModelError where its reply cannot be used."""
         seconds = tuple(position * STEP_SECONDS for position in range(_TEST_FRAMES))
         window = Window(start=0.0, stop=seconds[-1] + STEP_SECONDS, seconds=seconds, step=STEP_SECONDS)
@@ -319,20 +319,21 @@ class SpanFinder:
         windows = self._plan(subject, camera)
         if camera is None:
             return Cost()
-        plans = [(window, _plan_sheets(_view(camera, window.seconds))) for window in windows]
-        words = sum(count_prompt_tokens(_window_prompt(window, plan)) for window, plan in plans)
-        tokens_in = words + sum(self._image_tokens(plan) for _, plan in plans)
-        shown = sum(window.stop - window.start for window in windows)
-        tokens_out = _SPAN_TOKENS * (len(windows) + changes_per_second * shown)
+        plans = [_plan_sheets(_view(camera, window.seconds)) for window in windows]
         changes = changes_per_second * subject.episode.duration_seconds
         looks = math.ceil(changes / LOOKS_OF_A_CALL - 1e-9)
         sheet = _plan_sheets(_view(camera, [0.0] * _LOOK_FRAMES))
-        look_words = count_prompt_tokens(read_prompt(_PACKAGE, "look"))
-        tokens_in += round(
-            looks * look_words + changes * (self._image_tokens(sheet) + _LOOK_FRAMES * _FRAME_TOKENS)
+        words = len(windows) * _count_words("spans") + looks * _count_words("look")
+        frames = sum(len(window.seconds) for window in windows) + changes * _LOOK_FRAMES
+        images = sum(map(self._image_tokens, plans)) + changes * self._image_tokens(sheet)
+        shown = sum(window.stop - window.start for window in windows)
+        spans = len(windows) + changes_per_second * shown
+        return Cost(
+            calls=len(windows) + looks,
+            tokens_in=round(words + frames * _FRAME_TOKENS + images),
+            tokens_out=round(spans * _SPAN_TOKENS + changes * _LOOK_TOKENS),
+            usd=None,
         )
-        tokens_out += changes * _LOOK_TOKENS + looks * _LOOK_TOKENS
-        return Cost(calls=len(windows) + looks, tokens_in=tokens_in, tokens_out=round(tokens_out), usd=None)
 
     def _image_tokens(self, plan: FramePlan) -> int:
         name = str(self.vlm.settings.get("served_from") or self.vlm.name)
@@ -405,13 +406,13 @@ class SpanQuote:
             return None
         spans = log.find_annotations(found[:_MOST_MEASURED], maker_ids=list(known))
         episodes = self._stores.tables.episodes.get(found[:_MOST_MEASURED])
-        seconds = sum(episode.duration_seconds for episode in episodes)
-        changes = len(
-            {(own.episode_id, own.part, own.start_seconds) for own in spans if own.start_seconds > 0}
-        )
+        seconds = {own.episode_id: own.duration_seconds for own in episodes}
+        # Several makers may have segmented an episode: each of them has looked at all of it.
+        looked = sum(seconds.get(id, 0.0) for id, _ in {(own.episode_id, own.maker_id) for own in spans})
+        changes = sum(own.start_seconds > 0 for own in spans)
         return _MeasuredSpans(
             subjects=[make_episode_subject(episode) for episode in episodes],
-            changes_per_second=changes / max(seconds, 1e-9),
+            changes_per_second=changes / max(looked, 1e-9),
             cost=sum((own.cost for own in spans), Cost()),
         )
 
@@ -485,6 +486,11 @@ def _arrange_looks(work: Work, camera: Camera, shown: Sequence[Sequence[float]])
             lambda name, own: np.stack([frames[second] for second in own])
         )
     ]
+
+
+def _count_words(prompt: str) -> int:
+    """Tokens of a prompt without the times of its frames."""
+    return count_prompt_tokens(read_prompt(_PACKAGE, prompt))
 
 
 def _window_prompt(window: Window, plan: FramePlan) -> str:

@@ -17,7 +17,7 @@ MOST_SPANS = 200
 # Two windows mean one event where their times differ by less than so many steps, or so many if they name it alike.
 _SEAM_STEPS, _SAME_TEXT_STEPS = 2.0, 4.0
 # Of a boundary that a second look saw, and of one that it did not see.
-SEEN, UNSEEN = 0.9, 0.3
+SEEN, UNSEEN = 0.6, 0.2
 # Both where two windows show the place of a boundary and one of them has none.
 _ALONE = 0.7
 
@@ -171,7 +171,7 @@ def _find_problem(spans: Sequence[_SpanForm], window: Window) -> str:
     """What is wrong with the spans of one arm, in order of their starts; "" where nothing is."""
     slack, latest = window.step + 1e-6, -math.inf
     for span in spans:
-        if span.end <= span.start:
+        if span.end < span.start:
             return "a span ends before it starts"
         if span.start < window.start - slack or span.end > window.stop + slack:
             return "a span lies outside the frames"
@@ -189,9 +189,9 @@ def _read_arm(arm: str, spans: Sequence[_SpanForm], window: Window, number: int)
     for position, span in enumerate(spans):
         following = spans[position + 1].start if position + 1 < len(spans) else math.inf
         what = " ".join(span.what.split())
-        # A span that ends a little before the next one begins goes on up to it.
+        # An instant, and a span that ends a little before the next one begins, go on up to it.
         steps = [(span.start, what)]
-        if span.end < following - SHORTEST_SECONDS:
+        if span.start < span.end < following - SHORTEST_SECONDS:
             steps.append((span.end, ""))
         for seconds, text in steps:
             if seconds < first_edge:
