@@ -43,6 +43,7 @@ from annotators.segment.timeline import (
     read_tolerantly,
     read_window_reply,
     settle_looks,
+    spans_schema,
     stitch_windows,
 )
 from ares.annotation import Cost, Maker, short_hash
@@ -79,6 +80,9 @@ _SPAN_TOKENS, _LOOK_TOKENS, _FRAME_TOKENS = 38, 20, 7
 _FEWEST_MEASURED, _MOST_MEASURED = 5, 200
 # Changes a second of an episode of which nothing is known.
 USUAL_CHANGES_PER_SECOND = 0.25
+
+# Calls, tokens that a model reads, and tokens that it writes; they need not be whole.
+Amounts = tuple[float, float, float]
 
 MODEL_SETTINGS: dict[str, Json] = {
     "most_frames": MOST_FRAMES,
@@ -174,7 +178,7 @@ class SpanFinder:
         # For an estimate: most back ends hold schemas.
         self._has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
         prompts = [read_prompt(_PACKAGE, name) for name in ("spans", "look", "form")]
-        schemas = [SpansForm.model_json_schema(), LooksForm.model_json_schema()]
+        schemas = [spans_schema(), LooksForm.model_json_schema()]
         self.prompt_hash = short_hash([*prompts, *schemas])
         self.settings: dict[str, Json] = {
             **MODEL_SETTINGS,
@@ -255,7 +259,7 @@ class SpanFinder:
         return VlmRequest(
             images=images,
             prompt=_window_prompt(window, plan),
-            schema=SpansForm.model_json_schema() if self._has_schema else None,
+            schema=spans_schema() if self._has_schema else None,
             max_tokens=MAX_NEW_TOKENS,
         )
 
@@ -308,8 +312,8 @@ class SpanFinder:
             max_tokens=MAX_NEW_TOKENS,
         )
 
-    def expect_cost(self, subject: Subject, changes_per_second: float) -> Cost:
-        """What the calls for an episode are expected to cost, without a price.
+    def expect_amounts(self, subject: Subject, changes_per_second: float) -> Amounts:
+        """What an episode is expected to take: calls, tokens that the model reads, tokens that it writes.
 
         Args:
             subject: The episode.
@@ -318,21 +322,20 @@ class SpanFinder:
         camera = choose_camera(subject.episode, self._camera)
         windows = self._plan(subject, camera)
         if camera is None:
-            return Cost()
+            return 0.0, 0.0, 0.0
         plans = [_plan_sheets(_view(camera, window.seconds)) for window in windows]
         changes = changes_per_second * subject.episode.duration_seconds
-        looks = math.ceil(changes / LOOKS_OF_A_CALL - 1e-9)
+        # The last call of an episode has few changes or many: on average half of them, and one at the least.
+        looks = changes / LOOKS_OF_A_CALL + min(changes, (LOOKS_OF_A_CALL - 1) / 2 / LOOKS_OF_A_CALL)
         sheet = _plan_sheets(_view(camera, [0.0] * _LOOK_FRAMES))
         words = len(windows) * _count_words("spans") + looks * _count_words("look")
         frames = sum(len(window.seconds) for window in windows) + changes * _LOOK_FRAMES
         images = sum(map(self._image_tokens, plans)) + changes * self._image_tokens(sheet)
-        shown = sum(window.stop - window.start for window in windows)
-        spans = len(windows) + changes_per_second * shown
-        return Cost(
-            calls=len(windows) + looks,
-            tokens_in=round(words + frames * _FRAME_TOKENS + images),
-            tokens_out=round(spans * _SPAN_TOKENS + changes * _LOOK_TOKENS),
-            usd=None,
+        spans = len(windows) + changes_per_second * sum(window.stop - window.start for window in windows)
+        return (
+            len(windows) + looks,
+            words + frames * _FRAME_TOKENS + images,
+            spans * _SPAN_TOKENS + changes * _LOOK_TOKENS,
         )
 
     def _image_tokens(self, plan: FramePlan) -> int:
@@ -367,23 +370,19 @@ class SpanQuote:
         """The expected cost of so many episodes, of which a sample is like the others."""
         measured = self._measure([self._maker_id])
         rate = measured.changes_per_second if measured else self._rate_of_others()
-        expected = sum((self._finder.expect_cost(subject, rate) for subject in sample), Cost())
-        share = planned / max(len(sample), 1)
-        amounts = [expected.calls * share, expected.tokens_in * share, expected.tokens_out * share]
+        amounts = self._expect_all(sample, rate)
         if measured:
-            known = sum((self._finder.expect_cost(subject, rate) for subject in measured.subjects), Cost())
-            amounts = [
-                amount * paid / max(usual, 1)
-                for amount, paid, usual in zip(
-                    amounts,
-                    (measured.cost.calls, measured.cost.tokens_in, measured.cost.tokens_out),
-                    (known.calls, known.tokens_in, known.tokens_out),
-                    strict=True,
-                )
-            ]
-        calls, tokens_in, tokens_out = map(round, amounts)
+            usual, cost = self._expect_all(measured.subjects, rate), measured.cost
+            paid = (cost.calls, cost.tokens_in, cost.tokens_out)
+            amounts = [own * now / max(then, 1) for own, now, then in zip(amounts, paid, usual, strict=True)]
+        share = planned / max(len(sample), 1)
+        calls, tokens_in, tokens_out = (round(own * share) for own in amounts)
         usd = price_usd(self._price, tokens_in, tokens_out) if self._is_served else 0.0
         return Cost(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+
+    def _expect_all(self, subjects: Sequence[Subject], rate: float) -> list[float]:
+        amounts = [self._finder.expect_amounts(subject, rate) for subject in subjects]
+        return [sum(column) for column in zip(*amounts, strict=True)] or [0.0] * 3
 
     def _rate_of_others(self) -> float:
         """Changes a second: of spans that people or sources gave, of those of other models, or the usual ones."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from annotators.prompting import AnyReply, read_json_reply
 from annotators.segment.spans import SHORTEST_SECONDS, Boundary
 
-# More spans of one window are no answer.
-MOST_SPANS = 200
+if TYPE_CHECKING:
+    from ares.episode import Json
+
+# More spans of one window, or more characters, are no answer.
+MOST_SPANS, _MOST_CHARACTERS = 200, 100_000
 # Two windows mean one event where their times differ by less than so many steps, or so many if they name it alike.
 _SEAM_STEPS, _SAME_TEXT_STEPS = 2.0, 4.0
 # Of a boundary that a second look saw, and of one that it did not see.
@@ -41,6 +44,15 @@ class SpansForm(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     spans: Annotated[list[_SpanForm], Field(max_length=MOST_SPANS)]
+
+
+def spans_schema() -> dict[str, Json]:
+    """The JSON schema of the reply about one window; a reply may leave the arm out, a schema asks for it."""
+    schema: dict[str, Any] = SpansForm.model_json_schema()
+    span = schema["$defs"]["_SpanForm"]
+    span["required"] = list(span["properties"])
+    span["properties"]["arm"].pop("default")
+    return schema
 
 
 class _LookForm(BaseModel):
@@ -160,11 +172,11 @@ def read_window_reply(text: str, window: Window, number: int) -> ReadWindow | st
 
 def read_tolerantly(model: type[AnyReply], text: str) -> AnyReply | str:
     """A reply of a form, also where a model without schemas has written words around it; else what is wrong with it."""
+    if len(text) > _MOST_CHARACTERS:
+        return "reply is too long"
     read = read_json_reply(model, text)
-    first, last = text.find("{"), text.rfind("}")
-    if isinstance(read, str) and 0 <= first < last:
-        return read_json_reply(model, text[first : last + 1])
-    return read
+    body = text[text.find("{") : text.rfind("}") + 1]
+    return read_json_reply(model, body) if isinstance(read, str) and body and body != text else read
 
 
 def _find_problem(spans: Sequence[_SpanForm], window: Window) -> str:
@@ -233,7 +245,7 @@ def align_times(
 ) -> list[tuple[int, int]]:
     """Pairs of positions of two rising lists of times that mean the same events, in order; no pairs cross.
 
-    As many pairs as the tolerance allows, and of equally many the nearest.
+    The cheapest such pairs: each costs its distance as a share of its tolerance, a time without a partner one half.
 
     Args:
         first: Seconds.

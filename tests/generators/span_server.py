@@ -269,5 +269,5 @@ def _image_tokens(url: str) -> int:
     data = np.frombuffer(base64.b64decode(url.partition(",")[2]), np.uint8)
     image = cv2.imdecode(data, cv2.IMREAD_GRAYSCALE)
     assert image is not None
-    height, width = image.shape
+    height, width = map(int, image.shape[:2])
     return round(height / _PATCH) * round(width / _PATCH) + _IMAGE_MARKS
