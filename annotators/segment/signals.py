@@ -24,27 +24,29 @@ if TYPE_CHECKING:
     from ares.episode import Json, Trajectory
 
 # Speeds are means over so many seconds, twice.
-_SMOOTH_SECONDS = 0.15
+_SMOOTH_SECONDS = 0.1
 # An arm rests below this share of its usual speed, or so many times the speed of its noise where that is more.
 _REST_SHARE, _REST_NOISE, _MOST_REST_SHARE = 0.12, 2.5, 0.3
 # It moves again above so many times the speed of rest.
-_MOVES_AGAIN = 1.5
+_MOVES_AGAIN = 2.0
 _SHORTEST_REST = 0.25
+# A shorter rest between two movements is one boundary, at its middle.
+_ONE_REST_SECONDS = 0.4
 # Between two movements the speed falls below this share of the lower of their peaks.
-_DIP_SHARE = 0.5
+_DIP_SHARE = 0.75
 # Directions are compared over so many seconds before and after; it turns from this angle on, in degrees.
 _TURN_SECONDS, _TURN_DEGREES = 0.4, 60.0
 # A gripper moves faster than this share of its range per second, and by at least this share of it.
-_END_SPEED, _LEAST_END_CHANGE = 0.6, 0.2
+_END_SPEED, _LEAST_END_CHANGE = 0.4, 0.2
 _END_NOISE = 6.0
 # Movements of a gripper in one direction with a shorter gap are one.
-_END_GAP = 0.2
+_END_GAP = 0.5
 # Contact begins where a channel leaves its noise by so many deviations and this share of its range.
 _CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT = 8.0, 0.2, 0.15
 # A boundary of the arm's motion so near one of its gripper, hand or contact is of the same event.
-_SAME_EVENT_SECONDS = 0.35
+_SAME_EVENT_SECONDS = 0.3
 # Less sure boundaries are left out.
-_LEAST_CONFIDENCE = 0.3
+_LEAST_CONFIDENCE = 0.25
 
 SIGNAL_SETTINGS: dict[str, Json] = {
     "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST],
@@ -141,10 +143,14 @@ def _motion_boundaries(path: NDArray[np.float64], start: float, period: float) -
     for first, stop in rests.tolist():
         depth = 1 - float(speed[first:stop].mean()) / usual
         sure = depth * min(1.0, 0.5 + (stop - first) * period)
+        begins, ends = offset + first * period, offset + (stop - 1) * period
+        if first > 0 and stop < len(speed) and ends - begins < _ONE_REST_SECONDS:
+            yield Boundary((begins + ends) / 2, "rest", sure)
+            continue
         if first > 0:
-            yield Boundary(offset + first * period, "rest", sure)
+            yield Boundary(begins, "rest", sure)
         if stop < len(speed):
-            yield Boundary(offset + (stop - 1) * period, "rest", sure)
+            yield Boundary(ends, "rest", sure)
     for at, share, angle in _find_dips(path, speed, rests, period):
         source: BoundarySource = "direction" if angle >= _TURN_DEGREES else "speed"
         sure = (1 - share / _DIP_SHARE) * (0.5 + 0.5 * min(1.0, angle / 90))
