@@ -2,9 +2,11 @@
 
 .venv/bin/python -m benchmarks.segments --part development --episodes 200
 .venv/bin/python -m benchmarks.segments --part test --traits
+.venv/bin/python -m benchmarks.segments --metaworld FOLDER
 
-The parts share no episode: constants were chosen on "development", the least confidence and the penalty of `ruptures` on
-"thresholds", and "test" was looked at once. `ruptures` is tried where it is installed.
+FOLDER holds episodes of `tests/generators/metaworld_events.py`.
+The parts share no episode: constants were chosen on "development", the least confidence and the penalty of `ruptures`
+on "thresholds", and "test" was looked at once. `ruptures` is tried where it is installed.
 """
 
 from __future__ import annotations
@@ -12,15 +14,20 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from annotators.motion import MotionMeaning, infer_meaning_by_names
 from annotators.segment import find_signal_boundaries
 from annotators.segment.tracks import read_tracks
+from ares.episode import Signal, Trajectory
 from benchmarks.quality import seed_range
-from tests.generators.event_logs import PARTS, LoggedEpisode, make_logged_episode, true_boundaries
+from tests.generators.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries
 from tests.generators.segment_scoring import (
     SegmentScore,
     add_scores,
@@ -45,11 +52,17 @@ def main() -> None:
     parser.add_argument("--part", choices=list(PARTS), default="development", help="which episodes")
     parser.add_argument("--seeds", type=seed_range, help="other seeds, first and one past the last")
     parser.add_argument("--episodes", type=int, help="at most so many of them")
+    parser.add_argument("--metaworld", type=Path, help="a folder of Meta-World episodes instead")
     parser.add_argument("--traits", action="store_true", help="also a row for each kind of robot")
     arguments = parser.parse_args()
     seeds = (arguments.seeds or PARTS[arguments.part])[: arguments.episodes]
-    episodes = [make_logged_episode(seed) for seed in seeds]
-    print(f"{arguments.part} {seeds.start}:{seeds.stop}: {describe(episodes)}\n")
+    name = f"{arguments.part} {seeds.start}:{seeds.stop}"
+    if arguments.metaworld:
+        name, paths = f"Meta-World {arguments.metaworld.name}", sorted(arguments.metaworld.glob("*.npz"))
+        episodes = [read_metaworld_episode(path) for path in paths[: arguments.episodes]]
+    else:
+        episodes = [make_logged_episode(seed) for seed in seeds]
+    print(f"{name}: {describe(episodes)}\n")
     print(
         "| boundaries by | F1 | recall, events under 2 s | precision | recall | edit | over | under | error |"
     )
@@ -61,6 +74,28 @@ def main() -> None:
         for trait in episodes[0].traits:
             print_trait(trait, episodes, next(iter(scores.values())))
     print_speed(episodes)
+
+
+def read_metaworld_episode(path: Path) -> LoggedEpisode:
+    """An episode of `tests/generators/metaworld_events.py`: what holds at a time in its log is one event."""
+    with np.load(path) as arrays:
+        names, spans, duration = arrays["names"].tolist(), arrays["spans"].tolist(), float(arrays["duration"])
+        state, action, rate_hz = arrays["state"], arrays["action"], float(arrays["rate_hz"])
+    cuts = sorted({0.0, duration, *(second for span in spans for second in span)})
+    events = [
+        LogEvent(
+            "", "+".join(n for n, (a, b) in zip(names, spans, strict=True) if a <= start < b), start, stop
+        )
+        for start, stop in pairwise(cuts)
+    ]
+    trajectory = Trajectory(
+        timestamps=np.arange(len(state)) / rate_hz,
+        state=Signal(state, ("ee_x", "ee_y", "ee_z", "gripper")),
+        action=Signal(action, ("delta_x", "delta_y", "delta_z", "gripper")),
+    )
+    rate = "below 15 Hz" if rate_hz < 15 else "15 Hz and more"
+    traits = {"arms": "1", "rate": rate}
+    return LoggedEpisode(trajectory=trajectory, duration=duration, events=tuple(events), traits=traits)
 
 
 def describe(episodes: Sequence[LoggedEpisode]) -> str:
@@ -108,11 +143,12 @@ def _at(episode: LoggedEpisode, seconds: np.ndarray) -> Found:
 
 def find_by_ruptures(episode: LoggedEpisode, penalty: float = _RUPTURES_PENALTY) -> Found:
     """PELT with a Gaussian kernel on the speeds of each arm, and its gripper and contact, each of unit variance."""
-    import ruptures
-
+    ruptures: Any = import_module("ruptures")
     tracks = read_tracks(episode.trajectory, _meaning(episode))
     found: dict[str, list[float]] = {}
-    for arm in tracks.arms if tracks else ():
+    if tracks is None:
+        return found
+    for arm in tracks.arms:
         parts = [values for _, values in arm.ends] + list(arm.contacts)
         parts += [] if arm.path is None else [np.abs(np.gradient(arm.path, axis=0))]
         values = np.concatenate(parts, axis=1)

@@ -12,6 +12,7 @@ from annotators.segment.spans import (
     ArmBoundaries,
     Boundary,
     BoundarySource,
+    find_distance,
     join_boundaries,
 )
 from annotators.segment.tracks import ArmTracks, EpisodeTracks, read_tracks
@@ -34,8 +35,12 @@ _SHORTEST_REST = 0.25
 _ONE_REST_SECONDS = 0.4
 # Between two movements the speed falls below this share of the lower of their peaks.
 _DIP_SHARE = 0.75
+# How much of the confidence of such a dip is by its depth; the rest is by the turn.
+_DEPTH_WEIGHT = 0.6
 # Directions are compared over so many seconds before and after; it turns from this angle on, in degrees.
-_TURN_SECONDS, _TURN_DEGREES = 0.4, 60.0
+_TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES = 0.4, 60.0, 20.0
+# A way counts in full from this share of that at the usual speed.
+_TURN_WAY = 0.4
 # A gripper moves faster than this share of its range per second, and by at least this share of it.
 _END_SPEED, _LEAST_END_CHANGE = 0.4, 0.2
 _END_NOISE = 6.0
@@ -49,9 +54,10 @@ _SAME_EVENT_SECONDS = 0.3
 _LEAST_CONFIDENCE = 0.25
 
 SIGNAL_SETTINGS: dict[str, Json] = {
-    "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST],
-    "dip": _DIP_SHARE,
-    "turn": [_TURN_SECONDS, _TURN_DEGREES],
+    "smooth": _SMOOTH_SECONDS,
+    "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST, _ONE_REST_SECONDS],
+    "dip": [_DIP_SHARE, _DEPTH_WEIGHT],
+    "turn": [_TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES, _TURN_WAY],
     "gripper": [_END_SPEED, _LEAST_END_CHANGE, _END_NOISE, _END_GAP],
     "contact": [_CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT],
     "same_event": _SAME_EVENT_SECONDS,
@@ -89,11 +95,9 @@ def _arm_boundaries(own: ArmTracks, tracks: EpisodeTracks) -> list[Boundary]:
     for values in own.contacts:
         events += _contact_boundaries(values, start, period)
     motion = [] if own.path is None else list(_motion_boundaries(own.path, start, period))
-    seconds = [event.seconds for event in events]
+    seconds = sorted(event.seconds for event in events)
     apart = [
-        boundary
-        for boundary in motion
-        if all(abs(boundary.seconds - other) > _SAME_EVENT_SECONDS for other in seconds)
+        boundary for boundary in motion if find_distance(seconds, boundary.seconds) > _SAME_EVENT_SECONDS
     ]
     return [boundary for boundary in (*events, *apart) if boundary.confidence >= _LEAST_CONFIDENCE]
 
@@ -115,8 +119,9 @@ def _runs(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
     """(R, 2) first and one past the last index of each run of true values."""
     import numpy as np
 
-    edges = np.diff(flags.astype(np.int8), prepend=0, append=0)
-    return np.column_stack([np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)])
+    padded = np.zeros(len(flags) + 2, dtype=bool)
+    padded[1:-1] = flags
+    return np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
 
 
 def _width(seconds: float, period: float) -> int:
@@ -151,9 +156,12 @@ def _motion_boundaries(path: NDArray[np.float64], start: float, period: float) -
             yield Boundary(begins, "rest", sure)
         if stop < len(speed):
             yield Boundary(ends, "rest", sure)
-    for at, share, angle in _find_dips(path, speed, rests, period):
+    least_way = _TURN_WAY * usual * _TURN_SECONDS
+    for at, share in _find_dips(speed, rests):
+        angle = _turn_angle(path, at + 1, max(1, round(_TURN_SECONDS / period)), least_way)
         source: BoundarySource = "direction" if angle >= _TURN_DEGREES else "speed"
-        sure = (1 - share / _DIP_SHARE) * (0.5 + 0.5 * min(1.0, angle / 90))
+        turn = min(1.0, max(0.0, angle - _STRAIGHT_DEGREES) / (90 - _STRAIGHT_DEGREES))
+        sure = _DEPTH_WEIGHT * (1 - share / _DIP_SHARE) + (1 - _DEPTH_WEIGHT) * turn
         yield Boundary(offset + at * period, source, sure)
 
 
@@ -172,48 +180,48 @@ def _find_rests(speed: NDArray[np.float64], bar: float, period: float) -> NDArra
     return np.asarray(joined[(joined[:, 1] - joined[:, 0]) * period >= _SHORTEST_REST])
 
 
-def _find_dips(
-    path: NDArray[np.float64], speed: NDArray[np.float64], rests: NDArray[np.intp], period: float
-) -> Iterator[tuple[int, float, float]]:
-    """Index, share of the lower peak, and angle of turn in degrees of each dip of the speed that is no rest."""
+def _find_dips(speed: NDArray[np.float64], rests: NDArray[np.intp]) -> list[tuple[int, float]]:
+    """Index, and share of the lower peak beside it, of each dip of the speed that is no rest."""
     import numpy as np
 
     lows = np.flatnonzero((speed[1:-1] <= speed[:-2]) & (speed[1:-1] < speed[2:])) + 1
     if not len(lows):
-        return
+        return []
     resting = np.zeros(len(speed), dtype=bool)
     for first, stop in rests.tolist():
         resting[first:stop] = True
-    for at, share in _deep_lows(speed, lows):
-        if not resting[at]:
-            yield at, share, _turn_angle(path, at + 1, period)
+    return [(at, share) for at, share in _deep_lows(speed, lows) if not resting[at]]
 
 
 def _deep_lows(speed: NDArray[np.float64], lows: NDArray[np.intp]) -> list[tuple[int, float]]:
-    """The dips whose share of the lower of the peaks beside them is small; a shallower one is part of a movement."""
+    """The dips whose share of the lower of the peaks beside them is small; a shallower one is part of a movement.
+
+    The shallowest goes first, since the peaks beside the others change with it.
+    """
     import numpy as np
 
-    found = [int(low) for low in lows]
-    while found:
-        edges = [0, *found, len(speed)]
-        peaks = [float(speed[a:b].max()) for a, b in pairwise(edges)]
-        shares = [float(speed[low]) / max(min(peaks[n], peaks[n + 1]), 1e-12) for n, low in enumerate(found)]
-        worst = int(np.argmax(shares))
-        if shares[worst] <= _DIP_SHARE:
-            return list(zip(found, shares, strict=True))
-        del found[worst]
+    while len(lows):
+        peaks = np.maximum.reduceat(speed, np.concatenate([[0], lows]))
+        shares = speed[lows] / np.maximum(np.minimum(peaks[:-1], peaks[1:]), 1e-12)
+        beside = np.concatenate([[0.0], shares, [0.0]])
+        goes = (shares > _DIP_SHARE) & (shares >= beside[:-2]) & (shares > beside[2:])
+        if not goes.any():
+            return list(zip(lows.tolist(), shares.tolist(), strict=True))
+        lows = lows[~goes]
     return []
 
 
-def _turn_angle(path: NDArray[np.float64], at: int, period: float) -> float:
-    """Degrees between the ways before and after a period of the path (N, D)."""
+def _turn_angle(path: NDArray[np.float64], at: int, reach: int, least_way: float) -> float:
+    """Degrees between the ways before and after a period of the path (N, D); less where one is short, as of noise."""
     import numpy as np
 
-    reach = max(1, round(_TURN_SECONDS / period))
     before = path[at] - path[max(0, at - reach)]
     after = path[min(len(path) - 1, at + reach)] - path[at]
-    sizes = float(np.sqrt((before @ before) * (after @ after)))
-    return float(np.degrees(np.arccos(np.clip(before @ after / sizes, -1, 1)))) if sizes > 0 else 0.0
+    ways = np.sqrt([before @ before, after @ after])
+    if not ways.all():
+        return 0.0
+    angle = float(np.degrees(np.arccos(np.clip(before @ after / ways.prod(), -1, 1))))
+    return angle * min(1.0, float(ways.min()) / least_way)
 
 
 def _end_boundaries(
@@ -224,8 +232,8 @@ def _end_boundaries(
 
     closure = _end_closure(values)
     change = np.diff(closure)
-    spread = float(np.ptp(closure))
-    noise = 1.48 * float(np.median(np.abs(change))) if len(change) else 0.0
+    spread = float(closure.max() - closure.min())
+    noise = _typical_change(change)
     source: BoundarySource = "hand" if kind == "hand" else "gripper"
     bar = max(_END_SPEED * period * spread, 3 * noise)
     for first, stop in _join_movements(change, bar, max(1, round(_END_GAP / period))):
@@ -239,6 +247,14 @@ def _end_boundaries(
             yield Boundary(ends, source, sure)
         else:
             yield Boundary((begins + ends) / 2, source, sure)
+
+
+def _typical_change(changes: NDArray[np.float64]) -> float:
+    """Standard deviation of changes of a signal that mostly has noise only."""
+    import numpy as np
+
+    middle = len(changes) // 2
+    return 1.48 * float(np.partition(np.abs(changes), middle)[middle])
 
 
 def _end_closure(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -256,8 +272,10 @@ def _join_movements(change: NDArray[np.float64], bar: float, gap: int) -> list[t
     """First and one past the last of the changes (N - 1,) of each movement in one direction."""
     import numpy as np
 
-    signs = np.where(change > bar, 1, np.where(change < -bar, -1, 0))
-    edges = np.flatnonzero(np.diff(signs, prepend=0, append=0))
+    signs = (change > bar).astype(np.int8) - (change < -bar)
+    padded = np.zeros(len(signs) + 2, dtype=np.int8)
+    padded[1:-1] = signs
+    edges = np.flatnonzero(padded[1:] != padded[:-1])
     joined: list[tuple[int, int, int]] = []
     for first, stop in pairwise(edges.tolist()):
         sign = int(signs[first])
@@ -275,7 +293,7 @@ def _contact_boundaries(values: NDArray[np.float64], start: float, period: float
     import numpy as np
 
     away = np.sqrt(((values - np.median(values, axis=0)) ** 2).sum(axis=1))
-    noise = 1.48 * float(np.median(np.abs(np.diff(away)))) if len(away) > 1 else 0.0
+    noise = _typical_change(np.diff(away))
     top = float(np.partition(away, -max(1, len(away) // 50))[-max(1, len(away) // 50)])
     bar = float(np.median(away)) + max(_CONTACT_NOISE * noise, _CONTACT_SHARE * top)
     touching = _runs(away > bar)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -87,16 +89,19 @@ def join_boundaries(
         duration_seconds: Of the episode.
         shortest_seconds: Length of the shortest span.
     """
-    kept: list[Boundary] = []
+    kept, seconds = [], [0.0, duration_seconds]
     for boundary in sorted(boundaries, key=lambda own: (-own.confidence, own.seconds)):
-        nearest = min(
-            boundary.seconds,
-            duration_seconds - boundary.seconds,
-            *(abs(boundary.seconds - other.seconds) for other in kept),
-        )
-        if nearest >= shortest_seconds - 1e-9:
+        is_inside = 0 < boundary.seconds < duration_seconds
+        if is_inside and find_distance(seconds, boundary.seconds) >= shortest_seconds - 1e-9:
             kept.append(boundary)
+            insort(seconds, boundary.seconds)
     return tuple(sorted(kept, key=lambda own: own.seconds))
+
+
+def find_distance(seconds: Sequence[float], second: float) -> float:
+    """Seconds to the nearest of some sorted ones; infinity where there is none."""
+    at = bisect_left(seconds, second)
+    return min((abs(other - second) for other in seconds[max(0, at - 1) : at + 1]), default=math.inf)
 
 
 def make_spans(arms: Sequence[ArmBoundaries], duration_seconds: float) -> list[SegmentSpan]:
@@ -117,10 +122,10 @@ def make_spans(arms: Sequence[ArmBoundaries], duration_seconds: float) -> list[S
     return spans
 
 
-def measure_overlap(first: tuple[float, float], second: tuple[float, float]) -> float:
-    """Intersection over union of two spans in seconds; 0 where one of them is an instant."""
-    shared = min(first[1], second[1]) - max(first[0], second[0])
-    union = max(first[1], second[1]) - min(first[0], second[0])
+def measure_overlap(first: SegmentSpan, second: Annotation) -> float:
+    """Intersection over union of a span and that of an annotation; 0 where one of them is an instant."""
+    shared = min(first.stop_seconds, second.stop_seconds) - max(first.start_seconds, second.start_seconds)
+    union = max(first.stop_seconds, second.stop_seconds) - min(first.start_seconds, second.start_seconds)
     return max(0.0, shared) / union if union > 0 else 0.0
 
 
@@ -145,19 +150,14 @@ def match_texts(spans: Sequence[SegmentSpan], texts: Sequence[Annotation]) -> Ma
         texts: Annotations with a span and `value["text"]`.
     """
     pairs = [
-        (
-            measure_overlap((span.start_seconds, span.stop_seconds), (own.start_seconds, own.stop_seconds)),
-            s,
-            t,
-        )
+        (overlap, s, t)
         for s, span in enumerate(spans)
         for t, own in enumerate(texts)
+        if (overlap := measure_overlap(span, own)) >= MATCH_OVERLAP
     ]
     by_span: dict[int, dict[str, Json]] = {}
     used: set[int] = set()
     for overlap, number, text in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
-        if overlap < MATCH_OVERLAP:
-            break
         if number not in by_span and text not in used:
             used.add(text)
             own = texts[text]

@@ -162,7 +162,8 @@ def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks
     if periods is None or periods.count < 3 or not channels:
         return None
     parts = [signals[own.signal].values[:, list(own.columns)] for own in channels]
-    values = fill_gaps(np.concatenate(parts, axis=1).astype(np.float64)[rising])
+    values = np.concatenate(parts, axis=1, dtype=np.float64)
+    values = fill_gaps(values if rising.all() else values[rising])
     _sum_changes(values, channels, periods.steps[:, 0], meaning)
     resampled, tracks, stop = periods.means(values - values[0]), [], 0
     for channel in channels:

@@ -1,7 +1,6 @@
 """Drawn robots at work, and a log of what each arm did when: reach, grasp, move, release, press, wipe, pause.
 
-Everything is drawn: arms, names, rate, kind of gripper, channels of contact, noise, lag, and how smoothly a person leads.
-The log knows what the signals may hide: a hesitation, a curve or a stroke of a wipe is no event.
+Everything is drawn: arms, names, rate, kind of gripper, channels of contact, noise, lag, and how a person leads. The log knows what the signals may hide: a hesitation, a curve or a stroke of a wipe is no event.
 """
 
 from __future__ import annotations
@@ -157,6 +156,12 @@ def _draw_place(rng: np.random.Generator) -> NDArray[np.float64]:
     return np.array([rng.uniform(-0.3, 0.3), rng.uniform(-0.3, 0.3), rng.uniform(0.0, 0.08)])
 
 
+def _above(place: NDArray[np.float64], metres: float) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.asarray(place + np.array([0.0, 0.0, metres]))
+
+
 def _pick_and_place(arm: _Arm) -> None:
     import numpy as np
 
@@ -165,8 +170,6 @@ def _pick_and_place(arm: _Arm) -> None:
     arm.move("reach", thing + above)
     if rng.random() < 0.5:
         arm.move("lower", thing)
-    else:
-        arm.here = arm.here + 0.0
     for attempt in range(2 if rng.random() < 0.15 else 1):
         if attempt:  # the grasp has failed
             arm.close("release", False)
@@ -200,7 +203,7 @@ def _wipe(arm: _Arm) -> None:
     side = rng.normal(0, 0.1, 3) * [1, 1, 0]
     for stroke in range(int(rng.integers(2, 5))):
         arm.move("wipe", thing + (side if stroke % 2 == 0 else -side), force=force)
-    arm.move("retreat", arm.here + [0, 0, float(rng.uniform(0.08, 0.2))])
+    arm.move("retreat", _above(arm.here, float(rng.uniform(0.08, 0.2))))
 
 
 def _push(arm: _Arm) -> None:
@@ -230,7 +233,7 @@ def make_logged_episode(seed: int) -> LoggedEpisode:
     rng = np.random.default_rng(seed)
     sides = ("left", "right") if rng.random() < 0.35 else ("",)
     tempo = float(rng.uniform(0.9, 2.2))
-    arms = [_Arm(side, rng, _draw_place(rng) + [0, 0, 0.2], tempo) for side in sides]
+    arms = [_Arm(side, rng, _above(_draw_place(rng), 0.2), tempo) for side in sides]
     for arm in arms:
         _act(arm, int(rng.integers(1, 5)))
     longest = max(arm.now for arm in arms)

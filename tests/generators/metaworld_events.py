@@ -1,11 +1,11 @@
 """Meta-World episodes with a log of phases, touch, grasp, goal and pauses, without pictures.
 
-Runs in an environment of its own, with metaworld==3.1.1, mujoco==3.3.0, scipy and packaging, and imports nothing of ARES:
+Runs in an environment of its own, with metaworld==3.1.1, mujoco==3.3.0, scipy, packaging, and nothing of ARES:
 
     MUJOCO_GL=disabled python tests/generators/metaworld_events.py OUT --seeds 300:303
 
-Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), rate_hz, and the log as "names" and
-"spans" (E, 2) in seconds: spans of phases of the scripted policy follow each other; touch, hold, goal and pause lie over them.
+Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), rate_hz, and the log as "names"
+and "spans" (E, 2) in seconds: phases of the scripted policy follow each other; touch, hold, goal and pause lie over them.
 As in the recipe of the reference models a step of the simulation is played in 0.05 s.
 """
 
@@ -104,7 +104,7 @@ class _Lead:
         ]
         drop = int(rng.integers(30, 80))
         self._drop = (drop, drop + 12) if rng.random() < 0.15 else (0, 0)
-        self._success_step, self._after = _MOST_STEPS, int(rng.choice([8, rng.integers(10, 40)]))
+        self._success_step, self._after = _MOST_STEPS, int(rng.choice(np.array([8, rng.integers(10, 40)])))
         self.is_paused = self.is_done = False
 
     def act(self, observation: Any, step: int) -> tuple[Any, str]:
@@ -172,7 +172,7 @@ def _as_arrays(rows: list[tuple[Any, Any, dict[str, Any]]], stride: int) -> dict
     """The arrays of an episode, every so many steps, with the whole log."""
     log = list(_read_log([known for _, _, known in rows]))
     phases = list(dict.fromkeys(name for name, _, _ in log if name.startswith("phase")))
-    log = [(f"phase {phases.index(name)}" if name in phases else name, *span) for name, *span in log]
+    log = [(f"phase {phases.index(n)}" if n in phases else n, start, stop) for n, start, stop in log]
     return {
         "state": np.array([state for state, _, _ in rows], np.float32)[::stride],
         "action": np.array([action for _, action, _ in rows], np.float32)[::stride],

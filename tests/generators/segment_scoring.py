@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tests.generators.event_logs import LogEvent
@@ -100,7 +101,7 @@ def edit_score(found: Sequence[float], events: Sequence[LogEvent], duration: flo
     ends = [0.0, *found, duration]
     names = [
         max(events, key=lambda own: min(own.stop, stop) - max(own.start, start)).name
-        for start, stop in zip(ends[:-1], ends[1:], strict=True)
+        for start, stop in pairwise(ends)
     ]
     truth = [event.name for event in events]
     return 100 * (1 - _edit_distance(names, truth) / max(len(names), len(truth)))
