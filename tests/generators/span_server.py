@@ -176,7 +176,12 @@ class SpanServer:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            # Connections that wait: a dropped one would be asked again, and paid again.
+            request_queue_size = 1_000
+
+        self._http = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
 
