@@ -170,6 +170,13 @@ def test_a_second_look_moves_changes_joins_those_that_became_one_and_doubts_thos
     assert doubted < sure / 2
 
 
+def test_a_second_look_keeps_an_action_that_is_done_again_soon() -> None:
+    window, _ = _two_windows()
+    read = _read([_span(5, 6, "press"), _span(6, 8, "press")], window, 0)
+    (arm,) = stitch_windows([read])
+    assert _changes(settle_looks(arm, [5.5, 5.9, 8.0], 0.5)) == [(5.5, "press"), (5.9, "press"), (8.0, "")]
+
+
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
