@@ -27,6 +27,7 @@ from annotators.segment.spans import (
 )
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError
+from ares.store import keep_newest_annotations
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -182,7 +183,8 @@ class SegmentAnnotator:
         if not self._text_makers:
             return {}
         by_episode: dict[str, list[Annotation]] = {}
-        for annotation in self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers):
+        found = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers)
+        for annotation in keep_newest_annotations(found):
             if annotation.value.get("text") and annotation.stop_seconds > annotation.start_seconds:
                 by_episode.setdefault(annotation.episode_id, []).append(annotation)
         return by_episode

@@ -204,17 +204,16 @@ def _rising_steps(seconds: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def fill_gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T, D) values with the last finite one in place of each that is not, the first finite one before it, or 0."""
+    """(T, D) values with a straight line over each gap that is not finite; 0 for a dimension without a finite value."""
     import numpy as np
 
     if np.isfinite(values.sum()):
         return values
-    finite = np.isfinite(values)
-    rows = np.arange(len(values))[:, None]
-    latest = np.maximum.accumulate(np.where(finite, rows, -1), axis=0)
-    latest = np.where(latest < 0, finite.argmax(axis=0), latest)
-    filled = np.take_along_axis(values, latest, axis=0)
-    return np.where(finite.any(axis=0), filled, 0.0)
+    filled, steps = values.copy(), np.arange(len(values))
+    for number in np.flatnonzero(~np.isfinite(values).all(axis=0)):
+        finite = np.isfinite(values[:, number])
+        filled[:, number] = np.interp(steps, steps[finite], values[finite, number]) if finite.any() else 0.0
+    return filled
 
 
 def _sum_changes(
@@ -250,8 +249,15 @@ def _has_both_signs(values: NDArray[np.float64]) -> bool:
 
 
 def _gather_arms(tracks: Sequence[tuple[Channel, NDArray[np.float64]]]) -> Iterator[ArmTracks]:
-    """The arms that move; the first channel of each part that changes is the one that counts."""
+    """The arms that move; the first channel of each part that changes is the one that counts.
+
+    The action counts for what the state does not have: of a part that the state has, it may name no arm.
+    """
     moving = [(channel, own) for channel, own in tracks if own.shape[1]]
+    known = {channel.part for channel, _ in moving if channel.signal == "state"}
+    moving = [
+        (channel, own) for channel, own in moving if channel.signal != "action" or channel.part not in known
+    ]
     arms = dict.fromkeys(channel.arm for channel, _ in moving if channel.part == "path")
     only = next(iter(arms)) if len(arms) == 1 else None
     by_arm: dict[str, list[tuple[Channel, NDArray[np.float64]]]] = {arm: [] for arm in arms}

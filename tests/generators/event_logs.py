@@ -1,6 +1,7 @@
 """Drawn robots at work, and a log of what each arm did when: reach, grasp, move, release, press, wipe, pause.
 
-Everything is drawn: arms, names, rate, kind of gripper, channels of contact, noise, lag, and how a person leads. The log knows what the signals may hide: a hesitation, a curve or a stroke of a wipe is no event.
+Everything is drawn: arms, names, rate, kind of gripper, channels of contact, noise, lag, and how a person leads.
+The log knows what the signals may hide: a hesitation, a curve or a stroke of a wipe is no event.
 """
 
 from __future__ import annotations

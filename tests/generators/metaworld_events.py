@@ -5,7 +5,7 @@ Runs in an environment of its own, with metaworld==3.1.1, mujoco==3.3.0, scipy, 
     MUJOCO_GL=disabled python tests/generators/metaworld_events.py OUT --seeds 300:303
 
 Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), rate_hz, and the log as "names"
-and "spans" (E, 2) in seconds: phases of the scripted policy follow each other; touch, hold, goal and pause lie over them.
+and "spans" (E, 2) in seconds: phases of the scripted policy follow each other; touch, hold, goal, pause lie over them.
 As in the recipe of the reference models a step of the simulation is played in 0.05 s.
 """
 
