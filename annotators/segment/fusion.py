@@ -27,6 +27,8 @@ USUAL_TOLERANCE = 0.5
 # Tolerances that labelled spans choose among, and how near a boundary is right.
 _TOLERANCES = tuple(round(0.1 * tenths, 1) for tenths in range(1, 16))
 _RIGHT_SECONDS = 0.5
+# An F1 so near the best is as good.
+_ABOUT_BEST = 0.01
 # Fewer labelled boundaries, or of fewer episodes, choose nothing; more episodes are not read.
 FEWEST_LABELLED, FEWEST_EPISODES, MOST_EPISODES = 30, 5, 200
 PERSON = "person"
@@ -63,10 +65,10 @@ class SnapTolerance:
 
 
 def choose_tolerance(episodes: Sequence[LabelledTimes]) -> SnapTolerance:
-    """The tolerance at which model and signals together meet the labelled boundaries best; of equal ones the smallest.
+    """The smallest tolerance at which model and signals together meet the labelled boundaries about best.
 
-    That is the F1 of all boundaries within half a second: a small tolerance keeps two where there is one, a large one
-    takes two for one.
+    That is by the F1 of all boundaries within half a second. A small tolerance keeps two where there is one. A large
+    one takes two for one, and hides what the model invents by moving it to any event.
 
     Args:
         episodes: Episodes that people, the model and the signals have boundaries of.
@@ -74,8 +76,11 @@ def choose_tolerance(episodes: Sequence[LabelledTimes]) -> SnapTolerance:
     labelled = sum(len(own.labelled) for own in episodes)
     if labelled < FEWEST_LABELLED or len(episodes) < FEWEST_EPISODES:
         return SnapTolerance(seconds=USUAL_TOLERANCE)
-    best = max(_TOLERANCES, key=lambda tolerance: _measure_agreement(episodes, tolerance))
-    return SnapTolerance(seconds=best, labelled=labelled)
+    agreement = {tolerance: _measure_agreement(episodes, tolerance) for tolerance in _TOLERANCES}
+    best = max(agreement.values()) - _ABOUT_BEST
+    return SnapTolerance(
+        seconds=min(tolerance for tolerance, own in agreement.items() if own >= best), labelled=labelled
+    )
 
 
 def _measure_agreement(episodes: Sequence[LabelledTimes], tolerance: float) -> float:
