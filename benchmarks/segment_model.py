@@ -20,10 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from annotators.motion import infer_meaning_by_names
-from annotators.segment import find_signal_boundaries
-from annotators.segment.fusion import LabelledTimes, choose_tolerance, fuse_spans, name_spans
-from annotators.segment.model import plan_windows
-from annotators.segment.timeline import ModelArm, ModelBoundary, align_times
+from annotators.segment import (
+    LabelledTimes,
+    ModelArm,
+    ModelBoundary,
+    align_times,
+    choose_tolerance,
+    find_signal_boundaries,
+    fuse_spans,
+    name_spans,
+    plan_windows,
+)
 from benchmarks.segments import Found, format_row, score_episodes
 from tests.generators.event_logs import PARTS, LoggedEpisode, make_logged_episode, true_boundaries
 from tests.generators.span_server import (
@@ -298,7 +305,7 @@ def label_episode(episode: LoggedEpisode, told: Sequence[ModelArm]) -> LabelledT
     """The boundaries of the log as people would label them, those of the model, and the events of the signals."""
     return LabelledTimes(
         labelled=tuple(sorted({second for _, second in true_boundaries(episode)})),
-        told=tuple(sorted({own.seconds for arm in told for own in arm.boundaries})),
+        by_model=tuple(sorted({own.seconds for arm in told for own in arm.boundaries})),
         events=tuple(sorted({own.seconds for arm in find_events(episode) for own in arm.boundaries})),
     )
 

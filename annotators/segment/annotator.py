@@ -14,7 +14,7 @@ from annotators.models import LocalModelOptions, call_limit, estimate_worker_res
 from annotators.motion import DatasetMeanings
 from annotators.options import takes_options
 from annotators.segment.fusion import SnapTolerance, fuse_spans, learn_tolerance, name_spans
-from annotators.segment.model import FoundTimeline, SpanFinder, SpanQuote, load_span_finder
+from annotators.segment.model import ModelTimeline, SpanFinder, SpanQuote, load_span_finder
 from annotators.segment.signals import SIGNAL_SETTINGS, find_signal_boundaries
 from annotators.segment.spans import (
     MATCH_OVERLAP,
@@ -122,32 +122,32 @@ class SegmentAnnotator:
         return [self._annotate(work, texts.get(work.episode.episode_id, ())) for work in works]
 
     def _annotate(self, work: Work, texts: Sequence[Annotation]) -> Outcome:
-        found = self._finder.find(work) if self._finder else None
-        if isinstance(found, PaidFailure | AresError):
-            return found
-        spans = self._find_spans(work, found)
+        timeline = self._finder.find(work) if self._finder else None
+        if isinstance(timeline, PaidFailure | AresError):
+            return timeline
+        spans = self._find_spans(work, timeline)
         matched = match_texts(spans, texts)
         annotations = [
-            self._new_segment(work, span, matched.by_span.get(number), found)
+            self._new_segment(work, span, matched.by_span.get(number), timeline)
             for number, span in enumerate(spans)
         ]
-        if found:
+        if timeline:
             # The calls are about the episode: its first segment has their cost.
-            annotations[0] = replace(annotations[0], cost=found.cost)
+            annotations[0] = replace(annotations[0], cost=timeline.cost)
         return Result(
             annotations=annotations,
             warnings=(UNMATCHED_TEXT,) * matched.num_unmatched,
-            paid=found.paid if found else None,
+            paid=timeline.paid if timeline else None,
         )
 
-    def _find_spans(self, work: Work, found: FoundTimeline | None) -> list[SegmentSpan]:
+    def _find_spans(self, work: Work, timeline: ModelTimeline | None) -> list[SegmentSpan]:
         """The spans of an episode by what `by` names; they cover it once for each arm."""
         duration = work.episode.duration_seconds
-        if found is None:
+        if timeline is None:
             return make_spans(self._find_events(work), duration)
         if self._tolerance is None:
-            return name_spans(found.arms, duration)
-        return fuse_spans(found.arms, self._find_events(work), self._tolerance, duration)
+            return name_spans(timeline.arms, duration)
+        return fuse_spans(timeline.arms, self._find_events(work), self._tolerance, duration)
 
     def _find_events(self, work: Work) -> Sequence[ArmBoundaries]:
         """The events of the signals of an episode, for each arm."""
@@ -156,7 +156,7 @@ class SegmentAnnotator:
         )
 
     def _new_segment(
-        self, work: Work, span: SegmentSpan, match: Mapping[str, Json] | None, found: FoundTimeline | None
+        self, work: Work, span: SegmentSpan, match: Mapping[str, Json] | None, timeline: ModelTimeline | None
     ) -> Annotation:
         value: dict[str, Json] = {
             "text": span.text,
@@ -173,8 +173,8 @@ class SegmentAnnotator:
             self.maker,
             value,
             span=(start, stop),
-            camera=found.camera if found else "",
-            frames=[second for second in found.seconds if start <= second < stop] if found else (),
+            camera=timeline.camera if timeline else "",
+            frames=[second for second in timeline.seconds if start <= second < stop] if timeline else (),
         )
         return replace(annotation, part=span.arm) if span.arm else annotation
 
@@ -183,8 +183,8 @@ class SegmentAnnotator:
         if not self._text_makers:
             return {}
         by_episode: dict[str, list[Annotation]] = {}
-        found = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers)
-        for annotation in keep_newest_annotations(found):
+        timeline = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers)
+        for annotation in keep_newest_annotations(timeline):
             if annotation.value.get("text") and annotation.stop_seconds > annotation.start_seconds:
                 by_episode.setdefault(annotation.episode_id, []).append(annotation)
         return by_episode

@@ -42,12 +42,12 @@ class LabelledTimes:
 
     Attributes:
         labelled: Seconds of the labelled boundaries, rising.
-        told: Seconds of those of the model, rising.
+        by_model: Seconds of those of the model, rising.
         events: Seconds of the events, rising.
     """
 
     labelled: tuple[float, ...]
-    told: tuple[float, ...]
+    by_model: tuple[float, ...]
     events: tuple[float, ...]
 
 
@@ -87,17 +87,17 @@ def _measure_agreement(episodes: Sequence[LabelledTimes], tolerance: float) -> f
     """F1 of the boundaries that a tolerance makes, against the labelled ones."""
     hits, total = 0, 0
     for own in episodes:
-        same = align_times(own.told, own.events, lambda row, column: tolerance)
+        same = align_times(own.by_model, own.events, lambda row, column: tolerance)
         moved = {row for row, _ in same}
-        alone = [seconds for row, seconds in enumerate(own.told) if row not in moved]
-        found = sorted([*own.events, *alone])
-        hits += len(align_times(found, own.labelled, lambda row, column: _RIGHT_SECONDS))
-        total += len(found) + len(own.labelled)
+        unpaired = [seconds for row, seconds in enumerate(own.by_model) if row not in moved]
+        times = sorted([*own.events, *unpaired])
+        hits += len(align_times(times, own.labelled, lambda row, column: _RIGHT_SECONDS))
+        total += len(times) + len(own.labelled)
     return 2 * hits / max(total, 1)
 
 
 def learn_tolerance(stores: Stores, model: str, find_events: FindEvents) -> SnapTolerance:
-    """The tolerance that the labelled spans of a workspace choose, of episodes that the model alone has segmented.
+    """The tolerance that the labelled spans of a workspace choose, of episodes that the model unpaired has segmented.
 
     Labelled are spans of people, and of sources that name a person.
 
@@ -106,7 +106,7 @@ def learn_tolerance(stores: Stores, model: str, find_events: FindEvents) -> Snap
         model: Name of the model.
         find_events: Finds the events of the signals of an episode.
     """
-    told = _read_boundaries(
+    by_model = _read_boundaries(
         stores,
         lambda maker: (
             maker.annotator == "segment" and maker.model == model and maker.settings.get("by") == "model"
@@ -118,14 +118,14 @@ def learn_tolerance(stores: Stores, model: str, find_events: FindEvents) -> Snap
         lambda maker: maker.kind == PERSON or maker.annotator in TEXT_ANNOTATORS,
         lambda maker, span: maker.kind == PERSON or span.value.get("author") == PERSON,
     )
-    ids = sorted(told.keys() & labelled.keys())[:MOST_EPISODES]
+    ids = sorted(by_model.keys() & labelled.keys())[:MOST_EPISODES]
     trajectories = dict(stores.tables.trajectories.read(ids)) if ids else {}
     episodes = [own for own in stores.tables.episodes.get(ids) if own.episode_id in trajectories]
     return choose_tolerance(
         [
             LabelledTimes(
                 labelled=labelled[own.episode_id],
-                told=told[own.episode_id],
+                by_model=by_model[own.episode_id],
                 events=_event_seconds(own, trajectories[own.episode_id], find_events),
             )
             for own in episodes
@@ -134,11 +134,11 @@ def learn_tolerance(stores: Stores, model: str, find_events: FindEvents) -> Snap
 
 
 def _read_boundaries(
-    stores: Stores, is_wanted: Callable[[Maker], bool], counts: Callable[[Maker, Annotation], bool]
+    stores: Stores, selects: Callable[[Maker], bool], counts: Callable[[Maker, Annotation], bool]
 ) -> dict[str, tuple[float, ...]]:
     """Seconds of the boundaries in the spans of some makers, by episode, without the start."""
     log = stores.annotations
-    makers = {id: own for id, own in log.makers().items() if own.fills_segments and is_wanted(own)}
+    makers = {id: own for id, own in log.makers().items() if own.fills_segments and selects(own)}
     ids = sorted({episode for id, own in makers.items() for episode in log.find_episodes(own.annotator, id)})
     seconds: dict[str, set[float]] = {}
     for span in log.find_annotations(ids[: 5 * MOST_EPISODES], maker_ids=list(makers)) if ids else ():
@@ -156,7 +156,7 @@ def name_spans(arms: Sequence[ModelArm], duration_seconds: float) -> list[Segmen
     """The spans of a model's timeline with what is done in them; they cover the episode once for each arm."""
     spans: list[SegmentSpan] = []
     for arm in arms:
-        spans += _cover(arm, to_boundaries(arm), duration_seconds)
+        spans += _cover_episode(arm, to_boundaries(arm), duration_seconds)
     return spans
 
 
@@ -179,14 +179,16 @@ def fuse_spans(
         duration_seconds: Of the episode.
     """
     events = {own.arm: own.boundaries for own in by_signals}
-    is_one_arm = len(by_model) == 1 and len(events) == 1
+    has_single_arm = len(by_model) == 1 and len(events) == 1
     spans: list[SegmentSpan] = []
     for arm in by_model:
-        name = next(iter(events)) if is_one_arm else arm.arm
+        name = next(iter(events)) if has_single_arm else arm.arm
         own = events.pop(name, None)
         everyone = sorted((event for arm in by_signals for event in arm.boundaries), key=_by_time)
-        snapped, boundaries = _snap(arm, everyone if own is None else own, tolerance.seconds, own is not None)
-        spans += _cover(replace(snapped, arm=name), boundaries, duration_seconds)
+        snapped, boundaries = _snap_boundaries(
+            arm, everyone if own is None else own, tolerance.seconds, own is not None
+        )
+        spans += _cover_episode(replace(snapped, arm=name), boundaries, duration_seconds)
     rest = [ArmBoundaries(name, boundaries) for name, boundaries in events.items()]
     return spans + (make_spans(rest, duration_seconds) if rest else [])
 
@@ -195,7 +197,7 @@ def _by_time(boundary: Boundary) -> float:
     return boundary.seconds
 
 
-def _snap(
+def _snap_boundaries(
     arm: ModelArm, events: Sequence[Boundary], tolerance: float, keeps_events: bool
 ) -> tuple[ModelArm, list[Boundary]]:
     """The arm with its changes at the events they mean, and all boundaries; those of other events only where asked."""
@@ -226,7 +228,9 @@ def _join_evidence(own: ModelBoundary, event: Boundary) -> Boundary:
     return Boundary(event.seconds, f"{event.source}+model", confidence)
 
 
-def _cover(arm: ModelArm, boundaries: Sequence[Boundary], duration_seconds: float) -> list[SegmentSpan]:
+def _cover_episode(
+    arm: ModelArm, boundaries: Sequence[Boundary], duration_seconds: float
+) -> list[SegmentSpan]:
     """The spans between boundaries, each with what the model says of its middle."""
     own = ArmBoundaries(arm.arm, join_boundaries(boundaries, duration_seconds))
     return [

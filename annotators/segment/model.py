@@ -33,16 +33,16 @@ from annotators.models import (
 from annotators.prompting import escape_json, read_prompt
 from annotators.segment.spans import TEXT_ANNOTATORS
 from annotators.segment.timeline import (
-    LooksForm,
     ModelArm,
     ModelBoundary,
     ReadWindow,
+    RecheckForm,
     SpansForm,
     Window,
-    read_looks_reply,
+    read_recheck_reply,
     read_tolerantly,
     read_window_reply,
-    settle_looks,
+    settle_rechecks,
     spans_schema,
     stitch_windows,
 )
@@ -66,8 +66,8 @@ _PACKAGE = "annotators.segment"
 MOST_FRAMES, STEP_SECONDS, SHARED_FRAMES = 60, 0.5, 8
 # Contact sheets of so many columns and rows; a second look shows each change on one sheet of its own.
 _SIDE = 3
-_LOOK_FRAMES = _SIDE * _SIDE
-LOOK_STEP_SECONDS, LOOKS_OF_A_CALL = 0.125, MOST_FRAMES // _LOOK_FRAMES
+_RECHECK_FRAMES = _SIDE * _SIDE
+RECHECK_STEP_SECONDS, CHANGES_OF_A_CALL = 0.125, MOST_FRAMES // _RECHECK_FRAMES
 MAX_NEW_TOKENS = 2_000
 # Requests in hand at a time: an hour of video has more frames than there is memory.
 _REQUESTS_AT_ONCE = 4
@@ -75,7 +75,7 @@ _REQUESTS_AT_ONCE = 4
 _MOST_SHARED = 4 * MOST_FRAMES
 _TEST_FRAMES = 9
 # For quotes only: tokens of the reply about a span and about a change, and of the time of a frame in a prompt.
-_SPAN_TOKENS, _LOOK_TOKENS, _FRAME_TOKENS = 38, 20, 7
+_SPAN_TOKENS, _RECHECK_TOKENS, _FRAME_TOKENS = 38, 20, 7
 # Fewer episodes are not representative; more are not read.
 _FEWEST_MEASURED, _MOST_MEASURED = 5, 200
 # Changes a second of an episode of which nothing is known.
@@ -88,14 +88,14 @@ MODEL_SETTINGS: dict[str, Json] = {
     "most_frames": MOST_FRAMES,
     "step": STEP_SECONDS,
     "shared_frames": SHARED_FRAMES,
-    "look_step": LOOK_STEP_SECONDS,
+    "recheck_step": RECHECK_STEP_SECONDS,
     "max_new_tokens": MAX_NEW_TOKENS,
     "temperature": 0,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTimeline:
+class ModelTimeline:
     """What a model saw in an episode.
 
     Attributes:
@@ -169,7 +169,7 @@ class SpanFinder:
         camera: Name of the camera, or "" for the best view.
 
     Attributes:
-        prompt_hash: Hash of all that it is asked beside the frames.
+        prompt_hash: Hash of all that it is requested beside the frames.
         settings: What makes its spans what they are, for the maker of the segments.
     """
 
@@ -178,7 +178,7 @@ class SpanFinder:
         # For an estimate: most back ends hold schemas.
         self._has_schema = "schema" in vlm.capabilities or UNKNOWN_UNTIL_LOADED in vlm.name
         prompts = [read_prompt(_PACKAGE, name) for name in ("spans", "look", "form")]
-        schemas = [spans_schema(), LooksForm.model_json_schema()]
+        schemas = [spans_schema(), RecheckForm.model_json_schema()]
         self.prompt_hash = short_hash([*prompts, *schemas])
         self.settings: dict[str, Json] = {
             **MODEL_SETTINGS,
@@ -203,7 +203,7 @@ class SpanFinder:
         height, width = images.shape[1:3]
         view = CameraView(name="", role="front", height=height, width=width, seconds=seconds)
         plan = _plan_sheets(view)
-        request = self._window_request(window, plan, plan.arrange(lambda name, asked: images))
+        request = self._window_request(window, plan, plan.arrange(lambda name, requested: images))
         return make_test_call(self.vlm, request, lambda reply: self._test_problem(reply, window))
 
     def _test_problem(self, reply: VlmReply, window: Window) -> str:
@@ -211,7 +211,7 @@ class SpanFinder:
         read = read_window_reply(reply.text, window, 0)
         return read if isinstance(read, str) and self._has_schema else ""
 
-    def find(self, work: Work) -> FoundTimeline | PaidFailure | MediaError:
+    def find(self, work: Work) -> ModelTimeline | PaidFailure | MediaError:
         """What is done when in the episode of a work; a failure names the first reply that cannot be used."""
         camera = choose_camera(work.episode, self._camera)
         if camera is None:
@@ -219,13 +219,13 @@ class SpanFinder:
         windows, bill = self._plan(work.subject, camera), _Bill(self.vlm)
         try:
             read = self._read_windows(work, camera, windows, bill)
-            arms = self._look_again(work, camera, stitch_windows(read), bill)
+            arms = self._recheck_changes(work, camera, stitch_windows(read), bill)
         except MediaError as error:
             return error if not bill.paid.calls else PaidFailure(error, bill.paid)
         except ModelError as error:
             return PaidFailure(error, bill.paid)
         seconds = sorted({second for window in windows for second in window.seconds})
-        return FoundTimeline(
+        return ModelTimeline(
             arms=tuple(arms), camera=camera.name, seconds=tuple(seconds), cost=bill.cost, paid=bill.paid
         )
 
@@ -242,14 +242,14 @@ class SpanFinder:
         """What the model says of each window. Raises ModelError at the first reply that cannot be used."""
         read: list[ReadWindow] = []
         for part in batched(list(enumerate(windows)), _REQUESTS_AT_ONCE):
-            requests = [self._first_look(work, camera, window) for _, window in part]
+            requests = [self._first_request(work, camera, window) for _, window in part]
             work.release_frames()
             for (number, window), reply in zip(part, bill.ask(requests), strict=True):
                 read.append(self._read_window(reply, window, number, bill))
         return read
 
-    def _first_look(self, work: Work, camera: Camera, window: Window) -> VlmRequest:
-        plan = _plan_sheets(_view(camera, window.seconds))
+    def _first_request(self, work: Work, camera: Camera, window: Window) -> VlmRequest:
+        plan = _plan_sheets(_make_view(camera, window.seconds))
         images = ReadableImages(lambda: plan.arrange(partial(_read_frames, work)))
         return self._window_request(window, plan, images)
 
@@ -275,7 +275,7 @@ class SpanFinder:
             raise bill.unusable(f"spans cannot be used: {read}", reply)
         return read
 
-    def _look_again(
+    def _recheck_changes(
         self, work: Work, camera: Camera, arms: Sequence[ModelArm], bill: _Bill
     ) -> list[ModelArm]:
         """The arms with each change where a second look saw it. Raises ModelError at a reply that cannot be used."""
@@ -284,21 +284,22 @@ class SpanFinder:
         )
         rate_hz = compute_camera_rate_hz(work.episode, camera)
         seen: dict[ModelBoundary, float | None] = {}
-        groups = [list(group) for group in batched(changes, LOOKS_OF_A_CALL)]
+        groups = [list(group) for group in batched(changes, CHANGES_OF_A_CALL)]
         for part in batched(groups, _REQUESTS_AT_ONCE):
-            shown = [[look_seconds(own.seconds, camera, rate_hz) for own in group] for group in part]
+            shown = [[recheck_seconds(own.seconds, camera, rate_hz) for own in group] for group in part]
             requests = [
-                self._second_look(work, camera, group, own) for group, own in zip(part, shown, strict=True)
+                self._recheck_request(work, camera, group, own)
+                for group, own in zip(part, shown, strict=True)
             ]
             for group, own, reply in zip(part, shown, bill.ask(requests), strict=True):
-                found = read_looks_reply(reply.text, own)
-                if isinstance(found, str):
-                    raise bill.unusable(f"second look cannot be used: {found}", reply)
-                seen |= dict(zip(group, found, strict=True))
+                instants = read_recheck_reply(reply.text, own)
+                if isinstance(instants, str):
+                    raise bill.unusable(f"second look cannot be used: {instants}", reply)
+                seen |= dict(zip(group, instants, strict=True))
         step = max(STEP_SECONDS, 1 / rate_hz)
-        return [settle_looks(arm, [seen[own] for own in arm.boundaries], step) for arm in arms]
+        return [settle_rechecks(arm, [seen[own] for own in arm.boundaries], step) for arm in arms]
 
-    def _second_look(
+    def _recheck_request(
         self,
         work: Work,
         camera: Camera,
@@ -306,9 +307,9 @@ class SpanFinder:
         shown: Sequence[Sequence[float]],
     ) -> VlmRequest:
         return VlmRequest(
-            images=ReadableImages(lambda: _arrange_looks(work, camera, shown)),
-            prompt=_look_prompt(changes, shown),
-            schema=LooksForm.model_json_schema() if self._has_schema else None,
+            images=ReadableImages(lambda: _arrange_changes(work, camera, shown)),
+            prompt=_recheck_prompt(changes, shown),
+            schema=RecheckForm.model_json_schema() if self._has_schema else None,
             max_tokens=MAX_NEW_TOKENS,
         )
 
@@ -323,19 +324,19 @@ class SpanFinder:
         windows = self._plan(subject, camera)
         if camera is None:
             return 0.0, 0.0, 0.0
-        plans = [_plan_sheets(_view(camera, window.seconds)) for window in windows]
+        plans = [_plan_sheets(_make_view(camera, window.seconds)) for window in windows]
         changes = changes_per_second * subject.episode.duration_seconds
         # The last call of an episode has few changes or many: on average half of them, and one at the least.
-        looks = changes / LOOKS_OF_A_CALL + min(changes, (LOOKS_OF_A_CALL - 1) / 2 / LOOKS_OF_A_CALL)
-        sheet = _plan_sheets(_view(camera, [0.0] * _LOOK_FRAMES))
+        looks = changes / CHANGES_OF_A_CALL + min(changes, (CHANGES_OF_A_CALL - 1) / 2 / CHANGES_OF_A_CALL)
+        sheet = _plan_sheets(_make_view(camera, [0.0] * _RECHECK_FRAMES))
         words = len(windows) * _count_words("spans") + looks * _count_words("look")
-        frames = sum(len(window.seconds) for window in windows) + changes * _LOOK_FRAMES
+        frames = sum(len(window.seconds) for window in windows) + changes * _RECHECK_FRAMES
         images = sum(map(self._image_tokens, plans)) + changes * self._image_tokens(sheet)
         spans = len(windows) + changes_per_second * sum(window.stop - window.start for window in windows)
         return (
             len(windows) + looks,
             words + frames * _FRAME_TOKENS + images,
-            spans * _SPAN_TOKENS + changes * _LOOK_TOKENS,
+            spans * _SPAN_TOKENS + changes * _RECHECK_TOKENS,
         )
 
     def _image_tokens(self, plan: FramePlan) -> int:
@@ -387,9 +388,11 @@ class SpanQuote:
     def _rate_of_others(self) -> float:
         """Changes a second: of spans that people or sources gave, of those of other models, or the usual ones."""
         makers = {id: own for id, own in self._stores.annotations.makers().items() if own.fills_segments}
-        given = [id for id, own in makers.items() if own.kind == "person" or own.annotator in TEXT_ANNOTATORS]
+        labelled = [
+            id for id, own in makers.items() if own.kind == "person" or own.annotator in TEXT_ANNOTATORS
+        ]
         models = [id for id, own in makers.items() if own.annotator == "segment" and own.kind == "model"]
-        for ids in (given, models):
+        for ids in (labelled, models):
             measured = self._measure(ids) if ids else None
             if measured:
                 return measured.changes_per_second
@@ -400,18 +403,18 @@ class SpanQuote:
         log = self._stores.annotations
         makers = log.makers()
         known = {id: makers[id].annotator for id in maker_ids if id in makers}
-        found = sorted({episode for id, name in known.items() for episode in log.find_episodes(name, id)})
-        if len(found) < _FEWEST_MEASURED:
+        ids = sorted({episode for id, name in known.items() for episode in log.find_episodes(name, id)})
+        if len(ids) < _FEWEST_MEASURED:
             return None
-        spans = log.find_annotations(found[:_MOST_MEASURED], maker_ids=list(known))
-        episodes = self._stores.tables.episodes.get(found[:_MOST_MEASURED])
+        spans = log.find_annotations(ids[:_MOST_MEASURED], maker_ids=list(known))
+        episodes = self._stores.tables.episodes.get(ids[:_MOST_MEASURED])
         seconds = {own.episode_id: own.duration_seconds for own in episodes}
-        # Several makers may have segmented an episode: each of them has looked at all of it.
-        looked = sum(seconds.get(id, 0.0) for id, _ in {(own.episode_id, own.maker_id) for own in spans})
+        # Several makers may have segmented an episode: each of them has segmented at all of it.
+        segmented = sum(seconds.get(id, 0.0) for id, _ in {(own.episode_id, own.maker_id) for own in spans})
         changes = sum(own.start_seconds > 0 for own in spans)
         return _MeasuredSpans(
             subjects=[make_episode_subject(episode) for episode in episodes],
-            changes_per_second=changes / max(looked, 1e-9),
+            changes_per_second=changes / max(segmented, 1e-9),
             cost=sum((own.cost for own in spans), Cost()),
         )
 
@@ -444,17 +447,17 @@ def plan_windows(last_frame: int, rate_hz: float, duration_seconds: float) -> li
     ]
 
 
-def look_seconds(seconds: float, camera: Camera, rate_hz: float) -> list[float]:
+def recheck_seconds(seconds: float, camera: Camera, rate_hz: float) -> list[float]:
     """Seconds of the dense frames around a change, in order; fewer than nine at an end of the episode."""
-    every = max(1, round(rate_hz * LOOK_STEP_SECONDS))
+    every = max(1, round(rate_hz * RECHECK_STEP_SECONDS))
     middle, last = math.floor(seconds * rate_hz), max(camera.media.num_frames, 1) - 1
-    indices = [middle + every * (position - _LOOK_FRAMES // 2) for position in range(_LOOK_FRAMES)]
+    indices = [middle + every * (position - _RECHECK_FRAMES // 2) for position in range(_RECHECK_FRAMES)]
     return [frame_second(index, rate_hz) for index in indices if 0 <= index <= last] or [
         frame_second(last, rate_hz)
     ]
 
 
-def _view(camera: Camera, seconds: Sequence[float]) -> CameraView:
+def _make_view(camera: Camera, seconds: Sequence[float]) -> CameraView:
     return CameraView(
         name=camera.name, role=camera.role, height=camera.height, width=camera.width, seconds=seconds
     )
@@ -472,16 +475,16 @@ def _read_frames(work: Work, camera: str, seconds: Sequence[float]) -> NDArray[n
     return frames.at(camera, seconds)
 
 
-def _arrange_looks(work: Work, camera: Camera, shown: Sequence[Sequence[float]]) -> list[NDArray[np.uint8]]:
+def _arrange_changes(work: Work, camera: Camera, shown: Sequence[Sequence[float]]) -> list[NDArray[np.uint8]]:
     """A contact sheet for each change; the frames of all are decoded at once."""
     import numpy as np
 
-    asked = sorted({second for seconds in shown for second in seconds})
-    frames = dict(zip(asked, _read_frames(work, camera.name, asked), strict=True))
+    requested = sorted({second for seconds in shown for second in seconds})
+    frames = dict(zip(requested, _read_frames(work, camera.name, requested), strict=True))
     return [
         image
         for seconds in shown
-        for image in _plan_sheets(_view(camera, seconds)).arrange(
+        for image in _plan_sheets(_make_view(camera, seconds)).arrange(
             lambda name, own: np.stack([frames[second] for second in own])
         )
     ]
@@ -497,12 +500,12 @@ def _window_prompt(window: Window, plan: FramePlan) -> str:
     return prompt.replace("{start}", f"{window.start:.2f}").replace("{stop}", f"{window.stop:.2f}")
 
 
-def _look_prompt(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> str:
-    legend = "\n".join(_describe_looks(changes, shown))
+def _recheck_prompt(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> str:
+    legend = "\n".join(_describe_changes(changes, shown))
     return read_prompt(_PACKAGE, "look").replace("{legend}", legend)
 
 
-def _describe_looks(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> Iterator[str]:
+def _describe_changes(changes: Sequence[ModelBoundary], shown: Sequence[Sequence[float]]) -> Iterator[str]:
     for number, (change, seconds) in enumerate(zip(changes, shown, strict=True), 1):
         data = escape_json({"before": change.before, "after": change.text, "arm": change.arm})
         times = ", ".join(f"{second:.2f} s" for second in seconds)

@@ -22,7 +22,7 @@ _SEAM_STEPS, _SAME_TEXT_STEPS = 2.0, 4.0
 # Of a boundary that a second look saw, and of one that it did not see.
 SEEN, UNSEEN = 0.6, 0.2
 # Both where two windows show the place of a boundary and one of them has none.
-_ALONE = 0.7
+_UNCONFIRMED = 0.7
 
 Arm = Literal["", "left", "right", "both"]
 
@@ -55,7 +55,7 @@ def spans_schema() -> dict[str, Json]:
     return schema
 
 
-class _LookForm(BaseModel):
+class _RecheckEntry(BaseModel):
     """One change of a reply to a second look; no seconds where the frames do not show it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -64,12 +64,12 @@ class _LookForm(BaseModel):
     seconds: Annotated[float, Field(allow_inf_nan=False)] | None
 
 
-class LooksForm(BaseModel):
+class RecheckForm(BaseModel):
     """The form of the reply to a second look."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    changes: Annotated[list[_LookForm], Field(max_length=MOST_SPANS)]
+    changes: Annotated[list[_RecheckEntry], Field(max_length=MOST_SPANS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,20 +215,20 @@ def _read_arm(arm: str, spans: Sequence[_SpanForm], window: Window, number: int)
     return ModelArm(arm=arm, opening=opening, boundaries=tuple(changes))
 
 
-def read_looks_reply(text: str, shown: Sequence[Sequence[float]]) -> list[float | None] | str:
+def read_recheck_reply(text: str, shown: Sequence[Sequence[float]]) -> list[float | None] | str:
     """The second of each change in a reply to a second look, None where it was not seen; else what is wrong.
 
     Args:
         text: The reply.
         shown: Seconds of the frames that were shown of each change.
     """
-    form = read_tolerantly(LooksForm, text)
+    form = read_tolerantly(RecheckForm, text)
     if isinstance(form, str):
         return form
     numbers = [change.number for change in form.changes]
     if len(set(numbers)) != len(numbers) or any(not 1 <= number <= len(shown) for number in numbers):
         return "a number is of no change"
-    found: list[float | None] = [None] * len(shown)
+    instants: list[float | None] = [None] * len(shown)
     for change in form.changes:
         seconds = shown[change.number - 1]
         step = (seconds[-1] - seconds[0]) / max(len(seconds) - 1, 1)
@@ -236,8 +236,8 @@ def read_looks_reply(text: str, shown: Sequence[Sequence[float]]) -> list[float 
             continue
         if not seconds[0] - step <= change.seconds <= seconds[-1] + step:
             return "a change lies outside its frames"
-        found[change.number - 1] = change.seconds
-    return found
+        instants[change.number - 1] = change.seconds
+    return instants
 
 
 def align_times(
@@ -329,26 +329,26 @@ def _seam_tolerance(first: ModelBoundary, second: ModelBoundary, step: float) ->
 
 
 def _less_sure(boundary: ModelBoundary) -> ModelBoundary:
-    return replace(boundary, confidence=boundary.confidence * _ALONE)
+    return replace(boundary, confidence=boundary.confidence * _UNCONFIRMED)
 
 
-def settle_looks(arm: ModelArm, looks: Sequence[float | None], step: float) -> ModelArm:
+def settle_rechecks(arm: ModelArm, instants: Sequence[float | None], step: float) -> ModelArm:
     """The timeline of an arm after a second look: changes that became one are joined, the surest is kept.
 
     Args:
         arm: The arm.
-        looks: When each of its changes was seen, None where it was not.
+        instants: When each of its changes was seen, None where it was not.
         step: Seconds between two frames of the first look.
     """
-    looked = [
+    rechecked = [
         replace(own, confidence=own.confidence * UNSEEN / SEEN)
         if seen is None
         else replace(own, seconds=seen)
-        for own, seen in zip(arm.boundaries, looks, strict=True)
+        for own, seen in zip(arm.boundaries, instants, strict=True)
     ]
     settled: list[ModelBoundary] = []
-    for own in sorted(looked, key=lambda boundary: boundary.seconds):
-        if settled and _are_one(settled[-1], own, step):
+    for own in sorted(rechecked, key=lambda boundary: boundary.seconds):
+        if settled and _are_same(settled[-1], own, step):
             surest = max((settled[-1], own), key=lambda boundary: boundary.confidence)
             settled[-1] = replace(surest, text=own.text or settled[-1].text)
         else:
@@ -356,7 +356,7 @@ def settle_looks(arm: ModelArm, looks: Sequence[float | None], step: float) -> M
     return replace(arm, boundaries=tuple(settled))
 
 
-def _are_one(first: ModelBoundary, second: ModelBoundary, step: float) -> bool:
+def _are_same(first: ModelBoundary, second: ModelBoundary, step: float) -> bool:
     """Whether two changes in order of time are one: too near for a span, or one event of two windows."""
     distance = second.seconds - first.seconds
     is_alike = first.text.casefold() == second.text.casefold()

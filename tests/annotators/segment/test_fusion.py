@@ -111,7 +111,7 @@ def _labelled(noise: float, episodes: int = 20, seed: int = 0) -> list[LabelledT
     for _ in range(episodes):
         times = [10.0 * number + dice.uniform(0, 2) for number in range(1, 6)]
         told = [time + dice.uniform(-noise, noise) for time in times if dice.random() < 0.67]
-        drawn.append(LabelledTimes(labelled=tuple(times), told=tuple(sorted(told)), events=tuple(times)))
+        drawn.append(LabelledTimes(labelled=tuple(times), by_model=tuple(sorted(told)), events=tuple(times)))
     return drawn
 
 
@@ -126,7 +126,7 @@ def test_a_tolerance_does_not_take_two_events_for_one() -> None:
     times = [4.0 * number for number in range(1, 9)]
     own = LabelledTimes(
         labelled=tuple(sorted([*times, *(time + 0.9 for time in times)])),
-        told=tuple(sorted(time + 0.9 for time in times)),
+        by_model=tuple(sorted(time + 0.9 for time in times)),
         events=tuple(times),
     )
     assert choose_tolerance([own] * 5).seconds < 0.9

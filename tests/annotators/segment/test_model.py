@@ -15,7 +15,7 @@ import pytest
 from annotators.base import Frames, PaidFailure, Work, make_episode_subject
 from annotators.models import VlmRequest
 from annotators.models.doubles import StubVlm
-from annotators.segment.model import LOOKS_OF_A_CALL, MOST_FRAMES, FoundTimeline, SpanFinder
+from annotators.segment.model import CHANGES_OF_A_CALL, MOST_FRAMES, ModelTimeline, SpanFinder
 from ares.annotation import Cost
 from ares.episode import Camera, Episode, MediaRef
 from ares.errors import MediaError, ModelError
@@ -98,7 +98,7 @@ def _teller(told: ToldEpisode, errors: PlantedErrors) -> StubVlm:
 
 
 def _changes(found: Any) -> list[tuple[float, str]]:
-    assert isinstance(found, FoundTimeline), found
+    assert isinstance(found, ModelTimeline), found
     return [(own.seconds, own.text) for arm in found.arms for own in arm.boundaries]
 
 
@@ -119,12 +119,12 @@ def test_a_call_has_at_most_60_frames_and_the_model_gets_neither_instruction_nor
     vlm, work = _teller(told, PlantedErrors()), _work(90.0)
     found = SpanFinder(vlm).find(work)
     assert isinstance(work.frames, _GreyFrames) and max(work.frames.asked) <= MOST_FRAMES
-    assert isinstance(found, FoundTimeline) and found.cost.calls == len(vlm.history)
+    assert isinstance(found, ModelTimeline) and found.cost.calls == len(vlm.history)
     windows = [request for request in vlm.history if request.prompt.startswith("List what is done")]
     looks = vlm.history[len(windows) :]
     # Nine frames of 8 by 8 pixels under bands with their times are one sheet.
     assert {image.shape for request in looks for image in request.images} == {(3 * 24, 3 * 8, 3)}
-    assert all(len(request.images) <= LOOKS_OF_A_CALL for request in looks)
+    assert all(len(request.images) <= CHANGES_OF_A_CALL for request in looks)
     assert not any("nowhere else" in request.prompt for request in vlm.history)
     assert any(image.any() for image in windows[0].images), "no time above the frames"
 
@@ -177,7 +177,7 @@ def test_a_model_without_schemas_may_reply_in_words_that_a_second_call_puts_into
     vlm.capabilities = frozenset()
     found = SpanFinder(vlm).find(_work(10.0))
     assert _changes(found) == [(2.3, "pick up the cup"), (5.0, "")]
-    assert isinstance(found, FoundTimeline) and found.cost.calls == 3
+    assert isinstance(found, ModelTimeline) and found.cost.calls == 3
     assert all(request.schema is None for request in vlm.history)
 
 

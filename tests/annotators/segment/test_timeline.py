@@ -15,9 +15,9 @@ from annotators.segment.timeline import (
     ModelArm,
     Window,
     align_times,
-    read_looks_reply,
+    read_recheck_reply,
     read_window_reply,
-    settle_looks,
+    settle_rechecks,
     stitch_windows,
 )
 
@@ -164,7 +164,7 @@ def test_a_second_look_moves_changes_joins_those_that_became_one_and_doubts_thos
     two = _read([_span(26.4, 50, "place")], second, 1)
     (arm,) = stitch_windows([one, two])
     assert [seconds for seconds, _ in _changes(arm)] == [5.0, 10.0, 24.0, 26.4]
-    settled = settle_looks(arm, [5.31, None, 25.1, 25.2], 0.5)
+    settled = settle_rechecks(arm, [5.31, None, 25.1, 25.2], 0.5)
     assert _changes(settled) == [(5.31, "pick"), (10.0, ""), (25.1, "place")]
     sure, doubted, _ = (own.confidence for own in settled.boundaries)
     assert doubted < sure / 2
@@ -174,7 +174,7 @@ def test_a_second_look_keeps_an_action_that_is_done_again_soon() -> None:
     window, _ = _two_windows()
     read = _read([_span(5, 6, "press"), _span(6, 8, "press")], window, 0)
     (arm,) = stitch_windows([read])
-    assert _changes(settle_looks(arm, [5.5, 5.9, 8.0], 0.5)) == [(5.5, "press"), (5.9, "press"), (8.0, "")]
+    assert _changes(settle_rechecks(arm, [5.5, 5.9, 8.0], 0.5)) == [(5.5, "press"), (5.9, "press"), (8.0, "")]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_second_look_keeps_an_action_that_is_done_again_soon() -> None:
 )  # fmt: skip
 def test_a_second_look_is_read_by_the_numbers_of_its_sheets(reply: str, found: Any) -> None:
     shown = [[3.0, 3.25, 3.5], [7.0, 7.25, 7.5]]
-    assert read_looks_reply(reply, shown) == found
+    assert read_recheck_reply(reply, shown) == found
 
 
 def test_times_are_aligned_in_order() -> None:
