@@ -97,7 +97,7 @@ def _measure_agreement(episodes: Sequence[LabelledTimes], tolerance: float) -> f
 
 
 def learn_tolerance(stores: Stores, model: str, find_events: FindEvents) -> SnapTolerance:
-    """The tolerance that the labelled spans of a workspace choose, of episodes that the model unpaired has segmented.
+    """The tolerance that the labelled spans of a workspace choose, of episodes that the model alone has segmented.
 
     Labelled are spans of people, and of sources that name a person.
 

@@ -169,7 +169,7 @@ class SpanFinder:
         camera: Name of the camera, or "" for the best view.
 
     Attributes:
-        prompt_hash: Hash of all that it is requested beside the frames.
+        prompt_hash: Hash of all that it is asked beside the frames.
         settings: What makes its spans what they are, for the maker of the segments.
     """
 
@@ -409,7 +409,7 @@ class SpanQuote:
         spans = log.find_annotations(ids[:_MOST_MEASURED], maker_ids=list(known))
         episodes = self._stores.tables.episodes.get(ids[:_MOST_MEASURED])
         seconds = {own.episode_id: own.duration_seconds for own in episodes}
-        # Several makers may have segmented an episode: each of them has segmented at all of it.
+        # Several makers may have segmented an episode: each of them has looked at all of it.
         segmented = sum(seconds.get(id, 0.0) for id, _ in {(own.episode_id, own.maker_id) for own in spans})
         changes = sum(own.start_seconds > 0 for own in spans)
         return _MeasuredSpans(
