@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from annotators.models import VlmRequest
+from annotators.models.doubles import StubVlm
 from annotators.segment import ArmBoundaries, Boundary, SegmentSpan
 from annotators.segment.fusion import (
     FEWEST_LABELLED,
@@ -189,3 +192,46 @@ def test_only_spans_that_people_labelled_teach(ws: Workspace, author: str, is_le
     assert (learnt.seconds, learnt.labelled) == ((1.2, 40) if is_learnt else (USUAL_TOLERANCE, 0))
     # Another model errs otherwise.
     assert learn_tolerance(ws.stores, "Other/Vlm", find) == SnapTolerance(seconds=USUAL_TOLERANCE)
+
+
+def test_a_run_by_both_stores_the_time_of_the_signals_and_the_words_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+
+    closed = np.clip((np.arange(100) / 10 - 3.9) / 0.2, 0, 1)
+    state = np.stack([0 * closed, 1 - closed], axis=1).astype(np.float32)
+    (tmp_path / "source").mkdir()
+    np.savez(
+        tmp_path / "source" / "0.npz", image=np.zeros((100, 16, 16, 3), np.uint8), state=state, action=state
+    )
+    spec = tmp_path / "spec.yaml"
+    names = "[joint_0, gripper]"
+    spec.write_text(
+        f"reference: a test\nstate: [{{key: state, names: {names}}}]\ncameras: {{image: {{role: front}}}}\n"
+    )
+
+    def answer(request: VlmRequest) -> str:
+        if request.prompt.startswith("Find"):
+            return '{"changes": [{"number": 1, "seconds": 4.25}, {"number": 2, "seconds": 7.5}]}'
+        spans = [(0, 4.5, "reach for the cup"), (4.5, 7.5, "grasp the cup"), (7.5, 10, "lift the cup")]
+        return json.dumps(
+            {"spans": [{"start": a, "end": b, "arm": "", "what": what} for a, b, what in spans]}
+        )
+
+    monkeypatch.setattr("annotators.segment.model.load_vlm", lambda *arguments: StubVlm(answer))
+    with open_workspace(str(tmp_path / "ws"), Settings()) as ws:
+        ws.ingest(tmp_path / "source", rate_hz=10.0, spec=spec, quiet=True)
+        (report,) = ws.annotate("segment", quiet=True, options={"by": "signals,model"})
+        assert (report.kept, report.failed, report.cost.calls) == (1, 0, 2)
+        (maker,) = [own for own in ws.stores.annotations.makers().values() if own.annotator == "segment"]
+        assert maker.settings["snap"] == USUAL_TOLERANCE and maker.model == "stub:scripted"
+        ids = ws.stores.annotations.find_episodes("segment")
+        spans = ws.stores.annotations.find_annotations(ids, ["segment"])
+    rows = [(own.value["text"], own.value["boundary"]["source"]) for own in spans]  # type: ignore[call-overload,index]
+    assert rows == [
+        ("reach for the cup", "start"),
+        ("grasp the cup", "gripper+model"),
+        ("lift the cup", "model"),
+    ]
+    assert spans[1].start_seconds == pytest.approx(4.0, abs=0.11) and spans[2].start_seconds == 7.5
