@@ -27,5 +27,6 @@ if TYPE_CHECKING:
         ModelBoundary as ModelBoundary,
         align_times as align_times,
     )
+    from annotators.segment.tracks import read_tracks as read_tracks
 
 __getattr__ = lazy_exports(__name__)
