@@ -79,6 +79,10 @@ class Frames:
         """The same frames, not decoded."""
         return Frames(self._episode, [self._seconds], self._stamps)
 
+    def elsewhere(self, request: CameraSeconds) -> Frames:
+        """Frames of the episode at other seconds, for an annotator that knows which it needs once it has seen some."""
+        return Frames(self._episode, [request], self._stamps)
+
     def decode(self) -> None:
         """Decode the requested frames; the error of a camera that cannot be decoded is raised later, by `at`."""
         from ares.media import frames_at
@@ -138,6 +142,10 @@ class LayeredFrames(Frames):
     def undecoded(self) -> Frames:
         """The same frames, not decoded."""
         return LayeredFrames(self._first.undecoded(), self._later.undecoded())
+
+    def elsewhere(self, request: CameraSeconds) -> Frames:
+        """As `Frames.elsewhere`."""
+        return self._first.elsewhere(request)
 
     def decode(self) -> None:
         """Decode what was requested later; the rest has been decoded."""
@@ -378,11 +386,13 @@ class Result:
         vectors: Frame vectors, for an embedder.
         paid: What was paid for it now, where it used replies that were paid before; None for the cost of the
             annotations.
+        warnings: What a person should know of it, with the same text for every case; the report counts them.
     """
 
     annotations: Sequence[Annotation]
     vectors: Sequence[FrameVectors] = ()
     paid: Cost | None = None
+    warnings: Sequence[str] = ()
 
     @property
     def cost(self) -> Cost:

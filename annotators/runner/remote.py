@@ -482,6 +482,10 @@ class RemoteFrames(Frames):
         """The same frames, not decoded."""
         return self._frames.undecoded()
 
+    def elsewhere(self, request: CameraSeconds) -> Frames:
+        """As `Frames.elsewhere`."""
+        return self._frames.elsewhere(request)
+
     def decode(self) -> None:
         """Fetch the pixels. Raises MediaError."""
         self._local = self._fetch()

@@ -1,0 +1,199 @@
+"""The annotator `segment`: the spans of an episode in which one thing happens, by its signals or by a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from annotators.base import Options, Outcome, PaidFailure, Result, Work, new_annotation
+from annotators.models import LocalModelOptions, call_limit, estimate_worker_resources
+from annotators.motion import DatasetMeanings
+from annotators.options import takes_options
+from annotators.segment.fusion import SnapTolerance, fuse_spans, learn_tolerance, name_spans
+from annotators.segment.model import FoundTimeline, SpanFinder, SpanQuote, load_span_finder
+from annotators.segment.signals import SIGNAL_SETTINGS, find_signal_boundaries
+from annotators.segment.spans import (
+    MATCH_OVERLAP,
+    SHORTEST_SECONDS,
+    TEXT_ANNOTATORS,
+    ArmBoundaries,
+    SegmentSpan,
+    make_spans,
+    match_texts,
+)
+from ares.annotation import Annotation, Column, Maker
+from ares.errors import AresError
+from ares.store import keep_newest_annotations
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
+NAME = "segment"
+_VERSION = "1"
+_BATCH_SIZE = 64
+COLUMNS = (
+    Column(
+        name="num_segments",
+        type="int64",
+        meaning="Segments that `segment` made, summed over arms.",
+        rollup="sum",
+    ),
+)
+UNMATCHED_TEXT = "a text of the source has no made segment of its span"
+
+
+class SegmentOptions(LocalModelOptions):
+    """Options of segment."""
+
+    # The signals have no camera; with a model it is part of the maker.
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"camera"}
+
+    by: Literal["signals", "model", "signals,model"] = Field(
+        default="signals",
+        description="what tells of boundaries: signals, model (also without signals), or signals,model for both",
+    )
+    camera: str = Field(default="", description="camera that a model gets (default: the best view)")
+
+
+@takes_options(SegmentOptions)
+class SegmentAnnotator:
+    """Cuts each episode into spans, for each arm; its annotations are segments of the style "subtask".
+
+    By signals they have no text. An episode without signals, or in which nothing changes, is one span.
+
+    Raises:
+        RequestError: The model spec cannot be read.
+        ModelError: The model cannot be loaded.
+    """
+
+    charges_budget = True
+    batch_size = _BATCH_SIZE
+
+    def __init__(self, options: Options, stores: Stores) -> None:
+        own = options.parse(SegmentOptions)
+        self._stores, self._meanings = stores, DatasetMeanings(stores)
+        self.needs_signals = "signals" in own.by
+        self._finder: SpanFinder | None = None
+        self._tolerance: SnapTolerance | None = None
+        settings: dict[str, Json] = {
+            "shortest": SHORTEST_SECONDS,
+            "match": MATCH_OVERLAP,
+            **own.maker_settings(),
+        }
+        if self.needs_signals:
+            settings |= SIGNAL_SETTINGS
+        if "model" in own.by:
+            self._finder = load_span_finder(options, own.camera, stores)
+            settings |= {**self._finder.settings, "camera": own.camera}
+        if self._finder and self.needs_signals:
+            self._tolerance = learn_tolerance(stores, self._finder.vlm.name, self._find_events)
+            settings["snap"] = self._tolerance.seconds
+        self.maker = Maker(
+            annotator=NAME,
+            version=_VERSION,
+            model=self._finder.vlm.name if self._finder else "",
+            prompt_hash=self._finder.prompt_hash if self._finder else "",
+            settings=settings,
+            columns=COLUMNS,
+            kind="model" if self._finder else "code",
+            fills_segments=True,
+        )
+        if self._finder:
+            self._use_model(self._finder, options)
+
+    def _use_model(self, finder: SpanFinder, options: Options) -> None:
+        """What a run has to know of the model; the signals alone need none of it."""
+        spec, vlm = options.model or options.settings.caption_model, finder.vlm
+        self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
+        self.needs = estimate_worker_resources("caption", spec)
+        self.select_frames, self.preflight = finder.select_frames, finder.preflight
+        price = options.settings.price if spec.startswith("openai:") else None
+        quote = SpanQuote(self._stores, finder, self.maker.maker_id, price, spec.startswith("openai:"))
+        self.estimate_run = quote.expect_run
+
+    def process(self, works: Sequence[Work]) -> list[Outcome]:
+        """The segments of each episode, with the texts of the source that they meet."""
+        texts = self._find_texts([work.episode.episode_id for work in works])
+        return [self._annotate(work, texts.get(work.episode.episode_id, ())) for work in works]
+
+    def _annotate(self, work: Work, texts: Sequence[Annotation]) -> Outcome:
+        found = self._finder.find(work) if self._finder else None
+        if isinstance(found, PaidFailure | AresError):
+            return found
+        spans = self._find_spans(work, found)
+        matched = match_texts(spans, texts)
+        annotations = [
+            self._new_segment(work, span, matched.by_span.get(number), found)
+            for number, span in enumerate(spans)
+        ]
+        if found:
+            # The calls are about the episode: its first segment has their cost.
+            annotations[0] = replace(annotations[0], cost=found.cost)
+        return Result(
+            annotations=annotations,
+            warnings=(UNMATCHED_TEXT,) * matched.num_unmatched,
+            paid=found.paid if found else None,
+        )
+
+    def _find_spans(self, work: Work, found: FoundTimeline | None) -> list[SegmentSpan]:
+        """The spans of an episode by what `by` names; they cover it once for each arm."""
+        duration = work.episode.duration_seconds
+        if found is None:
+            return make_spans(self._find_events(work), duration)
+        if self._tolerance is None:
+            return name_spans(found.arms, duration)
+        return fuse_spans(found.arms, self._find_events(work), self._tolerance, duration)
+
+    def _find_events(self, work: Work) -> Sequence[ArmBoundaries]:
+        """The events of the signals of an episode, for each arm."""
+        return find_signal_boundaries(
+            work.trajectory, self._meanings.find(work), work.episode.duration_seconds
+        )
+
+    def _new_segment(
+        self, work: Work, span: SegmentSpan, match: Mapping[str, Json] | None, found: FoundTimeline | None
+    ) -> Annotation:
+        value: dict[str, Json] = {
+            "text": span.text,
+            "style": "subtask",
+            "author": self.maker.model or NAME,
+            "arm": span.arm,
+            "boundary": span.boundary.to_json(),
+            "num_segments": 1,
+            **({} if match is None else {"matched": match}),
+        }
+        start, stop = span.start_seconds, span.stop_seconds
+        annotation = new_annotation(
+            work,
+            self.maker,
+            value,
+            span=(start, stop),
+            camera=found.camera if found else "",
+            frames=[second for second in found.seconds if start <= second < stop] if found else (),
+        )
+        return replace(annotation, part=span.arm) if span.arm else annotation
+
+    def _find_texts(self, episode_ids: Sequence[str]) -> dict[str, list[Annotation]]:
+        """By episode, the spans with a text that its source or people gave."""
+        if not self._text_makers:
+            return {}
+        by_episode: dict[str, list[Annotation]] = {}
+        found = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers)
+        for annotation in keep_newest_annotations(found):
+            if annotation.value.get("text") and annotation.stop_seconds > annotation.start_seconds:
+                by_episode.setdefault(annotation.episode_id, []).append(annotation)
+        return by_episode
+
+    @cached_property
+    def _text_makers(self) -> list[str]:
+        """Ids of the makers whose segments have the texts of people and sources."""
+        return [
+            maker_id
+            for maker_id, maker in self._stores.annotations.makers().items()
+            if maker.fills_segments and (maker.kind == "person" or maker.annotator in TEXT_ANNOTATORS)
+        ]

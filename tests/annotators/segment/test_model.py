@@ -1,0 +1,321 @@
+"""Spans by a model: no event lost or doubled at a seam, replies of any form, kept replies, quotes, budget."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from annotators.base import Frames, PaidFailure, Work, make_episode_subject
+from annotators.models import VlmRequest
+from annotators.models.doubles import StubVlm
+from annotators.segment.model import LOOKS_OF_A_CALL, MOST_FRAMES, FoundTimeline, SpanFinder
+from ares.annotation import Cost
+from ares.episode import Camera, Episode, MediaRef
+from ares.errors import MediaError, ModelError
+from ares.settings import Price, Settings
+from ares.workspace import Workspace, open_workspace
+from tests.generators.span_server import (
+    PlantedErrors,
+    SpanServer,
+    ToldEpisode,
+    answer_prompt,
+    draw_log,
+    tell,
+    write_marked_videos,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from annotators.base import CameraSeconds
+
+_MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
+_SECONDS, _RATE_HZ, _EPISODES = 34.0, 5.0, 10
+
+
+class _GreyFrames(Frames):
+    """Small frames without content at any second, which count how many were asked for at once."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def missing(self, request: CameraSeconds) -> CameraSeconds:
+        return {}
+
+    def at(self, camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
+        self.asked.append(len(seconds))
+        return np.zeros((len(seconds), 8, 8, 3), np.uint8)
+
+    def release(self) -> None:
+        pass
+
+
+def _episode(seconds: float, rate_hz: float) -> Episode:
+    frames = round(seconds * rate_hz)
+    media = MediaRef(
+        kind="mp4",
+        uri="none.mp4",
+        start_seconds=0.0,
+        stop_seconds=seconds,
+        num_frames=frames,
+        rate_hz=rate_hz,
+    )
+    return Episode(
+        episode_id="0" * 16,
+        format="video",
+        dataset="drawn",
+        version="",
+        split="",
+        key="drawn",
+        source="",
+        content_hash="",
+        instruction="do what is written nowhere else",
+        instructions=("do what is written nowhere else",),
+        robot="",
+        num_steps=frames,
+        rate_hz=rate_hz,
+        rate_source="source",
+        cameras=(Camera(name="front", role="front", width=8, height=8, codec="h264", media=media),),
+        success=None,
+    )
+
+
+def _work(seconds: float, rate_hz: float = _RATE_HZ) -> Work:
+    return Work(
+        subject=make_episode_subject(_episode(seconds, rate_hz)), frames=_GreyFrames(), trajectory=None
+    )
+
+
+def _teller(told: ToldEpisode, errors: PlantedErrors) -> StubVlm:
+    return StubVlm(lambda request: answer_prompt(request.prompt, told, errors))
+
+
+def _changes(found: Any) -> list[tuple[float, str]]:
+    assert isinstance(found, FoundTimeline), found
+    return [(own.seconds, own.text) for arm in found.arms for own in arm.boundaries]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_event_is_lost_or_doubled_at_a_seam(seed: int) -> None:
+    dice = random.Random(seed)
+    errors = PlantedErrors(noise=0.05, jitter=dice.uniform(0, 0.25), one_sided=0.5)
+    seconds = dice.uniform(31, 150)
+    told = tell(0, draw_log(dice, seconds, 1.0), errors, dice)
+    found = SpanFinder(_teller(told, errors)).find(_work(seconds, dice.choice([5.0, 10.0, 15.0, 30.0, 50.0])))
+    assert [text for _, text in _changes(found)] == [change.name for change in told.told]
+    for (second, _), change in zip(_changes(found), told.told, strict=True):
+        assert second == pytest.approx(change.seconds, abs=0.002)
+
+
+def test_a_call_has_at_most_60_frames_and_the_model_gets_neither_instruction_nor_signals() -> None:
+    told = tell(0, draw_log(random.Random(5), 90.0, 1.0), PlantedErrors(), random.Random(5))
+    vlm, work = _teller(told, PlantedErrors()), _work(90.0)
+    found = SpanFinder(vlm).find(work)
+    assert isinstance(work.frames, _GreyFrames) and max(work.frames.asked) <= MOST_FRAMES
+    assert isinstance(found, FoundTimeline) and found.cost.calls == len(vlm.history)
+    windows = [request for request in vlm.history if request.prompt.startswith("List what is done")]
+    looks = vlm.history[len(windows) :]
+    # Nine frames of 8 by 8 pixels under bands with their times are one sheet.
+    assert {image.shape for request in looks for image in request.images} == {(3 * 24, 3 * 8, 3)}
+    assert all(len(request.images) <= LOOKS_OF_A_CALL for request in looks)
+    assert not any("nowhere else" in request.prompt for request in vlm.history)
+    assert any(image.any() for image in windows[0].images), "no time above the frames"
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("no idea", "spans cannot be used: reply is no JSON"),
+        (
+            '{"spans": [{"start": 9, "end": 2, "arm": "", "what": "x"}]}',
+            "spans cannot be used: a span ends before",
+        ),
+        (
+            '{"spans": [{"start": 0, "end": 999, "arm": "", "what": "x"}]}',
+            "spans cannot be used: a span lies outside",
+        ),
+        ("", "spans cannot be used: reply is no JSON"),
+    ],
+)
+def test_a_reply_that_cannot_be_used_is_one_failure_with_its_cost(reply: str, reason: str) -> None:
+    vlm = StubVlm(lambda request: reply)
+    failure = SpanFinder(vlm).find(_work(300.0))
+    assert isinstance(failure, PaidFailure) and failure.error.reason.startswith(reason)
+    # The other windows of an hour of video are not paid for any more.
+    assert failure.cost.calls == len(vlm.history) == 4
+
+
+def test_a_second_look_that_cannot_be_used_is_one_failure_too() -> None:
+    told = tell(0, draw_log(random.Random(5), _SECONDS, 1.0), PlantedErrors(), random.Random(5))
+
+    def answer(request: VlmRequest) -> str:
+        is_look = request.prompt.startswith("Find the instant")
+        return '{"changes": 1}' if is_look else answer_prompt(request.prompt, told, PlantedErrors())
+
+    failure = SpanFinder(StubVlm(answer)).find(_work(_SECONDS))
+    assert isinstance(failure, PaidFailure)
+    assert failure.error.reason == "second look cannot be used: reply is off the menu"
+
+
+def test_a_model_without_schemas_may_reply_in_words_that_a_second_call_puts_into_the_form() -> None:
+    def answer(request: VlmRequest) -> str:
+        if request.prompt.startswith("Put a description"):
+            assert not request.images and "the arm picks a cup \\u003cbr\\u003e" in request.prompt
+            return 'Here: {"spans": [{"start": 2, "end": 5.0, "what": "pick up the cup"}]}'
+        if request.prompt.startswith("List"):
+            return "First the arm picks a cup <br> from 2 to 5 seconds."
+        return '{"changes": [{"number": 1, "seconds": 2.3}, {"number": 2, "seconds": null}]}'
+
+    vlm = StubVlm(answer)
+    vlm.capabilities = frozenset()
+    found = SpanFinder(vlm).find(_work(10.0))
+    assert _changes(found) == [(2.3, "pick up the cup"), (5.0, "")]
+    assert isinstance(found, FoundTimeline) and found.cost.calls == 3
+    assert all(request.schema is None for request in vlm.history)
+
+
+def test_an_episode_without_the_camera_fails_without_a_call() -> None:
+    vlm = StubVlm(lambda request: "never")
+    assert isinstance(SpanFinder(vlm, "wrist").find(_work(10.0)), MediaError)
+    assert not vlm.history
+
+
+def test_a_failure_of_the_server_costs_what_was_paid_before() -> None:
+    vlm = StubVlm(lambda request: ModelError("server is down", "try later"))
+    failure = SpanFinder(vlm).find(_work(10.0))
+    assert isinstance(failure, PaidFailure) and failure.error.reason == "server is down"
+    assert failure.cost.calls == 0
+
+
+# The rest goes through a server, the runner and a workspace.
+
+
+def _tell_all(numbers: Sequence[int], errors: PlantedErrors) -> dict[int, ToldEpisode]:
+    return {
+        number: tell(number, draw_log(random.Random(number), _SECONDS, 1.2), errors, random.Random(-number))
+        for number in numbers
+    }
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Videos whose frames show their numbers."""
+    return write_marked_videos(
+        tmp_path_factory.mktemp("marked") / "videos", range(_EPISODES), _SECONDS, _RATE_HZ
+    )
+
+
+@pytest.fixture
+def ws(videos: Path, tmp_path: Path) -> Iterator[Workspace]:
+    with open_workspace(
+        str(tmp_path / "ws"), Settings(price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=4.0))
+    ) as opened:
+        opened.ingest(videos, quiet=True)
+        yield opened
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., SpanServer]]:
+    servers: list[SpanServer] = []
+
+    def start(errors: PlantedErrors, is_one_log: bool = False) -> SpanServer:
+        told = _tell_all(range(_EPISODES), errors)
+        if is_one_log:
+            told = {number: replace(told[0], number=number) for number in told}
+        server = SpanServer({_MODEL: (errors, told)})
+        servers.append(server.__enter__())
+        return server
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+def test_segments_say_what_a_server_told_and_a_second_run_pays_nothing(
+    ws: Workspace, serve: Callable[..., SpanServer]
+) -> None:
+    server = serve(PlantedErrors(noise=0.1, jitter=0.2, one_sided=0.3))
+    keywords: dict[str, Any] = {"model": f"openai:{_MODEL}@{server.url}", "options": {"by": "model"}}
+    (report,) = ws.annotate("segment", quiet=True, **keywords)
+    assert (report.kept, report.failed) == (_EPISODES, 0)
+    told = _tell_all(range(_EPISODES), PlantedErrors(noise=0.1, jitter=0.2, one_sided=0.3))
+    log = ws.stores.annotations
+    for episode in ws.stores.tables.episodes.read():
+        spans = log.find_annotations([episode.episode_id], ["segment"])
+        expected = told[int(episode.key.partition(".")[0])]
+        assert [own.value["text"] for own in spans] == [
+            expected.events[0].name,
+            *(own.name for own in expected.told),
+        ]
+        assert spans[-1].stop_seconds == pytest.approx(_SECONDS, abs=0.3)
+        assert {own.value["author"] for own in spans} == {_MODEL}
+        assert [own.cost.calls > 0 for own in spans] == [True] + [False] * (len(spans) - 1)
+    answered = len(server.calls[_MODEL])
+    assert report.cost.calls == answered and report.cost.usd
+    # Another maker with the same questions, as after a change of how replies are read.
+    (fused,) = ws.annotate("segment", quiet=True, model=keywords["model"], options={"by": "signals,model"})
+    assert (fused.kept, fused.cost.calls) == (_EPISODES, 0) and len(server.calls[_MODEL]) == answered
+
+
+def test_a_quote_of_episodes_like_those_that_were_paid_is_within_a_tenth(
+    ws: Workspace, serve: Callable[..., SpanServer]
+) -> None:
+    server = serve(PlantedErrors(), is_one_log=True)
+    keywords: dict[str, Any] = {"model": f"openai:{_MODEL}@{server.url}", "options": {"by": "model"}}
+    (first,) = ws.estimate("segment", **keywords)
+    (paid,) = ws.annotate("segment", quiet=True, limit=5, **keywords)
+    # Before any is paid, a change in four seconds is expected: not what these episodes have.
+    assert paid.cost.calls < 0.9 * first.cost.calls
+    (quote,) = ws.estimate("segment", **keywords)
+    (rest,) = ws.annotate("segment", quiet=True, **keywords)
+    assert (quote.planned - (quote.already or 0), rest.kept) == (5, 5)
+    for quoted, cost in zip(_amounts(quote.cost), _amounts(rest.cost), strict=True):
+        assert quoted == pytest.approx(cost, rel=0.1)
+
+
+def _amounts(cost: Cost) -> tuple[float, ...]:
+    return cost.calls, cost.tokens_in, cost.tokens_out, cost.usd or 0.0
+
+
+def test_a_broken_reply_costs_its_episode_alone_one_line_and_one_record(
+    ws: Workspace, serve: Callable[..., SpanServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(PlantedErrors())
+    complete = server.complete
+
+    def break_some(document: dict[str, Any]) -> dict[str, Any]:
+        reply = complete(document)
+        if '"spans": [{"start": 0.0' in (text := reply["choices"][0]["message"]["content"]):
+            spans = json.loads(text)["spans"]
+            if spans[0]["what"] == _tell_all([3], PlantedErrors())[3].events[0].name:
+                reply["choices"][0]["message"]["content"] = json.dumps(
+                    {"spans": [*spans[::-1], dict(spans[0], end=-5)]}
+                )
+        return reply
+
+    monkeypatch.setattr(server, "complete", break_some)
+    (report,) = ws.annotate(
+        "segment", quiet=True, model=f"openai:{_MODEL}@{server.url}", options={"by": "model"}
+    )
+    assert (report.kept, report.failed) == (_EPISODES - 1, 1)
+    ((reason, count),) = [(own.reason, own.count) for own in report.failures]
+    assert (reason, count) == ("spans cannot be used: a span ends before it starts", 1)
+    assert report.cost.calls == len(server.calls[_MODEL])
+
+
+def test_a_small_budget_leaves_episodes_open(ws: Workspace, serve: Callable[..., SpanServer]) -> None:
+    server = serve(PlantedErrors())
+    keywords: dict[str, Any] = {"model": f"openai:{_MODEL}@{server.url}", "options": {"by": "model"}}
+    (report,) = ws.annotate("segment", quiet=True, budget_usd=0.03, **keywords)
+    assert report.open and not report.failed and report.ended_by == "budget"
+    assert (report.cost.usd or 0) <= 0.03
+    (rest,) = ws.annotate("segment", quiet=True, **keywords)
+    assert report.kept + rest.kept == _EPISODES
+    assert report.cost.calls + rest.cost.calls == len(server.calls[_MODEL])
