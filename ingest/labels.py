@@ -184,8 +184,8 @@ def _hash_content(path: Path) -> str:
 
 def _stamp_texts(*texts: str) -> str:
     """A hash of some texts that are not empty; "" for none."""
-    said = [text for text in texts if text]
-    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest() if said else ""
+    stated = [text for text in texts if text]
+    return hashlib.blake2b(repr(stated).encode(), digest_size=8).hexdigest() if stated else ""
 
 
 class _LabelCollector:
