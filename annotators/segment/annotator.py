@@ -25,6 +25,7 @@ from annotators.segment.spans import (
     make_spans,
     match_texts,
 )
+from annotators.segment.stated_spans import StatedSpans
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError
 from ares.store import keep_newest_annotations
@@ -51,13 +52,21 @@ class SegmentOptions(LocalModelOptions):
     """Options of segment."""
 
     # The signals have no camera; with a model it is part of the maker.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"camera"}
+    # A file of spans has a maker of its own.
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
+        *("camera", "spans", "span_unit", "subtask_names")
+    }
 
     by: Literal["signals", "model", "signals,model"] = Field(
         default="signals",
         description="what tells of boundaries: signals, model (also without signals), or signals,model for both",
     )
     camera: str = Field(default="", description="camera that a model gets (default: the best view)")
+    spans: str = Field(default="", description="file of spans, which become segments instead of made ones")
+    span_unit: Literal["", "seconds", "frames"] = Field(
+        default="", description="seconds or frames, for numbers of that file whose columns do not tell"
+    )
+    subtask_names: str = Field(default="", description="file of new texts for old ones of these spans")
 
 
 @takes_options(SegmentOptions)
@@ -77,6 +86,12 @@ class SegmentAnnotator:
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(SegmentOptions)
         self._stores, self._meanings = stores, DatasetMeanings(stores)
+        self._stated: StatedSpans | None = None
+        if own.spans:
+            self._stated = StatedSpans(own.spans, own.span_unit, own.subtask_names, stores)
+            self.maker, self.warnings = self._stated.maker, self._stated.warnings
+            self.needs_signals = True
+            return
         self.needs_signals = "signals" in own.by
         self._finder: SpanFinder | None = None
         self._tolerance: SnapTolerance | None = None
@@ -117,7 +132,9 @@ class SegmentAnnotator:
         self.estimate_run = quote.expect_run
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
-        """The segments of each episode, with the texts of the source that they meet."""
+        """The segments of each episode, with the texts of the source that they meet; or those of a file of spans."""
+        if self._stated is not None:
+            return [self._stated.make_result(work) for work in works]
         texts = self._find_texts([work.episode.episode_id for work in works])
         return [self._annotate(work, texts.get(work.episode.episode_id, ())) for work in works]
 

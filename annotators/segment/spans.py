@@ -19,7 +19,7 @@ SHORTEST_SECONDS = 0.3
 # A span and a text of a source are of the same thing from this intersection over union on.
 MATCH_OVERLAP = 0.5
 # Annotations of these names hold texts that people or a source wrote of spans.
-TEXT_ANNOTATORS = ("source_subtask",)
+TEXT_ANNOTATORS = ("source_subtask", "spans")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,106 @@
+"""`ares annotate segment --spans FILE`: spans of a file become segments of stored episodes, beside all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from annotators.base import Options
+from annotators.segment.annotator import SegmentAnnotator
+from ares import registry
+from ares.errors import RequestError
+from ares.jobs import AnnotateReport
+from ares.settings import settings_from_environment
+from ares.workspace import Workspace, open_workspace
+from ingest.base import SourceOptions
+from tests.annotators.runs import annotate
+from tests.ingesting import ingest_paths
+
+SETTINGS = settings_from_environment({})
+
+
+@pytest.fixture(autouse=True)
+def _segment_is_there() -> Iterator[None]:
+    is_missing = "segment" not in registry.annotators.names()
+    if is_missing:
+        registry.annotators.add("segment", SegmentAnnotator)
+    yield
+    if is_missing:
+        registry.annotators.remove("segment")
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    """Two datasets with an episode ep_0 each, and one of them with ep_1; two seconds at 10 Hz."""
+    with open_workspace(str(tmp_path / "workspace"), SETTINGS) as opened:
+        for name, count in (("day", 2), ("night", 1)):
+            (tmp_path / name).mkdir()
+            for number in range(count):
+                values = np.linspace(0, 1, 20)[:, None] * np.ones(3)
+                np.savez(tmp_path / name / f"ep_{number}.npz", state=values, action=values)
+            ingest_paths(opened.stores, [str(tmp_path / name)], SourceOptions(rate_hz=10.0), quiet=True)
+        yield opened
+
+
+def add(ws: Workspace, path: Path, text: str, **values: Any) -> AnnotateReport:
+    path.write_text(text)
+    options = Options(settings=SETTINGS, values={"spans": str(path), **values})
+    (report,) = annotate(ws.stores, ["segment"], options, quiet=True)
+    return report
+
+
+def shown(ws: Workspace) -> list[tuple[Any, ...]]:
+    rows = ws.stores.tables.episodes.read_columns(["episode_id", "dataset", "key"]).to_pylist()
+    names = {row["episode_id"]: f"{row['dataset']}/{row['key']}" for row in rows}
+    columns = ("start_seconds", "stop_seconds", "text", "style", "author")
+    return sorted(
+        (names[row["episode_id"]], *(row[column] for column in columns))
+        for row in ws.stores.tables.segments.read().to_pylist()
+        if row["annotator"] == "spans"
+    )
+
+
+def test_spans_of_a_file_become_segments_and_what_is_not_read_is_told(ws: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("old,new\ngrab,pick the mug\n")
+    table = (
+        "episode,start,end,text,author\n"
+        "ep_1,0,5,grab,human\nep_1,0,5,hold,human\nday/ep_0,5,40,lift,a-model\nep_0,0,5,whose,\nep_9,0,5,gone,\n"
+    )
+    values = {"span_unit": "frames", "subtask_names": str(tmp_path / "names.csv")}
+    for _ in range(2):
+        report = add(ws, tmp_path / "spans.csv", table, **values)
+        assert shown(ws) == [
+            ("day/ep_0.npz", 0.5, 2.0, "lift", "subtask", "a-model"),
+            ("day/ep_1.npz", 0.0, 0.5, "hold", "subtask", "person"),
+            ("day/ep_1.npz", 0.0, 0.5, "pick the mug", "subtask", "person"),
+        ]
+    reasons = [warning.reason for warning in report.warnings]
+    assert any(reason.startswith("spans.csv: 2 spans name episodes that are not here") for reason in reasons)
+
+
+def test_spans_stay_when_a_segmenter_runs_and_match_its_segments(ws: Workspace, tmp_path: Path) -> None:
+    add(ws, tmp_path / "spans.csv", "episode,start_seconds,end_seconds,text\nep_1,0,2.0,lift\n")
+    before = shown(ws)
+    annotate(ws.stores, ["segment"], Options(settings=SETTINGS), quiet=True)
+    assert shown(ws) == before != []
+    rows = ws.stores.tables.segments.read().to_pylist()
+    assert {row["annotator"] for row in rows} == {"spans", "segment"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("episode,success\nep_1,1\n", "names no spans"),
+        ("episode,start,end,text\nep_1,0,1,a\n", "start_frame"),
+        ("episode,start_frame,end_frame,text\nep_0,0,1,a\n", "no span of a stored episode"),
+    ],
+)
+def test_a_file_without_a_span_of_a_stored_episode_is_refused(
+    ws: Workspace, tmp_path: Path, text: str, reason: str
+) -> None:
+    with pytest.raises(RequestError, match=reason):
+        add(ws, tmp_path / "spans.csv", text)
