@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from annotators.base import Options, Outcome, PaidFailure, Preflight, Result, Subject, Work, new_annotation
 from annotators.caption.captioner import (
+    CaptionedKind,
     Captioner,
     WrittenCaption,
     caption_prompt,
@@ -39,7 +41,7 @@ from annotators.options import takes_options
 from ares.annotation import Column, Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError, MediaError
-from ares.rubric import read_verbs, slots_to_json
+from ares.rubric import SLOT_COLUMNS, SLOT_LIST_COLUMNS, read_verbs, slots_to_json
 
 if TYPE_CHECKING:
     from annotators.base import CameraSeconds
@@ -60,15 +62,28 @@ _COLUMNS = (
         meaning="Whether the caption says that the task was done; empty if it leaves that open.",
         is_outcome=True,
     ),
+    *SLOT_COLUMNS,
+    *SLOT_LIST_COLUMNS,
 )
+# Captions of segments, and the annotators whose segments get one.
+SEGMENT_CAPTION = "segment_caption"
+_SEGMENTERS = ("segment", "source_subtask")
+_SEGMENT_COLUMNS = (*SLOT_COLUMNS, *(replace(column, rollup="union") for column in SLOT_LIST_COLUMNS))
+# What a segment is, where whoever made it does not say so.
+_USUAL_STYLE = "subtask"
 
 
 class CaptionOptions(LocalModelOptions):
     """Options of the captioner."""
 
     # What the files say is part of the maker, not where they are.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"verbs", "phrases"}
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"verbs", "phrases", "per"}
 
+    per: CaptionedKind = Field(
+        default="episode",
+        description="what gets a caption: episode, or segment (each segment that `segment` made or the source names a "
+        "subtask; the model also gets a sheet of what comes before and after)",
+    )
     layout: CaptionLayout = Field(
         default="auto",
         description="frames that the captioner gets: auto (one in 2 seconds of each good camera, at most 60), sheets "
@@ -101,11 +116,12 @@ def load_captioner(options: Options, stores: Stores) -> Captioner:
         files["phrases_hash"] = short_hash({text: slots_to_json(slots) for text, slots in phrases.items()})
     return Captioner(
         vlm=vlm,
-        maker=_caption_maker(vlm, own, files, captioner_hash(choose_writing(vlm), verbs)),
+        maker=_caption_maker(vlm, own, files, captioner_hash(choose_writing(vlm), verbs, own.per)),
         layout=own.layout,
         camera=own.camera,
         verbs=verbs,
         phrases=phrases,
+        per=own.per,
     )
 
 
@@ -123,14 +139,17 @@ def _caption_maker(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt
         "temperature": 0,
         "family": vlm.family,
     }
+    is_per_segment = own.per == "segment"
     return Maker(
-        annotator="caption",
+        annotator=SEGMENT_CAPTION if is_per_segment else "caption",
         version=_VERSION,
         model=vlm.name,
         prompt_hash=prompt_hash,
         settings=settings,
-        columns=_COLUMNS,
+        columns=_SEGMENT_COLUMNS if is_per_segment else _COLUMNS,
         kind="model",
+        subject_kind=own.per,
+        after=_SEGMENTERS if is_per_segment else (),
         fills_segments=True,
     )
 
@@ -158,10 +177,19 @@ def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | 
     if isinstance(written, PaidFailure):
         return written
     plan = captioner.plan(work.subject)
+    value = {**written.value, **_describe_segment(work.subject, captioner)}
     annotation = new_annotation(
-        work, captioner.maker, written.value, camera=plan.camera, frames=plan.seconds, cost=written.cost
+        work, captioner.maker, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
     )
     return Result(annotations=[annotation], paid=written.paid)
+
+
+def _describe_segment(subject: Subject, captioner: Captioner) -> dict[str, Json]:
+    """What the caption of a segment says beside its words: the style of the segment, and who wrote the caption."""
+    if captioner.per == "episode":
+        return {}
+    of_segment = subject.annotation.value if subject.annotation else {}
+    return {"style": of_segment.get("style") or _USUAL_STYLE, "author": captioner.vlm.name}
 
 
 def count_prompt_tokens(prompt: str) -> int:

@@ -156,7 +156,7 @@ def resolve_episode(
     for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
         maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
         segment_values = segment_columns.fit(value, label, result.errors, list_segment_columns(maker))
-        _add_segment_values(result, annotation, _current_values(maker, catalog, segment_values))
+        _add_segment_values(result, annotation, maker, _current_values(maker, catalog, segment_values))
         if annotation.subject_kind == "episode" or annotation.subject in lead:
             columns = [column for column in maker.columns if not column.rollup]
             fitting = episode_columns.fit(value, label, result.errors, columns)
@@ -257,10 +257,11 @@ def _current_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Valu
     return own | {stale_column(maker.annotator): is_stale, maker_column(maker.annotator): maker.maker_id}
 
 
-def _add_segment_values(result: EpisodeValues, annotation: Annotation, values: Values) -> None:
-    """Add the values of an annotation to every segment that it is or describes."""
+def _add_segment_values(result: EpisodeValues, annotation: Annotation, maker: Maker, values: Values) -> None:
+    """Add the values of an annotation to the segment that it is, else to every one that it describes."""
     for segment in result.segments:
-        if annotation.subject in (segment.annotation_id, segment_id(segment)) or annotation is segment:
+        is_described = annotation.subject in (segment.annotation_id, segment_id(segment))
+        if annotation is segment or (is_described and not maker.fills_segments):
             result.segment_columns.setdefault(segment.annotation_id, {}).update(values)
 
 
@@ -343,6 +344,10 @@ def _mean_value(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def _union_of_lists(values: Sequence[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(text for texts in values for text in texts))
+
+
 _ROLLUPS: Mapping[str, Callable[[list[Json]], Json]] = {
     "all": all,
     "any": any,
@@ -351,6 +356,7 @@ _ROLLUPS: Mapping[str, Callable[[list[Json]], Json]] = {
     "min": min,  # type: ignore[dict-item]
     "max": max,  # type: ignore[dict-item]
     "list": list[Json],
+    "union": _union_of_lists,  # type: ignore[dict-item]
 }
 
 
