@@ -67,7 +67,7 @@ _COLUMNS = (
 )
 # Captions of segments, and the annotators whose segments get one.
 SEGMENT_CAPTION = "segment_caption"
-_SEGMENTERS = ("segment", "source_subtask")
+SEGMENTERS = ("segment", "source_subtask")
 _SEGMENT_COLUMNS = (*SLOT_COLUMNS, *(replace(column, rollup="union") for column in SLOT_LIST_COLUMNS))
 # What a segment is, where whoever made it does not say so.
 _USUAL_STYLE = "subtask"
@@ -149,7 +149,7 @@ def _caption_maker(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt
         columns=_SEGMENT_COLUMNS if is_per_segment else _COLUMNS,
         kind="model",
         subject_kind=own.per,
-        after=_SEGMENTERS if is_per_segment else (),
+        after=SEGMENTERS if is_per_segment else (),
         fills_segments=True,
     )
 
@@ -185,11 +185,16 @@ def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | 
 
 
 def _describe_segment(subject: Subject, captioner: Captioner) -> dict[str, Json]:
-    """What the caption of a segment says beside its words: the style of the segment, and who wrote the caption."""
+    """What the caption of a segment says beside its words: style and origin of the segment, and who wrote it."""
     if captioner.per == "episode":
         return {}
-    of_segment = subject.annotation.value if subject.annotation else {}
-    return {"style": of_segment.get("style") or _USUAL_STYLE, "author": captioner.vlm.name}
+    described = subject.annotation
+    of_segment = described.value if described else {}
+    segment: dict[str, Json] = {"arm": of_segment.get("arm") or ""}
+    if described:
+        segment |= {"annotator": described.name, "maker_id": described.maker_id}
+    style = of_segment.get("style") or _USUAL_STYLE
+    return {"style": style, "author": captioner.vlm.name, "segment": segment}
 
 
 def count_prompt_tokens(prompt: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.caption import LayoutName, parse_frame_layout
+from annotators.caption import CaptionedKind, LayoutName, parse_frame_layout
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
 from annotators.grade.rates import CallKind, CallRates, CallTotals
 from annotators.models import (
@@ -306,8 +306,13 @@ class GradeOptions(LocalModelOptions):
         "text_model",
         "verbs",
         "calibrate",
+        "per",
     }
 
+    per: CaptionedKind = Field(
+        default="episode",
+        description="whose captions are graded: episode, or segment (by the rubric `segment`, if no other is given)",
+    )
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(
         default="",

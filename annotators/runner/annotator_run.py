@@ -131,10 +131,13 @@ class SubjectFinder:
                 replace(make_annotation_subject(episode, segment), kind="segment", id=key)
                 for key, segment in segments.items()
             ]
+        described = [
+            annotation for annotation in keep_newest_annotations(annotations) if annotation.name in self.after
+        ]
+        siblings = _group_about_segments(described)
         return [
-            make_annotation_subject(episode, annotation)
-            for annotation in keep_newest_annotations(annotations)
-            if annotation.name in self.after
+            make_annotation_subject(episode, annotation, siblings.get(_maker_of_segments(annotation), ()))
+            for annotation in described
         ]
 
     def _shown(self, annotations: Sequence[Annotation]) -> list[Annotation]:
@@ -150,6 +153,19 @@ class SubjectFinder:
         # What this run itself makes is described, also before it covers what is shown.
         covering = {**state.covering, **self.run_makers}
         return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences, covering)
+
+
+def _group_about_segments(annotations: Iterable[Annotation]) -> dict[str, tuple[Annotation, ...]]:
+    """The annotations about segments of an episode, by maker."""
+    groups: dict[str, tuple[Annotation, ...]] = {}
+    for annotation in annotations:
+        if key := _maker_of_segments(annotation):
+            groups[key] = (*groups.get(key, ()), annotation)
+    return groups
+
+
+def _maker_of_segments(annotation: Annotation) -> str:
+    return annotation.maker_id if annotation.subject_kind == "segment" else ""
 
 
 def read_signals(stores: Stores, episode_ids: Collection[str]) -> dict[str, Trajectory]:

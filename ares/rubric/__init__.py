@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         add_note as add_note,
         choose_foreign_texts as choose_foreign_texts,
         compose_sentence as compose_sentence,
+        is_other_task as is_other_task,
         make_near_misses as make_near_misses,
         parse_known_text as parse_known_text,
         shipped_phrases as shipped_phrases,
