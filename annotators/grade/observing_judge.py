@@ -160,10 +160,10 @@ class ObservingJudge:
         """Ask about all pairs of plain values that were never asked about, many in a call."""
         first: dict[ValuePair, SlotSettlement] = {}
         for caption in captions:
-            pairs = caption.open_pairs()
-            if self._pairs.are_plain(pairs, caption.case.work.episode.dataset):
-                for pair, _ in pairs:
-                    first.setdefault(pair, caption)
+            for pairs in (caption.open_pairs(), caption.segment_pairs()):
+                if self._pairs.are_plain(pairs, caption.case.work.episode.dataset):
+                    for pair, _ in pairs:
+                        first.setdefault(pair, caption)
         missing = [pair for pair in first if self._pairs.find(pair) is None]
         for pair, paid in self._pairs.ask_together(missing) if len(missing) > 1 else ():
             first[pair].charge("comparison", paid)

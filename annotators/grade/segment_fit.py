@@ -20,6 +20,8 @@ _COMPARED: tuple[SlotName, ...] = tuple(slot for slot in SLOTS if slot != "outco
 # A text that fits a neighbour by so much more is one of it, and two texts that fit each other's spans so are swapped.
 # The lead counts a slot of the same value as 1 and one of another as -1, so a slot that two spans differ in counts 2.
 _CLEAR_LEAD = 2
+# Slots in which a neighbour has what the text says, and the segment has not, before no frames are asked.
+_FEWEST_BETTER = 2
 # The lead of a ruling that nothing could turn.
 _FULL_LEAD = 4
 # Two spans of which the shorter lies so far in the other are no neighbours: they show the same.
@@ -171,12 +173,13 @@ def rule_on_span(
         return FitRuling(
             verdict=Verdict.MET, reason="no neighbouring segment fits the text better", margin=margin
         )
-    if lead <= -_CLEAR_LEAD and slot in denied:
+    # One slot that was seen wrongly would make a repeated action another one.
+    if lead <= -_CLEAR_LEAD and len(better) >= _FEWEST_BETTER:
         return FitRuling(
             verdict=Verdict.UNMET,
             reason="a neighbouring segment fits the text, and this one does not",
-            slot=slot,
-            seen=own.parts[slot],
+            slot=better[0],
+            seen=own.parts[better[0]],
             margin=margin,
         )
     return FitRuling(verdict=None, reason="a neighbouring segment fits as well", slot=slot)

@@ -175,11 +175,14 @@ class SlotSettlement:
         if self._failure or self._failed_gate():
             return []
         slots = [item.slot for item in self._queue if item.slot in SLOTS]
-        own = [(self._pair(slot), self._claimed_rest(slot)) for slot in slots if self._can_compare(slot)]
-        if self._seen is None or not any(item.slot in SEGMENT_SLOTS for item in self._queue):
-            return own
-        around = list_unequal_values(self.case.slots, self._seen.observation, self._neighbours)
-        return [*own, *((make_pair(slot, claimed, seen), claimed) for slot, claimed, seen in around)]
+        return [(self._pair(slot), self._claimed_rest(slot)) for slot in slots if self._can_compare(slot)]
+
+    def segment_pairs(self) -> list[tuple[ValuePair, str]]:
+        """The pairs of values that tell a segment from its neighbours, each with the claim."""
+        if self._seen is None or not any(item.slot in ("span", "order") for item in self._queue):
+            return []
+        values = list_unequal_values(self.case.slots, self._seen.observation, self._neighbours)
+        return [(make_pair(slot, claimed, seen), claimed) for slot, claimed, seen in values]
 
     def compared_pair(self, question: NextQuestion) -> ValuePair | None:
         """The pair of a question that compares values; None for another."""
