@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from annotators.base import Options, make_episode_subject
 from annotators.caption.frame_plan import add_context, plan_frames
-from ares.annotation import Annotation, Maker, make_segment_id
+from ares.annotation import Annotation, Column, Maker, make_segment_id
 from ares.episode import Episode
+from ares.errors import RequestError
 from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.caption_replies import typed_caption
@@ -162,3 +163,67 @@ def test_frames_around_a_segment_are_none_of_its_own(episodes: dict[str, Episode
 
 def _black_frames(camera: str, seconds: Sequence[float]) -> NDArray[np.uint8]:
     return np.zeros((len(seconds), 192, 192, 3), np.uint8)
+
+
+# A lab's own check in place of a judge.
+CHECK = Maker(
+    annotator="segment_grade",
+    version="1",
+    columns=(Column(name="acceptable", type="bool", meaning="Whether it is true."),),
+    subject_kind="annotation",
+    after=("segment_caption",),
+)
+
+
+def _accept(ws: Workspace, verbs: Mapping[str, Sequence[str]]) -> None:
+    """Accept the captions of some verbs by episode, and refuse the others."""
+    ws.stores.annotations.add_maker(CHECK)
+    for caption in ws.stores.annotations.find_annotations(list(verbs), ["segment_caption"]):
+        value = {"acceptable": caption.value["verb"] in verbs[caption.episode_id]}
+        ws.stores.annotations.append(
+            [
+                replace(
+                    caption,
+                    name=CHECK.annotator,
+                    maker_id=CHECK.maker_id,
+                    value=value,
+                    subject=caption.annotation_id,
+                    subject_kind="annotation",
+                )
+            ]
+        )
+    ws.sync()
+
+
+def test_an_episode_is_captioned_from_the_accepted_captions_of_its_segments(
+    cut: Workspace, served: Options, model_server: Any
+) -> None:
+    from_segments = replace(served, values={"text_from": "segments"})
+    (none,) = annotate(cut.stores, ["caption"], from_segments, quiet=True)
+    assert (none.kept, none.failed) == (0, 2) and "--per segment" in str(none.failures)
+    annotate(cut.stores, ["caption"], served, quiet=True)
+    both, single = sorted(cut.stores.tables.episodes.ids())
+    _accept(cut, {both: ["pick up", "place"], single: ["place"]})
+    (quote,) = estimate_cost(cut.stores, ["caption"], from_segments)
+    assert (quote.planned, quote.cost.calls, quote.frames) == (2, 1, 0)
+    model_server.requests.clear()
+    (report,) = annotate(cut.stores, ["caption"], from_segments, quiet=True)
+    assert (report.kept, report.failed) == (2, 0)
+    # An episode with one accepted caption costs no call.
+    (prompt,) = model_server.prompts()
+    assert prompt.startswith("Say in one sentence what is done in a whole robot recording.")
+    assert '{"1": "Pick up the mug.", "2": "Put the mug in the sink."}' in prompt
+    assert all(len(request["messages"][-1]["content"]) == 1 for request in model_server.requests)
+    rows = cut.stores.tables.episodes.read_columns(["episode_id", "caption", "verb", "place"]).to_pylist()
+    assert {row.pop("episode_id"): row for row in rows} == {
+        both: {"caption": "Close the drawer.", "verb": "close", "place": None},
+        single: {"caption": "Put the mug in the sink.", "verb": "place", "place": "sink"},
+    }
+    (copied,) = cut.stores.annotations.find_annotations([single], ["caption"])
+    assert (len(copied.value["made_of"]), copied.value["segments_left_out"]) == (1, 1)  # type: ignore[arg-type]
+
+
+def test_segments_are_not_captioned_from_their_own_captions(cut: Workspace, served: Options) -> None:
+    wrong = replace(served, values={"per": "segment", "text_from": "segments"})
+    with pytest.raises(RequestError, match="options do not go together"):
+        annotate(cut.stores, ["caption"], wrong, quiet=True)

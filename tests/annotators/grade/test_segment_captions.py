@@ -169,7 +169,7 @@ def _annotation(episode: Episode, maker: Maker, span: tuple[float, float], value
 
 def _grades(ws: Workspace) -> list[dict[str, Any]]:
     """The graded rows of the segments table, in order of time."""
-    rows = ws.stores.tables.segments.read("grade IS NOT NULL").to_pylist()
+    rows: list[dict[str, Any]] = ws.stores.tables.segments.read("grade IS NOT NULL").to_pylist()
     assert {row["annotator"] for row in rows} == {"segment_caption"}
     return rows
 
