@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
+_USUAL_CAPTIONS = "caption"
 _VERSION = "1"
 
 
@@ -52,10 +53,12 @@ def add_ruling(
         raise RequestError(f"no criterion {criterion!r}", f"rubric {rubric.id} has {', '.join(categories)}")
     annotator = stores.annotations.makers()[annotation.maker_id].annotator
     columns = (*GRADE_COLUMNS, *rubric.verdict_columns)
+    # What a maker describes is no part of its id: one of other captions must not take the place of that of these.
+    described: dict[str, Json] = {} if annotator == _USUAL_CAPTIONS else {"captions": annotator}
     maker = Maker(
         annotator="ruling",
         version=_VERSION,
-        settings=_person_settings(person),
+        settings={**_person_settings(person), **described},
         # The word of a person is never stale.
         columns=tuple(replace(column, needs_current_maker=False) for column in columns),
         kind="person",

@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 
 from annotators.base import Options
+from annotators.grade import load_rubric
 from annotators.grade.observation import Observation, ObservedPart
 from annotators.grade.segment_fit import SeenNeighbour, rule_on_arm, rule_on_order, rule_on_span
-from ares.annotation import Annotation, Maker, make_segment_id
+from ares.annotation import Annotation, Column, Maker, make_segment_id
 from ares.episode import Episode
+from ares.review import add_ruling
 from ares.rubric import NOT_VISIBLE, SLOTS, Verdict, is_same_value
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
+from tests.annotators.caption_replies import typed_caption
 from tests.annotators.judge_replies import OBSERVES, judge, kind_of, observation, prompt_of
 from tests.annotators.runs import annotate, estimate_cost
 from tests.ingesting import ingest_paths
@@ -125,6 +128,7 @@ def remote(options: Options, model_server: Any, quick_retries: None) -> Options:
         judge_model=f"openai:Other/Judge-9B@{model_server.url}",
     )
     model_server.replies(_see_by_second)
+    settings = replace(settings, caption_model=f"openai:Some/Vlm-7B@{model_server.url}")
     return replace(options, settings=settings, values={"per": "segment", "calibrate": "no"})
 
 
@@ -132,6 +136,9 @@ def _see_by_second(request: dict[str, Any]) -> list[dict[str, Any]]:
     """What happens in the second in which the first frame of a request is."""
     first = re.search(r" at (\d+)\.\d\d s", prompt_of(request))
     shown = (PICK, PLACE, CLOSE)[min(2, int(first[1]))] if first else {}
+    if kind_of(request) == "caption" and shown:
+        said = typed_caption(TEXTS[shown["action"]], **shown)
+        return [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]
     seen = observation(**{"attributes": "", **shown})
     answers: list[dict[str, Any]] = judge(seen, compares="different", chooses="other")(request)
     return answers
@@ -191,6 +198,29 @@ def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
     assert ws.stores.tables.episodes.count("grade IS NOT NULL OR acceptable_unproven IS NOT NULL") == 0
 
 
+def test_a_person_rules_on_a_segment_and_on_an_episode(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    _caption_segments(ws, PICK, PLACE, CLOSE)
+    annotate(ws.stores, ["grade"], remote, quiet=True)
+    (episode,) = ws.stores.tables.episodes.read()
+    columns = (Column(name="caption", type="string", meaning="Caption."),)
+    maker = Maker(annotator="caption", version="1", kind="model", columns=columns, fills_segments=True)
+    ws.stores.annotations.add_maker(maker)
+    whole = _annotation(
+        episode, maker, (0.0, episode.duration_seconds), {"text": "tidy up", "caption": "tidy up"}
+    )
+    ws.stores.annotations.append([whole])
+    first = ws.stores.annotations.find_annotations([episode.episode_id], ["segment_caption"])[0]
+    for caption, name in ((whole, "caption"), (first, "segment")):
+        add_ruling(ws.stores, caption, load_rubric(name), "VERB", Verdict.UNMET, person="Ada", reason="no")
+    ws.sync()
+    assert [row["grade"] for row in ws.stores.tables.segments.read("grade IS NOT NULL").to_pylist()] == [
+        "not_acceptable", "not_acceptable", "acceptable", "acceptable",
+    ]  # fmt: skip
+    assert ws.stores.tables.episodes.count("grade = 'not_acceptable'") == 1
+
+
 def test_the_caption_of_a_neighbour_is_refused_by_code(
     ws: Workspace, remote: Options, model_server: Any
 ) -> None:
@@ -204,6 +234,22 @@ def test_the_caption_of_a_neighbour_is_refused_by_code(
     assert (second["grade_arm"], third["grade"], third["grade_seg"]) == ("UNMET", "not_acceptable", "UNMET")
     assert "choice" not in {kind_of(request) for request in model_server.requests}
     assert second["grade_verb"] == "UNSURE", "what a caption of a neighbour says is not asked any more"
+
+
+def test_a_run_that_captions_and_grades_knows_the_neighbours(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    (episode,) = ws.stores.tables.episodes.read()
+    for span in ((0.0, 1.0), (1.0, 2.0), (2.0, episode.duration_seconds)):
+        ws.stores.annotations.append([_annotation(episode, SOURCE, span, {"text": "do it"})])
+    ws.sync()
+    captions, grades = annotate(ws.stores, ["caption", "grade"], remote, quiet=True)
+    assert (captions.kept, grades.planned, grades.kept, grades.failed) == (3, 3, 3, 0)
+    assert [(row["text"], row["grade_seg"]) for row in _grades(ws)] == [
+        (text, "MET") for text in TEXTS.values()
+    ]
+    (again,) = annotate(ws.stores, ["grade"], remote, quiet=True)
+    assert (again.planned, again.already) == (3, 3)
 
 
 def test_captions_of_neighbours_measure_the_judge(ws: Workspace, remote: Options, model_server: Any) -> None:
