@@ -109,13 +109,33 @@ class SubjectFinder:
         """Names of the annotators whose annotations it needs."""
         return self._maker.after if self._maker.subject_kind != "episode" else ()
 
+    @cached_property
+    def read_names(self) -> Sequence[str]:
+        """Names of the annotators whose annotations say which subjects there are.
+
+        Beside those that it describes they are the segmenters of those that describe segments: what was said of a
+        segment that is shown no more is no subject.
+        """
+        before = {
+            name
+            for maker in self._stores.annotations.makers().values()
+            if maker.annotator in self.after and maker.subject_kind == "segment"
+            for name in maker.after
+        }
+        return sorted({*self.after, *before})
+
+    def forget_makers(self) -> None:
+        """The makers of the run have been stored: which segments are shown is found anew."""
+        for name in ("_catalog", "read_names"):
+            self.__dict__.pop(name, None)
+
     def of_bundle(self, bundle: EpisodeBundle) -> list[Subject]:
         """The subjects in an episode, those that the run has made so far included."""
         if not self.after:
             return [make_episode_subject(bundle.episode)]
         new = [
             annotation
-            for name in self.after
+            for name in self.read_names
             for result in bundle.results.get(name, ())
             for annotation in result.annotations
         ]
@@ -135,9 +155,29 @@ class SubjectFinder:
             annotation for annotation in keep_newest_annotations(annotations) if annotation.name in self.after
         ]
         siblings = _group_about_segments(described)
+        if siblings:
+            described = self._without_old_segments(described, annotations)
+            siblings = _group_about_segments(described)
         return [
             make_annotation_subject(episode, annotation, siblings.get(_maker_of_segments(annotation), ()))
             for annotation in described
+        ]
+
+    def _without_old_segments(
+        self, described: Sequence[Annotation], annotations: Sequence[Annotation]
+    ) -> list[Annotation]:
+        """Annotations without those about segments of an older segmenter."""
+        shown = select_shown(annotations, self._catalog, [*self.read_names])
+        segments = {
+            segment_id(annotation)
+            for name in self.read_names
+            if name not in self.after
+            for annotation in shown[name]
+        }
+        return [
+            annotation
+            for annotation in described
+            if annotation.subject_kind != "segment" or annotation.subject in segments
         ]
 
     def _shown(self, annotations: Sequence[Annotation]) -> list[Annotation]:
@@ -147,7 +187,7 @@ class SubjectFinder:
 
     @cached_property
     def _catalog(self) -> MakerCatalog:
-        # Read at the first episode: by then every annotator of the run has stored its maker.
+        # Read again at the first episode: by then every annotator of the run has stored its maker.
         annotations = self._stores.annotations
         state = load_applied_state(self._stores.tables)
         # What this run itself makes is described, also before it covers what is shown.
@@ -284,6 +324,10 @@ class AnnotatorRun:
         """Describe what these makers, those of the run, make rather than what is shown."""
         self._subjects.run_makers = {maker.annotator: maker.maker_id for maker in makers}
 
+    def forget_makers(self) -> None:
+        """As `SubjectFinder.forget_makers`."""
+        self._subjects.forget_makers()
+
     @cached_property
     def _failure_log(self) -> FailureLog:
         return FailureLog(self._annotations, make_failure_scope(self.annotator.maker))
@@ -327,6 +371,11 @@ class AnnotatorRun:
     def after(self) -> Sequence[str]:
         """Names of the annotators whose annotations or segments it describes."""
         return self._subjects.after
+
+    @property
+    def read_names(self) -> Sequence[str]:
+        """Names of the annotators whose annotations say which subjects there are."""
+        return self._subjects.read_names
 
     def subjects_in(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
         """The subjects of an episode with these annotations."""
