@@ -270,8 +270,8 @@ class CaptionAnnotator:
         self.maker = self._captioner.maker
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
         self.needs = estimate_worker_resources("caption", self._spec)
-        is_text_alone = options.parse(CaptionOptions).text_from == "segments"
-        self._writer = EpisodeWriter(self._captioner, stores, SEGMENT_CAPTION) if is_text_alone else None
+        is_from_segments = options.parse(CaptionOptions).text_from == "segments"
+        self._writer = EpisodeWriter(self._captioner, stores, SEGMENT_CAPTION) if is_from_segments else None
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of a subject that the model gets; none where it gets captions of segments."""

@@ -86,9 +86,9 @@ class EpisodeWriter:
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One caption per episode; all are asked for at once."""
         accepted = self._read([work.episode.episode_id for work in works])
-        found = [accepted.get(work.episode.episode_id, _NOTHING) for work in works]
-        asked = [item.distinct for item in found if len(item.distinct) > 1]
-        requests = [self._request(_texts_of(captions)) for captions in asked]
+        accepted_of_works = [accepted.get(work.episode.episode_id, _NOTHING) for work in works]
+        distinct_captions = [item.distinct for item in accepted_of_works if len(item.distinct) > 1]
+        requests = [self._request(_texts_of(captions)) for captions in distinct_captions]
         written = iter(write_captions(self.captioner, requests) if requests else ())
         return [
             self._result(work, item, next(written))
@@ -96,7 +96,7 @@ class EpisodeWriter:
             else self._copy(work, item)
             if item.captions
             else _no_captions_error(item)
-            for work, item in zip(works, found, strict=True)
+            for work, item in zip(works, accepted_of_works, strict=True)
         ]
 
     def _read(self, episode_ids: Sequence[str]) -> dict[str, AcceptedSegments]:

@@ -93,11 +93,11 @@ def read_segment_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[st
     statements: dict[str, list[EpisodeStatements]] = {}
     for dataset, members in ids.items():
         selected = nsmallest(_EPISODES_READ, members)
-        found = stores.annotations.find_annotations(selected, [SEGMENT_CAPTION])
-        found.sort(
+        captions = stores.annotations.find_annotations(selected, [SEGMENT_CAPTION])
+        captions.sort(
             key=lambda annotation: (annotation.episode_id, annotation.start_seconds, annotation.address)
         )
-        typed = (_typed_caption(annotation) for annotation in found)
+        typed = (_typed_caption(annotation) for annotation in captions)
         statements[dataset] = [EpisodeStatements([text], []) for text in typed if text]
     return statements
 

@@ -216,7 +216,7 @@ class SlotSettlement:
         if criterion.slot == "additions":
             return NextQuestion(kind="words", criterion=criterion)
         if criterion.slot == "span":
-            return self._choose_in(criterion, self._slot_asked(criterion))
+            return self._choose_in(criterion, self._contested_slot(criterion))
         if criterion.slot not in SLOTS:
             return NextQuestion(kind="question", criterion=criterion)
         if not self._contested and self._can_compare(criterion.slot):
@@ -242,7 +242,7 @@ class SlotSettlement:
             raise ValueError(f"a {question.kind} needs frames")
         if question.kind == "question":
             return rubric_question_request(criterion.text, slots, evidence, has_schema)
-        return choice_request(self._slot_asked(criterion), question.options, evidence, has_schema)
+        return choice_request(self._contested_slot(criterion), question.options, evidence, has_schema)
 
     def take(
         self, question: NextQuestion, reply: VlmReply | VlmFailure, seconds: Sequence[float] = ()
@@ -362,23 +362,23 @@ class SlotSettlement:
     def _rule_on_segment(self, criterion: Criterion, own: Observation, is_same: SameValue) -> None:
         claimed = self.case.slots
         if criterion.slot == "arm":
-            found = rule_on_arm(claimed, own, find_signal_arm(self.case.work.subject))
+            fit = rule_on_arm(claimed, own, find_signal_arm(self.case.work.subject))
         else:
             rule = rule_on_span if criterion.slot == "span" else rule_on_order
-            found = rule(claimed, own, self._neighbours, is_same)
-        if found.verdict is None and found.slot and not _claim_problem(found.slot, claimed[found.slot]):
-            self._span_slot = found.slot
+            fit = rule(claimed, own, self._neighbours, is_same)
+        if fit.verdict is None and fit.slot and not _claim_problem(fit.slot, claimed[fit.slot]):
+            self._span_slot = fit.slot
             return
-        self._take_fit(criterion, found)
+        self._take_fit(criterion, fit)
 
-    def _take_fit(self, criterion: Criterion, found: FitRuling) -> None:
-        verdict = Verdict.UNSURE if found.verdict is None else found.verdict
-        margin = 0.0 if found.verdict is None else found.margin
+    def _take_fit(self, criterion: Criterion, fit: FitRuling) -> None:
+        verdict = Verdict.UNSURE if fit.verdict is None else fit.verdict
+        margin = 0.0 if fit.verdict is None else fit.margin
         # What the signals say is no word of the judge.
-        source = "hard" if found.seen and not found.seen.seconds else "observation"
-        self._rule(criterion, verdict, found.reason, source=source, part=found.seen, margin=margin)
+        source = "hard" if fit.seen and not fit.seen.seconds else "observation"
+        self._rule(criterion, verdict, fit.reason, source=source, part=fit.seen, margin=margin)
 
-    def _slot_asked(self, criterion: Criterion) -> SlotName:
+    def _contested_slot(self, criterion: Criterion) -> SlotName:
         """The slot of the choice that decides a criterion."""
         if criterion.slot == "span" and self._span_slot:
             return self._span_slot
@@ -395,7 +395,7 @@ class SlotSettlement:
         self._rival = "" if slot == "attributes" and answer == CANNOT_TELL else self._observed_rest(slot)
 
     def _take_choice(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
-        slot = self._slot_asked(criterion)
+        slot = self._contested_slot(criterion)
         claimed = self._claimed_rest(slot)
         verdict, reason = _verdict_of_answer(answer, claimed=claimed, slot=slot)
         part = self._part(slot)

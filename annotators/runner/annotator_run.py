@@ -124,11 +124,6 @@ class SubjectFinder:
         }
         return sorted({*self.after, *before})
 
-    def forget_makers(self) -> None:
-        """The makers of the run have been stored: which segments are shown is found anew."""
-        for name in ("_catalog", "read_names"):
-            self.__dict__.pop(name, None)
-
     def of_bundle(self, bundle: EpisodeBundle) -> list[Subject]:
         """The subjects in an episode, those that the run has made so far included."""
         if not self.after:
@@ -304,7 +299,7 @@ class AnnotatorRun:
         self.name = self.plugin = annotator.maker.annotator
         self.report = Report()
         self.failures: dict[str, AresError] = {}
-        self._annotations = stores.annotations
+        self._stores, self._annotations = stores, stores.annotations
         self._budget = budget
         self._clock = clock
         self._strict = strict
@@ -321,12 +316,12 @@ class AnnotatorRun:
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
 
     def work_beside(self, makers: Sequence[Maker]) -> None:
-        """Describe what these makers, those of the run, make rather than what is shown."""
-        self._subjects.run_makers = {maker.annotator: maker.maker_id for maker in makers}
+        """Describe what these makers, those of the run, make rather than what is shown.
 
-    def forget_makers(self) -> None:
-        """As `SubjectFinder.forget_makers`."""
-        self._subjects.forget_makers()
+        To be called again once they are stored: which segments are shown is then found anew.
+        """
+        self._subjects = SubjectFinder(self._stores, self.annotator.maker)
+        self._subjects.run_makers = {maker.annotator: maker.maker_id for maker in makers}
 
     @cached_property
     def _failure_log(self) -> FailureLog:

@@ -364,7 +364,7 @@ def _prepare_run(
         for maker in (task.annotator.maker, *task.annotator.side_makers):
             stores.annotations.add_maker(maker)
     for task in able:
-        task.forget_makers()
+        task.work_beside(makers)
     delete_unrecorded_vectors(stores)
     return able
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-_USUAL_CAPTIONS = "caption"
 _VERSION = "1"
 
 
@@ -53,12 +52,10 @@ def add_ruling(
         raise RequestError(f"no criterion {criterion!r}", f"rubric {rubric.id} has {', '.join(categories)}")
     annotator = stores.annotations.makers()[annotation.maker_id].annotator
     columns = (*GRADE_COLUMNS, *rubric.verdict_columns)
-    # What a maker describes is no part of its id: one of other captions must not take the place of that of these.
-    described: dict[str, Json] = {} if annotator == _USUAL_CAPTIONS else {"captions": annotator}
     maker = Maker(
         annotator="ruling",
         version=_VERSION,
-        settings={**_person_settings(person), **described},
+        settings={**_person_settings(person), **_segment_settings(annotation)},
         # The word of a person is never stale.
         columns=tuple(replace(column, needs_current_maker=False) for column in columns),
         kind="person",
@@ -112,6 +109,11 @@ def add_correction(
         kind="person",
     )
     return _store_annotation(stores, maker, replace(annotation, value=value, ordinal=0))
+
+
+def _segment_settings(annotation: Annotation) -> dict[str, Json]:
+    """Rulings on what is said of segments have a maker of their own: what one describes is no part of its id."""
+    return {"described": annotation.name} if annotation.subject_kind == "segment" else {}
 
 
 def _person_settings(person: str) -> dict[str, Json]:

@@ -180,16 +180,16 @@ def make_slot_columns(slots: SlotValues) -> dict[str, Json]:
     A column of one value is left out where nothing is stated, and a list is empty there.
     """
     hand = normalize_value(slots.get("hand", ""))
-    places = [_split_relation(normalize_value(slots.get(name, "")))[1] for name in ("to", "from")]
+    locations = [_split_relation(normalize_value(slots.get(name, "")))[1] for name in ("to", "from")]
     stated = {
         "verb": slots.get("action", "").removeprefix(f"{OTHER}: ").lower(),
         "object": normalize_value(slots.get("object", "")),
-        "place": places[0] or places[1],
+        "place": locations[0] or locations[1],
         "arm": _side_of(hand) or hand,
         "count": normalize_value(slots.get("count", "")),
     }
     lists = {name: [value] if value else [] for name, value in stated.items()}
-    lists["place"] = [place for place in places if place]
+    lists["place"] = [location for location in locations if location]
     return {
         **{name: value for name, value in stated.items() if value},
         **{f"caption_{name}s": list[Json](dict.fromkeys(values)) for name, values in lists.items()},

@@ -126,8 +126,6 @@ LIMITS: Mapping[str, float] = {
     **dict.fromkeys((NEAR_MISS, "injected", "blank", "scrambled", _OUTCOME, "neighbour"), 0.10),
 }
 _CONTENT_KINDS = ("foreign", "injected", "blank", "scrambled")
-# The slot of the gate that asks whose span a text is of, and the controls of it.
-_SPAN, _SPAN_KINDS = "span", ("neighbour",)
 _OUTCOME_KINDS = ("outcome:completed", "outcome:not completed")
 # A slot that fewer captions state is proven or not for these captions alone, and not for the judge.
 _LEAST_SHARE_OF_SLOT = 0.10
@@ -333,7 +331,7 @@ def measure_judge_trust(
     rows = [row for value, episode in used for row in _read_gradings(value, episode, gates)]
     rates = _rates_by_kind([row for row in rows if row.accepted is not None])
     caps = [_SLOTS_BY_TABLES] if used and not typed else []
-    of_span = _SPAN_KINDS if _SPAN in gates.values() else ()
+    of_span = ["neighbour"] if "span" in gates.values() else []
     needed = [*_CONTENT_KINDS, *of_span, *_common_slots(rates, len(used))]
     content, outcome = _state_of(needed, rates), _state_of(_OUTCOME_KINDS, rates)
     if any(rate.state == "untrusted" for kind, rate in rates.items() if kind.startswith(f"{NEAR_MISS}:")):
@@ -341,11 +339,9 @@ def measure_judge_trust(
     if caps:
         content, outcome = worst_state("unproven", content), worst_state("unproven", outcome)
     missing = {kind: _rate_of(rates, kind).missing for kind in [*needed, *_rare_slots(rates, needed)]}
-    # A rubric without a gate on the outcome needs no proof of it.
     needs_outcome = not is_labelled and (not gates or _OUTCOME in gates.values())
     if needs_outcome:
         missing |= {kind: _rate_of(rates, kind).missing for kind in _OUTCOME_KINDS}
-    paid = [row.calls for row in rows]
     return JudgeTrust(
         content=content,
         outcome=outcome,
@@ -353,7 +349,7 @@ def measure_judge_trust(
         kinds=tuple(rates.values()),
         reasons=(*_list_reasons(rates), *caps),
         missing={kind: count for kind, count in missing.items() if count},
-        calls_per_control=sum(paid) / len(paid) if paid else 0.0,
+        calls_per_control=sum(row.calls for row in rows) / max(1, len(rows)),
         gates=gates,
         errors=sum(row.accepted is None for row in rows),
         votes=count_panel_control_errors([value for value, _ in used]),
@@ -528,8 +524,7 @@ _KIND_WORDS: Mapping[str, str] = {
 
 def describe_kind(kind: str) -> str:
     """A kind of controls in words."""
-    slot = kind.removeprefix(f"{NEAR_MISS}:")
-    return _KIND_WORDS.get(kind, f"captions with a wrong {slot}")
+    return _KIND_WORDS.get(kind, f"captions with a wrong {kind.removeprefix(f'{NEAR_MISS}:')}")
 
 
 def describe_trust(document: Mapping[str, Any]) -> str:
