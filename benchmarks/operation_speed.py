@@ -1,7 +1,8 @@
-"""Times `ares check` and `ares annotate motion` on generated episodes, and the growth from size to size.
+"""Times `ares check`, `ares annotate motion` and `segment` on generated episodes, and the growth from size to size.
 
 .venv/bin/python -m benchmarks.operation_speed check --episodes 10000
 .venv/bin/python -m benchmarks.operation_speed motion --episodes 10000 100000
+.venv/bin/python -m benchmarks.operation_speed segment --episodes 10000
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,11 @@ from benchmarks.timing import processor_seconds
 def main() -> None:
     """Print the seconds by the wall and by the processors for each number of episodes, and the exponents of growth."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("operation", choices=["check", "motion"])
+    parser.add_argument("operation", choices=["check", "motion", "segment"])
     parser.add_argument("--episodes", type=int, nargs="+", default=[10_000])
     arguments = parser.parse_args()
-    measure, sizes = {"check": _check, "motion": _annotate}[arguments.operation], sorted(arguments.episodes)
+    operation, sizes = arguments.operation, sorted(arguments.episodes)
+    measure = _check if operation == "check" else partial(_annotate, operation)
     seconds = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -45,12 +48,12 @@ def _check(folder: Path, episodes: int) -> tuple[float, float, str]:
     return wall, cpu, f"checked {report.num_episodes}, clean {report.is_clean}"
 
 
-def _annotate(folder: Path, episodes: int) -> tuple[float, float, str]:
+def _annotate(name: str, folder: Path, episodes: int) -> tuple[float, float, str]:
     """Episodes of 30 steps, 7 + 7 dimensions, without the ingestion."""
     dataset = write_lerobot_dataset(folder / "generated", episodes)
     with ares.open(folder / "ws", create=True) as ws:
         ws.ingest(dataset, quiet=True)
-        (report,), wall, cpu = _timed(lambda: ws.annotate("motion", quiet=True))
+        (report,), wall, cpu = _timed(lambda: ws.annotate(name, quiet=True))
     return wall, cpu, f"kept {report.kept}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -247,15 +248,21 @@ def rule_on_arm(claimed: SlotValues, own: Observation, signal_arm: str) -> FitRu
     hand, part = claimed.get("hand", ""), own.parts["hand"]
     if not hand:
         return FitRuling(verdict=Verdict.NA, reason="caption does not say")
-    if signal_arm:
+    sides = _sides_of(hand), _sides_of(signal_arm)
+    # An arm without a side is the only one of its robot, by a name that no caption has.
+    if all(len(side) == 1 for side in sides):
         seen = ObservedPart(value=signal_arm)
-        if is_same_value("hand", hand, signal_arm):
+        if sides[0] == sides[1]:
             return FitRuling(verdict=Verdict.MET, reason="the signals show this arm", seen=seen)
         return FitRuling(verdict=Verdict.UNMET, reason="the signals show the other arm", seen=seen)
     if part.is_visible and is_same_value("hand", hand, part.value):
         return FitRuling(verdict=Verdict.MET, reason="the observation says the same", seen=part)
     # Whether another hand was seen is settled by the criterion on the hand.
     return FitRuling(verdict=Verdict.NA, reason="no signals tell the arm")
+
+
+def _sides_of(arm: str) -> set[str]:
+    return {"left", "right"} & set(re.findall(r"[a-z]+", arm.lower()))
 
 
 def _fit_slots(claimed: SlotValues, seen: Observation, is_same: SameValue) -> Mapping[SlotName, bool]:

@@ -100,6 +100,8 @@ def test_swapped_texts_are_out_of_order_and_one_wrong_slot_is_not() -> None:
         ("left arm", "right arm", "left", Verdict.MET),
         ("left arm", "left arm", "right", Verdict.UNMET),
         ("left arm", "the left gripper", "", Verdict.MET),
+        ("left arm", "left arm", "robot0", Verdict.MET),
+        ("the left gripper", "left arm", "robot_right", Verdict.UNMET),
         # The criterion on the hand asks about it.
         ("left arm", "right arm", "", Verdict.NA),
         ("", "left arm", "right", Verdict.NA),
