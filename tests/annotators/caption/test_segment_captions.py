@@ -25,7 +25,7 @@ from tests.ingesting import ingest_paths
 
 SOURCE = Maker(annotator="source_subtask", version="1", fills_segments=True)
 # What the server says of a segment, by the second in which its first frame begins.
-_SAID = {
+_SAID: dict[int, str | None] = {
     0: typed_caption("Pick up the mug.", action="pick up", object="the mug", count="two", hand="left arm"),
     1: typed_caption("Put the mug in the sink.", action="place", object="mug", to="in the sink"),
 }
@@ -117,16 +117,18 @@ def test_a_captioner_sees_one_sheet_of_what_comes_before_and_after(
 
 
 def test_what_a_limit_or_a_failure_left_is_done_by_the_next_run(
-    cut: Workspace, served: Options, model_server: Any
+    cut: Workspace, served: Options, model_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (quote,) = estimate_cost(cut.stores, ["caption"], served)
     assert (quote.planned, quote.already, quote.cost.calls) == (4, 0, 4)
-    (limited,) = annotate(cut.stores, ["caption"], served, quiet=True, limit=1)
-    assert (limited.planned, limited.kept) == (2, 2)
+    with monkeypatch.context() as context:
+        context.setitem(_SAID, 1, None)
+        (limited,) = annotate(cut.stores, ["caption"], served, quiet=True, limit=1)
+    assert (limited.planned, limited.kept, limited.failed) == (2, 1, 1)
     (quote,) = estimate_cost(cut.stores, ["caption"], served)
-    assert (quote.planned, quote.already, quote.cost.calls) == (4, 2, 2)
+    assert (quote.planned, quote.already, quote.cost.calls) == (4, 1, 3)
     (rest,) = annotate(cut.stores, ["caption"], served, quiet=True)
-    assert (rest.planned, rest.kept, rest.already) == (4, 2, 2)
+    assert (rest.planned, rest.kept, rest.already) == (4, 3, 1)
     asked = len(model_server.requests)
     (again,) = annotate(cut.stores, ["caption"], served, quiet=True)
     assert (again.kept, again.already, len(model_server.requests)) == (0, 4, asked)
