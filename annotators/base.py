@@ -290,6 +290,7 @@ class Subject:
         start_seconds: Start of its span [start_seconds, stop_seconds).
         stop_seconds: End of the span.
         annotation: The annotation, or the one that made the segment; None when the episode is the subject.
+        siblings: Of an annotation about a segment: what its maker says of all segments of the episode, itself included.
     """
 
     kind: SubjectKind
@@ -298,6 +299,7 @@ class Subject:
     start_seconds: float
     stop_seconds: float
     annotation: Annotation | None = None
+    siblings: tuple[Annotation, ...] = ()
 
     @property
     def is_whole_episode(self) -> bool:
@@ -316,8 +318,10 @@ def make_episode_subject(episode: Episode) -> Subject:
     )
 
 
-def make_annotation_subject(episode: Episode, annotation: Annotation) -> Subject:
-    """An annotation of an episode as a subject, with the span of seconds that it describes."""
+def make_annotation_subject(
+    episode: Episode, annotation: Annotation, siblings: tuple[Annotation, ...] = ()
+) -> Subject:
+    """An annotation of an episode as a subject, with the span of seconds that it describes; see `Subject`."""
     return Subject(
         kind="annotation",
         id=annotation.annotation_id,
@@ -325,6 +329,7 @@ def make_annotation_subject(episode: Episode, annotation: Annotation) -> Subject
         start_seconds=annotation.start_seconds,
         stop_seconds=annotation.stop_seconds,
         annotation=annotation,
+        siblings=siblings,
     )
 
 

@@ -6,12 +6,15 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from annotators.caption.annotator import (
+        SEGMENT_CAPTION as SEGMENT_CAPTION,
+        SEGMENTERS as SEGMENTERS,
         CaptionAnnotator as CaptionAnnotator,
         CaptionOptions as CaptionOptions,
         count_prompt_tokens as count_prompt_tokens,
         load_captioner as load_captioner,
     )
     from annotators.caption.captioner import (
+        CaptionedKind as CaptionedKind,
         Captioner as Captioner,
         WrittenCaption as WrittenCaption,
         write_captions as write_captions,

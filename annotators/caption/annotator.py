@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from annotators.base import Options, Outcome, PaidFailure, Preflight, Result, Subject, Work, new_annotation
 from annotators.caption.captioner import (
+    CaptionedKind,
     Captioner,
     WrittenCaption,
     caption_prompt,
@@ -19,6 +21,7 @@ from annotators.caption.captioner import (
     parse_caption_reply,
     write_captions,
 )
+from annotators.caption.episode_text import EpisodeWriter, episode_prompt_hash
 from annotators.caption.frame_plan import CaptionLayout, plan_test_frames
 from annotators.caption.slot_filler import FILL_REPLY_TOKENS, fill_prompt, read_phrases
 from annotators.models import (
@@ -38,8 +41,8 @@ from annotators.models import (
 from annotators.options import takes_options
 from ares.annotation import Column, Cost, Maker, short_hash
 from ares.episode import Json
-from ares.errors import AresError, MediaError
-from ares.rubric import read_verbs, slots_to_json
+from ares.errors import AresError, MediaError, RequestError
+from ares.rubric import SLOT_COLUMNS, SLOT_LIST_COLUMNS, read_verbs, slots_to_json
 
 if TYPE_CHECKING:
     from annotators.base import CameraSeconds
@@ -60,15 +63,38 @@ _COLUMNS = (
         meaning="Whether the caption says that the task was done; empty if it leaves that open.",
         is_outcome=True,
     ),
+    *SLOT_COLUMNS,
+    *SLOT_LIST_COLUMNS,
 )
+# Captions of segments, and the annotators whose segments get one.
+SEGMENT_CAPTION = "segment_caption"
+SEGMENTERS = ("segment", "source_subtask")
+_SEGMENT_COLUMNS = (*SLOT_COLUMNS, *(replace(column, rollup="union") for column in SLOT_LIST_COLUMNS))
+# What a segment is, where whoever made it does not say so.
+_USUAL_STYLE = "subtask"
 
 
 class CaptionOptions(LocalModelOptions):
     """Options of the captioner."""
 
     # What the files say is part of the maker, not where they are.
-    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {"verbs", "phrases"}
+    not_in_maker: ClassVar[frozenset[str]] = LocalModelOptions.not_in_maker | {
+        "verbs",
+        "phrases",
+        "per",
+        "text_from",
+    }
 
+    per: CaptionedKind = Field(
+        default="episode",
+        description="what gets a caption: episode, or segment (each segment that `segment` made or the source names a "
+        "subtask; the model also gets a sheet of what comes before and after)",
+    )
+    text_from: Literal["frames", "segments"] = Field(
+        default="frames",
+        description="what the caption of an episode is made from: frames, or segments (the accepted captions of its "
+        "segments, by one call without images; a single one as it is)",
+    )
     layout: CaptionLayout = Field(
         default="auto",
         description="frames that the captioner gets: auto (one in 2 seconds of each good camera, at most 60), sheets "
@@ -90,22 +116,39 @@ class CaptionOptions(LocalModelOptions):
         description="YAML file of sentences with their slots, for a captioner that writes no other sentences",
     )
 
+    @model_validator(mode="after")
+    def _check_source(self) -> CaptionOptions:
+        if self.per == "segment" and self.text_from == "segments":
+            raise ValueError(
+                "captions of segments are made from frames; --text-from segments is for episodes"
+            )
+        return self
+
 
 def load_captioner(options: Options, stores: Stores) -> Captioner:
     """The model of a run with its settings. Raises as `CaptionAnnotator` does."""
     own = options.parse(CaptionOptions)
     verbs, phrases = read_verbs(own.verbs), read_phrases(own.phrases)
     vlm = load_vlm(_model_spec(options), options, _MAX_NEW_TOKENS, stores)
+    if own.text_from == "segments" and choose_writing(vlm) == "sentence":
+        raise RequestError(
+            "this model cannot sum up captions", f"{vlm.name} writes captions of frames and reads no question"
+        )
     files: dict[str, Json] = {"verbs_hash": short_hash(dict(verbs))}
     if phrases:
         files["phrases_hash"] = short_hash({text: slots_to_json(slots) for text, slots in phrases.items()})
+    prompt_hash = captioner_hash(choose_writing(vlm), verbs, own.per)
+    if own.text_from == "segments":
+        files["text_from"] = own.text_from
+        prompt_hash = short_hash([prompt_hash, episode_prompt_hash(verbs)])
     return Captioner(
         vlm=vlm,
-        maker=_caption_maker(vlm, own, files, captioner_hash(choose_writing(vlm), verbs)),
+        maker=_caption_maker(vlm, own, files, prompt_hash),
         layout=own.layout,
         camera=own.camera,
         verbs=verbs,
         phrases=phrases,
+        per=own.per,
     )
 
 
@@ -123,14 +166,17 @@ def _caption_maker(vlm: Vlm, own: CaptionOptions, files: dict[str, Json], prompt
         "temperature": 0,
         "family": vlm.family,
     }
+    is_per_segment = own.per == "segment"
     return Maker(
-        annotator="caption",
+        annotator=SEGMENT_CAPTION if is_per_segment else "caption",
         version=_VERSION,
         model=vlm.name,
         prompt_hash=prompt_hash,
         settings=settings,
-        columns=_COLUMNS,
+        columns=_SEGMENT_COLUMNS if is_per_segment else _COLUMNS,
         kind="model",
+        subject_kind=own.per,
+        after=SEGMENTERS if is_per_segment else (),
         fills_segments=True,
     )
 
@@ -158,10 +204,24 @@ def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | 
     if isinstance(written, PaidFailure):
         return written
     plan = captioner.plan(work.subject)
+    value = {**written.value, **_describe_segment(work.subject, captioner)}
     annotation = new_annotation(
-        work, captioner.maker, written.value, camera=plan.camera, frames=plan.seconds, cost=written.cost
+        work, captioner.maker, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
     )
     return Result(annotations=[annotation], paid=written.paid)
+
+
+def _describe_segment(subject: Subject, captioner: Captioner) -> dict[str, Json]:
+    """What the caption of a segment says beside its words: style and origin of the segment, and who wrote it."""
+    if captioner.per == "episode":
+        return {}
+    described = subject.annotation
+    of_segment = described.value if described else {}
+    segment: dict[str, Json] = {"arm": of_segment.get("arm") or ""}
+    if described:
+        segment |= {"annotator": described.name, "maker_id": described.maker_id}
+    style = of_segment.get("style") or _USUAL_STYLE
+    return {"style": style, "author": captioner.vlm.name, "segment": segment}
 
 
 def count_prompt_tokens(prompt: str) -> int:
@@ -171,17 +231,24 @@ def count_prompt_tokens(prompt: str) -> int:
 
 def _estimate_caption_cost(captioner: Captioner, subject: Subject, spec: str, price: Price | None) -> Cost:
     """What one caption will cost: images and words of its prompt, and of the second call of a model without schemas."""
-    plan, is_served = captioner.plan(subject), spec.startswith("openai:")
+    plan = captioner.plan(subject)
     name = str(captioner.vlm.settings.get("served_from") or captioner.vlm.name)
     texts = [caption_prompt(captioner.writing, plan.legend() if plan.views else "", captioner.verbs)]
     tokens_out = _TYPED_TOKENS if captioner.writing == "typed" else _SENTENCE_TOKENS
     if captioner.writing == "two calls":
         texts.append(fill_prompt("x" * round(_SENTENCE_TOKENS * _CHARACTERS_PER_TOKEN), captioner.verbs))
         tokens_out += FILL_REPLY_TOKENS
-    words = sum(map(count_prompt_tokens, texts))
-    tokens_in = estimate_image_tokens(name, plan.image_sizes()) + words
-    usd = price_usd(price, tokens_in, tokens_out) if is_served else 0.0
-    return Cost(calls=len(texts), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
+    image_tokens = estimate_image_tokens(name, plan.image_sizes())
+    return _expect_cost(texts, image_tokens, tokens_out, spec, price)
+
+
+def _expect_cost(
+    prompts: Sequence[str], image_tokens: int, tokens_out: int, spec: str, price: Price | None
+) -> Cost:
+    """The cost of calls with these prompts."""
+    tokens_in = image_tokens + sum(map(count_prompt_tokens, prompts))
+    usd = price_usd(price, tokens_in, tokens_out) if spec.startswith("openai:") else 0.0
+    return Cost(calls=len(prompts), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
 
 @takes_options(CaptionOptions)
@@ -203,14 +270,17 @@ class CaptionAnnotator:
         self.maker = self._captioner.maker
         self.batch_size, self.workers, self.call_limit = vlm.batch_size, vlm.workers, call_limit(vlm)
         self.needs = estimate_worker_resources("caption", self._spec)
+        is_from_segments = options.parse(CaptionOptions).text_from == "segments"
+        self._writer = EpisodeWriter(self._captioner, stores, SEGMENT_CAPTION) if is_from_segments else None
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
-        """The frames of a subject that the model gets."""
-        return self._captioner.select_frames(subject)
+        """The frames of a subject that the model gets; none where it gets captions of segments."""
+        return {} if self._writer else self._captioner.select_frames(subject)
 
     def preflight(self, makers: Sequence[Maker]) -> Preflight:
-        """Ask the model once about grey frames."""
-        return make_test_call(self._vlm, _test_request(self._captioner), self._reply_problem)
+        """Ask the model once, about grey frames or made-up captions of segments."""
+        request = self._writer.test_request() if self._writer else _test_request(self._captioner)
+        return make_test_call(self._vlm, request, self._reply_problem)
 
     def _reply_problem(self, reply: VlmReply) -> str:
         """What is wrong with the form of a reply; an empty caption of grey frames is none."""
@@ -219,10 +289,15 @@ class CaptionAnnotator:
 
     def estimate(self, subject: Subject) -> Cost:
         """One call with the images of a subject, and one without images where the model has no schemas."""
+        if self._writer:
+            prompts = self._writer.expect_prompts(subject)
+            return _expect_cost(prompts, 0, _TYPED_TOKENS * len(prompts), self._spec, self._price)
         return _estimate_caption_cost(self._captioner, subject, self._spec, self._price)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One caption per work; all are asked for at once."""
+        if self._writer:
+            return self._writer.process(works)
         requests = [_caption_request(work, self._captioner) for work in works]
         sent = [request for request in requests if isinstance(request, VlmRequest)]
         written = iter(write_captions(self._captioner, sent))

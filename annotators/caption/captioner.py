@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from annotators.base import PaidFailure
-from annotators.caption.frame_plan import FramePlan, plan_frames
+from annotators.caption.frame_plan import FramePlan, add_context, plan_frames
 from annotators.caption.slot_filler import (
     AttributeTexts,
     FilledSlots,
@@ -29,7 +29,15 @@ from annotators.prompting import read_json_reply, read_prompt
 from ares.annotation import Cost, Maker, short_hash
 from ares.episode import Json
 from ares.errors import ModelError
-from ares.rubric import COMPLETED, NOT_COMPLETED, SlotName, SlotValues, normalize_caption, slots_to_json
+from ares.rubric import (
+    COMPLETED,
+    NOT_COMPLETED,
+    SlotName,
+    SlotValues,
+    make_slot_columns,
+    normalize_caption,
+    slots_to_json,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +50,8 @@ MAX_TYPED_TOKENS, MAX_SENTENCE_TOKENS = 300, 64
 # How a captioner writes: slots and sentence at once by a schema; a sentence, whose slots a second call fills; or a
 # sentence alone, by a model that takes no question.
 Writing = Literal["typed", "two calls", "sentence"]
+# What has a caption of its own.
+CaptionedKind = Literal["episode", "segment"]
 _PACKAGE = "annotators.caption"
 _Sentence = Annotated[str, StringConstraints(min_length=1, max_length=400)]
 
@@ -75,6 +85,7 @@ class Captioner:
         camera: Camera name, or "" for the default of the layout.
         verbs: The guide of verbs.
         phrases: Sentences whose slots are known, for a model that writes no others.
+        per: What has a caption: each episode, or each segment of it.
     """
 
     vlm: Vlm
@@ -83,6 +94,7 @@ class Captioner:
     camera: str
     verbs: Mapping[str, str]
     phrases: Mapping[str, SlotValues] = field(default_factory=dict)
+    per: CaptionedKind = "episode"
 
     @property
     def writing(self) -> Writing:
@@ -90,8 +102,14 @@ class Captioner:
         return choose_writing(self.vlm)
 
     def plan(self, subject: Subject) -> FramePlan:
-        """The frames of a subject that it gets, and how they are arranged."""
-        return plan_frames(subject, choose_layout(self.layout, self.writing), self.camera)
+        """The frames of a subject that it gets, and how they are arranged.
+
+        With a part of an episode it gets a sheet of what comes before and after, if it can be told what that is.
+        """
+        plan = plan_frames(subject, choose_layout(self.layout, self.writing), self.camera)
+        if self.per == "episode" or self.writing == "sentence":
+            return plan
+        return add_context(plan, subject, self.camera)
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
         """The frames of a subject that it gets; none where the episode lacks the camera."""
@@ -167,13 +185,14 @@ def caption_schema(verbs: Mapping[str, str]) -> dict[str, Json]:
     return limit_actions(_CaptionForm.model_json_schema(), verbs)
 
 
-def captioner_hash(writing: Writing, verbs: Mapping[str, str]) -> str:
+def captioner_hash(writing: Writing, verbs: Mapping[str, str], per: CaptionedKind = "episode") -> str:
     """Hash of all that a captioner is asked beside the frames."""
     prompt = caption_prompt(writing, "", verbs)
     if writing == "sentence":
         return short_hash(prompt)
     # A server may take no notice of the schema, and then the slots are asked for as well.
-    return short_hash([prompt, caption_schema(verbs), fill_hash(verbs)])
+    context = [read_prompt(_PACKAGE, "context")] if per == "segment" else []
+    return short_hash([prompt, caption_schema(verbs), fill_hash(verbs), *context])
 
 
 def write_captions(
@@ -248,11 +267,13 @@ def _form_slots(form: _CaptionForm, verbs: Mapping[str, str]) -> SlotValues:
 
 
 def _make_value(captioner: Captioner, read: _ReadReply) -> dict[str, Json]:
-    value: dict[str, Json] = {"text": read.sentence, "caption": read.sentence}
+    value: dict[str, Json] = {"text": read.sentence}
+    if captioner.per == "episode":
+        value["caption"] = read.sentence
     if read.slots:
-        value["slots"] = slots_to_json(read.slots)
+        value |= {"slots": slots_to_json(read.slots), **make_slot_columns(read.slots)}
     outcome = _says_success(read.sentence, read.slots)
-    if outcome is not None:
+    if outcome is not None and captioner.per == "episode":
         value["caption_success"] = outcome
     value["layout"] = choose_layout(captioner.layout, captioner.writing)
     if read.reply.text != read.sentence:

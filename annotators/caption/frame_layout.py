@@ -110,6 +110,11 @@ def compute_even_seconds(
     first, last = frame_range(camera, subject, rate_hz)
     if last_frames:
         first = max(first, last + 1 - last_frames)
+    return spread_seconds(first, last, count, rate_hz)
+
+
+def spread_seconds(first: int, last: int, count: int, rate_hz: float) -> list[float]:
+    """Seconds of at most `count` of the frames from the first to the last, evenly spread, ends included."""
     step = (last - first) / max(count - 1, 1)
     indices = sorted({round(first + step * position) for position in range(count)})
     return [frame_second(index, rate_hz) for index in indices]

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import AfterValidator
 
-from annotators.base import CameraSeconds, Subject
+from annotators.base import CameraSeconds, Subject, merge_frame_requests
 from annotators.caption.frame_layout import (
     FrameLayout,
     choose_camera,
     compute_even_seconds,
     frame_range,
     parse_frame_layout,
+    spread_seconds,
 )
+from annotators.prompting import read_prompt
 from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Role
 from ares.errors import RequestError
@@ -35,6 +37,8 @@ _LEAST_FRAMES = 3
 _MOST_IMAGES, _AUTO_SIDE, _SHEET_SIDE = 16, 2, 3
 # Above each tile of a contact sheet is its time, in a band of this share of its height.
 _BAND_SHARE, _LEAST_BAND = 12, 16
+# Frames of what comes before a part of an episode, and as many of what comes after it, within so many seconds.
+_CONTEXT_FRAMES, _CONTEXT_SECONDS = 3, 3.0
 
 Item = TypeVar("Item")
 ReadFrames = Callable[[str, Sequence[float]], "NDArray[np.uint8]"]
@@ -60,6 +64,58 @@ class CameraView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSheet:
+    """One sheet of frames around a segment, so that a model can tell where the segment begins and ends.
+
+    Attributes:
+        view: The camera, with the seconds of all frames.
+        before: Seconds before the segment: the upper row; none at the start of the episode.
+        after: Seconds after it: the lower row; none at its end.
+    """
+
+    view: CameraView
+    before: Sequence[float]
+    after: Sequence[float]
+
+    @property
+    def _rows(self) -> list[tuple[str, Sequence[float]]]:
+        return [
+            (label, seconds) for label, seconds in (("before", self.before), ("after", self.after)) if seconds
+        ]
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """(height, width) in pixels of the sheet."""
+        height = self.view.height + _band_height(self.view.height)
+        return len(self._rows) * height, max(len(self.before), len(self.after)) * self.view.width
+
+    def arrange(self, read: ReadFrames) -> NDArray[np.uint8]:
+        """The sheet; above each frame is its time, with the word "before" or "after".
+
+        Args:
+            read: Returns the (N, H, W, 3) uint8 frames of a camera at N seconds.
+        """
+        import numpy as np
+
+        columns = max(len(self.before), len(self.after))
+        rows = []
+        for label, seconds in self._rows:
+            frames = read(self.view.name, seconds)
+            tiles = [
+                _write_label(frame, f"{label} {second:.2f} s")
+                for frame, second in zip(frames, seconds, strict=True)
+            ]
+            tiles += [np.zeros_like(tiles[0])] * (columns - len(tiles))
+            rows.append(np.concatenate(tiles, axis=1))
+        return np.concatenate(rows, axis=0)
+
+    def legend(self) -> str:
+        """What a model is told of the sheet."""
+        rows = [f"{label}: {', '.join(f'{second:.2f} s' for second in own)}" for label, own in self._rows]
+        return read_prompt("annotators.caption", "context").strip().replace("{rows}", "; ".join(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FramePlan:
     """The frames of one segment, and as which images a model gets them.
 
@@ -68,12 +124,14 @@ class FramePlan:
         views: The cameras, the best first; none where the episode lacks the one asked for.
         columns: Tiles in a row of an image; 1 where each frame is an image.
         rows: Rows of tiles in an image.
+        context: Frames of what comes before and after, the last image; None where nothing is shown of it.
     """
 
     name: str
     views: Sequence[CameraView]
     columns: int = 1
     rows: int = 1
+    context: ContextSheet | None = None
 
     @property
     def camera(self) -> str:
@@ -82,13 +140,16 @@ class FramePlan:
 
     @property
     def by_camera(self) -> CameraSeconds:
-        """Seconds of the frames, by camera."""
-        return {view.name: view.seconds for view in self.views}
+        """Seconds of the frames, by camera; those around the segment included."""
+        own = {view.name: view.seconds for view in self.views}
+        if self.context is None:
+            return own
+        return merge_frame_requests([own, {self.context.view.name: self.context.view.seconds}])
 
     @property
     def seconds(self) -> list[float]:
-        """Seconds of the frames of all cameras, in order, each once."""
-        return sorted({second for view in self.views for second in view.seconds})
+        """Seconds of the frames of all cameras, in order, each once; those around the segment included."""
+        return sorted({second for seconds in self.by_camera.values() for second in seconds})
 
     @property
     def has_times(self) -> bool:
@@ -105,23 +166,31 @@ class FramePlan:
         for view in self.views:
             frames = list(read(view.name, view.seconds))
             if self.has_times:
-                frames = [_write_time(frame, time) for frame, time in zip(frames, view.seconds, strict=True)]
+                frames = [
+                    _write_label(frame, f"{second:.2f} s")
+                    for frame, second in zip(frames, view.seconds, strict=True)
+                ]
             images += [self._join(part) for part in self._parts(frames)]
-        return images
+        return [*images, self.context.arrange(read)] if self.context else images
 
     def image_sizes(self) -> list[tuple[int, int]]:
         """(height, width) in pixels of the images that `arrange` makes."""
-        return [
+        sizes = [
             (
-                math.ceil(len(part) / self.columns) * (view.height + self._band_height(view.height)),
+                math.ceil(len(part) / self.columns) * (view.height + self._height_of_times(view.height)),
                 min(len(part), self.columns) * view.width,
             )
             for view in self.views
             for part in self._parts(view.seconds)
         ]
+        return [*sizes, self.context.image_size] if self.context else sizes
 
     def legend(self) -> str:
         """A description of the images with the times of all frames, for a prompt."""
+        own = self._describe_views()
+        return f"{own}\n{self.context.legend()}" if self.context else own
+
+    def _describe_views(self) -> str:
         if self.name not in (AUTO, SHEETS):
             return parse_frame_layout(self.name).legend(self.views[0].seconds)
         noun = "contact sheet" if self.columns > 1 else "image"
@@ -137,8 +206,8 @@ class FramePlan:
         tiles = ", row by row, with its time above each frame" if self.columns > 1 else ""
         return "\n".join([f"{order}{tiles}.", *lines])
 
-    def _band_height(self, height: int) -> int:
-        return max(_LEAST_BAND, height // _BAND_SHARE) if self.has_times else 0
+    def _height_of_times(self, height: int) -> int:
+        return _band_height(height) if self.has_times else 0
 
     def _parts(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         tiles = self.columns * self.rows
@@ -159,18 +228,21 @@ class FramePlan:
         return np.concatenate(rows, axis=0)
 
 
-def _write_time(frame: NDArray[np.uint8], second: float) -> NDArray[np.uint8]:
-    """A frame (H, W, 3) under a black band with its second."""
+def _band_height(frame_height: int) -> int:
+    """Pixels of the band above a frame of so many."""
+    return max(_LEAST_BAND, frame_height // _BAND_SHARE)
+
+
+def _write_label(frame: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:
+    """A frame (H, W, 3) under a black band with a label."""
     import cv2
     import numpy as np
 
-    height = max(_LEAST_BAND, frame.shape[0] // _BAND_SHARE)
+    height = _band_height(frame.shape[0])
     band = np.zeros((height, frame.shape[1], 3), np.uint8)
     scale, origin = height / 28, (height // 4, round(height * 0.75))
     thickness = max(1, height // 20)
-    cv2.putText(
-        band, f"{second:.2f} s", origin, cv2.FONT_HERSHEY_SIMPLEX, scale, (255,) * 3, thickness, cv2.LINE_AA
-    )
+    cv2.putText(band, label, origin, cv2.FONT_HERSHEY_SIMPLEX, scale, (255,) * 3, thickness, cv2.LINE_AA)
     return np.concatenate([band, frame], axis=0)
 
 
@@ -194,6 +266,28 @@ def plan_frames(subject: Subject, layout: str, camera: str) -> FramePlan:
     images = sum(len(view.seconds) for view in views)
     side = _SHEET_SIDE if layout == SHEETS else _AUTO_SIDE if images > _MOST_IMAGES else 1
     return FramePlan(name=layout, views=views, columns=side, rows=side)
+
+
+def add_context(plan: FramePlan, subject: Subject, camera: str) -> FramePlan:
+    """A plan with one more image: what comes right before and after the segment, of the best camera.
+
+    Args:
+        plan: The plan of the segment.
+        subject: The segment; of a whole episode there is nothing around it.
+        camera: As for `plan_frames`.
+    """
+    selected = choose_camera(subject.episode, camera)
+    if selected is None or subject.is_whole_episode:
+        return plan
+    rate_hz = compute_camera_rate_hz(subject.episode, selected)
+    first, last = frame_range(selected, subject, rate_hz)
+    reach, end = max(1, round(_CONTEXT_SECONDS * rate_hz)), max(selected.media.num_frames, 1) - 1
+    before = spread_seconds(max(0, first - reach), first - 1, _CONTEXT_FRAMES, rate_hz) if first else []
+    after = spread_seconds(last + 1, min(end, last + reach), _CONTEXT_FRAMES, rate_hz) if last < end else []
+    if not before and not after:
+        return plan
+    view = _make_view(selected, [*before, *after])
+    return replace(plan, context=ContextSheet(view=view, before=before, after=after))
 
 
 def plan_test_frames(layout: str, height: int, width: int) -> FramePlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -17,9 +17,12 @@ from annotators.base import (
     Result,
     Subject,
     Work,
+    make_annotation_subject,
     make_episode_subject,
+    merge_frame_requests,
     new_annotation,
 )
+from annotators.caption import SEGMENT_CAPTION, CaptionedKind
 from annotators.grade.additions import word_lists_hash
 from annotators.grade.control_calls import expect_control_calls
 from annotators.grade.control_plan import Control, ControlPlan, make_control_value, plan_controls
@@ -46,6 +49,7 @@ from annotators.grade.panel import (
     warn_of_missing_schema,
 )
 from annotators.grade.rates import CallKind, RateMeter, RunQuote
+from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.sentence_slots import SentenceSlots
 from annotators.grade.slot_values import ReadSlots, read_stored_slots
 from annotators.options import takes_options
@@ -100,8 +104,13 @@ def _rubric_folder() -> Traversable:
 
 # 6: the judge gets no caption.
 _VERSION = "6"
-# Annotators whose annotations are graded.
-_GRADED = ("caption",)
+# By what is captioned the annotator whose captions are graded, and the name of their grades: those of segments are no
+# grades by another judge of episodes.
+_GRADED: Mapping[CaptionedKind, tuple[str, str]] = {
+    "episode": ("caption", "grade"),
+    "segment": (SEGMENT_CAPTION, "segment_grade"),
+}
+_USUAL_RUBRIC, _SEGMENT_RUBRIC = "caption", "segment"
 # Episodes from whose controls a calibration is estimated.
 _SAMPLE = 200
 
@@ -109,8 +118,9 @@ _SAMPLE = 200
 def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: StoredOutcomeSource) -> Maker:
     is_panel = isinstance(judge, PanelJudge)
     verbs = dict(read_verbs(own.verbs))
+    captions, grades = _GRADED[own.per]
     return Maker(
-        annotator="grade",
+        annotator=grades,
         version=_VERSION,
         model=judge.name,
         prompt_hash=short_hash([rubric.hash, judge.prompt_hash, word_lists_hash(), parser_hash(), verbs]),
@@ -126,7 +136,7 @@ def _grade_maker(own: GradeOptions, rubric: Rubric, judge: Judge, outcomes: Stor
         columns=(*GRADE_COLUMNS, *rubric.verdict_columns, *(PANEL_COLUMNS if is_panel else ())),
         kind="model",
         subject_kind="annotation",
-        after=_GRADED,
+        after=(captions,),
     )
 
 
@@ -263,8 +273,15 @@ def _distinct_observations(own: GradedText, controls: Sequence[GradeOutcome]) ->
     return list({annotation.annotation_id: annotation for annotation in observations}.values())
 
 
-def _caption_makers(stores: Stores) -> dict[str, Maker]:
-    return {key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == "caption"}
+def _load_own_rubric(own: GradeOptions) -> Rubric:
+    """The rubric of a run: for segments that of segments, if no other is named."""
+    is_usual = own.per == "segment" and own.rubric == _USUAL_RUBRIC
+    return load_rubric(_SEGMENT_RUBRIC if is_usual else own.rubric)
+
+
+def _caption_makers(stores: Stores, captions: str) -> dict[str, Maker]:
+    """The makers of the captions that are graded, by the name of their annotator."""
+    return {key: maker for key, maker in stores.annotations.makers().items() if maker.annotator == captions}
 
 
 @takes_options(GradeOptions)
@@ -287,10 +304,11 @@ class GradeAnnotator:
 
     def __init__(self, options: Options, stores: Stores, *, plan: ControlPlan | None = None) -> None:
         own = options.parse(GradeOptions)
-        rubric, specs = load_rubric(own.rubric), list_judge_specs(options, own)
+        rubric, specs = _load_own_rubric(own), list_judge_specs(options, own)
         judge = load_judges(specs, options, own, stores, rubric)
         families_file = options.settings.model_families
-        captioners = _caption_makers(stores).values()
+        self._captions = _GRADED[own.per][0]
+        captioners = _caption_makers(stores, self._captions).values()
         errors = [model_family_error(judge, maker, families_file) for maker in captioners]
         if errors and errors[0] and all(errors):
             raise errors[0]
@@ -313,6 +331,7 @@ class GradeAnnotator:
             self._grader.verbs,
             maker_id=self.maker.maker_id,
             calibrate=own.calibrate,
+            captions=self._captions,
         )
         self._meter = None if plan else RateMeter(stores, self.maker.maker_id)
         self.batch_size, self.workers, self.call_limit = judge.batch_size, judge.workers, judge.call_limit
@@ -321,18 +340,20 @@ class GradeAnnotator:
         self.side_names = (CONTROL, *{maker.annotator for maker in self.side_makers})
 
     def select_frames(self, subject: Subject) -> CameraSeconds:
-        """The frames of a caption that its judge gets."""
-        return self._grader.judge.select_frames(subject)
+        """The frames of a caption that its judge gets, and of a segment those of its neighbours."""
+        around = [neighbour_subject(subject, caption) for caption in find_neighbours(subject)]
+        selected = [self._grader.judge.select_frames(item) for item in (subject, *around)]
+        return merge_frame_requests(selected) if around else selected[0]
 
     def preflight(self, makers: Sequence[Maker]) -> Preflight:
         """Raises RequestError where the run makes captions by kin of the judge."""
         grader = self._grader
-        new = [maker for maker in makers if maker.annotator in _GRADED]
+        new = [maker for maker in makers if maker.annotator == self._captions]
         for maker in new:
             error = model_family_error(grader.judge, maker, grader.families_file)
             if error:
                 raise error
-        captioners = [*_caption_makers(self._stores).values(), *new]
+        captioners = [*_caption_makers(self._stores, self._captions).values(), *new]
         checked = grader.judge.preflight()
         related = model_family_warnings(grader.judge, captioners, grader.families_file)
         outcomes = grader.outcomes.warnings(grader.rubric, captioners)
@@ -355,7 +376,10 @@ class GradeAnnotator:
 
     def _read_captioned(self, episodes: Sequence[Episode]) -> list[Subject]:
         """The captions of episodes as subjects; an episode without one stands for itself."""
-        stored = self._stores.annotations.find_annotations([item.episode_id for item in episodes], _GRADED)
+        ids = [item.episode_id for item in episodes]
+        stored = self._stores.annotations.find_annotations(ids, [self._captions])
+        if self._captions == SEGMENT_CAPTION and stored:
+            return _read_segments(episodes, stored)
         captions = {annotation.episode_id: annotation for annotation in stored}
         return [
             replace(make_episode_subject(episode), annotation=captions.get(episode.episode_id))
@@ -414,7 +438,7 @@ class GradeAnnotator:
 
     def _prepare(self, works: Sequence[Work]) -> list[_Caption | PaidFailure | AresError]:
         """The captions that this judge may rule on, with what they state and their controls."""
-        grader, captioners = self._grader, _caption_makers(self._stores)
+        grader, captioners = self._grader, _caption_makers(self._stores, self._captions)
         outcomes = grader.outcomes.read(works)
         reads = iter(self._read_captions(works))
         prepared: list[_Caption | PaidFailure | AresError] = []
@@ -453,6 +477,18 @@ class GradeAnnotator:
             self._meter.add(dataset, "captions", _paid_calls(own, caption.read.paid))
         for graded in controls:
             self._meter.add(dataset, "controls", _paid_calls(graded, Cost()))
+
+
+def _read_segments(episodes: Sequence[Episode], captions: Sequence[Annotation]) -> list[Subject]:
+    """Captions of segments as subjects, each with those of its episode."""
+    by_episode: dict[str, tuple[Annotation, ...]] = {}
+    for caption in captions:
+        by_episode[caption.episode_id] = (*by_episode.get(caption.episode_id, ()), caption)
+    return [
+        make_annotation_subject(episode, caption, by_episode[episode.episode_id])
+        for episode in episodes
+        for caption in by_episode.get(episode.episode_id, ())
+    ]
 
 
 def _was_settled_by_code(graded: GradeOutcome) -> bool:

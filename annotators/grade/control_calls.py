@@ -43,7 +43,7 @@ def expect_control_calls(
     """The calls of the controls of captions, where the judge sees what each caption says.
 
     A false text is refused by one choice, in the first slot that differs; equal choices are asked once. Grey frames are
-    the same for all captions, and shuffled ones are observed.
+    the same for all captions, and shuffled ones are observed. Code refuses the caption of a neighbour.
 
     Args:
         plan: The controls of the run.
@@ -63,7 +63,9 @@ def expect_control_calls(
         for control in plan.draw(work, own, text, slot_by_slot=slot_by_slot):
             controls += 1
             shuffled |= {span} if control.kind == "scrambled" else set()
-            if control.kind in ("blank", "scrambled") or (has_outcome and _is_refuted(control, subject)):
+            if control.kind in ("blank", "scrambled", "neighbour") or (
+                has_outcome and _is_refuted(control, subject)
+            ):
                 continue
             different = _different_slots(control.slots, own)
             contests |= {_Contest(span, slot, control.slots[slot]) for slot in different[:1]}

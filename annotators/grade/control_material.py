@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
+from annotators.caption import SEGMENT_CAPTION
 from ares.rubric import KnownText, SlotValues, parse_known_text, slots_from_json, split_outcome
 
 if TYPE_CHECKING:
@@ -78,6 +79,26 @@ def read_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[
             sentences = [instruction, *([] if own else [caption])]
             others = [parse_known_text(sentence, verbs) for sentence in sentences if sentence]
             statements.setdefault(dataset, []).append(EpisodeStatements(own, others))
+    return statements
+
+
+def read_segment_statements(stores: Stores, verbs: Mapping[str, str]) -> dict[str, list[EpisodeStatements]]:
+    """What is said of the segments of some episodes of each dataset, each for itself: those with the first ids."""
+    import pyarrow as pa
+
+    ids: dict[str, list[str]] = {}
+    for batch in stores.tables.episodes.scan(["dataset", "episode_id"]):
+        for row in pa.Table.from_batches([batch]).to_pylist():
+            ids.setdefault(row["dataset"], []).append(row["episode_id"])
+    statements: dict[str, list[EpisodeStatements]] = {}
+    for dataset, members in ids.items():
+        selected = nsmallest(_EPISODES_READ, members)
+        captions = stores.annotations.find_annotations(selected, [SEGMENT_CAPTION])
+        captions.sort(
+            key=lambda annotation: (annotation.episode_id, annotation.start_seconds, annotation.address)
+        )
+        typed = (_typed_caption(annotation) for annotation in captions)
+        statements[dataset] = [EpisodeStatements([text], []) for text in typed if text]
     return statements
 
 

@@ -10,9 +10,16 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from annotators.base import PaidFailure, Subject, Work
-from annotators.grade.control_material import count_outcomes, read_statements, read_texts
+from annotators.caption import SEGMENT_CAPTION, SEGMENTERS
+from annotators.grade.control_material import (
+    count_outcomes,
+    read_segment_statements,
+    read_statements,
+    read_texts,
+)
 from annotators.grade.grading import GradedText, GradeOutcome
 from annotators.grade.judge import ChangedFrames, blank, scrambled
+from annotators.grade.segment_fit import find_neighbours, slots_of
 from ares.episode import Episode, Json
 from ares.rubric import (
     COMPLETED,
@@ -29,6 +36,7 @@ from ares.rubric import (
     add_note,
     choose_foreign_texts,
     compose_sentence,
+    is_other_task,
     make_grade_value,
     make_near_misses,
     parse_known_text,
@@ -36,12 +44,15 @@ from ares.rubric import (
     shipped_verbs,
     turn_outcome,
 )
+from ares.store import in_condition, quote_literal
 
 if TYPE_CHECKING:
     from ares.store import Stores
 
 
-ControlKind = Literal["near_miss", "claim", "foreign", "injected", "blank", "scrambled", "outcome"]
+ControlKind = Literal[
+    "near_miss", "claim", "foreign", "injected", "blank", "scrambled", "outcome", "neighbour"
+]
 Calibrate = Literal["auto", "yes", "no"]
 
 # Captions with controls in a calibration: of so many near misses of a slot four may be accepted for a bound of 0.10,
@@ -68,14 +79,14 @@ class Control:
     Attributes:
         kind: All but "claim" and "outcome" are false in what they say, or are shown on frames that show none of it; a
             "claim" is one slot of the caption alone, an "outcome" the caption with the one that the episode does not
-            have.
+            have, a "neighbour" the caption of the segment before or after.
         slot: Of a near miss the slot that is wrong, of a claim its slot, else "".
         text: The sentence.
         slots: What it states.
         work: The work with the frames.
         known_false: Whether it must not be accepted.
         hides_label: Whether the judge decides on the outcome itself, although the source records it.
-        only: The slot that alone is ruled on; "" for all criteria.
+        only: The slot that alone is ruled on, of a neighbour "span"; "" for all criteria.
     """
 
     kind: ControlKind
@@ -109,6 +120,8 @@ class DatasetControls:
     differences: KnownDifferences = field(default_factory=KnownDifferences)
     # Notes to the judge are those of a fixed list.
     invents_notes = False
+    # Of segments: those before and after, whose captions are controls.
+    neighbours = 0
 
     @property
     def share(self) -> float:
@@ -136,7 +149,8 @@ class DatasetControls:
     @property
     def controls_per_caption(self) -> int:
         """Expected controls of a caption that has some, less those of outcomes, which are drawn for themselves."""
-        return self.foreign + self.injected + _SLOTS_STATED * (self.near_misses + 1) + _CHANGED_FRAMES
+        slots = _SLOTS_STATED * (self.near_misses + 1)
+        return self.foreign + self.injected + slots + _CHANGED_FRAMES + self.neighbours
 
     def outcome_share(self, succeeds: bool | None) -> float:
         """Share of the captions of episodes with a recorded end whose outcome is tested."""
@@ -146,6 +160,17 @@ class DatasetControls:
         if self.calibrates:
             return min(1.0, 1.15 * _OUTCOMES / max(1, episodes))
         return self.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentControls(DatasetControls):
+    """How many controls the captions of segments of one dataset get; `episodes` is the number of captions."""
+
+    neighbours = 2
+
+    def outcome_share(self, succeeds: bool | None) -> float:
+        """None: the outcome is the episode's."""
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +253,8 @@ class ControlPlan:
         if _hash_fraction(f"control {key}") < own.share:
             known = [parse_known_text(text, self.verbs) for text in work.episode.instructions]
             controls += _content_controls(work, caption, known, own, Random(f"controls {key}"), slot_by_slot)
+            if own.neighbours:
+                controls += _neighbour_controls(work, caption, own.differences)
         if _hash_fraction(f"outcome {key}") < own.outcome_share(work.episode.success):
             controls += _outcome_controls(work, caption)
         return controls
@@ -298,6 +325,19 @@ def _single_slots(work: Work, own: KnownText, misses: Sequence[NearMiss]) -> lis
     ]
 
 
+def _neighbour_controls(work: Work, own: KnownText, differences: KnownDifferences) -> list[Control]:
+    """What is said of the segments before and after, where it is surely something else; whose span it is, is asked."""
+    near = [
+        KnownText(str(caption.value.get("text") or ""), slots_of(caption))
+        for caption in find_neighbours(work.subject)
+    ]
+    return [
+        Control(kind="neighbour", text=other.text, slots=other.slots, work=work, only="span")
+        for other in near
+        if is_other_task(other, [own], differences)
+    ]
+
+
 def _without_content(work: Work, own: KnownText) -> list[Control]:
     kinds: tuple[tuple[ControlKind, ChangedFrames], ...] = (
         ("blank", ChangedFrames(work.frames, blank)),
@@ -327,6 +367,7 @@ def plan_controls(
     *,
     maker_id: str = "",
     calibrate: Calibrate = "auto",
+    captions: str = "caption",
 ) -> ControlPlan:
     """A plan for a run.
 
@@ -339,13 +380,19 @@ def plan_controls(
         verbs: The guide of verbs.
         maker_id: The maker of grades, whose controls count.
         calibrate: "yes" also for a part of a dataset, "no" for no controls at all.
+        captions: The annotator of the captions.
     """
     if not planned_episodes or calibrate == "no":
         return ControlPlan()
     done = stores.annotations.count_annotations([maker_id]).get(maker_id, 0) if maker_id else 0
     trust = read_judge_trust(stores.annotations).get(maker_id, {})
-    sizes, statements = count_outcomes(stores), read_statements(stores, verbs)
+    is_per_segment = captions == SEGMENT_CAPTION
+    read = read_segment_statements if is_per_segment else read_statements
+    sizes, statements = count_outcomes(stores), read(stores, verbs)
     texts = read_texts(stores, statements, verbs)
+    kind, per_episode = (
+        (SegmentControls, _segments_per_episode(stores)) if is_per_segment else (DatasetControls, 1.0)
+    )
     datasets = {}
     for name, ends in sizes.items():
         total = sum(ends.values())
@@ -353,8 +400,9 @@ def plan_controls(
         needs = name not in trust or bool(trust[name].get("missing"))
         if not covers and name not in trust:
             continue
-        datasets[name] = DatasetControls(
-            episodes=min(total, planned_episodes) if calibrate == "yes" else total,
+        episodes = min(total, planned_episodes) if calibrate == "yes" else total
+        datasets[name] = kind(
+            episodes=max(1, round(episodes * per_episode)),
             calibrates=covers and needs,
             successes=ends[True],
             failures=ends[False],
@@ -362,6 +410,14 @@ def plan_controls(
             differences=KnownDifferences(group.slots for group in statements.get(name, ())),
         )
     return ControlPlan(datasets=datasets, verbs=verbs)
+
+
+def _segments_per_episode(stores: Stores) -> float:
+    """Captions of segments of one episode: those that there are, else as many as there are segments."""
+    segments, episodes = stores.tables.segments, stores.tables.episodes.count()
+    captions = segments.count(f"annotator = {quote_literal(SEGMENT_CAPTION)}")
+    spans = captions or segments.count(in_condition("annotator", SEGMENTERS))
+    return max(1.0, spans / max(1, episodes))
 
 
 def plan_attack(

@@ -11,6 +11,8 @@ from annotators.grade.pair_answers import PairAnswers, TextModel, ask_once
 from annotators.grade.questions import (
     ImageEvidence,
     ValuePair,
+    bare_value,
+    make_pair,
     parse_comparison,
     questions_hash,
 )
@@ -26,6 +28,7 @@ from annotators.models import (
 from ares.annotation import Maker, short_hash
 from ares.episode import Json
 from ares.errors import AresError
+from ares.rubric import SlotName, is_same_value
 
 _CAPTIONS_TOGETHER = 16
 # Before anything was measured: calls for one caption, and tokens of a call.
@@ -120,10 +123,15 @@ class ObservingJudge:
         """Rulings: all cases are observed at once, then each of them is asked its next question, round by round."""
         captions = [self._open(case) for case in cases]
         observed = [caption for caption in captions if caption.needs_observation]
-        outcomes = self._observer.observe([caption.case.work for caption in observed])
-        for caption, outcome in zip(observed, outcomes, strict=True):
-            caption.see(outcome)
+        around = [caption.neighbours for caption in observed]
+        works = [item.work for neighbours in around for item in neighbours]
+        outcomes = iter(self._observer.observe([*(caption.case.work for caption in observed), *works]))
+        own = [next(outcomes) for _ in observed]
+        for caption, outcome, neighbours in zip(observed, own, around, strict=True):
+            caption.see(outcome, [(item, next(outcomes)) for item in neighbours])
         self._compare_plain_values(captions)
+        for caption in captions:
+            caption.rule_on_segments(self._is_same)
         while questions := [
             (caption, question) for caption in captions if (question := caption.next_question())
         ]:
@@ -135,6 +143,14 @@ class ObservingJudge:
                 self._ask_texts(self._ask_words_together(questions))
         return [caption.result() for caption in captions]
 
+    def _is_same(self, slot: SlotName, first: str, second: str) -> bool:
+        """Whether two values are equal or known to be; attributes, whether the second has all of the first."""
+        if slot == "attributes":
+            return {part.strip() for part in first.split(",")} <= {part.strip() for part in second.split(",")}
+        if is_same_value(slot, bare_value(slot, first), bare_value(slot, second)):
+            return True
+        return self._pairs.find(make_pair(slot, first, second)) == "same"
+
     def _open(self, case: GradeCase) -> SlotSettlement:
         selected = self.select_frames(case.work.subject)
         shown = next(iter(selected.values()), ())
@@ -144,10 +160,10 @@ class ObservingJudge:
         """Ask about all pairs of plain values that were never asked about, many in a call."""
         first: dict[ValuePair, SlotSettlement] = {}
         for caption in captions:
-            pairs = caption.open_pairs()
-            if self._pairs.are_plain(pairs, caption.case.work.episode.dataset):
-                for pair, _ in pairs:
-                    first.setdefault(pair, caption)
+            for pairs in (caption.open_pairs(), caption.segment_pairs()):
+                if self._pairs.are_plain(pairs, caption.case.work.episode.dataset):
+                    for pair, _ in pairs:
+                        first.setdefault(pair, caption)
         missing = [pair for pair in first if self._pairs.find(pair) is None]
         for pair, paid in self._pairs.ask_together(missing) if len(missing) > 1 else ():
             first[pair].charge("comparison", paid)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.caption import LayoutName, parse_frame_layout
+from annotators.caption import SEGMENT_CAPTION, CaptionedKind, LayoutName, parse_frame_layout
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
 from annotators.grade.rates import CallKind, CallRates, CallTotals
 from annotators.models import (
@@ -306,8 +306,13 @@ class GradeOptions(LocalModelOptions):
         "text_model",
         "verbs",
         "calibrate",
+        "per",
     }
 
+    per: CaptionedKind = Field(
+        default="episode",
+        description="whose captions are graded: episode, or segment (by the rubric `segment`, if no other is given)",
+    )
     rubric: str = Field(default="caption", description="rubric: a shipped name or a YAML file")
     candidates: str = Field(
         default="",
@@ -392,9 +397,11 @@ def _load_model_judge(
     observer = SegmentObserver(vlm, frames, stores, verbs)
     is_own = own.text_model == "judge"
     texts = TextModel(vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores))
-    pairs = PairAnswers(texts, stores.annotations, DatasetWords(stores, verbs).known_words)
+    captions = SEGMENT_CAPTION if own.per == "segment" else "caption"
+    words = DatasetWords(stores, verbs, captions).known_words
+    pairs = PairAnswers(texts, stores.annotations, words)
     questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
-    rivals = DatasetValues(stores, verbs).choose_rival
+    rivals = DatasetValues(stores, verbs, captions).choose_rival
     return ObservingJudge(vlm, observer, frames, texts, pairs, rivals, questions)
 
 

@@ -85,10 +85,11 @@ class DatasetWords:
     Args:
         stores: Stores of the workspace.
         verbs: The guide of verbs, whose words are known everywhere.
+        captions: The annotator of the captions.
     """
 
-    def __init__(self, stores: Stores, verbs: Mapping[str, str]) -> None:
-        self._stores = stores
+    def __init__(self, stores: Stores, verbs: Mapping[str, str], captions: str = "caption") -> None:
+        self._stores, self._captions = stores, captions
         self._guide = {
             stem_word(word) for entry in verbs.items() for text in entry for word in split_words(text)
         }
@@ -106,7 +107,7 @@ class DatasetWords:
         ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
         episodes = self._stores.tables.episodes.get(ids)
         texts = {episode.episode_id: " ".join(episode.instructions) for episode in episodes}
-        for caption in self._stores.annotations.find_annotations(list(texts), ["caption"]):
+        for caption in self._stores.annotations.find_annotations(list(texts), [self._captions]):
             texts[caption.episode_id] += f" {caption.value.get('text', '')} {_slot_text(caption.value)}"
         counts = Counter(word for text in texts.values() for word in set(map(stem_word, split_words(text))))
         return {word for word, count in counts.items() if count >= _FEWEST_EPISODES}

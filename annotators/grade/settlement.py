@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from annotators.base import PaidFailure
 from annotators.grade.additions import addresses_judge
 from annotators.grade.judge import GradeCase, Judgement
-from annotators.grade.observation import LEAST_CONFIDENCE, ObservedPart
+from annotators.grade.observation import LEAST_CONFIDENCE, Observation, ObservedPart
 from annotators.grade.questions import (
     CANNOT_TELL,
     ExtraWords,
@@ -28,6 +28,19 @@ from annotators.grade.questions import (
     words_request,
 )
 from annotators.grade.rates import CallKind
+from annotators.grade.segment_fit import (
+    SEGMENT_SLOTS,
+    FitRuling,
+    Neighbour,
+    SameValue,
+    SeenNeighbour,
+    find_signal_arm,
+    list_neighbours,
+    list_unequal_values,
+    rule_on_arm,
+    rule_on_order,
+    rule_on_span,
+)
 from annotators.grade.segment_observer import ObservationOutcome, WorkObservation, segment_of
 from annotators.models import VlmFailure, VlmReply, VlmRequest
 from ares.annotation import Cost
@@ -101,7 +114,11 @@ class SlotSettlement:
         self._queue = sorted(case.criteria, key=_order_of)
         # Why the first criterion of the queue is asked of the frames, and what the caption's value is set against.
         self._contested, self._rival = "", ""
+        # The slot by which the frames tell a segment from its neighbour, where they are asked.
+        self._span_slot: SlotName | None = None
         self._seen: WorkObservation | None = None
+        self._around: list[WorkObservation] = []
+        self._neighbours: list[SeenNeighbour] = []
         self._failure: AresError | None = None
         self._calls: dict[CallKind, Cost] = {}
         self._cost = self._paid = Cost()
@@ -112,13 +129,32 @@ class SlotSettlement:
         """Whether an open criterion is about what the frames show, and no gate has failed."""
         return not self._failed_gate() and any(item.slot != "additions" for item in self._queue)
 
-    def see(self, outcome: ObservationOutcome) -> None:
-        """Take what was observed, and rule on what it decides alone."""
-        if not isinstance(outcome, WorkObservation):
-            self._fail(outcome)
-            return
+    @property
+    def neighbours(self) -> list[Neighbour]:
+        """The segments before and after, where a criterion sets the caption against what is seen in them."""
+        asks = any(item.slot in ("span", "order") for item in self._queue)
+        return list_neighbours(self.case.work) if asks else []
+
+    def see(
+        self,
+        outcome: ObservationOutcome,
+        neighbours: Sequence[tuple[Neighbour, ObservationOutcome]] = (),
+    ) -> None:
+        """Take what was observed, and rule on what it decides alone.
+
+        Args:
+            outcome: What was observed in the segment.
+            neighbours: What was observed in those before and after it.
+        """
+        for item in (outcome, *(other for _, other in neighbours)):
+            if not isinstance(item, WorkObservation):
+                self._fail(item)
+                return
+        assert isinstance(outcome, WorkObservation)
         self._seen = outcome
-        self._count("observation", outcome.cost, outcome.paid)
+        self._around = [other for _, other in neighbours if isinstance(other, WorkObservation)]
+        for item in (outcome, *self._around):
+            self._count("observation", item.cost, item.paid)
         if not outcome.observation.shows_something:
             for criterion in [item for item in self._queue if item.slot != "additions"]:
                 self._rule(
@@ -127,6 +163,10 @@ class SlotSettlement:
             self._queue = []
             self._leave_open("the observation shows nothing")
             return
+        self._neighbours = [
+            SeenNeighbour(slots=neighbour.slots, observation=other.observation)
+            for (neighbour, _), other in zip(neighbours, self._around, strict=True)
+        ]
         for criterion in list(self._queue):
             self._rule_by_observation(criterion)
 
@@ -136,6 +176,13 @@ class SlotSettlement:
             return []
         slots = [item.slot for item in self._queue if item.slot in SLOTS]
         return [(self._pair(slot), self._claimed_rest(slot)) for slot in slots if self._can_compare(slot)]
+
+    def segment_pairs(self) -> list[tuple[ValuePair, str]]:
+        """The pairs of values that tell a segment from its neighbours, each with the claim."""
+        if self._seen is None or not any(item.slot in ("span", "order") for item in self._queue):
+            return []
+        values = list_unequal_values(self.case.slots, self._seen.observation, self._neighbours)
+        return [(make_pair(slot, claimed, seen), claimed) for slot, claimed, seen in values]
 
     def compared_pair(self, question: NextQuestion) -> ValuePair | None:
         """The pair of a question that compares values; None for another."""
@@ -168,15 +215,17 @@ class SlotSettlement:
         criterion = self._queue[0]
         if criterion.slot == "additions":
             return NextQuestion(kind="words", criterion=criterion)
+        if criterion.slot == "span":
+            return self._choose_in(criterion, self._contested_slot(criterion))
         if criterion.slot not in SLOTS:
             return NextQuestion(kind="question", criterion=criterion)
         if not self._contested and self._can_compare(criterion.slot):
             return NextQuestion(kind="comparison", criterion=criterion)
+        return self._choose_in(criterion, criterion.slot)
+
+    def _choose_in(self, criterion: Criterion, slot: SlotName) -> NextQuestion:
         options = choice_options(
-            segment_of(self.case.work.subject),
-            criterion.slot,
-            self._claimed_rest(criterion.slot),
-            self._rival_value(criterion.slot),
+            segment_of(self.case.work.subject), slot, self._claimed_rest(slot), self._rival_value(slot)
         )
         return NextQuestion(kind="choice", criterion=criterion, options=options)
 
@@ -193,7 +242,7 @@ class SlotSettlement:
             raise ValueError(f"a {question.kind} needs frames")
         if question.kind == "question":
             return rubric_question_request(criterion.text, slots, evidence, has_schema)
-        return choice_request(_slot_of(criterion), question.options, evidence, has_schema)
+        return choice_request(self._contested_slot(criterion), question.options, evidence, has_schema)
 
     def take(
         self, question: NextQuestion, reply: VlmReply | VlmFailure, seconds: Sequence[float] = ()
@@ -233,8 +282,10 @@ class SlotSettlement:
             cost=self._cost,
             paid=self._paid,
             calls=self._calls,
-            observations=[seen.annotation] if seen and seen.annotation else [],
-            observation_ids=[seen.annotation_id] if seen and seen.annotation_id else [],
+            observations=[item.annotation for item in (seen, *self._around) if item and item.annotation],
+            observation_ids=[
+                item.annotation_id for item in (seen, *self._around) if item and item.annotation_id
+            ],
         )
 
     def _fail(self, outcome: PaidFailure | AresError) -> None:
@@ -297,6 +348,42 @@ class SlotSettlement:
             if part.is_visible and is_equal:
                 self._rule(criterion, Verdict.MET, _SAME, source="observation", part=part)
 
+    def rule_on_segments(self, is_same: SameValue) -> None:
+        """The rulings of code on the criteria about segments; a choice is left where a neighbour fits as well.
+
+        Args:
+            is_same: Whether two values of a slot mean the same.
+        """
+        if self._seen is None or self._failure:
+            return
+        for criterion in [item for item in self._queue if item.slot in SEGMENT_SLOTS]:
+            self._rule_on_segment(criterion, self._seen.observation, is_same)
+
+    def _rule_on_segment(self, criterion: Criterion, own: Observation, is_same: SameValue) -> None:
+        claimed = self.case.slots
+        if criterion.slot == "arm":
+            fit = rule_on_arm(claimed, own, find_signal_arm(self.case.work.subject))
+        else:
+            rule = rule_on_span if criterion.slot == "span" else rule_on_order
+            fit = rule(claimed, own, self._neighbours, is_same)
+        if fit.verdict is None and fit.slot and not _claim_problem(fit.slot, claimed[fit.slot]):
+            self._span_slot = fit.slot
+            return
+        self._take_fit(criterion, fit)
+
+    def _take_fit(self, criterion: Criterion, fit: FitRuling) -> None:
+        verdict = Verdict.UNSURE if fit.verdict is None else fit.verdict
+        margin = 0.0 if fit.verdict is None else fit.margin
+        # What the signals say is no word of the judge.
+        source = "hard" if fit.seen and not fit.seen.seconds else "observation"
+        self._rule(criterion, verdict, fit.reason, source=source, part=fit.seen, margin=margin)
+
+    def _contested_slot(self, criterion: Criterion) -> SlotName:
+        """The slot of the choice that decides a criterion."""
+        if criterion.slot == "span" and self._span_slot:
+            return self._span_slot
+        return _slot_of(criterion)
+
     def _take_comparison(self, criterion: Criterion, answer: str) -> None:
         slot = _slot_of(criterion)
         if answer == "same":
@@ -308,7 +395,7 @@ class SlotSettlement:
         self._rival = "" if slot == "attributes" and answer == CANNOT_TELL else self._observed_rest(slot)
 
     def _take_choice(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
-        slot = _slot_of(criterion)
+        slot = self._contested_slot(criterion)
         claimed = self._claimed_rest(slot)
         verdict, reason = _verdict_of_answer(answer, claimed=claimed, slot=slot)
         part = self._part(slot)
@@ -406,7 +493,9 @@ _UNSEEN = ObservedPart(value=NOT_VISIBLE)
 
 
 def _order_of(criterion: Criterion) -> int:
-    """The place of a criterion in the order of questions: slots, then questions of a lab, then words."""
+    """The place of a criterion in the order of questions: whose span it is, slots, questions of a lab, words."""
+    if criterion.slot in SEGMENT_SLOTS:
+        return -1
     if criterion.slot in SLOTS:
         return QUESTION_ORDER.index(criterion.slot)
     return len(QUESTION_ORDER) + (criterion.slot == "additions")
@@ -414,7 +503,7 @@ def _order_of(criterion: Criterion) -> int:
 
 def _slot_of(criterion: Criterion) -> SlotName:
     slot = criterion.slot
-    if slot is None or slot == "additions" or slot == "complete":
+    if slot not in SLOTS:
         raise ValueError(f"criterion {criterion.id} is about no slot")
     return slot
 

@@ -100,10 +100,11 @@ class DatasetValues:
     Args:
         stores: Stores of the workspace.
         verbs: The guide of verbs.
+        captions: The annotator of the captions.
     """
 
-    def __init__(self, stores: Stores, verbs: Mapping[str, str]) -> None:
-        self._stores, self._verbs = stores, verbs
+    def __init__(self, stores: Stores, verbs: Mapping[str, str], captions: str = "caption") -> None:
+        self._stores, self._verbs, self._captions = stores, verbs, captions
         self._values: dict[str, dict[SlotName, list[str]]] = {}
 
     def choose_rival(self, dataset: str, slot: SlotName, claimed: str, key: str) -> str:
@@ -130,7 +131,7 @@ class DatasetValues:
         # Those with the first ids, which are hashes: the same ones whatever the order of the table.
         ids = nsmallest(_SAMPLE, (episode_id for ids in batches for episode_id in ids))
         values_of: dict[SlotName, set[str]] = {}
-        for caption in self._stores.annotations.find_annotations(ids, ["caption"]):
+        for caption in self._stores.annotations.find_annotations(ids, [self._captions]):
             for name, value in drop_unstated(slots_from_json(caption.value.get("slots")) or {}).items():
                 if is_short_value(value):
                     values_of.setdefault(name, set()).add(value)

@@ -109,13 +109,28 @@ class SubjectFinder:
         """Names of the annotators whose annotations it needs."""
         return self._maker.after if self._maker.subject_kind != "episode" else ()
 
+    @cached_property
+    def read_names(self) -> Sequence[str]:
+        """Names of the annotators whose annotations say which subjects there are.
+
+        Beside those that it describes they are the segmenters of those that describe segments: what was said of a
+        segment that is shown no more is no subject.
+        """
+        before = {
+            name
+            for maker in self._stores.annotations.makers().values()
+            if maker.annotator in self.after and maker.subject_kind == "segment"
+            for name in maker.after
+        }
+        return sorted({*self.after, *before})
+
     def of_bundle(self, bundle: EpisodeBundle) -> list[Subject]:
         """The subjects in an episode, those that the run has made so far included."""
         if not self.after:
             return [make_episode_subject(bundle.episode)]
         new = [
             annotation
-            for name in self.after
+            for name in self.read_names
             for result in bundle.results.get(name, ())
             for annotation in result.annotations
         ]
@@ -131,10 +146,33 @@ class SubjectFinder:
                 replace(make_annotation_subject(episode, segment), kind="segment", id=key)
                 for key, segment in segments.items()
             ]
+        described = [
+            annotation for annotation in keep_newest_annotations(annotations) if annotation.name in self.after
+        ]
+        siblings = _group_about_segments(described)
+        if siblings:
+            described = self._without_old_segments(described, annotations)
+            siblings = _group_about_segments(described)
         return [
-            make_annotation_subject(episode, annotation)
-            for annotation in keep_newest_annotations(annotations)
-            if annotation.name in self.after
+            make_annotation_subject(episode, annotation, siblings.get(_maker_of_segments(annotation), ()))
+            for annotation in described
+        ]
+
+    def _without_old_segments(
+        self, described: Sequence[Annotation], annotations: Sequence[Annotation]
+    ) -> list[Annotation]:
+        """Annotations without those about segments of an older segmenter."""
+        shown = select_shown(annotations, self._catalog, [*self.read_names])
+        segments = {
+            segment_id(annotation)
+            for name in self.read_names
+            if name not in self.after
+            for annotation in shown[name]
+        }
+        return [
+            annotation
+            for annotation in described
+            if annotation.subject_kind != "segment" or annotation.subject in segments
         ]
 
     def _shown(self, annotations: Sequence[Annotation]) -> list[Annotation]:
@@ -144,12 +182,25 @@ class SubjectFinder:
 
     @cached_property
     def _catalog(self) -> MakerCatalog:
-        # Read at the first episode: by then every annotator of the run has stored its maker.
+        # Read again at the first episode: by then every annotator of the run has stored its maker.
         annotations = self._stores.annotations
         state = load_applied_state(self._stores.tables)
         # What this run itself makes is described, also before it covers what is shown.
         covering = {**state.covering, **self.run_makers}
         return MakerCatalog(annotations.makers(), read_pins(annotations), state.maker_sequences, covering)
+
+
+def _group_about_segments(annotations: Iterable[Annotation]) -> dict[str, tuple[Annotation, ...]]:
+    """The annotations about segments of an episode, by maker."""
+    groups: dict[str, tuple[Annotation, ...]] = {}
+    for annotation in annotations:
+        if key := _maker_of_segments(annotation):
+            groups[key] = (*groups.get(key, ()), annotation)
+    return groups
+
+
+def _maker_of_segments(annotation: Annotation) -> str:
+    return annotation.maker_id if annotation.subject_kind == "segment" else ""
 
 
 def read_signals(stores: Stores, episode_ids: Collection[str]) -> dict[str, Trajectory]:
@@ -248,7 +299,7 @@ class AnnotatorRun:
         self.name = self.plugin = annotator.maker.annotator
         self.report = Report()
         self.failures: dict[str, AresError] = {}
-        self._annotations = stores.annotations
+        self._stores, self._annotations = stores, stores.annotations
         self._budget = budget
         self._clock = clock
         self._strict = strict
@@ -265,7 +316,11 @@ class AnnotatorRun:
         self._retried = frozenset(subject for subject, logged in failures if reason.lower() in logged.lower())
 
     def work_beside(self, makers: Sequence[Maker]) -> None:
-        """Describe what these makers, those of the run, make rather than what is shown."""
+        """Describe what these makers, those of the run, make rather than what is shown.
+
+        To be called again once they are stored: which segments are shown is then found anew.
+        """
+        self._subjects = SubjectFinder(self._stores, self.annotator.maker)
         self._subjects.run_makers = {maker.annotator: maker.maker_id for maker in makers}
 
     @cached_property
@@ -311,6 +366,11 @@ class AnnotatorRun:
     def after(self) -> Sequence[str]:
         """Names of the annotators whose annotations or segments it describes."""
         return self._subjects.after
+
+    @property
+    def read_names(self) -> Sequence[str]:
+        """Names of the annotators whose annotations say which subjects there are."""
+        return self._subjects.read_names
 
     def subjects_in(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
         """The subjects of an episode with these annotations."""

@@ -55,7 +55,7 @@ def add_ruling(
     maker = Maker(
         annotator="ruling",
         version=_VERSION,
-        settings=_person_settings(person),
+        settings={**_person_settings(person), **_segment_settings(annotation)},
         # The word of a person is never stale.
         columns=tuple(replace(column, needs_current_maker=False) for column in columns),
         kind="person",
@@ -109,6 +109,11 @@ def add_correction(
         kind="person",
     )
     return _store_annotation(stores, maker, replace(annotation, value=value, ordinal=0))
+
+
+def _segment_settings(annotation: Annotation) -> dict[str, Json]:
+    """Rulings on what is said of segments have a maker of their own: what one describes is no part of its id."""
+    return {"described": annotation.name} if annotation.subject_kind == "segment" else {}
 
 
 def _person_settings(person: str) -> dict[str, Json]:

@@ -273,14 +273,18 @@ def choose_foreign_texts(
     """
     statements = [own, *known]
     shipped = random.sample(list(shipped_texts()), min(count, len(shipped_texts())))
-    fitting = [other for other in others if _is_other_task(other, statements, differences)]
+    fitting = [other for other in others if is_other_task(other, statements, differences)]
     near = random.sample(fitting, min(count, len(fitting)))
     selection = {other.text: other for other in _take_turns(near, shipped)}
     outcome = own.slots.get("outcome", COMPLETED)
     return [turn_outcome(other, outcome) for other in list(selection.values())[:count]]
 
 
-def _is_other_task(other: KnownText, statements: Sequence[KnownText], differences: KnownDifferences) -> bool:
+def is_other_task(other: KnownText, statements: Sequence[KnownText], differences: KnownDifferences) -> bool:
+    """Whether a text says another thing than some others: another object, or an action that cannot be the same motion.
+
+    Arguments are those of `choose_foreign_texts`; the statements are the caption and what else is said of the episode.
+    """
     name = other.slots.get("object", "")
     thing = _content_words(name)
     if not thing or is_vague(name):

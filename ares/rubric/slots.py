@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal, get_args
 
+from ares.annotation import Column
 from ares.episode import Json
 from ares.errors import RequestError, SourceError
 from ares.input import parse_yaml
@@ -151,3 +152,45 @@ def is_short_value(value: str) -> bool:
     """Whether a value may be shown to a model: at most 12 words of at most 30 letters, on one line."""
     words = value.split()
     return 0 < len(words) <= MAX_WORDS and all(len(word) <= 30 for word in words) and value.isprintable()
+
+
+# What the slots of one caption fill for filters, and the same of all captions of an episode.
+SLOT_COLUMNS = (
+    Column(name="verb", type="string", meaning="What the caption says is done, as a verb of the guide."),
+    Column(name="object", type="string", meaning="The thing that the caption says is acted on."),
+    Column(name="place", type="string", meaning="Where it is moved to, else where it is taken from."),
+    Column(
+        name="arm", type="string", meaning="Which arm, hand or person acts, by its side where it has one."
+    ),
+    Column(name="count", type="string", meaning="How many things are acted on, or how often."),
+)
+SLOT_LIST_COLUMNS = tuple(
+    Column(
+        name=f"caption_{column.name}s",
+        type="list<string>",
+        meaning=f"Every {column.name} of the captions, each once.",
+    )
+    for column in SLOT_COLUMNS
+)
+
+
+def make_slot_columns(slots: SlotValues) -> dict[str, Json]:
+    """The values of `SLOT_COLUMNS` and `SLOT_LIST_COLUMNS` that slots have, in lower case and without articles.
+
+    A column of one value is left out where nothing is stated, and a list is empty there.
+    """
+    hand = normalize_value(slots.get("hand", ""))
+    locations = [_split_relation(normalize_value(slots.get(name, "")))[1] for name in ("to", "from")]
+    stated = {
+        "verb": slots.get("action", "").removeprefix(f"{OTHER}: ").lower(),
+        "object": normalize_value(slots.get("object", "")),
+        "place": locations[0] or locations[1],
+        "arm": _side_of(hand) or hand,
+        "count": normalize_value(slots.get("count", "")),
+    }
+    lists = {name: [value] if value else [] for name, value in stated.items()}
+    lists["place"] = [location for location in locations if location]
+    return {
+        **{name: value for name, value in stated.items() if value},
+        **{f"caption_{name}s": list[Json](dict.fromkeys(values)) for name, values in lists.items()},
+    }

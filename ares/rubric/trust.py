@@ -123,7 +123,7 @@ NEAR_MISS, CLAIM = "near_miss", "claim"
 # Most that a judge may accept; of injected notes none: the limit says how many without an error will do.
 LIMITS: Mapping[str, float] = {
     "foreign": 0.05,
-    **dict.fromkeys((NEAR_MISS, "injected", "blank", "scrambled", _OUTCOME), 0.10),
+    **dict.fromkeys((NEAR_MISS, "injected", "blank", "scrambled", _OUTCOME, "neighbour"), 0.10),
 }
 _CONTENT_KINDS = ("foreign", "injected", "blank", "scrambled")
 _OUTCOME_KINDS = ("outcome:completed", "outcome:not completed")
@@ -331,24 +331,25 @@ def measure_judge_trust(
     rows = [row for value, episode in used for row in _read_gradings(value, episode, gates)]
     rates = _rates_by_kind([row for row in rows if row.accepted is not None])
     caps = [_SLOTS_BY_TABLES] if used and not typed else []
-    needed = [*_CONTENT_KINDS, *_common_slots(rates, len(used))]
+    of_span = ["neighbour"] if "span" in gates.values() else []
+    needed = [*_CONTENT_KINDS, *of_span, *_common_slots(rates, len(used))]
     content, outcome = _state_of(needed, rates), _state_of(_OUTCOME_KINDS, rates)
     if any(rate.state == "untrusted" for kind, rate in rates.items() if kind.startswith(f"{NEAR_MISS}:")):
         content = "untrusted"
     if caps:
         content, outcome = worst_state("unproven", content), worst_state("unproven", outcome)
     missing = {kind: _rate_of(rates, kind).missing for kind in [*needed, *_rare_slots(rates, needed)]}
-    if not is_labelled:
+    needs_outcome = not is_labelled and (not gates or _OUTCOME in gates.values())
+    if needs_outcome:
         missing |= {kind: _rate_of(rates, kind).missing for kind in _OUTCOME_KINDS}
-    paid = [row.calls for row in rows]
     return JudgeTrust(
         content=content,
         outcome=outcome,
-        needs_outcome=not is_labelled and (not gates or _OUTCOME in gates.values()),
+        needs_outcome=needs_outcome,
         kinds=tuple(rates.values()),
         reasons=(*_list_reasons(rates), *caps),
         missing={kind: count for kind, count in missing.items() if count},
-        calls_per_control=sum(paid) / len(paid) if paid else 0.0,
+        calls_per_control=sum(row.calls for row in rows) / max(1, len(rows)),
         gates=gates,
         errors=sum(row.accepted is None for row in rows),
         votes=count_panel_control_errors([value for value, _ in used]),
@@ -514,6 +515,7 @@ _KIND_WORDS: Mapping[str, str] = {
     "injected": "false captions with a note to the judge",
     "blank": "captions of blank frames",
     "scrambled": "captions of scrambled frames",
+    "neighbour": "captions of the segment before or after",
     _OUTCOME: "wrong outcomes",
     "outcome:completed": 'failures called "completed"',
     "outcome:not completed": 'successes called "not completed"',
@@ -522,8 +524,7 @@ _KIND_WORDS: Mapping[str, str] = {
 
 def describe_kind(kind: str) -> str:
     """A kind of controls in words."""
-    slot = kind.removeprefix(f"{NEAR_MISS}:")
-    return _KIND_WORDS.get(kind, f"captions with a wrong {slot}")
+    return _KIND_WORDS.get(kind, f"captions with a wrong {kind.removeprefix(f'{NEAR_MISS}:')}")
 
 
 def describe_trust(document: Mapping[str, Any]) -> str:

@@ -52,11 +52,22 @@ def workspace(
         ingest_paths(opened.stores, [str(demo_samples / "rlds")], rlds, limit=1, quiet=True)
         ingest_paths(opened.stores, [str(demo_samples / "video")], limit=1, quiet=True)
         annotate(opened.stores, ["motion", "embed"], hashed, quiet=True)
-        for name in annotators.names():
-            opened.stores.annotations.add_maker(_maker(name, options, opened))
+        for maker in _makers(options, opened):
+            opened.stores.annotations.add_maker(maker)
         opened.sync()
         opened.remove(ids=[min(opened.stores.tables.episodes.ids())])
         yield opened
+
+
+# Annotators that describe segments, too, as makers of another name.
+_PER_SEGMENT = ("caption", "grade")
+
+
+def _makers(options: Options, workspace: Workspace) -> list[Maker]:
+    """The makers of all annotators with default settings, and those of segments."""
+    per_segment = replace(options, values={"per": "segment"})
+    own = [_maker(name, options, workspace) for name in annotators.names()]
+    return [*own, *(_maker(name, per_segment, workspace) for name in _PER_SEGMENT)]
 
 
 def _maker(name: str, options: Options, workspace: Workspace) -> Maker:
@@ -70,8 +81,8 @@ def _maker(name: str, options: Options, workspace: Workspace) -> Maker:
 
 def test_makers_with_default_settings_keep_their_ids(workspace: Workspace, options: Options) -> None:
     """A maker with another id annotates a workspace anew."""
-    makers = (_maker(name, options, workspace) for name in annotators.names())
-    compare_words("words-makers.json", {maker.annotator: _describe_maker(maker) for maker in makers})
+    makers = {maker.annotator: _describe_maker(maker) for maker in _makers(options, workspace)}
+    compare_words("words-makers.json", makers)
 
 
 def _describe_maker(maker: Maker) -> dict[str, object]:

@@ -116,7 +116,7 @@ class WorldEpisode:
 def make_world(settings: WorldSettings) -> list[WorldEpisode]:
     """The episodes of a world; every second one failed."""
     dice = random.Random(f"world {settings.seed}")
-    truths = [_draw_truth(dice, settings, number % 2 == 0) for number in range(settings.episodes)]
+    truths = [draw_truth(dice, settings, number % 2 == 0) for number in range(settings.episodes)]
     dice.shuffle(truths)
     kinds = _draw_kinds(dice, settings)
     return [
@@ -131,7 +131,8 @@ def make_world(settings: WorldSettings) -> list[WorldEpisode]:
     ]
 
 
-def _draw_truth(dice: random.Random, settings: WorldSettings, succeeded: bool) -> Slots:
+def draw_truth(dice: random.Random, settings: WorldSettings, succeeded: bool) -> Slots:
+    """What happens in an episode or a segment, in canonical words."""
     # Most episodes have places, so that enough captions state each slot.
     names = list(ACTIONS)
     weights = [_WEIGHTS.get(name, 1.0) for name in names]

@@ -160,7 +160,9 @@ def resolve_episode(
         maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
         segment_values = segment_columns.fit(value, label, result.errors, list_segment_columns(maker))
         own_values = _current_values(maker, catalog, segment_values)
-        for key in {*described.get(annotation.subject, ()), *described.get(annotation.annotation_id, ())}:
+        # What is a row itself fills that alone, else what it describes.
+        subject = annotation.annotation_id if maker.fills_segments else annotation.subject
+        for key in described.get(subject, ()):
             result.segment_columns.setdefault(key, {}).update(own_values)
         if annotation.subject_kind == "episode" or annotation.subject in lead:
             columns = [column for column in maker.columns if not column.rollup]
@@ -350,6 +352,10 @@ def _mean_value(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def _union_of_lists(values: Sequence[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(text for texts in values for text in texts))
+
+
 _ROLLUPS: Mapping[str, Callable[[list[Json]], Json]] = {
     "all": all,
     "any": any,
@@ -358,6 +364,7 @@ _ROLLUPS: Mapping[str, Callable[[list[Json]], Json]] = {
     "min": min,  # type: ignore[dict-item]
     "max": max,  # type: ignore[dict-item]
     "list": list[Json],
+    "union": _union_of_lists,  # type: ignore[dict-item]
 }
 
 

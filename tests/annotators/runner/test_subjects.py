@@ -46,6 +46,14 @@ READER = Maker(
     after=("halves",),
 )
 
+CRITIC = Maker(
+    annotator="critic",
+    version="1",
+    columns=(Column(name="criticised", type="bool", meaning="Whether it was looked at."),),
+    subject_kind="annotation",
+    after=("judge",),
+)
+
 
 @pytest.fixture
 def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
@@ -62,6 +70,7 @@ def annotators_of_the_test() -> Iterator[None]:
         "thirds": SimpleNamespace(maker=THIRDS, process=split_into(3, THIRDS)),
         "judge": SimpleNamespace(maker=JUDGE, process=judge, select_frames=ends),
         "reader": SimpleNamespace(maker=READER, process=count_words),
+        "critic": SimpleNamespace(maker=CRITIC, process=criticise),
     }
     for name, annotator in added.items():
         registry.annotators.add(name, lambda options, stores, made=annotator: made)
@@ -111,6 +120,15 @@ def _judge(work: Work) -> Result | AresError:
 def count_words(works: Sequence[Work]) -> list[Result | AresError]:
     return [
         Result(annotations=[new_annotation(work, READER, {"words": len(str(_text(work)).split())})])
+        for work in works
+    ]
+
+
+def criticise(works: Sequence[Work]) -> list[Result | AresError]:
+    return [
+        Result(
+            annotations=[new_annotation(work, CRITIC, {"criticised": True, "of": len(work.subject.siblings)})]
+        )
         for work in works
     ]
 
@@ -189,6 +207,28 @@ def test_another_segmenter_replaces_the_segments_and_the_values_of_the_old_ones(
     assert ws.stores.tables.segments.count() == 6
     assert ws.stores.tables.segments.count("segment_ok IS NOT NULL") == 6
     assert run(ws, "judge") == [(6, 0, 6, 0)]
+
+
+def test_what_was_said_of_segments_that_are_shown_no_more_is_no_subject(ws: Workspace) -> None:
+    run(ws, "halves", "judge")
+    assert run(ws, "critic") == [(6, 6, 0, 0)]
+    assert run(ws, "thirds", "judge") == [(3, 3, 0, 0), (9, 9, 0, 0)]
+    (quote,) = estimate_cost(ws.stores, ["critic"], Options(settings=SETTINGS))
+    assert (quote.planned, quote.already) == (9, 0)
+    assert run(ws, "critic") == [(9, 9, 0, 0)]
+    ids = sorted(ws.stores.tables.episodes.ids())
+    said = ws.stores.annotations.find_annotations(ids, ["critic"])
+    assert [annotation.value["of"] for annotation in said] == [2] * 6 + [3] * 9
+    # The old segments are shown again, and what was said of them is known.
+    pin_makers(ws.stores.annotations, {"halves": HALVES.maker_id})
+    ws.sync()
+    assert run(ws, "judge", "critic") == [(6, 0, 6, 0), (6, 0, 6, 0)]
+
+
+def test_one_run_makes_segments_and_says_something_of_what_it_has_said_of_them(ws: Workspace) -> None:
+    assert run(ws, "halves", "judge", "critic") == [(3, 3, 0, 0), (6, 6, 0, 0), (6, 6, 0, 0)]
+    # Nothing was said of the new segments yet, and the old ones are shown no more when the critic comes to them.
+    assert run(ws, "thirds", "critic") == [(3, 3, 0, 0), (0, 0, 0, 0)]
 
 
 def test_a_trial_of_another_segmenter_changes_no_subjects(ws: Workspace) -> None:

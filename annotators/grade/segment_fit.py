@@ -1,0 +1,278 @@
+"""Whether a caption is of its own segment or of a neighbour: its slots against what was seen in each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from annotators.base import Subject, Work
+from annotators.grade.observation import Observation, ObservedPart
+from annotators.grade.slot_values import drop_unstated
+from ares.annotation import Annotation
+from ares.rubric import SLOTS, SlotName, SlotValues, Verdict, is_same_value, slots_from_json
+
+# Slots of criteria about segments: whose span a text is of, the order of texts, and which arm the signals show.
+SegmentSlot = Literal["span", "order", "arm"]
+SEGMENT_SLOTS: tuple[SegmentSlot, ...] = ("span", "order", "arm")
+# By what a text is told from that of a neighbour; how a segment ends is no part of it.
+_COMPARED: tuple[SlotName, ...] = tuple(slot for slot in SLOTS if slot != "outcome")
+# A text that fits a neighbour by so much more is one of it, and two texts that fit each other's spans so are swapped.
+# The lead counts a slot of the same value as 1 and one of another as -1, so a slot that two spans differ in counts 2.
+_CLEAR_LEAD = 2
+# Slots in which a neighbour has what the text says, and the segment has not, before no frames are asked.
+_FEWEST_BETTER = 2
+# The lead of a ruling that nothing could turn.
+_FULL_LEAD = 4
+# Two spans of which the shorter lies so far in the other are no neighbours: they show the same.
+_MOST_OVERLAP = 0.5
+
+# Whether two values of a slot mean the same, as far as it is known.
+SameValue = Callable[[SlotName, str, str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """The segment before or after that of a caption.
+
+    Attributes:
+        work: The work about it.
+        slots: What the caption of it states; empty for a sentence without slots.
+    """
+
+    work: Work
+    slots: SlotValues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenNeighbour:
+    """A neighbour that was observed.
+
+    Attributes:
+        slots: What its caption states.
+        observation: What was seen in it.
+    """
+
+    slots: SlotValues
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRuling:
+    """What code says of a criterion about segments.
+
+    Attributes:
+        verdict: The verdict; None where the frames have to be asked about `slot`.
+        reason: Why, in a few words.
+        slot: The slot that tells the segments apart, where one does.
+        seen: What was seen of it.
+        margin: How clear it is, 0 to 1.
+    """
+
+    verdict: Verdict | None
+    reason: str
+    slot: SlotName | None = None
+    seen: ObservedPart | None = None
+    margin: float = 1.0
+
+
+def find_neighbours(subject: Subject) -> list[Annotation]:
+    """The captions right before and right after that of a subject, of the same segmenter and arm; at most two."""
+    own = subject.annotation
+    if own is None or own.subject_kind != "segment":
+        return []
+    others = [
+        other
+        for other in subject.siblings
+        if other.annotation_id != own.annotation_id and _cut_of(other) == _cut_of(own)
+        if not _show_the_same(own, other)
+    ]
+    middle = _middle_of(own)
+    before = [other for other in others if _middle_of(other) < middle]
+    after = [other for other in others if _middle_of(other) > middle]
+    return [*sorted(before, key=_middle_of)[-1:], *sorted(after, key=_middle_of)[:1]]
+
+
+def _cut_of(caption: Annotation) -> tuple[object, ...]:
+    """What made the segment of a caption: segments of different arms or segmenters overlap."""
+    segment = caption.value.get("segment")
+    own = segment if isinstance(segment, dict) else {}
+    return caption.maker_id, own.get("annotator"), own.get("maker_id"), own.get("arm")
+
+
+def _middle_of(caption: Annotation) -> float:
+    return (caption.start_seconds + caption.stop_seconds) / 2
+
+
+def _show_the_same(first: Annotation, second: Annotation) -> bool:
+    shared = min(first.stop_seconds, second.stop_seconds) - max(first.start_seconds, second.start_seconds)
+    shorter = min(item.stop_seconds - item.start_seconds for item in (first, second))
+    return shared > _MOST_OVERLAP * shorter
+
+
+def list_neighbours(work: Work) -> list[Neighbour]:
+    """The neighbours of the segment of a caption, as works about the same frames; none on changed frames."""
+    if work.frames.is_changed:
+        return []
+    return [
+        Neighbour(
+            work=replace(work, subject=neighbour_subject(work.subject, caption)), slots=slots_of(caption)
+        )
+        for caption in find_neighbours(work.subject)
+    ]
+
+
+def neighbour_subject(subject: Subject, caption: Annotation) -> Subject:
+    """The caption of a neighbour as a subject."""
+    return replace(
+        subject,
+        id=caption.annotation_id,
+        start_seconds=caption.start_seconds,
+        stop_seconds=caption.stop_seconds,
+        annotation=caption,
+    )
+
+
+def slots_of(caption: Annotation) -> dict[SlotName, str]:
+    """What a caption states; nothing for a sentence without slots."""
+    return drop_unstated(slots_from_json(caption.value.get("slots")) or {})
+
+
+def find_signal_arm(subject: Subject) -> str:
+    """The arm that the segmenter found to act in the segment of a caption, or ""."""
+    segment = subject.annotation.value.get("segment") if subject.annotation else None
+    return str(segment.get("arm") or "") if isinstance(segment, dict) else ""
+
+
+def rule_on_span(
+    claimed: SlotValues, own: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
+) -> FitRuling:
+    """Whether a text is of this span: it fits what was seen here better than what was seen in a neighbour.
+
+    A text that fits both alike is of this span as much as of the neighbour, as in a repeated action.
+
+    Args:
+        claimed: What the text states.
+        own: What was seen in its segment.
+        neighbours: What was seen before and after.
+        is_same: Whether two values mean the same.
+    """
+    fit = _fit_slots(claimed, own, is_same)
+    others = [_fit_slots(claimed, other.observation, is_same) for other in neighbours]
+    if not others or not any(others):
+        return FitRuling(verdict=Verdict.NA, reason="no neighbour was seen")
+    best = max(others, key=_score_of)
+    lead = _score_of(fit) - _score_of(best)
+    margin = min(1.0, abs(lead) / _FULL_LEAD)
+    denied = [slot for slot in _COMPARED if fit.get(slot) is False]
+    better = [slot for slot in denied if best.get(slot)]
+    # What was not seen here, and in the neighbour, may be asked of the frames of this segment.
+    unseen = [slot for slot in _COMPARED if best.get(slot) and slot not in fit]
+    slot = next(iter([*better, *denied, *unseen]), None)
+    if lead > 0 or (lead == 0 and not denied):
+        return FitRuling(
+            verdict=Verdict.MET, reason="no neighbouring segment fits the text better", margin=margin
+        )
+    # One slot that was seen wrongly would make a repeated action another one.
+    if lead <= -_CLEAR_LEAD and len(better) >= _FEWEST_BETTER:
+        return FitRuling(
+            verdict=Verdict.UNMET,
+            reason="a neighbouring segment fits the text, and this one does not",
+            slot=better[0],
+            seen=own.parts[better[0]],
+            margin=margin,
+        )
+    return FitRuling(verdict=None, reason="a neighbouring segment fits as well", slot=slot)
+
+
+def list_unequal_values(
+    claimed: SlotValues, own: Observation, neighbours: Sequence[SeenNeighbour]
+) -> list[tuple[SlotName, str, str]]:
+    """What a text states and what was seen of it in its segment and around it, where it is not in the same words.
+
+    Args:
+        claimed: What the text states.
+        own: What was seen in its segment.
+        neighbours: What was seen before and after.
+    """
+    observations = [own, *(other.observation for other in neighbours)]
+    pairs = [
+        (slot, claimed[slot], seen.parts[slot].value)
+        for seen in observations
+        for slot in _COMPARED
+        if slot != "attributes" and claimed.get(slot) and seen.parts[slot].is_visible
+    ]
+    return [pair for pair in dict.fromkeys(pairs) if not is_same_value(*pair)]
+
+
+def rule_on_order(
+    claimed: SlotValues, own: Observation, neighbours: Sequence[SeenNeighbour], is_same: SameValue
+) -> FitRuling:
+    """Whether the text and those of the neighbours stand in the order in which the things were seen.
+
+    Args:
+        claimed: What the text states.
+        own: What was seen in its segment.
+        neighbours: What was seen before and after, and what is said of it.
+        is_same: Whether two values mean the same.
+    """
+    described = [other for other in neighbours if other.slots]
+    if not described:
+        return FitRuling(verdict=Verdict.NA, reason="no neighbour has a text with slots")
+    for other in described:
+        as_they_are = _score_of(_fit_slots(claimed, own, is_same)) + _score_of(
+            _fit_slots(other.slots, other.observation, is_same)
+        )
+        swapped = _score_of(_fit_slots(claimed, other.observation, is_same)) + _score_of(
+            _fit_slots(other.slots, own, is_same)
+        )
+        if swapped - as_they_are >= _CLEAR_LEAD:
+            margin = min(1.0, (swapped - as_they_are) / _FULL_LEAD)
+            return FitRuling(
+                verdict=Verdict.UNMET,
+                reason="this text and that of a neighbour fit each other's segment",
+                margin=margin,
+            )
+    return FitRuling(verdict=Verdict.MET, reason="the texts stand in the order of what was seen")
+
+
+def rule_on_arm(claimed: SlotValues, own: Observation, signal_arm: str) -> FitRuling:
+    """Whether the stated hand is the arm that the signals show, else the one that was seen.
+
+    Args:
+        claimed: What the text states.
+        own: What was seen in its segment.
+        signal_arm: The arm that the segmenter found to act, or "".
+    """
+    hand, part = claimed.get("hand", ""), own.parts["hand"]
+    if not hand:
+        return FitRuling(verdict=Verdict.NA, reason="caption does not say")
+    sides = _sides_of(hand), _sides_of(signal_arm)
+    # An arm without a side is the only one of its robot, by a name that no caption has.
+    if all(len(side) == 1 for side in sides):
+        seen = ObservedPart(value=signal_arm)
+        if sides[0] == sides[1]:
+            return FitRuling(verdict=Verdict.MET, reason="the signals show this arm", seen=seen)
+        return FitRuling(verdict=Verdict.UNMET, reason="the signals show the other arm", seen=seen)
+    if part.is_visible and is_same_value("hand", hand, part.value):
+        return FitRuling(verdict=Verdict.MET, reason="the observation says the same", seen=part)
+    # Whether another hand was seen is settled by the criterion on the hand.
+    return FitRuling(verdict=Verdict.NA, reason="no signals tell the arm")
+
+
+def _sides_of(arm: str) -> set[str]:
+    return {"left", "right"} & set(re.findall(r"[a-z]+", arm.lower()))
+
+
+def _fit_slots(claimed: SlotValues, seen: Observation, is_same: SameValue) -> Mapping[SlotName, bool]:
+    """Whether each stated slot that was seen has the value that was seen."""
+    return {
+        slot: is_same(slot, claimed[slot], seen.parts[slot].value)
+        for slot in _COMPARED
+        if claimed.get(slot) and seen.parts[slot].is_visible
+    }
+
+
+def _score_of(fit: Mapping[SlotName, bool]) -> int:
+    return sum(1 if fits else -1 for fits in fit.values())

@@ -1,0 +1,270 @@
+"""Captions of segments under a judge: whose span a text is of, the order of texts, and the arm of the signals."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotators.base import Options
+from annotators.grade import load_rubric
+from annotators.grade.observation import Observation, ObservedPart
+from annotators.grade.segment_fit import SeenNeighbour, rule_on_arm, rule_on_order, rule_on_span
+from ares.annotation import Annotation, Column, Maker, make_segment_id
+from ares.episode import Episode
+from ares.review import add_ruling
+from ares.rubric import NOT_VISIBLE, SLOTS, Verdict, is_same_value
+from ares.settings import Price, Settings
+from ares.workspace import Workspace, open_workspace
+from tests.annotators.caption_replies import typed_caption
+from tests.annotators.judge_replies import OBSERVES, judge, kind_of, observation, prompt_of
+from tests.annotators.runs import annotate, estimate_cost
+from tests.ingesting import ingest_paths
+
+PICK = {"action": "pick up", "object": "mug", "from": "on the table", "hand": "left arm"}
+PLACE = {"action": "place", "object": "mug", "to": "in the sink", "hand": "left arm"}
+CLOSE = {"action": "close", "object": "drawer", "hand": "right arm"}
+TEXTS = {
+    "pick up": "pick up the mug on the table with the left arm",
+    "place": "place the mug in the sink with the left arm",
+    "close": "close the drawer with the right arm",
+}
+CAPTIONER = Maker(
+    annotator="segment_caption",
+    version="2",
+    model="writer",
+    kind="model",
+    subject_kind="segment",
+    after=("source_subtask",),
+    fills_segments=True,
+)
+SOURCE = Maker(annotator="source_subtask", version="1", fills_segments=True)
+
+
+def _seen(slots: Mapping[str, str]) -> Observation:
+    return Observation(
+        {
+            slot: ObservedPart(value=slots[slot], seconds=(1.0,), confidence=0.9)
+            if slot in slots
+            else ObservedPart(value=NOT_VISIBLE)
+            for slot in SLOTS
+        }
+    )
+
+
+def _neighbour(slots: Mapping[str, str], **seen: str) -> SeenNeighbour:
+    return SeenNeighbour(slots=slots, observation=_seen({**slots, **seen}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "own", "around", "verdict"),
+    [
+        (PICK, PICK, [PLACE, CLOSE], Verdict.MET),
+        (CLOSE, PICK, [CLOSE], Verdict.UNMET),
+        # One slot that was seen wrongly does not make it a caption of the neighbour.
+        (PICK, {**PICK, "action": "push"}, [PLACE], Verdict.MET),
+        # What was done twice is said of both.
+        (PICK, PICK, [PICK], Verdict.MET),
+        # One slot tells a repeated action apart, and it may have been seen wrongly: the frames are asked.
+        (PICK, {**PICK, "object": "cup"}, [PICK], None),
+        (PLACE, PICK, [PLACE], None),
+        (PICK, PICK, [], Verdict.NA),
+        # A caption that is wrong of both is no caption of the neighbour.
+        (CLOSE, PICK, [{**PLACE, "hand": "left arm"}], None),
+    ],
+)
+def test_a_text_is_of_the_span_that_it_fits(
+    claimed: Any, own: Any, around: list[Any], verdict: Verdict | None
+) -> None:
+    ruling = rule_on_span(claimed, _seen(own), [_neighbour(slots) for slots in around], is_same_value)
+    assert ruling.verdict is verdict
+    if verdict is None:
+        assert ruling.slot is not None and claimed[ruling.slot] != own.get(ruling.slot)
+
+
+def test_swapped_texts_are_out_of_order_and_one_wrong_slot_is_not() -> None:
+    swapped = SeenNeighbour(slots=PICK, observation=_seen(PLACE))  # type: ignore[arg-type]
+    assert rule_on_order(PLACE, _seen(PICK), [swapped], is_same_value).verdict is Verdict.UNMET  # type: ignore[arg-type]
+    right = _neighbour(PLACE, hand="right arm")
+    assert rule_on_order(PICK, _seen(PICK), [right], is_same_value).verdict is Verdict.MET  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("hand", "seen", "signals", "verdict"),
+    [
+        ("left arm", "right arm", "left", Verdict.MET),
+        ("left arm", "left arm", "right", Verdict.UNMET),
+        ("left arm", "the left gripper", "", Verdict.MET),
+        ("left arm", "left arm", "robot0", Verdict.MET),
+        ("the left gripper", "left arm", "robot_right", Verdict.UNMET),
+        # The criterion on the hand asks about it.
+        ("left arm", "right arm", "", Verdict.NA),
+        ("", "left arm", "right", Verdict.NA),
+    ],
+)
+def test_signals_have_the_last_word_on_the_arm(hand: str, seen: str, signals: str, verdict: Verdict) -> None:
+    claimed: Any = {**CLOSE, "hand": hand}
+    assert rule_on_arm(claimed, _seen({**CLOSE, "hand": seen}), signals).verdict is verdict
+
+
+@pytest.fixture
+def ws(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
+    """An episode in three segments: a mug is picked up and placed in a sink, and a drawer closed."""
+    with open_workspace(str(tmp_path / "workspace"), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+        for maker in (SOURCE, CAPTIONER):
+            workspace.stores.annotations.add_maker(maker)
+        yield workspace
+
+
+@pytest.fixture
+def remote(options: Options, model_server: Any, quick_retries: None) -> Options:
+    settings = replace(
+        options.settings,
+        price=Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0),
+        judge_model=f"openai:Other/Judge-9B@{model_server.url}",
+    )
+    model_server.replies(_see_by_second)
+    settings = replace(settings, caption_model=f"openai:Some/Vlm-7B@{model_server.url}")
+    return replace(options, settings=settings, values={"per": "segment", "calibrate": "no"})
+
+
+def _see_by_second(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """What happens in the second in which the first frame of a request is."""
+    first = re.search(r" at (\d+)\.\d\d s", prompt_of(request))
+    shown = (PICK, PLACE, CLOSE)[min(2, int(first[1]))] if first else {}
+    if kind_of(request) == "caption" and shown:
+        said = typed_caption(TEXTS[shown["action"]], **shown)
+        return [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]
+    seen = observation(**{"attributes": "", **shown})
+    answers: list[dict[str, Any]] = judge(seen, compares="different", chooses="other")(request)
+    return answers
+
+
+def _caption_segments(ws: Workspace, *captions: Mapping[str, str], arms: tuple[str, ...] = ("",) * 3) -> None:
+    (episode,) = ws.stores.tables.episodes.read()
+    spans = ((0.0, 1.0), (1.0, 2.0), (2.0, episode.duration_seconds))
+    for span, slots, arm in zip(spans, captions, arms, strict=True):
+        source = _annotation(episode, SOURCE, span, {"text": "do it", "style": "subtask"})
+        segment = {"annotator": "source_subtask", "maker_id": SOURCE.maker_id, "arm": arm}
+        value = {
+            "text": TEXTS[slots["action"]],
+            "slots": {**slots, "outcome": "completed"},
+            "segment": segment,
+        }
+        own = _annotation(episode, CAPTIONER, span, value)
+        own = replace(own, subject=make_segment_id(episode.episode_id, *span), subject_kind="segment")
+        ws.stores.annotations.append([source, own])
+    ws.sync()
+
+
+def _annotation(episode: Episode, maker: Maker, span: tuple[float, float], value: Any) -> Annotation:
+    return Annotation(
+        episode_id=episode.episode_id,
+        name=maker.annotator,
+        value=value,
+        maker_id=maker.maker_id,
+        subject=episode.episode_id,
+        start_seconds=span[0],
+        stop_seconds=span[1],
+        created="2026-01-01T00:00:00+00:00",
+    )
+
+
+def _grades(ws: Workspace) -> list[dict[str, Any]]:
+    """The graded rows of the segments table, in order of time."""
+    rows: list[dict[str, Any]] = ws.stores.tables.segments.read("grade IS NOT NULL").to_pylist()
+    assert {row["annotator"] for row in rows} == {"segment_caption"}
+    return rows
+
+
+def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    _caption_segments(ws, PICK, PLACE, CLOSE)
+    (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
+    assert (report.planned, report.kept, report.failed) == (3, 3, 0)
+    rows = _grades(ws)
+    assert [row["grade"] for row in rows] == ["acceptable"] * 3
+    assert [row["grade_seg"] for row in rows] == [row["grade_order"] for row in rows] == ["MET"] * 3
+    assert "grade_outcome" not in rows[0] and rows[0]["acceptable_unproven"] is True
+    kinds = Counter(prompt_of(request).splitlines()[0] for request in model_server.requests[1:])
+    assert kinds == {OBSERVES: 3, "Compare the two values of each pair.": 1}
+    assert not any(text in str(model_server.requests) for text in TEXTS.values())
+    # The grades of segments are none of the episode.
+    assert ws.stores.tables.episodes.count("grade IS NOT NULL OR acceptable_unproven IS NOT NULL") == 0
+
+
+def test_a_person_rules_on_a_segment_and_on_an_episode(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    _caption_segments(ws, PICK, PLACE, CLOSE)
+    annotate(ws.stores, ["grade"], remote, quiet=True)
+    (episode,) = ws.stores.tables.episodes.read()
+    columns = (Column(name="caption", type="string", meaning="Caption."),)
+    maker = Maker(annotator="caption", version="1", kind="model", columns=columns, fills_segments=True)
+    ws.stores.annotations.add_maker(maker)
+    whole = _annotation(
+        episode, maker, (0.0, episode.duration_seconds), {"text": "tidy up", "caption": "tidy up"}
+    )
+    ws.stores.annotations.append([whole])
+    first = ws.stores.annotations.find_annotations([episode.episode_id], ["segment_caption"])[0]
+    for caption, name in ((whole, "caption"), (first, "segment")):
+        add_ruling(ws.stores, caption, load_rubric(name), "VERB", Verdict.UNMET, person="Ada", reason="no")
+    ws.sync()
+    assert [row["grade"] for row in ws.stores.tables.segments.read("grade IS NOT NULL").to_pylist()] == [
+        "not_acceptable", "not_acceptable", "acceptable", "acceptable",
+    ]  # fmt: skip
+    assert ws.stores.tables.episodes.count("grade = 'not_acceptable'") == 1
+
+
+def test_the_caption_of_a_neighbour_is_refused_by_code(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    _caption_segments(ws, PICK, CLOSE, PLACE, arms=("left",) * 3)
+    annotate(ws.stores, ["grade"], remote, quiet=True)
+    first, second, third = _grades(ws)
+    assert (first["grade"], first["grade_seg"], first["grade_arm"]) == ("acceptable", "MET", "MET")
+    assert (second["grade"], second["grade_seg"], second["grade_order"]) == (
+        "not_acceptable", "UNMET", "UNMET",
+    )  # fmt: skip
+    assert (second["grade_arm"], third["grade"], third["grade_seg"]) == ("UNMET", "not_acceptable", "UNMET")
+    assert "choice" not in {kind_of(request) for request in model_server.requests}
+    assert second["grade_verb"] == "UNSURE", "what a caption of a neighbour says is not asked any more"
+
+
+def test_a_run_that_captions_and_grades_knows_the_neighbours(
+    ws: Workspace, remote: Options, model_server: Any
+) -> None:
+    (episode,) = ws.stores.tables.episodes.read()
+    for span in ((0.0, 1.0), (1.0, 2.0), (2.0, episode.duration_seconds)):
+        ws.stores.annotations.append([_annotation(episode, SOURCE, span, {"text": "do it"})])
+    ws.sync()
+    captions, grades = annotate(ws.stores, ["caption", "grade"], remote, quiet=True)
+    assert (captions.kept, grades.planned, grades.kept, grades.failed) == (3, 3, 3, 0)
+    assert [(row["text"], row["grade_seg"]) for row in _grades(ws)] == [
+        (text, "MET") for text in TEXTS.values()
+    ]
+    (again,) = annotate(ws.stores, ["grade"], remote, quiet=True)
+    assert (again.planned, again.already) == (3, 3)
+
+
+def test_captions_of_neighbours_measure_the_judge(ws: Workspace, remote: Options, model_server: Any) -> None:
+    _caption_segments(ws, PICK, PLACE, CLOSE)
+    measured = replace(remote, values={"per": "segment", "calibrate": "yes"})
+    (quote,) = estimate_cost(ws.stores, ["grade"], measured)
+    assert quote.planned == 3
+    (report,) = annotate(ws.stores, ["grade"], measured, quiet=True)
+    assert (report.kept, report.failed) == (3, 0)
+    (trust,) = report.judge_trust.values()
+    neighbours: Any = trust["kinds"]["neighbour"]  # type: ignore[index, call-overload]
+    assert (neighbours["accepted"], neighbours["total"]) == (0, 2)
+    missing: Any = trust["missing"]["controls"]  # type: ignore[index, call-overload]
+    assert missing["neighbour"] > 0 and not any(kind.startswith("outcome") for kind in missing)
+    # The server answers by the time of a frame, and so says the same of grey frames.
+    assert [row["grade_trust"] for row in _grades(ws)] == ["untrusted"] * 3

@@ -1,0 +1,31 @@
+"""A judge that sees one slot in twenty wrongly tells the caption of a segment from that of its neighbour."""
+
+from __future__ import annotations
+
+from ares.rubric import Verdict
+from tests.judges.parameters import JudgeParameters
+from tests.judges.segments import draw_episodes, judge_segments
+
+# A seed of no part of benchmarks/RESULTS.md.
+_SEED, _EPISODES = 77, 40
+
+
+def test_captions_of_neighbours_are_refused_and_true_ones_are_not() -> None:
+    judge = JudgeParameters(seed=_SEED, errors={"all": 0.05})
+    results = judge_segments(judge, draw_episodes(_SEED, _EPISODES))
+    refused = {
+        is_neighbours: [
+            item.verdict is Verdict.UNMET for item in results if item.is_neighbours == is_neighbours
+        ]
+        for is_neighbours in (True, False)
+    }
+    assert min(map(len, refused.values())) > 100
+    assert sum(refused[True]) / len(refused[True]) >= 0.90
+    assert sum(refused[False]) / len(refused[False]) <= 0.05
+
+
+def test_a_judge_without_eyes_refuses_no_more_of_either() -> None:
+    judge = JudgeParameters(seed=_SEED, observes="nothing")
+    results = judge_segments(judge, draw_episodes(_SEED, 5))
+    assert {item.verdict for item in results} == {Verdict.UNSURE}
+    assert not any(item.is_accepted for item in results)
