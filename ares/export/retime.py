@@ -64,6 +64,37 @@ class RetimedEpisode:
         """The seconds at which `frames_at` has the frame of each written step."""
         return camera_seconds(self.source, camera, self.stamps[self.steps].tolist(), lambda: self.stamps)
 
+    @property
+    def keeps_times(self) -> bool:
+        """Whether each second of the stored episode is the same second of the written one."""
+        return self.keeps_steps and self.shift_seconds <= time_tolerance(self.episode.rate_hz)
+
+    def written_seconds(self, seconds: float) -> float:
+        """The second of the written episode for one of the stored episode, on its clock or between two of its steps."""
+        import numpy as np
+
+        if self.keeps_times or not len(self.steps):
+            return seconds
+        stamps = self._written_stamps()
+        times = np.arange(len(stamps)) / self.episode.rate_hz
+        beyond = max(0.0, seconds - float(stamps[-1])) - max(0.0, float(stamps[0]) - seconds)
+        return max(0.0, float(np.interp(seconds, stamps, times)) + beyond)
+
+    def steps_of_span(self, start_seconds: float, stop_seconds: float) -> range:
+        """The written steps whose stamps lie in a span [start, stop) of the stored episode."""
+        import numpy as np
+
+        tolerance = time_tolerance(self.source.rate_hz)
+        edges = np.array([start_seconds, stop_seconds]) - tolerance
+        first, stop = np.searchsorted(self._written_stamps(), edges, side="left").tolist()
+        return range(first, max(first, stop))
+
+    def _written_stamps(self) -> NDArray[np.float64]:
+        """(N,) stamps of the written steps, as far as they do not fall."""
+        import numpy as np
+
+        return np.maximum.accumulate(self.stamps[self.steps])
+
 
 def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) -> RetimedEpisode:
     """The episode at the rate of an export.
@@ -79,7 +110,7 @@ def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) 
     rate_hz = export_rate_hz(episode)
     if episode.rate_source == "measured":
         rate_hz = clock.joined.get(rate_hz, rate_hz)
-    rate_hz, steps = clock.fps or rate_hz, np.arange(count, dtype=np.int64)
+    rate_hz, steps = float(clock.fps or rate_hz), np.arange(count, dtype=np.int64)
     if clock.fps is not None and not _is_even(stamps, clock.fps):
         if count and (np.diff(stamps) <= 0).any():
             raise SourceError("its timestamps do not increase, so that it cannot be retimed")

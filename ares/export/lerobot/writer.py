@@ -18,6 +18,13 @@ from ares.export.layout_groups import (
     ExportItem,
     read_depth_videos,
 )
+from ares.export.lerobot.language import (
+    EpisodeLanguage,
+    SegmentFileWriter,
+    arrange_language,
+    language_columns,
+    text_features,
+)
 from ares.export.lerobot.tables import (
     MAX_SAMPLED_FRAMES,
     VIDEO_FILE_MB,
@@ -36,6 +43,7 @@ from ares.export.lerobot.tables import (
     video_feature,
     write_info,
     write_stats,
+    write_subtasks,
     write_tasks,
 )
 from ares.export.retime import RetimedEpisode, step_frames
@@ -47,6 +55,7 @@ from ares.formats import (
     REWARD_KEY,
     ROW_RANGE_COLUMNS,
     STATE_KEY,
+    SUBTASK_INDEX,
     V3_DATA_PATH,
     V3_EPISODES_PATH,
     V3_VIDEO_PATH,
@@ -328,7 +337,7 @@ class LeRobotWriter:
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group
         self._ares_schema = ares_schema(stores)
-        self._features = data_features(group)
+        self._features = data_features(group) | text_features(group)
         self._data_schema = data_schema(self._features)
         self._episode_schema = episode_schema(
             self._features, group.cameras, self._ares_schema, group.copied_depth
@@ -339,6 +348,8 @@ class LeRobotWriter:
         self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in names}
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
+        self._segments = SegmentFileWriter(root)
+        self._subtasks: dict[str, int] = {}
         self.counts = DatasetCounts()
 
     def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
@@ -350,9 +361,15 @@ class LeRobotWriter:
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
+        language = arrange_language(item, self._group.cameras)
+        if SUBTASK_INDEX in self._features:
+            columns[SUBTASK_INDEX] = self._subtask_numbers(language)
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
-        table = make_episode_data_table(self._data_schema, columns)
+        texts = language_columns(language, episode.num_steps) if self._group.episodes_with_segments else {}
+        table = make_episode_data_table(self._data_schema, columns | texts)
+        self._segments.add(number, item, language.not_held)
+        self.counts.segments.not_held.update(language.not_held.values())
         file_number = self._data.next_file(table.nbytes)
         self._data.write(table)
         row = {
@@ -376,6 +393,9 @@ class LeRobotWriter:
         self._flush()
         self.close()
         write_tasks(self._root, list(self.counts.tasks))
+        if self._subtasks:
+            write_subtasks(self._root, list(self._subtasks))
+        self._segments.finish()
         write_stats(self._root, {name: running.stats() for name, running in self._running_stats.items()})
         features = dict(self._features)
         for name, video in self._videos.items():
@@ -392,6 +412,13 @@ class LeRobotWriter:
         self._episode_files.close()
         for video in self._videos.values():
             video.close()
+
+    def _subtask_numbers(self, language: EpisodeLanguage) -> NDArray[np.int64]:
+        """(T, 1) number of the subtask of each step; steps without one have that of the text ""."""
+        import numpy as np
+
+        numbers = [self._subtasks.setdefault(text, len(self._subtasks)) for text in language.subtasks]
+        return np.array(numbers, np.int64).reshape(-1, 1)
 
     def _append_videos(self, videos: Mapping[str, PreparedVideo]) -> dict[str, Any]:
         """Append the videos of an episode and return their columns of the episodes file."""
