@@ -150,7 +150,8 @@ class SegmentReader:
     def __init__(self, stores: Stores, choices: Collection[str]) -> None:
         self._stores, self._choices = stores, frozenset(choices)
         self._is_empty = NO_SEGMENTS in choices or not stores.tables.segments.count()
-        self._makers: Mapping[str, Maker] = {} if self._is_empty else stores.annotations.makers()
+        makers = {} if self._is_empty else stores.annotations.makers()
+        self._makers = {id: maker for id, maker in makers.items() if not _is_about_episode(maker)}
 
     def plan(self, ids: Sequence[str]) -> dict[str, PlannedTexts]:
         """What will be written of each of some episodes; those of which nothing is are left out."""
@@ -203,7 +204,6 @@ class SegmentReader:
         table = _read_segment_rows(self._stores, ids)
         own_states = {id: _own_state(maker) for id, maker in self._makers.items()}
         rows = table.select([name for name in names if name in table.column_names]).to_pylist()
-        # A maker that was never stored makes no shown segment.
         rows = [row for row in rows if row["maker_id"] in own_states]
         needs_grades = any(not own_states[row["maker_id"]] for row in rows)
         graded = _text_states(self._stores, table) if needs_grades else {}
@@ -239,6 +239,11 @@ class SegmentReader:
         )
 
 
+def _is_about_episode(maker: Maker) -> bool:
+    """Whether the texts of a maker are captions of whole episodes, which can be their tasks; see `episode_tasks`."""
+    return any(column.name == "caption" for column in maker.columns)
+
+
 def _own_state(maker: Maker) -> str:
     """Whose word the texts of a maker are, "" for those that need a grade."""
     if maker.kind == PERSON:
@@ -268,3 +273,25 @@ def _text_states(stores: Stores, table: pa.Table) -> dict[str, TextState]:
     states = find_text_states(table.append_column("dataset", datasets), stores.annotations)
     found = zip(table["annotation_id"].to_pylist(), states.to_pylist(), strict=True)
     return cast("dict[str, TextState]", dict(found))
+
+
+def describe_segment(segment: ExportSegment) -> dict[str, Json]:
+    """What a text says and whose it is, as JSON; spans are on the clock of the stored episode."""
+    slots = segment.value.get("slots")
+    return {
+        "segment_id": segment.segment_id,
+        "annotation_id": segment.annotation_id,
+        "start_seconds": segment.start_seconds,
+        "stop_seconds": segment.stop_seconds,
+        "style": segment.style,
+        "text": segment.text,
+        "author": segment.author,
+        "role": segment.text_field("role"),
+        "camera": segment.camera,
+        "arm": segment.arm,
+        "slots": dict(slots) if isinstance(slots, Mapping) else {},
+        "state": segment.state,
+        "grade": dict(segment.grade),
+        "annotator": segment.annotator,
+        "maker_id": segment.maker_id,
+    }

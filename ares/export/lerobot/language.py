@@ -7,9 +7,7 @@ overlap and a second arm have no place in them: SEGMENTS_PATH lists every segmen
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -19,7 +17,8 @@ from ares.annotation import canonical_json
 from ares.clock import time_tolerance
 from ares.episode import Json
 from ares.export.layout_groups import DatasetGroup, ExportItem
-from ares.export.segments import PERSON, SOURCE, SUBTASK, ExportSegment
+from ares.export.segment_tracks import TrackArrangement
+from ares.export.segments import SOURCE, SUBTASK, ExportSegment
 from ares.formats import (
     EVENTS_COLUMN,
     PERSISTENT_COLUMN,
@@ -43,9 +42,6 @@ EVENT_STYLES = CAMERA_STYLES | {"interjection", ""}
 # Who speaks where nothing says so.
 _ROLES, _ROLE = {"task_aug": "user"}, "assistant"
 # What the columns cannot hold of a segment.
-ENDS_EARLY = "ends before the next start"
-_OVERLAPS = "overlaps another of its style"
-_OTHER_ARM = "of another arm"
 _UNKNOWN_STYLE = "style that lerobot does not know"
 _NEEDS_CAMERA = "style that needs a camera of the dataset"
 _ENDS_AT_ONCE = "event with an end"
@@ -101,19 +97,16 @@ def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguag
         (language.events if is_event else language.persistent).append(row)
     others = [segment for segment in segments if not _column_of_source(segment)]
     states = [segment for segment in others if segment.style in PERSISTENT_STYLES]
-    spans: dict[str, _StyleSpans] = defaultdict(_StyleSpans)
-    for segment in own_rows:
-        spans[segment.style].cover(segment)
-    placed = _place_states(states, spans, language.not_held)
-    language.persistent.extend(_make_row(segment, retimed) for segment in placed)
-    _note_ends(placed, spans, retimed, language.not_held)
+    tracks = TrackArrangement(states, retimed, own_rows)
+    language.persistent.extend(_make_row(segment, retimed) for segment in tracks.placed)
+    language.not_held.update(tracks.not_held)
     for segment in others:
         if segment.style not in PERSISTENT_STYLES:
             _place_event(segment, retimed, cameras, language)
     # Rows of sources that stand in order keep their order: the sort is stable.
     language.persistent.sort(key=attrgetter("seconds"))
     language.events.sort(key=attrgetter("step"))
-    language.subtasks.extend(_subtask_of_steps(own_rows, placed, retimed))
+    language.subtasks.extend(tracks.texts_of_steps(SUBTASK))
     return language
 
 
@@ -139,112 +132,20 @@ def _make_row(segment: ExportSegment, retimed: RetimedEpisode) -> LanguageRow:
     calls, content = segment.value.get("tool_calls"), segment.value.get("content", segment.text or None)
     seconds = _seconds_of_source(segment)
     step = retimed.steps_of_span(seconds, segment.stop_seconds).start
+    written = retimed.written_seconds(seconds)
+    # A reader compares without a tolerance: what begins with a step has the time of that step.
+    at_step = step / retimed.episode.rate_hz
+    if not _column_of_source(segment) and abs(at_step - written) <= time_tolerance(retimed.episode.rate_hz):
+        written = at_step
     return LanguageRow(
         role=segment.text_field("role") or _ROLES.get(segment.style, _ROLE),
         content=content if isinstance(content, str) else None,
         style=segment.style or None,
-        seconds=retimed.written_seconds(seconds),
+        seconds=written,
         camera=camera_key(segment.camera) if segment.camera else None,
         tool_calls=calls if isinstance(calls, list) else None,
         step=min(step, max(0, len(retimed.steps) - 1)),
     )
-
-
-_RANK = {PERSON: 0, SOURCE: 1}
-# Seconds by which ends and starts of neighbours may differ.
-_ROUNDING = 1e-3
-
-
-class _StyleSpans:
-    """The spans of one style that a column has, which do not overlap, by start."""
-
-    def __init__(self) -> None:
-        self.starts: list[float] = []
-        self._stops: list[float] = []
-
-    def cover(self, segment: ExportSegment) -> None:
-        """Add the span of a segment that the column has already, of such segments by time."""
-        if self.starts and segment.start_seconds < self._stops[-1]:
-            self._stops[-1] = max(self._stops[-1], segment.stop_seconds)
-        else:
-            self._insert(len(self.starts), segment)
-
-    def take(self, segment: ExportSegment) -> bool:
-        """Add the span of a segment, unless it overlaps another or begins where another does."""
-        place = bisect_right(self.starts, segment.start_seconds)
-        starts_late = place == 0 or (
-            self.starts[place - 1] < segment.start_seconds - _ROUNDING
-            and self._stops[place - 1] <= segment.start_seconds + _ROUNDING
-        )
-        following = self.starts[place] if place < len(self.starts) else float("inf")
-        ends_soon = (
-            segment.stop_seconds <= following + _ROUNDING and segment.start_seconds < following - _ROUNDING
-        )
-        if starts_late and ends_soon:
-            self._insert(place, segment)
-        return starts_late and ends_soon
-
-    def next_start(self, seconds: float) -> float | None:
-        """The first start behind a second, None where there is none."""
-        place = bisect_right(self.starts, seconds + _ROUNDING)
-        return self.starts[place] if place < len(self.starts) else None
-
-    def _insert(self, place: int, segment: ExportSegment) -> None:
-        self.starts.insert(place, segment.start_seconds)
-        self._stops.insert(place, segment.stop_seconds)
-
-
-def _place_states(
-    segments: Sequence[ExportSegment], spans: Mapping[str, _StyleSpans], not_held: dict[str, str]
-) -> list[ExportSegment]:
-    """The segments of states that a column has, by time; what the others are is noted.
-
-    Args:
-        segments: Segments of states.
-        spans: By style, what the column has already; receives the spans of these.
-        not_held: Receives the others.
-    """
-    arms = _arms_of_columns(segments)
-    placed: list[ExportSegment] = []
-    for segment in sorted(
-        segments, key=lambda own: (_RANK.get(own.state, 2), own.start_seconds, own.stop_seconds)
-    ):
-        if segment.arm and segment.arm != arms[segment.style]:
-            not_held[segment.annotation_id] = _OTHER_ARM
-        elif not spans[segment.style].take(segment):
-            not_held[segment.annotation_id] = _OVERLAPS
-        else:
-            placed.append(segment)
-    return sorted(placed, key=attrgetter("start_seconds"))
-
-
-def _arms_of_columns(segments: Iterable[ExportSegment]) -> dict[str, str]:
-    """By style, the arm that most segments are of, of equal ones the first by name."""
-    counts: dict[str, dict[str, int]] = {}
-    for segment in segments:
-        if segment.arm:
-            arms = counts.setdefault(segment.style, {})
-            arms[segment.arm] = arms.get(segment.arm, 0) + 1
-    return {style: min(arms, key=lambda arm: (-arms[arm], arm)) for style, arms in counts.items()}
-
-
-def _note_ends(
-    placed: Sequence[ExportSegment],
-    spans: Mapping[str, _StyleSpans],
-    retimed: RetimedEpisode,
-    not_held: dict[str, str],
-) -> None:
-    """Note the segments that end before the next of their style begins, or before the episode does."""
-    tolerance = max(_ROUNDING, time_tolerance(retimed.source.rate_hz))
-    for segment in placed:
-        following = spans[segment.style].next_start(segment.start_seconds)
-        if following is None:
-            steps = retimed.steps_of_span(segment.start_seconds, segment.stop_seconds)
-            ends_early = steps.stop < len(retimed.steps)
-        else:
-            ends_early = segment.stop_seconds < following - tolerance
-        if ends_early:
-            not_held[segment.annotation_id] = ENDS_EARLY
 
 
 def _place_event(
@@ -258,17 +159,6 @@ def _place_event(
         language.events.append(_make_row(segment, retimed))
         if len(retimed.steps_of_span(segment.start_seconds, segment.stop_seconds)) > 1:
             language.not_held[segment.annotation_id] = _ENDS_AT_ONCE
-
-
-def _subtask_of_steps(
-    taken: Iterable[ExportSegment], placed: Iterable[ExportSegment], retimed: RetimedEpisode
-) -> list[str]:
-    texts = [""] * len(retimed.steps)
-    for segment in (*placed, *taken):
-        if segment.style == SUBTASK:
-            for step in retimed.steps_of_span(segment.start_seconds, segment.stop_seconds):
-                texts[step] = segment.text
-    return texts
 
 
 def text_features(group: DatasetGroup) -> dict[str, dict[str, Any]]:

@@ -175,7 +175,7 @@ def test_what_the_columns_cannot_hold_lies_beside_them(ws: Workspace, tmp_path: 
         "written": {"person": 7},
         "not_held": {
             "ends before the next start": 1,
-            "of another arm": 1,
+            "a second arm at the same time": 1,
             "overlaps another of its style": 1,
             "style that lerobot does not know": 1,
             "style that needs a camera of the dataset": 1,
