@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ares.clock import camera_seconds
 from ares.episode import Camera, Episode, Json, Trajectory
@@ -87,7 +87,7 @@ class _JsonlExport:
 
 
 def _make_export_report(job: _JsonlExport, failures: ExportFailures, seconds: float) -> ExportReport:
-    counts = {"episodes": job.manifest.episodes, "frames": 0, "tasks": len(job.tasks)}
+    counts: dict[str, Any] = {"episodes": job.manifest.episodes, "frames": 0, "tasks": len(job.tasks)}
     return ExportReport(
         set=job.request.set.label,
         **counts,

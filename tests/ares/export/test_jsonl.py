@@ -60,12 +60,21 @@ def put_graded(ws: Workspace, verdicts: dict[str, str], trust: str = "trusted") 
     }
     append(ws, [CAPTIONER, JUDGE], list(captions.values()))
     append(ws, [], [grade(captions[text], own) for text, own in verdicts.items() if own])
-    document = {"state": trust, "content": trust, "outcome": "untrusted", "gates": {"OUTCOME": "outcome"}}
+    document: dict[str, Any] = {
+        "state": trust,
+        "content": trust,
+        "outcome": "untrusted",
+        "gates": {"OUTCOME": "outcome"},
+    }
     ws.stores.annotations.put_documents(JUDGE_TRUST, {f"{JUDGE.maker_id}/made": document})
 
 
 def test_a_line_names_span_text_author_and_frames(ws: Workspace, tmp_path: Path, front_camera: Any) -> None:
-    value = {"text": "grasp – ü", "arm": "left", "slots": {"action": "grasp", "object": "ball"}}
+    value: dict[str, Any] = {
+        "text": "grasp – ü",
+        "arm": "left",
+        "slots": {"action": "grasp", "object": "ball"},
+    }
     append(ws, [PERSON], [segment(PERSON, FIRST, (1.0, 2.5), value)])
     report = export(ws, tmp_path / "out")
     [line] = lines(tmp_path / "out")

@@ -39,7 +39,8 @@ def rows(folder: Path, name: str = "data") -> list[dict[str, Any]]:
 
 
 def segments_file(folder: Path) -> list[dict[str, Any]]:
-    return pq.read_table(folder / "meta" / "ares_segments.parquet").to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(folder / "meta" / "ares_segments.parquet").to_pylist()
+    return found
 
 
 def info(folder: Path) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def info(folder: Path) -> dict[str, Any]:
 
 
 def trust_judge(ws: Workspace, state: str = "trusted") -> None:
-    document = {
+    document: dict[str, Any] = {
         "state": "untrusted",
         "content": state,
         "outcome": "untrusted",
@@ -73,8 +74,13 @@ def ws(empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet) -
 
 def test_columns_of_a_source_come_out_as_they_went_in(ws: Workspace, tmp_path: Path) -> None:
     """Order, float32 times, calls of tools, roles, unknown styles and styles that overlap are those of the source."""
-    event = {"timestamp": float(np.float32(0.35)), "row": 0, "column": "language_events", "style": ""}
-    spoken_value = {"text": "", "role": "assistant", "tool_calls": [_CALL], **event}
+    event: dict[str, Any] = {
+        "timestamp": float(np.float32(0.35)),
+        "row": 0,
+        "column": "language_events",
+        "style": "",
+    }
+    spoken_value: dict[str, Any] = {"text": "", "role": "assistant", "tool_calls": [_CALL], **event}
     styles = ("subtask", "task_aug", "motion", "other")
     source = [
         persistent(FIRST, "subtask", 0, 0.0, 0.7, text="reach for the cup"),
@@ -211,7 +217,7 @@ def test_people_stand_above_sources_and_models(ws: Workspace, tmp_path: Path) ->
 
 def test_another_clock_moves_texts_with_their_steps(ws: Workspace, tmp_path: Path) -> None:
     """At half the rate step k is step 2k of the source: seconds stay; the events go to the nearest written step."""
-    question = {
+    question: dict[str, Any] = {
         "timestamp": float(np.float32(0.35)),
         "row": 0,
         "column": "language_events",
