@@ -67,7 +67,7 @@ def make_annotations(episode, makers):
             ("vqa", (0.5, 0.5), {"text": text, "style": "vqa", "role": role}, camera.name)
             for role, text in (("user", "what is it?"), ("assistant", "a ball"))
         ]
-    instant = {"column": "language_events", "timestamp": 1.5, "row": 0}
+    instant = {"column": "events", "timestamp": 1.5, "row": 0}
     made.append(("speech", (1.5, 1.5), {"text": "", "style": "", "tool_calls": [_CALL], **instant}, ""))
     return [
         Annotation(

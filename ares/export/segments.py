@@ -89,13 +89,20 @@ class ExportSegment:
 
     @property
     def arm(self) -> str:
-        """The arm that moves, "" where it is not known."""
-        return self.text_field("arm")
+        """The arm that moves: the one that is said, else that of the segment which a caption is about; else ""."""
+        about = self.value.get("segment")
+        found = about.get("arm") if isinstance(about, Mapping) else None
+        return self.text_field("arm") or (found if isinstance(found, str) else "")
 
     def text_field(self, name: str) -> str:
         """A text of the value, "" where there is none."""
         text = self.value.get(name)
         return text if isinstance(text, str) else ""
+
+    def number_field(self, name: str) -> float | None:
+        """A number of the value, None where there is none."""
+        number = self.value.get(name)
+        return float(number) if isinstance(number, int | float) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ INDEX_DTYPES = {
     "task_index": "int64",
 }
 # Columns of the data files with texts (lerobot 0.6): of states, on every step of an episode, and of instants.
-PERSISTENT_COLUMN, EVENTS_COLUMN = "language_persistent", "language_events"
+LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
 # The column of the data files (v3.0) that names a row of SUBTASKS_PATH, and the column there that holds the texts.
 SUBTASK_INDEX, SUBTASK_TEXT_COLUMN = "subtask_index", "subtask"
 # Columns of the episodes files (v3.0): chunk and number of the data file and of the episodes file, and the rows.

@@ -360,7 +360,8 @@ def text_state(document: Mapping[str, Json] | None, verdicts: str) -> TextState:
     state = _STATE_OF_GRADE.get(grade_from_verdicts(content), "unsure") if parts else "ungraded"
     if state in ("refused", "ungraded"):
         return state
-    if span.partition("(")[0] in ("", "NA"):
+    # Without a neighbour nothing has to be told apart: the gate is there, and does not apply.
+    if not span:
         return "ungraded"
     if state != "accepted":
         return state

@@ -20,8 +20,8 @@ from ares.export.layout_groups import DatasetGroup, ExportItem
 from ares.export.segment_tracks import TrackArrangement
 from ares.export.segments import SOURCE, SUBTASK, ExportSegment
 from ares.formats import (
-    EVENTS_COLUMN,
-    PERSISTENT_COLUMN,
+    LANGUAGE_EVENTS,
+    LANGUAGE_PERSISTENT,
     SEGMENTS_PATH,
     SUBTASK_INDEX,
     camera_key,
@@ -39,6 +39,11 @@ LANGUAGE_DTYPE = "language"
 PERSISTENT_STYLES = frozenset({"subtask", "plan", "memory", "motion", "task_aug"})
 CAMERA_STYLES = frozenset({"vqa", "trace"})
 EVENT_STYLES = CAMERA_STYLES | {"interjection", ""}
+# What a segment says of the column of its source that it stood in, see `ingest.lerobot.language`.
+PERSISTENT, EVENTS = "persistent", "events"
+_COLUMNS = (PERSISTENT, EVENTS)
+# Seconds by which float32 and rounding may move a start.
+_ROUNDING = 1e-3
 # Who speaks where nothing says so.
 _ROLES, _ROLE = {"task_aug": "user"}, "assistant"
 # What the columns cannot hold of a segment.
@@ -89,63 +94,80 @@ def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguag
     """
     segments, retimed = item.texts.segments, item.retimed
     language = EpisodeLanguage()
-    own_rows = [segment for segment in segments if _column_of_source(segment)]
-    own_rows.sort(key=_order_in_source)
+    own_rows = sorted((own for own in segments if _column_of_source(own) in _COLUMNS), key=_order_in_source)
     for segment in own_rows:
-        row = _make_row(segment, retimed)
-        is_event = _column_of_source(segment) == EVENTS_COLUMN
-        (language.events if is_event else language.persistent).append(row)
-    others = [segment for segment in segments if not _column_of_source(segment)]
+        is_event = _column_of_source(segment) == EVENTS
+        (language.events if is_event else language.persistent).append(_make_row(segment, retimed))
+    others = [segment for segment in segments if _column_of_source(segment) not in _COLUMNS]
     states = [segment for segment in others if segment.style in PERSISTENT_STYLES]
-    tracks = TrackArrangement(states, retimed, own_rows)
-    language.persistent.extend(_make_row(segment, retimed) for segment in tracks.placed)
+    # Of a source that has its subtasks in both forms, each goes back to its own place.
+    indexed = [segment for segment in states if _column_of_source(segment) and segment.style == SUBTASK]
+    is_twice = bool(indexed) and any(segment.style == SUBTASK for segment in own_rows)
+    added = [segment for segment in states if segment not in indexed] if is_twice else states
+    tracks = TrackArrangement(added, retimed, own_rows)
     language.not_held.update(tracks.not_held)
+    if tracks.placed:
+        language.persistent.extend(_make_row(segment, retimed) for segment in tracks.placed)
+        language.persistent.sort(key=attrgetter("seconds"))
     for segment in others:
         if segment.style not in PERSISTENT_STYLES:
             _place_event(segment, retimed, cameras, language)
-    # Rows of sources that stand in order keep their order: the sort is stable.
-    language.persistent.sort(key=attrgetter("seconds"))
     language.events.sort(key=attrgetter("step"))
-    language.subtasks.extend(tracks.texts_of_steps(SUBTASK))
+    of_steps = TrackArrangement(indexed, retimed) if is_twice else tracks
+    language.subtasks.extend(of_steps.texts_of_steps(SUBTASK))
     return language
 
 
 def _column_of_source(segment: ExportSegment) -> str:
-    """The column that a source had a segment in, "" for any other place."""
-    column = segment.text_field("column") if segment.state == SOURCE else ""
-    return column if column in (PERSISTENT_COLUMN, EVENTS_COLUMN) else ""
+    """Where a source has a segment: PERSISTENT, EVENTS, a column of subtasks, or "" for any other place."""
+    return segment.text_field("column") if segment.state == SOURCE else ""
 
 
 def _order_in_source(segment: ExportSegment) -> tuple[float, float]:
-    row = segment.value.get("row")
-    seconds = _seconds_of_source(segment)
-    return seconds, float(row) if isinstance(row, int | float) else 0.0
+    """Number of the step of an event, and of the row among those of the episode or the step."""
+    return segment.number_field("frame") or 0.0, segment.number_field("row") or 0.0
 
 
 def _seconds_of_source(segment: ExportSegment) -> float:
-    """The time that a source states, which is a float32; that of the span elsewhere."""
-    stated = segment.value.get("timestamp")
-    return float(stated) if isinstance(stated, int | float) else segment.start_seconds
+    """The time that a source states, which is a float32; the start of the span where it counts from elsewhere."""
+    stated, span = segment.number_field("timestamp"), segment.value.get("stated_span")
+    start = span[0] if isinstance(span, list) and span else segment.start_seconds
+    if stated is not None and isinstance(start, float) and abs(stated - start) <= _ROUNDING:
+        return stated
+    return segment.start_seconds
 
 
 def _make_row(segment: ExportSegment, retimed: RetimedEpisode) -> LanguageRow:
-    calls, content = segment.value.get("tool_calls"), segment.value.get("content", segment.text or None)
-    seconds = _seconds_of_source(segment)
-    step = retimed.steps_of_span(seconds, segment.stop_seconds).start
-    written = retimed.written_seconds(seconds)
-    # A reader compares without a tolerance: what begins with a step has the time of that step.
-    at_step = step / retimed.episode.rate_hz
-    if not _column_of_source(segment) and abs(at_step - written) <= time_tolerance(retimed.episode.rate_hz):
-        written = at_step
+    """The row of a segment; of one that a source had in these columns with the values that it had."""
+    value, empty = segment.value, segment.value.get("empty")
+    empty_names = empty if isinstance(empty, list) else []
+    calls, camera = value.get("tool_calls"), segment.text_field("camera")
+    key = (
+        camera
+        if camera or "camera" in empty_names
+        else camera_key(segment.camera)
+        if segment.camera
+        else None
+    )
+    default_role = "" if "role" in empty_names else _ROLES.get(segment.style, _ROLE)
+    step = retimed.steps_of_span(segment.start_seconds, segment.stop_seconds).start
     return LanguageRow(
-        role=segment.text_field("role") or _ROLES.get(segment.style, _ROLE),
-        content=content if isinstance(content, str) else None,
-        style=segment.style or None,
-        seconds=written,
-        camera=camera_key(segment.camera) if segment.camera else None,
+        role=segment.text_field("role") or default_role,
+        content=segment.text if segment.text or "content" in empty_names else None,
+        style=segment.style if segment.style or "style" in empty_names else None,
+        seconds=_written_start(segment, retimed, step),
+        camera=key,
         tool_calls=calls if isinstance(calls, list) else None,
         step=min(step, max(0, len(retimed.steps) - 1)),
     )
+
+
+def _written_start(segment: ExportSegment, retimed: RetimedEpisode, step: int) -> float:
+    """The time of a row. A reader compares without a tolerance: what begins with a step has the time of that step."""
+    written, at_step = retimed.written_seconds(_seconds_of_source(segment)), step / retimed.episode.rate_hz
+    is_stated = _column_of_source(segment) in _COLUMNS
+    is_near = abs(at_step - written) <= time_tolerance(retimed.episode.rate_hz)
+    return at_step if is_near and not is_stated else written
 
 
 def _place_event(
@@ -168,7 +190,7 @@ def text_features(group: DatasetGroup) -> dict[str, dict[str, Any]]:
         features[SUBTASK_INDEX] = {"dtype": "int64", "shape": [1], "names": None}
     if group.episodes_with_segments:
         language = {"dtype": LANGUAGE_DTYPE, "shape": [1], "names": None}
-        features |= {PERSISTENT_COLUMN: language, EVENTS_COLUMN: dict(language)}
+        features |= {LANGUAGE_PERSISTENT: language, LANGUAGE_EVENTS: dict(language)}
     return features
 
 
@@ -177,7 +199,7 @@ def language_type(column: str) -> pa.DataType:
     import pyarrow as pa
 
     fields = [pa.field("role", pa.string(), nullable=False), ("content", pa.string()), ("style", pa.string())]
-    if column == PERSISTENT_COLUMN:
+    if column == LANGUAGE_PERSISTENT:
         fields.append(pa.field("timestamp", pa.float32(), nullable=False))
     return pa.list_(pa.struct([*fields, ("camera", pa.string()), ("tool_calls", pa.list_(pa.json_()))]))
 
@@ -186,7 +208,7 @@ def describe_language(column: str) -> dict[str, Any]:
     """The same for the metadata that Hugging Face `datasets` reads."""
     text = {"dtype": "string", "_type": "Value"}
     row: dict[str, Any] = {"role": text, "content": text, "style": text}
-    if column == PERSISTENT_COLUMN:
+    if column == LANGUAGE_PERSISTENT:
         row["timestamp"] = {"dtype": "float32", "_type": "Value"}
     calls = {"feature": {"_type": "Json"}, "_type": "List"}
     return {"feature": row | {"camera": text, "tool_calls": calls}, "_type": "List"}
@@ -198,12 +220,12 @@ def language_columns(language: EpisodeLanguage, count: int) -> dict[str, pa.Arra
     import pyarrow as pa
 
     size = len(language.persistent)
-    states = _row_array(language.persistent, PERSISTENT_COLUMN)
+    states = _row_array(language.persistent, LANGUAGE_PERSISTENT)
     repeated = states.take(pa.array(np.tile(np.arange(size), count)))
     steps = np.array([row.step for row in language.events], np.int64)
     ends = np.searchsorted(steps, np.arange(count + 1), side="left")
-    offsets = {PERSISTENT_COLUMN: np.arange(count + 1) * size, EVENTS_COLUMN: ends}
-    values = {PERSISTENT_COLUMN: repeated, EVENTS_COLUMN: _row_array(language.events, EVENTS_COLUMN)}
+    offsets = {LANGUAGE_PERSISTENT: np.arange(count + 1) * size, LANGUAGE_EVENTS: ends}
+    values = {LANGUAGE_PERSISTENT: repeated, LANGUAGE_EVENTS: _row_array(language.events, LANGUAGE_EVENTS)}
     return {
         name: pa.ListArray.from_arrays(
             pa.array(offsets[name].astype(np.int32)), values[name], type=language_type(name)

@@ -110,9 +110,10 @@ def test_frames_of_a_shared_video_are_where_its_episode_begins(
 
 
 def test_only_text_that_a_trusted_judge_accepts_goes_out_of_models(ws: Workspace, tmp_path: Path) -> None:
-    """The outcome is the episode's; without a verdict on the span a text counts as ungraded."""
+    """The outcome is the episode's; a text whose span nobody asked about counts as ungraded."""
     verdicts = {
         "right": "ACTION=MET OBJECT=NA OUTCOME=UNMET SEG=MET",
+        "alone": "ACTION=MET SEG=NA",
         "the neighbour's": "ACTION=MET OUTCOME=MET SEG=UNMET",
         "wrong": "ACTION=UNMET OUTCOME=MET SEG=MET",
         "doubtful": "ACTION=UNSURE OUTCOME=MET SEG=MET",
@@ -121,10 +122,10 @@ def test_only_text_that_a_trusted_judge_accepts_goes_out_of_models(ws: Workspace
     }
     put_graded(ws, verdicts)
     report = export(ws, tmp_path / "out")
-    assert [line["text"] for line in lines(tmp_path / "out")] == ["right"]
+    assert [line["text"] for line in lines(tmp_path / "out")] == ["right", "alone"]
     assert lines(tmp_path / "out")[0]["grade"]["grade_verdicts"] == verdicts["right"]
     assert report.segments == {
-        "written": {"accepted": 1},
+        "written": {"accepted": 2},
         "held_back": {"refused": 2, "ungraded": 2, "unsure": 1},
     }
 

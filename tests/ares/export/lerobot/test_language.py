@@ -60,7 +60,7 @@ def trust_judge(ws: Workspace, state: str = "trusted") -> None:
 
 def persistent(episode: str, style: str, row: int, seconds: float, stop: float, **value: Any) -> Annotation:
     """A row of `language_persistent` as ingestion keeps it."""
-    stated = {"timestamp": float(np.float32(seconds)), "row": row, "column": "language_persistent"}
+    stated = {"timestamp": float(np.float32(seconds)), "row": row, "column": "persistent"}
     full = {"text": "", "style": style, "author": "", "role": "assistant", **stated, **value}
     return segment(source_maker(style), episode, (float(np.float32(seconds)), stop), full, part=str(row))
 
@@ -77,7 +77,7 @@ def test_columns_of_a_source_come_out_as_they_went_in(ws: Workspace, tmp_path: P
     event: dict[str, Any] = {
         "timestamp": float(np.float32(0.35)),
         "row": 0,
-        "column": "language_events",
+        "column": "events",
         "style": "",
     }
     spoken_value: dict[str, Any] = {"text": "", "role": "assistant", "tool_calls": [_CALL], **event}
@@ -220,7 +220,7 @@ def test_another_clock_moves_texts_with_their_steps(ws: Workspace, tmp_path: Pat
     question: dict[str, Any] = {
         "timestamp": float(np.float32(0.35)),
         "row": 0,
-        "column": "language_events",
+        "column": "events",
         "style": "interjection",
     }
     event = segment(
