@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,7 @@ _RATE_COLUMNS = ("rate_hz", "rate_source", "rate_spread", "num_steps")
 _BATCH_IDS = 10_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RetimedEpisode:
     """An episode as an export writes it.
 
@@ -53,7 +55,7 @@ class RetimedEpisode:
     steps: NDArray[np.int64]
     shift_seconds: float
 
-    @property
+    @cached_property
     def keeps_steps(self) -> bool:
         """Whether every stored step is written, once and in order."""
         import numpy as np
@@ -64,36 +66,35 @@ class RetimedEpisode:
         """The seconds at which `frames_at` has the frame of each written step."""
         return camera_seconds(self.source, camera, self.stamps[self.steps].tolist(), lambda: self.stamps)
 
-    @property
+    @cached_property
     def keeps_times(self) -> bool:
         """Whether each second of the stored episode is the same second of the written one."""
         return self.keeps_steps and self.shift_seconds <= time_tolerance(self.episode.rate_hz)
 
     def written_seconds(self, seconds: float) -> float:
         """The second of the written episode for one of the stored episode, on its clock or between two of its steps."""
+        if self.keeps_times or not self._written_stamps:
+            return seconds
         import numpy as np
 
-        if self.keeps_times or not len(self.steps):
-            return seconds
-        stamps = self._written_stamps()
+        stamps = self._written_stamps
         times = np.arange(len(stamps)) / self.episode.rate_hz
-        beyond = max(0.0, seconds - float(stamps[-1])) - max(0.0, float(stamps[0]) - seconds)
+        beyond = max(0.0, seconds - stamps[-1]) - max(0.0, stamps[0] - seconds)
         return max(0.0, float(np.interp(seconds, stamps, times)) + beyond)
 
     def steps_of_span(self, start_seconds: float, stop_seconds: float) -> range:
         """The written steps whose stamps lie in a span [start, stop) of the stored episode."""
-        import numpy as np
-
         tolerance = time_tolerance(self.source.rate_hz)
-        edges = np.array([start_seconds, stop_seconds]) - tolerance
-        first, stop = np.searchsorted(self._written_stamps(), edges, side="left").tolist()
-        return range(first, max(first, stop))
+        first = bisect_left(self._written_stamps, start_seconds - tolerance)
+        return range(first, max(first, bisect_left(self._written_stamps, stop_seconds - tolerance)))
 
-    def _written_stamps(self) -> NDArray[np.float64]:
-        """(N,) stamps of the written steps, as far as they do not fall."""
+    @cached_property
+    def _written_stamps(self) -> list[float]:
+        """(N,) stamps of the written steps; where they fall, the largest so far."""
         import numpy as np
 
-        return np.maximum.accumulate(self.stamps[self.steps])
+        stamps: list[float] = np.maximum.accumulate(self.stamps[self.steps]).tolist()
+        return stamps
 
 
 def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) -> RetimedEpisode:

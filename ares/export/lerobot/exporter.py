@@ -156,7 +156,6 @@ class LeRobotV21Writer:
         with _open_lines(self._root / TASK_LINES_PATH) as file:
             for task, number in self.counts.tasks.items():
                 _write_line(file, {"task_index": number, "task": task})
-        self._segments.finish()
         write_json(self._root / MODALITY_PATH, modality_document(self._group))
         write_json(self._root / INFO_PATH, self._info())
 
@@ -164,6 +163,7 @@ class LeRobotV21Writer:
         """Close all files; may be called twice."""
         self._episodes.close()
         self._stats.close()
+        self._segments.close()
 
     def _info(self) -> dict[str, Any]:
         group, episodes = self._group, self.counts.episodes

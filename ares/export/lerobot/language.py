@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +30,7 @@ from ares.formats import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from ares.export.retime import RetimedEpisode
 
@@ -194,6 +196,7 @@ def text_features(group: DatasetGroup) -> dict[str, dict[str, Any]]:
     return features
 
 
+@cache
 def language_type(column: str) -> pa.DataType:
     """The type of a column of texts, which is that of lerobot 0.6."""
     import pyarrow as pa
@@ -256,6 +259,8 @@ def _call_array(calls: Sequence[Sequence[Json] | None]) -> pa.ListArray:
     """Lists of JSON texts, null where there are none."""
     import pyarrow as pa
 
+    if all(own is None for own in calls):
+        return pa.nulls(len(calls), pa.list_(pa.json_()))
     texts = [canonical_json(call) for own in calls for call in own or ()]
     offsets, stop = [], 0
     for own in calls:
@@ -263,6 +268,10 @@ def _call_array(calls: Sequence[Sequence[Json] | None]) -> pa.ListArray:
         stop += len(own or ())
     stored = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))
     return pa.ListArray.from_arrays(pa.array([*offsets, stop], pa.int32()), stored)
+
+
+# Rows of SEGMENTS_PATH that wait in memory.
+_BUFFERED_ROWS = 10_000
 
 
 class SegmentFileWriter:
@@ -275,6 +284,7 @@ class SegmentFileWriter:
     def __init__(self, root: Path) -> None:
         self._path = root / SEGMENTS_PATH
         self._rows: list[dict[str, Any]] = []
+        self._writer: pq.ParquetWriter | None = None
 
     def add(self, number: int, item: ExportItem, not_held: Mapping[str, str]) -> None:
         """Add the segments of an episode.
@@ -288,15 +298,28 @@ class SegmentFileWriter:
             _segment_row(number, segment, item.retimed, not_held.get(segment.annotation_id))
             for segment in item.texts.segments
         )
+        if len(self._rows) >= _BUFFERED_ROWS:
+            self._flush()
 
-    def finish(self) -> None:
-        """Write the file, where there is any segment."""
+    def close(self) -> None:
+        """Write what waits and finish the file, which is there where any segment was added; may be called twice."""
+        self._flush()
+        if self._writer:
+            self._writer.close()
+            self._writer = None
+
+    def _flush(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if self._rows:
+        if not self._rows:
+            return
+        schema = _segment_file_schema()
+        if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(pa.Table.from_pylist(self._rows, schema=_segment_file_schema()), self._path)
+            self._writer = pq.ParquetWriter(self._path, schema)
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=schema))
+        self._rows.clear()
 
 
 _TEXT_COLUMNS = (

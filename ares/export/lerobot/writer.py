@@ -395,7 +395,6 @@ class LeRobotWriter:
         write_tasks(self._root, list(self.counts.tasks))
         if self._subtasks:
             write_subtasks(self._root, list(self._subtasks))
-        self._segments.finish()
         write_stats(self._root, {name: running.stats() for name, running in self._running_stats.items()})
         features = dict(self._features)
         for name, video in self._videos.items():
@@ -410,6 +409,7 @@ class LeRobotWriter:
         """Close all files; may be called twice."""
         self._data.close()
         self._episode_files.close()
+        self._segments.close()
         for video in self._videos.values():
             video.close()
 
