@@ -18,6 +18,10 @@ MakerKind = Literal["model", "code", "person", "consensus"]
 Rollup = Literal["", "all", "any", "sum", "mean", "min", "max", "list"]
 
 _BY_SUBJECT = cast("SubjectKind", "")
+# Start of the names of the annotators whose segments are what sources say: "source_subtask".
+SOURCE_PREFIX = "source_"
+# The value of the revision of a segment that is no longer said: it is shown nowhere.
+WITHDRAWN: Mapping[str, Json] = {"withdrawn": True}
 # Created once: creating an encoder takes as long as encoding a small value.
 _CANONICAL_ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -205,6 +209,11 @@ class Annotation:
         if self.part or self.ordinal:
             parts += [self.part, self.ordinal]
         return short_hash(parts)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether it takes back what an earlier revision said."""
+        return self.value == WITHDRAWN
 
     @property
     def annotation_id(self) -> str:

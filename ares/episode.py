@@ -331,7 +331,7 @@ class SourceSegment:
         style: What kind of text it is ("subtask", "plan", "vqa"), in the source's own word.
         text: What the source says of it; "" for a span alone.
         start_seconds: Start of the span [start, stop), float64 seconds from the start of the episode.
-        stop_seconds: End of the span; the start again for an instant.
+        stop_seconds: End of the span; the start again for an instant, `math.inf` for the end of the episode.
         author: "person", the name of a model, or "" where the source does not say.
         role: Who speaks ("user", "assistant"), or "".
         camera: The camera that it is about, or "".

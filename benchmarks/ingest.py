@@ -1,4 +1,4 @@
-"""Benchmarks 1, 2, 3 and 18: ingestion of RLDS, LeRobot and video, against plain reading of the same files."""
+"""Benchmarks 1, 2, 3, 18 and 23: ingestion of RLDS, LeRobot and video, against plain reading of the same files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import ares
 from app.demo import DEMO_FOLDER
 from ares.formats import RecordLocation
-from benchmarks.synthetic_lerobot import write_lerobot_dataset
+from benchmarks.synthetic_lerobot import SUBTASKS_PER_EPISODE, write_lerobot_dataset
 from benchmarks.timing import BenchmarkResult, time_alternately
 
 _RECORDS = 600
@@ -94,6 +94,26 @@ def benchmark_lerobot(sizes: Sequence[int] = (10_000, 100_000), rounds: int = 3)
         name = f"ingest {sizes[-1]:,} LeRobot episodes (exponent {exponent:.2f})"
         peer = f"{growth:g} times the time of {sizes[0]:,}"
         yield _result(18, name, seconds[-1], peer, growth * seconds[0], "linear or better")
+
+
+_STEPS_PER_LABELLED = 90
+
+
+def benchmark_labels(sizes: Sequence[int] = (1_000, 10_000), rounds: int = 3) -> Iterator[BenchmarkResult]:
+    """Benchmark 23: LeRobot episodes of 90 steps with 100 segments each, of which 90 are about one frame."""
+    per_episode = _STEPS_PER_LABELLED + SUBTASKS_PER_EPISODE
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            labelled, plain = (
+                write_lerobot_dataset(Path(folder) / str(flag), size, _STEPS_PER_LABELLED, labelled=flag)
+                for flag in (True, False)
+            )
+            work = _ingest(None)
+            ours, peer_seconds = time_alternately(
+                partial(work, labelled), partial(work, plain), 1 if size > 5_000 else min(rounds, 3)
+            )
+        name = f"ingest {per_episode * size:,} segments of LeRobot, {per_episode * size / ours:.0f}/s"
+        yield _result(23, name, ours, f"the same {size:,} episodes without them", peer_seconds, "none")
 
 
 def benchmark_video(sizes: Sequence[int] = (1_200, 12_000), rounds: int = 5) -> Iterator[BenchmarkResult]:

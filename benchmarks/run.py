@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.accelerator import benchmark_embedding
 from benchmarks.access import benchmark_frame_access
 from benchmarks.facets import benchmark_facets, benchmark_table_operations
-from benchmarks.ingest import benchmark_lerobot, benchmark_rlds, benchmark_video
+from benchmarks.ingest import benchmark_labels, benchmark_lerobot, benchmark_rlds, benchmark_video
 from benchmarks.memory import memory_table
 from benchmarks.startup import benchmark_startup, benchmark_text_search
 from benchmarks.timing import BenchmarkResult, results_table
@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, Callable[..., Iterator[BenchmarkResult]]] = {
     "16": benchmark_startup,
     "18": benchmark_table_operations,
     "19": benchmark_text_search,
+    "23": benchmark_labels,
 }
 # A benchmark without number, which prints a table of its own.
 MEMORY = "memory"

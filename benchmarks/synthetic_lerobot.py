@@ -25,7 +25,13 @@ TWO_ARMS = tuple(
 
 
 def write_lerobot_dataset(
-    dest: Path, episodes: int, steps: int = 30, rate_hz: int = 10, names: Sequence[str] = ()
+    dest: Path,
+    episodes: int,
+    steps: int = 30,
+    rate_hz: int = 10,
+    names: Sequence[str] = (),
+    *,
+    labelled: bool = False,
 ) -> Path:
     """Write a LeRobot v3.0 dataset without videos, a row group for each episode, as LeRobot writes them.
 
@@ -36,6 +42,7 @@ def write_lerobot_dataset(
         rate_hz: Steps per second.
         names: Joints that move smoothly, and whose state follows two steps later with noise; noise of 7 dimensions
             without names where none are given.
+        labelled: Whether each episode has ten subtasks, and an answer about each frame.
     """
     import numpy as np
     import pyarrow as pa
@@ -51,6 +58,7 @@ def write_lerobot_dataset(
         draw = _smooth_signals if names else _noise_signals
         signals = draw(len(numbers), steps, len(names) or _WIDTH, rng)
         rows = _data_rows(numbers, steps, rate_hz, signals)
+        rows = _with_labels(rows, steps, rate_hz) if labelled else rows
         for name, table in (("data", rows), ("meta/episodes", _episode_rows(numbers, steps, file))):
             path = dest / name / "chunk-000" / f"file-{file:03d}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,6 +133,34 @@ def _data_rows(
             "task_index": np.repeat(numbers % len(_TASKS), steps),
         }
     )
+
+
+SUBTASKS_PER_EPISODE = 10
+
+
+def _with_labels(rows: Any, steps: int, rate_hz: int) -> Any:
+    """The rows with the language columns of LeRobot."""
+    import numpy as np
+    import pyarrow as pa
+
+    stamps = np.linspace(0, (steps - 1) / rate_hz, SUBTASKS_PER_EPISODE).astype(np.float32)
+    fixed: dict[str, Any] = {"role": "assistant", "camera": None, "tool_calls": None}
+    told = [
+        {**fixed, "content": f"do part {number}", "style": "subtask", "timestamp": stamp}
+        for number, stamp in enumerate(stamps.tolist())
+    ]
+    answers = [{**fixed, "content": f"it is at {frame}", "style": "vqa"} for frame in range(steps)]
+    texts = [(name, pa.string()) for name in ("role", "content", "style", "camera")]
+    event = pa.struct([*texts, ("tool_calls", pa.list_(pa.string()))])
+    columns = {
+        "language_persistent": (pa.array(told, pa.struct([*event, ("timestamp", pa.float32())])), len(told)),
+        "language_events": (pa.array(answers, event), 1),
+    }
+    for name, (kinds, width) in columns.items():
+        taken = kinds.take(pa.array(np.resize(np.arange(len(kinds)), len(rows) * width)))
+        offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * width)
+        rows = rows.append_column(name, pa.ListArray.from_arrays(offsets, taken))
+    return rows
 
 
 def _episode_rows(numbers: NDArray[np.int64], steps: int, file: int) -> Any:

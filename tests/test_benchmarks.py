@@ -38,6 +38,7 @@ _NUMBERED = {
     "10": ("1", [r"embed 16 frames with ViT-S-32-alt of random weights from 256p H.264, .* frames/s"]),
     "16": ("3", [r"`ares --help`", r"`ares status`, 3 episodes", r"four LeRobot episodes, CPU-seconds"]),
     "18": ("50", [r"page at 90% again, 50 episodes", r"set of 60%, 50 episodes"]),
+    "23": ("2", [r"ingest 200 segments of LeRobot, \d+/s"]),
     "19": ("2", [r"no encoder stored yet", r"text search, again", r"a new text, by a running dashboard"]),
 }
 # By the module and its arguments.

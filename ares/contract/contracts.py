@@ -283,7 +283,8 @@ class DatasetKey(NamedTuple):
 
 class StoredContracts(NamedTuple):
     """What is stored of one dataset: its contracts as inferred, what a spec states of them and of the robot, what its
-    ingestion warned of, by reason with the number of episodes, and the hash of what the episodes were read by.
+    ingestion warned of, by reason with the number of episodes, the hash of what the episodes were read by, and what
+    changes with the segments of the source.
     """
 
     contracts: tuple[MeaningContract, ...] = ()
@@ -291,6 +292,7 @@ class StoredContracts(NamedTuple):
     kinematics: Kinematics | None = None
     warnings: Mapping[str, int] = MappingProxyType({})
     spec_hash: str = ""
+    segments_stamp: str = ""
 
     def of_layout(
         self, state_names: tuple[str, ...], action_names: tuple[str, ...]
@@ -322,6 +324,7 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
         None if kinematics is None else kinematics_from_json(kinematics),
         cast("Mapping[str, int]", fields.get("warnings", {})),
         str(fields.get("spec_hash", "")),
+        str(fields.get("segments_stamp", "")),
     )
 
 
@@ -345,5 +348,6 @@ def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: Store
         **({} if kinematics is None else {"kinematics": kinematics.to_json()}),
         "warnings": {reason: int(count) for reason, count in stored.warnings.items()},
         "spec_hash": stored.spec_hash,
+        **({"segments_stamp": stored.segments_stamp} if stored.segments_stamp else {}),
     }
     annotations.put_documents(_COLLECTION, {key.document_key: document})

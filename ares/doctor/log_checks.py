@@ -224,8 +224,14 @@ def check_segments(stores: Stores, database: TempDatabase, repair: bool) -> Iter
 
 
 def _check_segment_rows(stores: Stores, database: TempDatabase, repair: bool) -> Iterator[Finding]:
-    names = segment_schema().names
-    _ = stores.tables.segments.count()  # creates a missing table
+    import pyarrow as pa
+
+    if repair:
+        stores.tables.segments.add_missing_columns(segment_schema())
+    # Asking creates a missing table; one of an earlier version lacks columns, which nothing has filled yet.
+    existing = stores.tables.segments.columns()
+    schema = pa.schema([field for field in segment_schema() if field.name in existing])
+    names = schema.names
     copy_table_to_database(stores, database, "segments", names)
     duplicates = DUPLICATE_ROWS.format(table="segments", key="annotation_id")
     check = "each segment has one row in segments"
@@ -247,7 +253,7 @@ def _check_segment_rows(stores: Stores, database: TempDatabase, repair: bool) ->
         yield from _report_wrong_rows(
             stores.tables.segments.upsert if repair else None,
             database,
-            segment_schema(),
+            schema,
             "segments match the annotations of the log",
             "segment {annotation_id} of episode {episode_id}",
         )

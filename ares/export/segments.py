@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
+from ares.annotation import SOURCE_PREFIX
 from ares.episode import Json
 from ares.errors import RequestError
 
@@ -23,8 +24,6 @@ HeldBack = Literal["ungraded", "unsure", "refused", "unproven", "untrusted"]
 HELD_BACK: tuple[HeldBack, ...] = get_args(HeldBack)
 NO_SEGMENTS = "none"
 SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *HELD_BACK)
-# Annotators of what sources say begin with this, see `ingest.pipeline`; behind it stands the style.
-SOURCE_PREFIX = "source_"
 # The style of a text that names none.
 SUBTASK = "subtask"
 # Whose word a text is that needs no grade.
@@ -69,6 +68,7 @@ class ExportSegment:
         author: "person", the name of a model, or "" where the source does not say.
         state: Whose word it is: "person", "source", or what the grade says of a model's text.
         grade: Of a graded text its columns: "grade", "grade_trust" and "grade_verdicts".
+        arm: The arm that moves: the one that is said, else that of the segment which a caption is about; else "".
         value: The value of the annotation, with what else the source says.
     """
 
@@ -84,15 +84,9 @@ class ExportSegment:
     text: str
     author: str
     state: str
+    arm: str = ""
     grade: Mapping[str, Json] = field(default_factory=dict)
     value: Mapping[str, Json] = field(default_factory=dict)
-
-    @property
-    def arm(self) -> str:
-        """The arm that moves: the one that is said, else that of the segment which a caption is about; else ""."""
-        about = self.value.get("segment")
-        found = about.get("arm") if isinstance(about, Mapping) else None
-        return self.text_field("arm") or (found if isinstance(found, str) else "")
 
     def text_field(self, name: str) -> str:
         """A text of the value, "" where there is none."""
@@ -242,6 +236,7 @@ class SegmentReader:
             style=style if isinstance(style, str) else default_style,
             author=author if isinstance(author, str) else default_author,
             state=row["state"],
+            arm=_arm_of(value),
             grade={name: row[name] for name in row if name.startswith("grade") and row[name] is not None},
             value=value,
         )
@@ -250,6 +245,12 @@ class SegmentReader:
 def _is_about_episode(maker: Maker) -> bool:
     """Whether the texts of a maker are captions of whole episodes, which can be their tasks; see `episode_tasks`."""
     return any(column.name == "caption" for column in maker.columns)
+
+
+def _arm_of(value: Mapping[str, Json]) -> str:
+    about = value.get("segment")
+    arms = (value.get("arm"), about.get("arm") if isinstance(about, Mapping) else None)
+    return next((arm for arm in arms if arm and isinstance(arm, str)), "")
 
 
 def _own_state(maker: Maker) -> str:

@@ -15,7 +15,6 @@ INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 MODALITY_PATH = "meta/modality.json"
-SUBTASKS_PATH = "meta/subtasks.parquet"
 # What ARES writes beside the columns of texts: every segment with its author, its exact span and its grade.
 SEGMENTS_PATH = "meta/ares_segments.parquet"
 # v2.0 and v2.1 list episodes and tasks as JSON lines.
@@ -44,14 +43,15 @@ INDEX_DTYPES = {
     "index": "int64",
     "task_index": "int64",
 }
-# Columns of the data files with texts (lerobot 0.6): of states, on every step of an episode, and of instants.
-LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
-# The column of the data files (v3.0) that names a row of SUBTASKS_PATH, and the column there that holds the texts.
-SUBTASK_INDEX, SUBTASK_TEXT_COLUMN = "subtask_index", "subtask"
 # Columns of the episodes files (v3.0): chunk and number of the data file and of the episodes file, and the rows.
 DATA_FILE_COLUMNS = ("data/chunk_index", "data/file_index")
 EPISODES_FILE_COLUMNS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
 ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
+# Lists the texts that the numbers of the column `subtask_index` stand for, and its column with the texts.
+SUBTASKS_PATH = "meta/subtasks.parquet"
+SUBTASK_INDEX, SUBTASK_TEXT_COLUMN = "subtask_index", "subtask"
+# Columns of rows of text: those that hold from a time on, and those of one frame.
+LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
 # The column of tasks.parquet that holds the texts: the name that pandas gives to an index without one.
 TASK_TEXT_COLUMN = "__index_level_0__"
 # Prefix of the columns that ARES adds to the episodes files; LeRobot passes them through.

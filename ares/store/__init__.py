@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         AnnotationRow as AnnotationRow,
         AnnotationStore as AnnotationStore,
         UnstorableError as UnstorableError,
+        annotation_from_row as annotation_from_row,
         annotation_to_row as annotation_to_row,
         new_spending_key as new_spending_key,
         read_spending as read_spending,

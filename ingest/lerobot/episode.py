@@ -16,11 +16,12 @@ from ares.episode import (
     RateSource,
     Record,
     Signal,
+    SourceSegment,
     Trajectory,
     make_episode_id,
 )
 from ares.errors import SourceError
-from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
+from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS, SUBTASK_INDEX
 from ares.io import FileState
 from ingest.files import add_missing_cameras, hash_media_file
 from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, video_cameras
@@ -34,12 +35,14 @@ from ingest.lerobot.feature_map import (
     source_arrays,
 )
 from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
+from ingest.lerobot.language import make_frame_clock, read_language_segments, read_subtask_segments
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
     fill_data_path,
     parse_count,
     read_exported_rate_source,
+    read_subtask_texts,
     read_task_texts,
 )
 from ingest.lerobot.rows import (
@@ -423,6 +426,7 @@ def _make_record(
         **_descriptive_fields(dataset, rows, row, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
+    segments = tuple(_read_segments(dataset, rows, seconds, warnings))
     return Record(
         episode=episode,
         trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
@@ -430,7 +434,27 @@ def _make_record(
         arrays=tuple(source_arrays(feature_map, rows)),
         has_stamps=has_stamps and episode.rate_source != "assumed",
         earlier_hash=earlier_hash,
+        segments=segments,
     )
+
+
+def _read_segments(
+    dataset: LeRobotDataset, rows: EpisodeRows, seconds: NDArray[np.float64], warnings: list[str]
+) -> Iterator[SourceSegment]:
+    """What the dataset says of spans of an episode."""
+    feature_map, root = dataset.feature_map, dataset.info.root
+    if not (rows.arrays or feature_map.subtask_columns) or not rows.count:
+        return
+    clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
+    cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
+    yield from read_language_segments(rows, clock, cameras, warnings)
+    texts_by_column = {
+        column: read_subtask_texts(root, dataset.info.opened_at)
+        if column == SUBTASK_INDEX
+        else read_task_texts(root)
+        for column in feature_map.subtask_columns
+    }
+    yield from read_subtask_segments(rows, texts_by_column, clock, warnings)
 
 
 def _descriptive_fields(
@@ -539,6 +563,7 @@ def _content_hashes(
 ) -> tuple[str, str]:
     """Hash of the rows without their index columns and of the videos, and the one of earlier versions or "".
 
+    What the source says in texts is not hashed: a dataset that is labelled later, or anew, holds the same recordings.
     Each is 32 hex digits. Of a video the size of each packet counts, which stays the same where packets are copied
     into another layout. The hash of earlier versions had the videos only where no signal varies.
     """

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ares.episode import ArrayUse, SourceArray
-from ares.formats import ACTION_KEY, INDEX_DTYPES, REWARD_KEY, STATE_KEY
-from ingest.lerobot.rows import EpisodeRows, count_numbers_per_row, is_image, is_number, is_text, value_type
+from ares.formats import (
+    ACTION_KEY,
+    INDEX_DTYPES,
+    LANGUAGE_EVENTS,
+    LANGUAGE_PERSISTENT,
+    REWARD_KEY,
+    STATE_KEY,
+    SUBTASK_INDEX,
+)
+from ingest.lerobot.language import is_subtask_column
+from ingest.lerobot.rows import (
+    EpisodeRows,
+    count_numbers_per_row,
+    is_image,
+    is_number,
+    is_text,
+    is_text_rows,
+    value_type,
+)
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
 if TYPE_CHECKING:
@@ -203,6 +220,8 @@ class LeRobotFeatureMap:
         video_cameras: Cameras whose frames are in videos.
         image_cameras: Cameras whose images are in the data files.
         lost_cameras: Names of cameras that have no video in the whole dataset.
+        language_columns: Columns of rows of text, see `ingest.lerobot.language`.
+        subtask_columns: Columns of numbers that stand for the text of a subtask.
         columns: All columns that are read from a data file, each once.
     """
 
@@ -216,12 +235,15 @@ class LeRobotFeatureMap:
     video_cameras: tuple[CameraFeature, ...]
     image_cameras: tuple[CameraFeature, ...]
     lost_cameras: tuple[str, ...] = ()
+    language_columns: tuple[str, ...] = ()
+    subtask_columns: tuple[str, ...] = ()
     columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         signals = (column.key for column in (*self.state, *self.action, *self.extra_signals))
         scalars = (key for key in (self.reward_column, self.outcome_column) if key)
-        columns = (*INDICES, *signals, *scalars, *self.text_columns, *self.annotation_columns)
+        texts = (*self.text_columns, *self.annotation_columns, *self.language_columns, *self.subtask_columns)
+        columns = (*INDICES, *signals, *scalars, *texts)
         object.__setattr__(
             self, "columns", tuple(dict.fromkeys(columns))
         )  # made once: every episode reads it
@@ -233,7 +255,11 @@ def is_instruction(key: str) -> bool:
 
 
 def map_features(
-    features: Mapping[str, Mapping[str, Any]], schema: pa.Schema | None, modality: Mapping[str, Any]
+    features: Mapping[str, Mapping[str, Any]],
+    schema: pa.Schema | None,
+    modality: Mapping[str, Any],
+    *,
+    has_subtasks: bool = False,
 ) -> tuple[LeRobotFeatureMap, list[str]]:
     """Assign a role to every column.
 
@@ -241,6 +267,7 @@ def map_features(
         features: Features of info.json.
         schema: Schema of a data file, or None where there is none.
         modality: Content of modality.json, or empty.
+        has_subtasks: Whether the dataset lists the texts that the numbers of `subtask_index` stand for.
 
     Returns:
         The roles, and warnings about the dataset and about columns that are left out.
@@ -255,16 +282,16 @@ def map_features(
 
     state = _signal_keys(number_columns, _STATE_KEYS, modality, "state")
     action = _signal_keys(number_columns, _ACTION_KEYS, modality, "action")
-    annotated = [key for key in column_types if key.startswith("annotation.")]
-    task_keys = {*list_modality_task_columns(modality), *annotated}
+    task_keys = {*list_modality_task_columns(modality), *filter(_is_annotation, column_types)}
     reward = next((key for key in _REWARD_KEYS if key in number_columns), "")
     outcome = next((key for key in _OUTCOME_KEYS if key in number_columns), "")
-    unassigned = [key for key in number_columns if key not in {*state, *action, *task_keys, reward}]
+    subtasks = _subtask_keys(number_columns, task_keys, has_subtasks=has_subtasks)
+    assigned = {*state, *action, *task_keys, *subtasks, reward}
+    unassigned = [key for key in number_columns if key not in assigned]
     widths = {key: count_numbers_per_row(number_columns[key], features.get(key, {})) for key in unassigned}
     wide = [key for key in unassigned if widths[key] > MAX_SIGNAL_WIDTH]
     extra = tuple(key for key in unassigned if key not in wide)
     texts = tuple(key for key, column_type in column_types.items() if is_text(column_type))
-    annotations = tuple(key for key in number_columns if key in task_keys)
     video_cameras, image_cameras = _camera_features(features, column_types, camera_names(modality))
     feature_map = LeRobotFeatureMap(
         state=to_columns(state),
@@ -273,16 +300,39 @@ def map_features(
         reward_column=reward,
         outcome_column=outcome,
         text_columns=texts,
-        annotation_columns=annotations,
+        annotation_columns=tuple(key for key in number_columns if key in task_keys),
         video_cameras=video_cameras,
         image_cameras=image_cameras,
+        language_columns=_language_keys(column_types),
+        subtask_columns=subtasks,
     )
-    stored = {*number_columns, *texts, *INDICES, *(camera.key for camera in image_cameras)}
+    stored = {*number_columns, *feature_map.columns, *(camera.key for camera in image_cameras)}
     return feature_map, [
         *_dataset_warnings(features, column_types, number_columns),
         *(f"column {key} is wider than {MAX_SIGNAL_WIDTH}, left out" for key in sorted(wide)),
         *_unsupported_columns(column_types, stored),
     ]
+
+
+def _is_annotation(key: str) -> bool:
+    return key.startswith("annotation.")
+
+
+def _subtask_keys(
+    number_columns: Iterable[str], task_keys: Container[str], *, has_subtasks: bool
+) -> tuple[str, ...]:
+    """Columns of numbers that stand for subtasks, whose texts the dataset lists as such or as tasks."""
+    return tuple(
+        key
+        for key in number_columns
+        if (key == SUBTASK_INDEX and has_subtasks) or (key in task_keys and is_subtask_column(key))
+    )
+
+
+def _language_keys(column_types: Mapping[str, pa.DataType]) -> tuple[str, ...]:
+    """The language columns of LeRobot, where they hold what their names say."""
+    names = (LANGUAGE_PERSISTENT, LANGUAGE_EVENTS)
+    return tuple(key for key in names if key in column_types and is_text_rows(column_types[key]))
 
 
 def _unsupported_columns(column_types: Mapping[str, pa.DataType], stored_keys: set[str]) -> list[str]:

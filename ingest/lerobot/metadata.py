@@ -21,6 +21,8 @@ from ares.formats import (
     EPISODES_FOLDER,
     INFO_PATH,
     RATE_SOURCE_COLUMN,
+    SUBTASK_INDEX,
+    SUBTASKS_PATH,
     TASK_LINES_PATH,
     TASK_TEXT_COLUMN,
     TASKS_PATH,
@@ -359,6 +361,34 @@ def _task_lines(root: str) -> Mapping[int, str]:
             if index is not None and isinstance(text, str):
                 texts[index] = text
     return texts
+
+
+@functools.lru_cache(maxsize=64)
+def read_subtask_texts(root: str, opened_at: int) -> Mapping[int, str]:
+    """Text of each subtask by its number, without one the place of its row; empty where the dataset lists none.
+
+    Args:
+        root: The dataset.
+        opened_at: When it was opened: a later opening reads it anew.
+
+    Raises:
+        SourceError: The list cannot be read.
+    """
+    path = parse_path(root) / SUBTASKS_PATH
+    if not path.is_file():
+        return {}
+    table = read_table(path)
+    texts = [name for name in table.column_names if "string" in str(table.schema.field(name).type)]
+    if not texts:
+        raise SourceError("subtasks.parquet has no text", f"{path}: {table.column_names}")
+    column = next((name for name in ("subtask", TASK_TEXT_COLUMN) if name in texts), texts[0])
+    has_numbers = SUBTASK_INDEX in table.column_names
+    numbers = table.column(SUBTASK_INDEX).to_pylist() if has_numbers else range(len(table))
+    return {
+        number: text
+        for value, text in zip(numbers, table.column(column).to_pylist(), strict=True)
+        if text is not None and (number := parse_count(value)) is not None
+    }
 
 
 def read_tasks_parquet(path: Path) -> Mapping[int, str]:

@@ -8,7 +8,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from ares.errors import SourceError
 from ares.input import check_parquet_read, open_parquet
 from ares.io import FileState, describe_os_error, file_state
 from ingest.lerobot.episode_list import arrow_to_numbers
+from ingest.lerobot.language import is_subtask_column
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,17 +37,19 @@ class DecodedColumn(NamedTuple):
         width: Numbers per row, where all rows have as many.
         offsets: (rows + 1,) offset of each row in `flat` where the widths of rows differ, else None.
         texts: Distinct texts of a text column, else None.
+        array: (rows,) the Arrow array of a column of rows of text, or of the texts of subtasks, else None.
     """
 
     flat: NDArray[Any]
     width: int
     offsets: NDArray[np.int64] | None = None
     texts: tuple[str, ...] | None = None
+    array: pa.Array | None = None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers."""
-        return self.flat.nbytes
+        """Bytes of the numbers and of the Arrow array."""
+        return self.flat.nbytes + (0 if self.array is None else int(self.array.nbytes))
 
     def rows(self, start: int, stop: int) -> NDArray[Any] | None:
         """(stop - start, D) numbers, a copy; None when the widths of these rows differ."""
@@ -72,6 +75,7 @@ class EpisodeRows:
         warnings: Why columns are left out.
         first_row: Number of the first row in its file.
         is_sorted: Whether the rows were put in another order than that of the file.
+        arrays: (T,) Arrow array by column, of columns of rows of text and of texts of subtasks.
     """
 
     count: int
@@ -80,6 +84,7 @@ class EpisodeRows:
     warnings: tuple[str, ...] = ()
     first_row: int = 0
     is_sorted: bool = False
+    arrays: Mapping[str, pa.Array] = field(default_factory=dict)
 
 
 def decode_table(table: pa.Table) -> dict[str, DecodedColumn]:
@@ -96,7 +101,12 @@ def decode_table(table: pa.Table) -> dict[str, DecodedColumn]:
             if column.chunks
             else pa.array([], column.type)
         )
+        if is_text_rows(array.type):
+            columns[name] = DecodedColumn(arrow_to_numbers(pa.array([], pa.int8())), 1, array=array)
+            continue
         columns[name] = _decode_column(array)
+        if columns[name].texts is not None and is_subtask_column(name):
+            columns[name] = columns[name]._replace(array=array)
     return columns
 
 
@@ -113,7 +123,7 @@ def _encoded_texts(array: Any) -> DecodedColumn:
     return DecodedColumn(arrow_to_numbers(encoded.indices), 1, None, texts)
 
 
-def _list_lengths(array: Any) -> NDArray[Any]:
+def list_lengths(array: Any) -> NDArray[Any]:
     """Values of each list of an Arrow list array; 0 for a missing one."""
     import numpy as np
 
@@ -141,7 +151,7 @@ def _decode_column(array: Any) -> DecodedColumn:
             size = array.type.list_size
             array = array.values.slice(array.offset * size, len(array) * size)
         else:
-            lengths = _list_lengths(array)
+            lengths = list_lengths(array)
             array = array.flatten()
             size = int(lengths[0]) if len(lengths) else 0
             if (lengths != size).any() or size == 0:
@@ -161,6 +171,7 @@ def slice_decoded_rows(
     """Rows [start, stop) of a decoded block."""
     numbers: dict[str, NDArray[Any]] = {}
     texts: dict[str, tuple[str, ...]] = {}
+    arrays: dict[str, pa.Array] = {}
     warnings = []
     for name in columns:
         if name not in block:
@@ -168,9 +179,13 @@ def slice_decoded_rows(
                 warnings.append(f"column {name} is missing")
             continue
         values = block[name]
+        if values.array is not None:
+            arrays[name] = values.array.slice(start, stop - start)
         if values.texts is not None:
             codes = dict.fromkeys(values.flat[start:stop].tolist())
             texts[name] = tuple(values.texts[code] for code in codes)
+            continue
+        if values.array is not None:
             continue
         rows = values.rows(start, stop)
         if rows is None:
@@ -179,31 +194,34 @@ def slice_decoded_rows(
             warnings.append(f"column {name} holds no numbers")
         else:
             numbers[name] = rows
-    return EpisodeRows(stop - start, numbers, texts, tuple(warnings))
+    return EpisodeRows(stop - start, numbers, texts, tuple(warnings), arrays=arrays)
 
 
 def join_decoded_rows(parts: list[EpisodeRows]) -> EpisodeRows:
     """Join the rows of an episode that lie in several blocks."""
     import numpy as np
+    import pyarrow as pa
 
     warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
     numbers: dict[str, NDArray[Any]] = {}
     for name in parts[0].numbers:
-        arrays = [part.numbers[name] for part in parts if name in part.numbers]
-        if len({array.shape[1] for array in arrays}) == 1 and len(arrays) == len(parts):
-            numbers[name] = np.concatenate(arrays)
+        values = [part.numbers[name] for part in parts if name in part.numbers]
+        if len({array.shape[1] for array in values}) == 1 and len(values) == len(parts):
+            numbers[name] = np.concatenate(values)
         else:
             warnings[f"column {name} is not equally wide in every step"] = None
     texts = {
         name: tuple(dict.fromkeys(text for part in parts for text in part.texts[name]))
         for name in parts[0].texts
     }
-    return EpisodeRows(sum(part.count for part in parts), numbers, texts, tuple(warnings))
+    arrays = {name: pa.concat_arrays([part.arrays[name] for part in parts]) for name in parts[0].arrays}
+    return EpisodeRows(sum(part.count for part in parts), numbers, texts, tuple(warnings), arrays=arrays)
 
 
 def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:
     """The rows in the order of frame_index, with a warning where they were not, or where numbers are missing."""
     import numpy as np
+    import pyarrow as pa
 
     stored = rows.numbers.get("frame_index")
     if stored is None or stored.shape[1] != 1 or rows.count < 2:
@@ -216,7 +234,8 @@ def in_order(rows: EpisodeRows, warnings: list[str]) -> EpisodeRows:
     if (np.diff(frames[order]) == 1).all():
         warnings.append("rows are not in the order of frame_index: sorted")
         numbers = {name: values[order] for name, values in rows.numbers.items()}
-        return replace(rows, numbers=numbers, is_sorted=True)
+        arrays = {name: array.take(pa.array(order)) for name, array in rows.arrays.items()}
+        return replace(rows, numbers=numbers, arrays=arrays, is_sorted=True)
     warnings.append("frame_index has gaps or repeats: steps are missing")
     return rows
 
@@ -292,6 +311,16 @@ def is_text(column_type: pa.DataType) -> bool:
     return bool(types.is_string(column_type) or types.is_large_string(column_type))
 
 
+def is_text_rows(column_type: pa.DataType) -> bool:
+    """Whether a column holds lists of rows of text, as the language columns of LeRobot do."""
+    import pyarrow.types as types
+
+    if not (types.is_list(column_type) or types.is_large_list(column_type)):
+        return False
+    inner = column_type.value_type
+    return bool(types.is_struct(inner) and any(field.name == "content" for field in inner))
+
+
 def is_image(column_type: pa.DataType) -> bool:
     """Whether a column holds encoded images: structs with a field "bytes"."""
     import pyarrow.types as types
@@ -353,7 +382,7 @@ def read_from_shared_file(path: str, episode: int, columns: tuple[str, ...]) -> 
             block = decode_table(_read_columns(path, file.parquet, groups, columns))
             parts = [slice_decoded_rows(block, columns, start - first, stop - first)]
     rows = parts[0] if len(parts) == 1 else join_decoded_rows(parts)
-    return EpisodeRows(rows.count, rows.numbers, rows.texts, rows.warnings, first_row=start)
+    return replace(rows, first_row=start)
 
 
 def _slice_block(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from ares.episode import RateSource
 from ares.errors import SourceError
-from ares.formats import EPISODE_LINES_PATH, EPISODES_FOLDER, INFO_PATH, META_FOLDER, MODALITY_PATH
+from ares.formats import (
+    EPISODE_LINES_PATH,
+    EPISODES_FOLDER,
+    INFO_PATH,
+    META_FOLDER,
+    MODALITY_PATH,
+    SUBTASKS_PATH,
+)
 from ares.input import open_parquet
 from ares.io import FolderEntries, absolute_path, list_folder, parse_path, walk_folders
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFinding, SourceOptions, failing_item
@@ -41,8 +49,15 @@ from ingest.lerobot.file_contents import (
     measure_rate_of_files,
     read_file_contents,
 )
-from ingest.lerobot.metadata import LeRobotInfo, parse_count, read_info, read_optional_json
-from ingest.lerobot.rows import has_episode_columns
+from ingest.lerobot.language import is_subtask_column
+from ingest.lerobot.metadata import (
+    LeRobotInfo,
+    parse_count,
+    read_info,
+    read_optional_json,
+    read_subtask_texts,
+)
+from ingest.lerobot.rows import file_state_or_none, has_episode_columns
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
@@ -124,6 +139,7 @@ def _open_dataset(folder: Path, name: str, options: SourceOptions) -> Source:
         check_metadata=functools.partial(_check_metadata, dataset),
         rate_hz=rate_hz,
         cameras=tuple(camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)),
+        segments_stamp=_stamp_segments(dataset),
     )
 
 
@@ -141,12 +157,36 @@ def _map_features(info: LeRobotInfo, warnings: list[str]) -> tuple[LeRobotFeatur
     except SourceError as error:
         warnings.append(f"{error.reason}, its names are not used")
         modality = None
-    feature_map, feature_warnings = map_features(info.features, schema, modality or {})
+    has_subtasks = _lists_subtasks(info, warnings)
+    feature_map, feature_warnings = map_features(
+        info.features, schema, modality or {}, has_subtasks=has_subtasks
+    )
     feature_map, camera_warnings = drop_cameras_without_video(info, feature_map)
     warnings += [*feature_warnings, *camera_warnings]
     if not has_data:
         warnings.append("there are no data files: episodes have no signals")
     return feature_map, has_data
+
+
+def _stamp_segments(dataset: LeRobotDataset) -> str:
+    """Changes with the sizes of the data files and the list of subtasks; "" where no column holds texts of spans."""
+    feature_map, info = dataset.feature_map, dataset.info
+    texts = filter(is_subtask_column, feature_map.text_columns)
+    if not (feature_map.language_columns or feature_map.subtask_columns or any(texts)):
+        return ""
+    paths = [*dataset.evidence.data_files, f"{info.root}/{SUBTASKS_PATH}"]
+    states = [(path.removeprefix(info.root), file_state_or_none(path)) for path in paths]
+    sizes = [(path, state.size) for path, state in states if state is not None]
+    return hashlib.blake2b(repr(sizes).encode(), digest_size=8).hexdigest()
+
+
+def _lists_subtasks(info: LeRobotInfo, warnings: list[str]) -> bool:
+    """Whether the dataset lists its subtasks; with a warning where the list cannot be read."""
+    try:
+        return bool(read_subtask_texts(info.root, info.opened_at))
+    except SourceError as error:
+        warnings.append(f"{error.reason}, its texts are not used")
+        return False
 
 
 def _first_schema(info: LeRobotInfo) -> tuple[pa.Schema | None, bool]:

@@ -22,6 +22,7 @@ from ares.process_tuning import hide_pandas_from_pyarrow, tune_garbage_collector
 from ares.registry import ingesters, plugin_fault
 from ares.store import EpisodeTableRows, annotation_to_row, records_to_table_rows
 from ingest.base import Item
+from ingest.pipeline.segments import EncodedSegments, encode_source_segments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,9 +182,10 @@ class CheckedBatch:
     Attributes:
         rows: Rows of episodes, with the columns of the checks, and of signals.
         annotations: Findings of the checks, one row of the annotation log for each record.
+        segments: What the source says of spans, rows of the annotation log; those of one record stand together.
         warnings: By reason: how many of the records it holds for, and the row of the first.
         copied_bytes: Size of the copies of their cameras.
-        nbytes: Size of `rows` in memory; counted by the reader, since counting takes Arrow long.
+        nbytes: Size of `rows` and `segments` in memory; counted by the reader, since counting takes Arrow long.
     """
 
     rows: EpisodeTableRows
@@ -191,6 +193,7 @@ class CheckedBatch:
     warnings: Mapping[str, tuple[int, int]]
     copied_bytes: int
     nbytes: int
+    segments: tuple[AnnotationTexts, ...] = ()
 
 
 # The columns of `AnnotationRow` as a bare tuple of texts, which the garbage collector does not have to track.
@@ -267,6 +270,7 @@ def _finish_record(record: Record) -> Record:
         episode=replace(episode, **fields),
         trajectory=record.trajectory,
         warnings=(*record.warnings, *warnings),
+        segments=record.segments,
     )
 
 
@@ -294,15 +298,18 @@ def _encode_checked_batch(records: Sequence[Record]) -> CheckedBatch:
     created = utc_now()
     rows = records_to_table_rows(records)
     rows = replace(rows, episodes=_append_findings(rows.episodes, findings))
+    encoded = [encode_source_segments(record, created) for record in records]
+    segments = tuple(row for part in encoded for row in part.rows)
     return CheckedBatch(
         rows=rows,
         annotations=tuple(
             _encode_findings(record, record_findings, created)
             for record, record_findings in zip(records, findings, strict=True)
         ),
-        warnings=_count_warnings(records, findings),
+        warnings=_count_warnings(records, findings, encoded),
         copied_bytes=sum(count_copied_bytes(record.episode.cameras) for record in records),
-        nbytes=rows.nbytes,
+        nbytes=rows.nbytes + sum(len(row[-1]) for row in segments),
+        segments=segments,
     )
 
 
@@ -321,11 +328,13 @@ def _append_findings(rows: pa.RecordBatch, findings: Sequence[tuple[QualityFindi
 
 
 def _count_warnings(
-    records: Sequence[Record], findings: Sequence[Sequence[QualityFinding]]
+    records: Sequence[Record],
+    findings: Sequence[Sequence[QualityFinding]],
+    segments: Sequence[EncodedSegments],
 ) -> dict[str, tuple[int, int]]:
     warnings: dict[str, tuple[int, int]] = {}
-    for row, (record, record_findings) in enumerate(zip(records, findings, strict=True)):
-        for reason in {*record.warnings, *map(finding_reason, record_findings)}:
+    for row, (record, record_findings, encoded) in enumerate(zip(records, findings, segments, strict=True)):
+        for reason in {*record.warnings, *encoded.warnings, *map(finding_reason, record_findings)}:
             count, first_row = warnings.get(reason, (0, row))
             warnings[reason] = (count + 1, first_row)
     return warnings

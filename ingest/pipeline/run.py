@@ -101,18 +101,29 @@ def infer_and_store_contracts(
     earlier = {} if reads_all_anew else stored.warnings
     warnings = dict(Counter(earlier) + Counter(reasons)) if sample else stored.warnings
     spec_hash = source.stated or stored.spec_hash
-    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash)
+    is_read = reads_all_anew or stored == StoredContracts()
+    stamp = source.segments_stamp if is_read else stored.segments_stamp
+    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash, stamp)
     write_contracts(stores.annotations, key, new)
 
 
-def has_new_statements(stores: Stores, source: Source) -> bool:
-    """Whether a spec or an option states of a dataset what its stored episodes were not read by."""
-    if not source.stated:
-        return False
+def must_read_again(stores: Stores, source: Source, counts: Report) -> bool:
+    """Whether stored episodes are to be read again.
+
+    They are where a spec or an option states what they were not read by, or where what their source says of spans has
+    changed since. Without the spec that they were read by, the latter is only warned of: all else of them would change.
+    """
     from ares.contract import DatasetKey, read_contracts
 
-    key = DatasetKey(source.format, source.dataset, source.version)
-    return read_contracts(stores.annotations, key).spec_hash != source.stated
+    stored = read_contracts(stores.annotations, DatasetKey(source.format, source.dataset, source.version))
+    if source.stated and source.stated != stored.spec_hash:
+        return True
+    if source.segments_stamp == stored.segments_stamp:
+        return False
+    if source.stated != stored.spec_hash:
+        counts.add_warning(_SEGMENTS_UNREAD, source.dataset)
+        return False
+    return True
 
 
 def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]:
@@ -125,6 +136,9 @@ def _count_warnings(counts: Report, before: Mapping[str, int]) -> dict[str, int]
 
 
 _CORRECTED = "read again, since what is stated of the dataset has changed; ids, tags and rulings stay"
+_SEGMENTS_UNREAD = (
+    "its segments may have changed: they are read with the spec or options of its first ingestion"
+)
 T = TypeVar("T")
 
 
@@ -231,7 +245,7 @@ class SourceItemPlanner:
         self._folder = stores.folder
         self._source = source
         self._stored_ids = stored_ids(stores, source)
-        self.corrects = bool(self._stored_ids) and has_new_statements(stores, source)
+        self.corrects = bool(self._stored_ids) and must_read_again(stores, source, counts)
         self._format, self._dataset = source.format, source.dataset
         self._dataset_folder = source.folder
         self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)

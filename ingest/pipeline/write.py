@@ -19,6 +19,12 @@ from ares.store import AnnotationRow, applied_sequence, arrow_type, batched, ski
 from ingest.base import Item
 from ingest.pipeline.plan import IdentityConflict, ItemOutcome
 from ingest.pipeline.read import CHECKER, AnnotationTexts, CheckedBatch, make_findings_annotation
+from ingest.pipeline.segments import (
+    ROWS_PER_APPEND,
+    find_changed_segments,
+    list_source_annotators,
+    make_source_maker,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,10 +36,10 @@ _BATCH_SIZE = 1_000
 
 
 class CheckAnnotationLog:
-    """Appends the annotations of the checks to the log.
+    """Appends the annotations of the checks, and the segments of the source, to the log.
 
-    The episode rows hold the values of these annotations already. Unless another process appends meanwhile, the
-    tables are marked as in step with the log, so that the next synchronisation does not apply them again.
+    The episode rows hold the values of the checks already. Unless segments come, or another process appends meanwhile,
+    the tables are marked as in step with the log, so that the next synchronisation does not apply them again.
 
     Args:
         stores: Where to; the tables are in step with the log, and the caller holds the write lock.
@@ -53,6 +59,21 @@ class CheckAnnotationLog:
         # Annotations that another process appends meanwhile leave a gap between the sequence numbers.
         self._is_only_writer = self._is_only_writer and last - self._last_sequence == len(rows)
         self._last_sequence = last
+
+    def append_segments(self, rows: Sequence[AnnotationRow]) -> None:
+        """Append segments, before the rows of their episodes are written; the log ignores known ones.
+
+        A run that is killed in between leaves segments without an episode, which the next run reads again. The next
+        synchronisation applies them.
+
+        Raises:
+            StoreError: The log cannot be written.
+        """
+        for annotator in list_source_annotators(rows):
+            self._stores.annotations.add_maker(make_source_maker(annotator))
+        for part in batched(rows, ROWS_PER_APPEND):
+            self._last_sequence = self._stores.annotations.append(part)
+            self._is_only_writer = False
 
     def close(self) -> None:
         """Mark the tables as in step with the log, where they are. Raises StoreError."""
@@ -195,8 +216,9 @@ class RecordWriter:
             pending.result()
 
     def _write(self, buffer: RecordWriteBuffer) -> None:
-        """Write signals, then episodes, then the annotations of the checks."""
+        """Write segments, then signals, then episodes, then the annotations of the checks."""
         if buffer.items:
+            self._write_segments(buffer)
             self._write_rows([batch.rows for batch in buffer.items])
             self._check_log.append([row for batch in buffer.items for row in batch.annotations])
         for batch, items in buffer.items.items():
@@ -209,6 +231,16 @@ class RecordWriter:
         self.sample_ids = heapq.nsmallest(_SAMPLED_EPISODES, (*self.sample_ids, *written_ids))
         self._failure_log.record(buffer.failures, written_ids)
         self._failure_log.record_locations(buffer.location_failures)
+
+    def _write_segments(self, buffer: RecordWriteBuffer) -> None:
+        """Append what the source says of spans; of episodes that are corrected only what has changed."""
+        rows: list[AnnotationTexts] = [row for batch in buffer.items for row in batch.segments]
+        if self.corrects:
+            ids = [item.episode_id for items in buffer.items.values() for item in items]
+            changed = find_changed_segments(self._stores.annotations, ids, rows, utc_now())
+            self._check_log.append_segments(list(changed))
+        elif rows:
+            self._check_log.append_segments([AnnotationRow._make(row) for row in rows])
 
     def _write_rows(self, batches: Sequence[EpisodeTableRows]) -> None:
         """Write rows of new episodes; those of episodes that are stored are corrected in place."""

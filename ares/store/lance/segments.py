@@ -70,7 +70,7 @@ class SegmentTable:
         Raises:
             StoreError: The table cannot be written, or a column has another type.
         """
-        self._add_columns(rows.schema)
+        self.add_missing_columns(rows.schema)
         with lance_errors("segments"):
             self._table.upsert("annotation_id", rows)
 
@@ -80,7 +80,7 @@ class SegmentTable:
         Raises:
             StoreError: The table cannot be written, or a column has another type.
         """
-        self._add_columns(rows.schema)
+        self.add_missing_columns(rows.schema)
         with lance_errors("segments"):
             self._table.update("annotation_id", rows)
 
@@ -94,7 +94,8 @@ class SegmentTable:
         """Delete all segments of some episodes. Raises StoreError when the table cannot be written."""
         delete_rows(self._table, "episode_id", episode_ids)
 
-    def _add_columns(self, columns: pa.Schema) -> None:
+    def add_missing_columns(self, columns: pa.Schema) -> None:
+        """Add the columns that the table does not have, without values. Raises StoreError."""
         existing = self._lance_table.dataset().schema
         add_columns(self._table, existing, columns)
 
@@ -112,11 +113,17 @@ class SegmentTable:
         )
 
     def scan(self, columns: Sequence[str], where: str = "") -> pa.Table:
-        """Columns of the segments that match a filter, in no order; no names are all columns. Raises RequestError."""
+        """Columns of the segments that match a filter, in no order; no names are all columns. Raises RequestError.
+
+        A column of `segment_schema` that an older table lacks is empty.
+        """
         dataset = self._lance_table.dataset()
         condition = plan_filter(dataset, where, column_types(dataset.schema))
+        requested = list(columns) or list(dict.fromkeys([*dataset.schema.names, *segment_schema().names]))
+        absent = {name for name in segment_schema().names if name not in dataset.schema.names}
         with lance_errors("segments", where):
-            return dataset.to_table(columns=list(columns) or None, filter=condition)
+            rows = dataset.to_table(columns=[n for n in requested if n not in absent], filter=condition)
+        return _with_empty_columns(rows, requested) if absent & set(requested) else rows
 
     def text_hashes(self) -> TextHashes:
         """Hash of the text of every segment."""
@@ -162,10 +169,23 @@ class SegmentTable:
         return list(best.values())
 
 
+def _with_empty_columns(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows with these columns, of which those that they lack are empty."""
+    import pyarrow as pa
+
+    schema = segment_schema()
+    columns = [
+        rows[name] if name in rows.column_names else pa.nulls(len(rows), schema.field(name).type)
+        for name in names
+    ]
+    return pa.table(columns, names=list(names))
+
+
 def segment_schema() -> pa.Schema:
     """Columns of the segments table without those of annotators.
 
-    `annotator` is the kind of the annotation; `segment_id` is the same for all of one episode and span.
+    `annotator` is the kind of the annotation; `segment_id` is the same for all of one episode and span. `style` is the
+    kind of text ("subtask", "plan") and `author` who wrote it ("person", the name of a model), where that is said.
     """
     import pyarrow as pa
 
@@ -180,5 +200,7 @@ def segment_schema() -> pa.Schema:
             ("camera", pa.string()),
             ("text", pa.string()),
             ("maker_id", pa.string()),
+            ("style", pa.string()),
+            ("author", pa.string()),
         ]
     )

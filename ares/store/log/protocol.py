@@ -136,6 +136,12 @@ def annotation_to_row(annotation: Annotation) -> AnnotationRow:
     return AnnotationRow(*columns, annotation_to_text(annotation))
 
 
+def annotation_from_row(row: AnnotationRow) -> Annotation:
+    """Return the annotation that `annotation_to_row` made a row of."""
+    columns = {"episode_id": row.episode_id, "name": row.name, "maker_id": row.maker_id}
+    return annotation_from_text(row.body, **columns, subject=row.subject)
+
+
 def annotation_to_text(annotation: Annotation) -> str:
     """Return the fields that have no column of their own as JSON. Raises StoreError as `encode_json` does."""
     cost = annotation.cost

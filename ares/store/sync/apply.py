@@ -222,7 +222,8 @@ def scan_batch(batch: Sequence[LogEntry], catalog: MakerCatalog, mixed: Collecti
             continue
         # An annotation that fills no columns: what describes it does not fill those of the episode.
         lacks_columns = rule.lead_columns is not None and rule.lead_columns.isdisjoint(annotation.value)
-        if rule.mixes or lacks_columns or annotation.part or annotation.ordinal or annotation.revision:
+        is_one_of_several = annotation.ordinal or annotation.revision or (annotation.part and rule.parts_mix)
+        if rule.mixes or lacks_columns or is_one_of_several:
             scan.mixing.add(rule.annotator)
         for other in rule.watched:
             scan.possibly_repeated.setdefault(other, set()).add(annotation.episode_id)
@@ -238,6 +239,7 @@ class _Rule:
     mixes: bool
     lead_columns: set[str] | None
     watched: tuple[str, ...]
+    parts_mix: bool
 
 
 def _rules_by_maker(catalog: MakerCatalog, mixed: Collection[str]) -> dict[str, _Rule]:
@@ -252,6 +254,8 @@ def _rules_by_maker(catalog: MakerCatalog, mixed: Collection[str]) -> dict[str, 
                 mixes=maker_id in catalog.mixing_makers,
                 lead_columns=catalog.lead_columns.get(maker_id),
                 watched=(*upstream, *([maker_id] if is_described else [])),
+                # Segments that fill no column of their episode stand beside each other.
+                parts_mix=not maker.fills_segments or bool(maker.columns),
             )
     return rules
 
@@ -285,6 +289,8 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     end = annotations.last_sequence()
     catalog = MakerCatalog(annotations.makers())
     tables.episodes.add_missing_columns(catalog.declared_schema())
+    # A table of an earlier version lacks some.
+    tables.segments.add_missing_columns(segment_schema())
     job = _ApplyJob(tables, annotations)
     job.follow_pins()
     applied = sum(job.apply(changes) for changes in job.read_log_changes(job.state.sequence, _WRITE_BATCH))

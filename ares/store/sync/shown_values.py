@@ -81,7 +81,9 @@ def _select_shown_annotations(
 ) -> tuple[dict[str, list[Annotation]], dict[str, list[Annotation]]]:
     """The annotations of shown subjects by annotator, of all makers and of those that are shown."""
     newest = [
-        annotation for annotation in keep_newest_annotations(annotations) if catalog.is_projected(annotation)
+        annotation
+        for annotation in keep_newest_annotations(annotations)
+        if catalog.is_projected(annotation) and not annotation.is_withdrawn
     ]
     candidates: dict[str, list[Annotation]] = {}
     shown: dict[str, list[Annotation]] = {}
@@ -151,12 +153,15 @@ def resolve_episode(
     """
     shown = select_shown(annotations, catalog, names)
     result = EpisodeValues(segments=_segment_annotations(shown, catalog))
+    described = _segments_by_subject(result.segments)  # an episode may have very many
     lead = _leading_annotations(shown, catalog)
     in_order = _in_log_order(shown, annotations)
     for annotation, value in _with_corrections(in_order, catalog, result.errors, correct):
         maker, label = catalog.makers[annotation.maker_id], partial(describe, annotation)
         segment_values = segment_columns.fit(value, label, result.errors, list_segment_columns(maker))
-        _add_segment_values(result, annotation, _current_values(maker, catalog, segment_values))
+        own_values = _current_values(maker, catalog, segment_values)
+        for key in {*described.get(annotation.subject, ()), *described.get(annotation.annotation_id, ())}:
+            result.segment_columns.setdefault(key, {}).update(own_values)
         if annotation.subject_kind == "episode" or annotation.subject in lead:
             columns = [column for column in maker.columns if not column.rollup]
             fitting = episode_columns.fit(value, label, result.errors, columns)
@@ -257,11 +262,13 @@ def _current_values(maker: Maker, catalog: MakerCatalog, values: Values) -> Valu
     return own | {stale_column(maker.annotator): is_stale, maker_column(maker.annotator): maker.maker_id}
 
 
-def _add_segment_values(result: EpisodeValues, annotation: Annotation, values: Values) -> None:
-    """Add the values of an annotation to every segment that it is or describes."""
-    for segment in result.segments:
-        if annotation.subject in (segment.annotation_id, segment_id(segment)) or annotation is segment:
-            result.segment_columns.setdefault(segment.annotation_id, {}).update(values)
+def _segments_by_subject(segments: Sequence[Annotation]) -> dict[str, list[str]]:
+    """Ids of the annotations that are segments, by the subject of what describes them: that id, or their span's."""
+    by_subject: dict[str, list[str]] = {}
+    for segment in segments:
+        for subject in (segment.annotation_id, segment_id(segment)):
+            by_subject.setdefault(subject, []).append(segment.annotation_id)
+    return by_subject
 
 
 def _read_rulings(value: Mapping[str, Json]) -> list[dict[str, Json]]:
@@ -557,8 +564,17 @@ class TableChangeCollector:
             "camera": annotation.camera,
             "text": to_arrow_value(text or "", "string"),
             "maker_id": annotation.maker_id,
+            **_segment_origin(annotation.value),
             **values,
         }
+
+
+def _segment_origin(value: Mapping[str, Json]) -> Row:
+    """The columns that say what kind of text a segment has, and who wrote it; empty where its value does not."""
+    return {
+        name: to_arrow_value(text, "string") if isinstance(text := value.get(name), str) and text else None
+        for name in ("style", "author")
+    }
 
 
 def _by_episode(annotations: list[Annotation]) -> dict[str, list[Annotation]]:

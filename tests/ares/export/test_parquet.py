@@ -115,7 +115,7 @@ SEGMENTER = Maker(
     fills_segments=True,
 )
 SEGMENT_COLUMNS = ["annotation_id", "episode_id", "annotator", "segment_id", "start_seconds", "stop_seconds"]
-SEGMENT_COLUMNS += ["camera", "text", "maker_id", "phases"]
+SEGMENT_COLUMNS += ["camera", "text", "maker_id", "style", "author", "phases"]
 
 
 def phase(episode_id: str, start_seconds: float, label: str, revision: int = 0) -> Annotation:

@@ -1,0 +1,385 @@
+"""Language columns and subtasks of LeRobot datasets become segments that keep all that their rows say."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ares.episode import Record, SourceSegment
+from ares.settings import settings_from_environment
+from ares.workspace import Workspace, open_workspace
+from ingest.base import SourceOptions
+from ingest.lerobot import lerobot
+from tests.app.cli.test_killed import run, run_and_kill, state
+from tests.ingesting import ingest_paths
+
+STEPS, FPS = 10, 10
+TOP = "observation.images.top"
+Row = dict[str, Any]
+
+
+def stamp(frame: int) -> float:
+    """The float32 timestamp of a frame."""
+    return float(np.float32(frame / FPS))
+
+
+def row(style: str | None, content: str | None, timestamp: float | None = None, **others: Any) -> Row:
+    timed = {} if timestamp is None else {"timestamp": timestamp}
+    fixed = {
+        "role": "assistant",
+        "content": content,
+        "style": style,
+        **timed,
+        "camera": None,
+        "tool_calls": None,
+    }
+    return {**fixed, **others}
+
+
+def persistent_type(calls: pa.DataType | None = None) -> pa.DataType:
+    """The type of the column as lerobot 0.6 declares it."""
+    role, content, style, *others = event_type(calls).value_type
+    return pa.list_(pa.struct([role, content, style, ("timestamp", pa.float32()), *others]))
+
+
+def event_type(calls: pa.DataType | None = None) -> pa.DataType:
+    """The type of the column of events."""
+    texts = [(name, pa.string()) for name in ("role", "content", "style", "camera")]
+    return pa.list_(pa.struct([*texts, ("tool_calls", pa.list_(calls or pa.string()))]))
+
+
+def every_frame(rows: Sequence[Row]) -> pa.Array:
+    return pa.array([list(rows)] * STEPS, persistent_type())
+
+
+def at_frames(rows: dict[int, list[Row]]) -> pa.Array:
+    return pa.array([rows.get(frame, []) for frame in range(STEPS)], event_type())
+
+
+def make_dataset(folder: Path, *episodes: dict[str, Any]) -> Path:
+    """A v3.0 dataset of one data file with these further columns for each episode."""
+    (folder / "meta" / "episodes" / "chunk-000").mkdir(parents=True)
+    (folder / "data" / "chunk-000").mkdir(parents=True)
+    features = {
+        name: {"dtype": "float32", "shape": [1], "names": None} for name in ("observation.state", "action")
+    }
+    language = {"dtype": "language", "shape": [1], "names": None}
+    info = {
+        "codebase_version": "v3.0",
+        "fps": FPS,
+        "total_episodes": len(episodes),
+        "total_frames": len(episodes) * STEPS,
+        "features": {**features, **{name: language for name in episodes[0] if name.startswith("language_")}},
+    }
+    (folder / "meta" / "info.json").write_text(json.dumps(info))
+    tasks = pa.table({"task_index": [0, 1], "__index_level_0__": ["lift", "put"]})
+    pq.write_table(tasks, folder / "meta" / "tasks.parquet")
+    listed = {
+        "episode_index": list(range(len(episodes))),
+        "tasks": [["lift"]] * len(episodes),
+        "length": [STEPS] * len(episodes),
+        "data/chunk_index": [0] * len(episodes),
+        "data/file_index": [0] * len(episodes),
+    }
+    pq.write_table(pa.table(listed), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
+    write_rows(folder, *episodes)
+    return folder
+
+
+def write_rows(folder: Path, *episodes: dict[str, Any]) -> None:
+    frames = np.arange(STEPS)
+    tables = [
+        pa.table(
+            {
+                "observation.state": pa.array(
+                    [[frame + number / 4] for frame in frames], pa.list_(pa.float32())
+                ),
+                "action": pa.array([[frame + number / 4] for frame in frames], pa.list_(pa.float32())),
+                "timestamp": (frames / FPS).astype(np.float32),
+                "frame_index": frames,
+                "episode_index": np.full(STEPS, number),
+                "index": frames + number * STEPS,
+                "task_index": np.zeros(STEPS, np.int64),
+                **columns,
+            }
+        )
+        for number, columns in enumerate(episodes)
+    ]
+    with pq.ParquetWriter(folder / "data" / "chunk-000" / "file-000.parquet", tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+
+
+def records(folder: Path) -> list[Record]:
+    (source,) = lerobot.open(str(folder), SourceOptions())
+    assert not [warning for warning in source.warnings if "left out" in warning]
+    return [item.load() for item in source.items]
+
+
+def summary(segments: Sequence[SourceSegment]) -> list[tuple[str, str, float, float]]:
+    return [(part.style, part.text, part.start_seconds, part.stop_seconds) for part in segments]
+
+
+def test_a_persistent_row_holds_until_the_next_of_its_style_and_camera(tmp_path: Path) -> None:
+    rows = [
+        row("subtask", "grasp", stamp(3)),
+        row("subtask", "reach", stamp(0)),
+        row("plan", "1. all", stamp(0)),
+        row("trace", "left", stamp(0), camera=TOP),
+        row("trace", "right", stamp(2), camera="observation.images.wrist"),
+        row("task_aug", "raise it", 0.0, role="user"),
+        row("task_aug", "lift it up", 0.0, role="user"),
+        row("my own", "between frames", 0.25),
+    ]
+    (record,) = records(make_dataset(tmp_path / "made", {"language_persistent": every_frame(rows)}))
+    assert summary(record.segments) == [
+        ("subtask", "grasp", 0.3, math.inf),
+        ("subtask", "reach", 0.0, 0.3),
+        ("plan", "1. all", 0.0, math.inf),
+        ("trace", "left", 0.0, math.inf),
+        ("trace", "right", 0.2, math.inf),
+        ("task_aug", "raise it", 0.0, math.inf),
+        ("task_aug", "lift it up", 0.0, math.inf),
+        ("my own", "between frames", 0.25, math.inf),
+    ]
+    assert record.warnings == ()
+    assert [segment.camera for segment in record.segments[2:5]] == ["", TOP, "observation.images.wrist"]
+    assert record.segments[0].fields == {"column": "persistent", "row": 0, "timestamp": stamp(3)}
+    assert record.segments[5].role == "user" and record.segments[5].author == ""
+
+
+def test_an_event_spans_its_frame(tmp_path: Path) -> None:
+    call = {"type": "function", "function": {"name": "say", "arguments": {"text": "ok"}}}
+    rows = {
+        4: [
+            row("vqa", "where?", role="user", camera=TOP),
+            row("vqa", '{"box": [1, 2]}', camera=TOP),
+            row(None, None, tool_calls=[json.dumps(call), "no JSON"]),
+        ],
+        9: [row("interjection", "stop", role="user")],
+    }
+    (record,) = records(make_dataset(tmp_path / "made", {"language_events": at_frames(rows)}))
+    assert summary(record.segments) == [
+        ("vqa", "where?", 0.4, 0.5),
+        ("vqa", '{"box": [1, 2]}', 0.4, 0.5),
+        ("", "", 0.4, 0.5),
+        ("interjection", "stop", 0.9, math.inf),
+    ]
+    place = {"column": "events", "frame": 4, "timestamp": stamp(4)}
+    assert [segment.fields for segment in record.segments[1:3]] == [
+        {**place, "row": 1, "camera": TOP},
+        {**place, "row": 2, "tool_calls": [call, "no JSON"]},
+    ]
+
+
+def columns_of(segments: Sequence[SourceSegment]) -> tuple[list[Row], dict[int, list[Row]]]:
+    """The rows that an exporter writes from segments: those of every frame, and those by frame."""
+    persistent: list[tuple[Any, Row]] = []
+    events: dict[int, list[tuple[Any, Row]]] = {}
+    for segment in segments:
+        fields: Any = segment.fields
+        written = {
+            name: text if text or name in fields.get("empty", ()) else None
+            for name, text in (("role", segment.role), ("content", segment.text), ("style", segment.style))
+        }
+        others = {"camera": fields.get("camera"), "tool_calls": fields.get("tool_calls")}
+        if fields["column"] == "persistent":
+            persistent.append((fields["row"], {**written, "timestamp": fields["timestamp"], **others}))
+        else:
+            events.setdefault(fields["frame"], []).append((fields["row"], {**written, **others}))
+    in_order = {
+        frame: [made for _, made in sorted(own, key=lambda pair: pair[0])] for frame, own in events.items()
+    }
+    return [made for _, made in sorted(persistent, key=lambda pair: pair[0])], in_order
+
+
+def test_the_columns_can_be_written_again_value_by_value(tmp_path: Path) -> None:
+    persistent = [
+        row("subtask", "", 0.1),
+        row("plan", None, 7 / 30, tool_calls=[{"name": "x", "more": None}]),
+        row("", "odd", stamp(2), role="", camera=""),
+        row("subtask", "same", 0.1),
+    ]
+    events = {
+        0: [row("vqa", "b", camera=TOP), row("vqa", "a", camera=TOP)],
+        9: [row(None, "", tool_calls=[])],
+    }
+    calls = pa.struct([("name", pa.string()), ("more", pa.string())])
+    columns = {
+        "language_persistent": pa.array([persistent] * STEPS, persistent_type(calls)),
+        "language_events": pa.array([events.get(frame) for frame in range(STEPS)], event_type(calls)),
+    }
+    (record,) = records(make_dataset(tmp_path / "made", columns))
+    assert columns_of(record.segments) == (
+        columns["language_persistent"][0].as_py(),
+        {frame: columns["language_events"][frame].as_py() for frame in events},
+    )
+
+
+def test_rows_that_cannot_be_read_are_told_once(tmp_path: Path) -> None:
+    bad = [
+        row("subtask", None, 0.0),
+        row("subtask", None, 0.1),
+        None,
+        row("subtask", "when?", math.nan),
+        {**row("subtask", "when?"), "timestamp": None},
+    ]
+    good = row("subtask", "kept", 0.5)
+    persistent = pa.array([[*bad, good], *[[good]] * (STEPS - 1)], persistent_type())
+    events = pa.array([None, [None]] * (STEPS // 2), event_type())
+    made = make_dataset(tmp_path / "made", {"language_persistent": persistent, "language_events": events})
+    (record,) = records(made)
+    assert summary(record.segments) == [("subtask", "kept", 0.5, math.inf)]
+    assert sorted(record.warnings) == [
+        "a row of language_events says nothing, left out",
+        "a row of language_persistent has no timestamp, left out",
+        "a row of language_persistent says nothing, left out",
+        "language_persistent differs between frames of an episode: read from the first with rows",
+    ]
+
+
+def test_subtasks_by_number(tmp_path: Path) -> None:
+    numbers = pa.array([1, 1, 1, 0, 0, -1, -1, 1, 7, 7])
+    made = make_dataset(tmp_path / "made", {"subtask_index": numbers})
+    (before,) = records(made)
+    assert before.segments == () and set(before.trajectory.extra) == {"subtask_index"}
+    listed = pa.table({"subtask_index": [1, 0], "__index_level_0__": ["reach", "grasp"]})
+    pq.write_table(listed, made / "meta" / "subtasks.parquet")
+    (record,) = records(made)
+    assert summary(record.segments) == [
+        ("subtask", "reach", 0.0, 0.3),
+        ("subtask", "grasp", 0.3, 0.5),
+        ("subtask", "reach", 0.7, 0.8),
+        ("subtask", "", 0.8, math.inf),
+    ]
+    assert record.segments[1].fields == {"column": "subtask_index", "subtask_index": 0}
+    assert record.warnings == ("a number of subtask_index stands for no text",)
+    # A number that stands for a text is no signal; the recording is the same, whatever is said about it.
+    assert record.trajectory.extra == {}
+    assert record.episode.content_hash == before.episode.content_hash
+    (made / "meta" / "subtasks.parquet").write_bytes(b"garbage")
+    (source,) = lerobot.open(str(made), SourceOptions())
+    assert [warning for warning in source.warnings if warning.endswith("its texts are not used")]
+
+
+def test_subtasks_of_older_datasets(tmp_path: Path) -> None:
+    columns = {
+        "annotation.human.subtask": pa.array([0] * 4 + [1] * 6),
+        "subtask_text": pa.array(["go"] * 5 + ["", None] + ["back"] * 3),
+    }
+    (record,) = records(make_dataset(tmp_path / "made", columns))
+    assert summary(record.segments) == [
+        ("subtask", "lift", 0.0, 0.4),
+        ("subtask", "put", 0.4, math.inf),
+        ("subtask", "go", 0.0, 0.5),
+        ("subtask", "back", 0.7, math.inf),
+    ]
+    assert [segment.fields["column"] for segment in record.segments[1:3]] == [
+        "annotation.human.subtask",
+        "subtask_text",
+    ]
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Workspace:
+    return open_workspace(str(tmp_path / "workspace"), settings_from_environment({}))
+
+
+def test_every_episode_of_a_shared_file_has_its_own_rows(ws: Workspace, tmp_path: Path) -> None:
+    episodes = [
+        {
+            "language_persistent": every_frame([row("subtask", f"reach {number}", 0.0)]),
+            "language_events": at_frames({number: [row("interjection", f"stop {number}")]}),
+        }
+        for number in range(3)
+    ]
+    made = make_dataset(tmp_path / "made", *episodes)
+    report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
+    assert (report.kept, report.warnings) == (3, ())
+    rows = ws.stores.tables.segments.read().to_pylist()
+    assert sorted(
+        (found["style"], found["text"], found["start_seconds"], found["stop_seconds"]) for found in rows
+    ) == [
+        *(("interjection", f"stop {number}", number / 10, (number + 1) / 10) for number in range(3)),
+        *(("subtask", f"reach {number}", 0.0, 1.0) for number in range(3)),
+    ]
+
+
+def texts_of(ws: Workspace) -> list[str]:
+    return sorted(ws.stores.tables.segments.scan(["text"])["text"].to_pylist())
+
+
+def test_labels_that_come_later_are_read_by_the_next_ingest(ws: Workspace, tmp_path: Path) -> None:
+    made = make_dataset(tmp_path / "made", {}, {})
+    ingest_paths(ws.stores, [str(made)], quiet=True)
+    ids = ws.stores.tables.episodes.ids()
+    write_rows(
+        made, *({"language_persistent": every_frame([row("subtask", "reach", 0.0)])} for _ in range(2))
+    )
+    assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.kept == 2
+    assert texts_of(ws) == ["reach", "reach"] and ws.stores.tables.episodes.ids() == ids
+    assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.already == 2
+    write_rows(made, {}, {})
+    assert ingest_paths(ws.stores, [str(made)], quiet=True).counts.kept == 2
+    assert texts_of(ws) == []
+
+
+def test_labels_that_come_later_wait_for_the_spec_of_the_first_ingest(ws: Workspace, tmp_path: Path) -> None:
+    made, options = make_dataset(tmp_path / "made", {}), SourceOptions(rate_hz=20.0)
+    ingest_paths(ws.stores, [str(made)], options, quiet=True)
+    write_rows(made, {"language_persistent": every_frame([row("subtask", "reach", 0.0)])})
+    report = ingest_paths(ws.stores, [str(made)], quiet=True).to_report()
+    assert [warning.reason for warning in report.warnings] == [
+        "its segments may have changed: they are read with the spec or options of its first ingestion"
+    ]
+    assert (report.already, texts_of(ws)) == (1, [])
+    ingest_paths(ws.stores, [str(made)], options, quiet=True)
+    assert texts_of(ws) == ["reach"]
+
+
+def labelled(number: int) -> dict[str, Any]:
+    """Columns of an episode with a subtask, a plan, and two answers about one frame."""
+    rows = [row("subtask", f"reach {number}", 0.0), row("subtask", "grasp", 0.5), row("plan", "all", 0.0)]
+    answers = [row("vqa", text, camera=TOP) for text in ("where?", "there")]
+    return {"language_persistent": every_frame(rows), "language_events": at_frames({number: answers})}
+
+
+@pytest.mark.parametrize(
+    "kill_point",
+    [
+        ("ingest.pipeline.write", "CheckAnnotationLog.append_segments", "after", 2),
+        ("ares.store.lance.episodes", "EpisodeTable.write", "after", 1),
+        pytest.param(
+            ("ares.store.lance.segments", "SegmentTable.upsert", "before", 1), marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            ("ares.store.log.sqlite", "SqliteAnnotationStore.append", "after", 1), marks=pytest.mark.nightly
+        ),
+    ],
+)
+def test_a_killed_run_and_the_next_make_what_one_makes(
+    kill_point: tuple[str, str, str, int], tmp_path: Path
+) -> None:
+    made = make_dataset(tmp_path / "made", *map(labelled, range(8)))
+    run("ingest", "-w", str(tmp_path / "whole"), str(made))
+    words = ("ingest", "-w", str(tmp_path / "killed"), str(made))
+    run_and_kill(kill_point, *words)
+    run(*words)
+    assert state(tmp_path / "killed") == state(tmp_path / "whole")
+    shown = [
+        open_workspace(str(tmp_path / name), settings_from_environment({}))
+        .stores.tables.segments.read()
+        .to_pylist()
+        for name in ("killed", "whole")
+    ]
+    assert shown[0] == shown[1] and len(shown[0]) == 8 * 5
+    assert run(*words)["already"] == 8
+    assert state(tmp_path / "killed") == state(tmp_path / "whole")
