@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from ares.annotation import Annotation
 from ares.episode import Record
+from ares.errors import StoreError
+from ares.export.lerobot.language import SegmentFileWriter
 from ares.rubric import JUDGE_TRUST
 from ares.workspace import Workspace
 from tests.ares.export.segments import (
@@ -168,7 +171,7 @@ def test_what_the_columns_cannot_hold_lies_beside_them(ws: Workspace, tmp_path: 
     spans: list[tuple[float, float, dict[str, Any]]] = [
         (0.0, 0.5, {"text": "left reaches", "arm": "left"}),
         (0.5, 1.0, {"text": "left grasps", "arm": "left"}),
-        (0.25, 0.75, {"text": "right waits", "arm": "right"}),
+        (0.0, 0.4, {"text": "right waits", "arm": "right"}),
         (1.25, 2.0, {"text": "left lifts", "arm": "left"}),
         (1.5, 1.75, {"text": "a second thought"}),
         (1.0, 1.1, {"text": "hm", "style": "remark"}),
@@ -192,7 +195,7 @@ def test_what_the_columns_cannot_hold_lies_beside_them(ws: Workspace, tmp_path: 
     found = {row["text"]: row for row in segments_file(tmp_path / "out")}
     assert {text for text, row in found.items() if row["not_held"] is None} == {"left reaches", "left lifts"}
     second = found["right waits"]
-    assert (second["start_seconds"], second["stop_seconds"], second["arm"]) == (0.25, 0.75, "right")
+    assert (second["start_seconds"], second["stop_seconds"], second["arm"]) == (0.0, 0.4, "right")
     assert {row["author"] for row in found.values()} == {"person"}
     assert (
         json.loads((tmp_path / "out" / "manifest.json").read_text())["counts"]["segments"] == report.segments
@@ -246,6 +249,23 @@ def test_the_same_set_gives_the_same_bytes(ws: Workspace, tmp_path: Path) -> Non
     for file in files:
         if file.name != "manifest.times.json":
             assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+
+
+def test_a_full_disk_leaves_nothing_and_the_next_run_the_whole(
+    ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(ws, [PERSON], [segment(PERSON, FIRST, (0.0, 1.0), {"text": "reach"})])
+
+    def fail(writer: SegmentFileWriter) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SegmentFileWriter, "close", fail)
+        with pytest.raises(StoreError, match="the disk is full"):
+            ws.export("made", tmp_path / "out", quiet=True)
+    assert not list(tmp_path.glob("out*"))
+    ws.export("made", tmp_path / "out", quiet=True)
+    assert [row["text"] for row in segments_file(tmp_path / "out")] == ["reach"]
 
 
 def test_v21_lists_its_segments_beside(ws: Workspace, tmp_path: Path) -> None:
