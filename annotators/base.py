@@ -378,11 +378,13 @@ class Result:
         vectors: Frame vectors, for an embedder.
         paid: What was paid for it now, where it used replies that were paid before; None for the cost of the
             annotations.
+        warnings: What a person should know of it, with the same text for every case; the report counts them.
     """
 
     annotations: Sequence[Annotation]
     vectors: Sequence[FrameVectors] = ()
     paid: Cost | None = None
+    warnings: Sequence[str] = ()
 
     @property
     def cost(self) -> Cost:

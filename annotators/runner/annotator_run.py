@@ -363,6 +363,8 @@ class AnnotatorRun:
         self.report.add_kept(result.cost)
         for annotation in result.annotations[:1]:
             self._warn_of_unknown_usage(result.cost, f"episode {annotation.episode_id}")
+            for warning in result.warnings:
+                self.report.add_warning(warning, f"episode {annotation.episode_id}")
         for annotation in result.annotations:
             for reason in _gap_reasons(self.annotator.maker, annotation):
                 self.report.add_warning(f"left empty: {reason}", f"episode {annotation.episode_id}")

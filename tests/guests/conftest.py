@@ -64,5 +64,5 @@ def ingested(tmp_path_factory: pytest.TempPathFactory, run_ares: Ares, demo_samp
 def annotated(tmp_path_factory: pytest.TempPathFactory, run_ares: Ares, ingested: Path) -> Path:
     """The same with segments, and a judgement of each, both of one run; not to be written to."""
     path = shutil.copytree(ingested, tmp_path_factory.mktemp("annotated") / "ws")
-    run_ares("annotate", "segment", "brightness", workspace=path)
+    run_ares("annotate", "phases", "brightness", workspace=path)
     return path

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_contract_suite_tries_the_guest(guest_folder: Path) -> None:
-    suite = ["tests/contracts/test_annotators.py", "-k", "segment or brightness"]
+    suite = ["tests/contracts/test_annotators.py", "-k", "phases or brightness"]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *suite],

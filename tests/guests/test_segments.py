@@ -26,13 +26,13 @@ from ares.workspace.summary import describe_episode
 from tests.annotators.runs import annotate
 from tests.guests.conftest import Ares
 
-COLUMNS = {"brightness_change", "num_segments", "segment_labels", "segment_success"}
+COLUMNS = {"brightness_change", "num_phases", "segment_labels", "segment_success"}
 
 
 @pytest.fixture
 def workspace(annotated: Path) -> Iterator[Workspace]:
     """The annotated workspace; this process does not have the guest."""
-    assert not {"segment", "brightness"} & set(registry.annotators.names())
+    assert not {"phases", "brightness"} & set(registry.annotators.names())
     opened = open_workspace(str(annotated), Settings())
     yield opened
     opened.close()
@@ -66,7 +66,7 @@ def brightness_change(opened: Workspace, annotation: Annotation) -> float:
 
 
 def test_the_judge_gets_the_frames_of_each_segment_of_the_same_run(workspace: Workspace) -> None:
-    segments = annotations_of(workspace, "segment")
+    segments = annotations_of(workspace, "phases")
     rulings = annotations_of(workspace, "brightness")
     assert len(rulings) == len(segments) > 2 * 24
     spans = {(row.episode_id, row.start_seconds, row.stop_seconds) for row in segments}
@@ -81,7 +81,7 @@ def test_the_judge_gets_the_frames_of_each_segment_of_the_same_run(workspace: Wo
 def test_a_later_run_judges_as_the_same_run_does(
     workspace: Workspace, own_copy: Path, run_ares: Ares
 ) -> None:
-    run_ares("annotate", "segment", workspace=own_copy)
+    run_ares("annotate", "phases", workspace=own_copy)
     run_ares("annotate", "brightness", workspace=own_copy)
     later = open_workspace(str(own_copy), Settings())
     judged = [annotations_of(opened, "brightness") for opened in (workspace, later)]
@@ -95,7 +95,7 @@ def guest_in_this_process(guest_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     """Adds the guest to the annotators of this process, for one test."""
     registry.annotators.names()  # they are read once, here without the guest's own entry points
     monkeypatch.syspath_prepend(str(guest_folder))
-    registry.annotators.add("segment", importlib.import_module("guest_segments.segmenter").Segmenter)
+    registry.annotators.add("phases", importlib.import_module("guest_segments.segmenter").Segmenter)
     registry.annotators.add("brightness", importlib.import_module("guest_segments.judge").BrightnessJudge)
 
 
@@ -130,7 +130,7 @@ def test_each_frame_is_decoded_once(
     add_reader_of_first_frames(rulings)
     monkeypatch.setattr(media, "frames_at", counting)
     opened = open_workspace(str(own_copy), Settings())
-    names = ["thumbnail", "segment", "brightness"]
+    names = ["thumbnail", "phases", "brightness"]
     annotate(opened.stores, names, Options(settings=opened.settings), quiet=True)
     opened.close()
     assert set(decoded.values()) == {1}
@@ -138,19 +138,19 @@ def test_each_frame_is_decoded_once(
 
 
 def test_a_second_run_finds_all_of_it_done(annotated: Path, run_ares: Ares) -> None:
-    again = run_ares("annotate", "segment", "brightness", workspace=annotated)
+    again = run_ares("annotate", "phases", "brightness", workspace=annotated)
     judged = counts(again)["brightness"][0]
-    assert counts(again) == {"segment": (24, 24, 0), "brightness": (judged, judged, 0)}
+    assert counts(again) == {"phases": (24, 24, 0), "brightness": (judged, judged, 0)}
     assert not any(document["kept"] for document in again)
 
 
 def test_a_dry_run_counts_segments(annotated: Path, ingested: Path, run_ares: Ares) -> None:
     """Segments that are there are counted; those that the run would make are not known."""
-    line = ("annotate", "segment", "brightness", "--dry-run")
-    assert counts(run_ares(*line, workspace=ingested)) == {"segment": (24, 0, 0), "brightness": (0, 0, 0)}
+    line = ("annotate", "phases", "brightness", "--dry-run")
+    assert counts(run_ares(*line, workspace=ingested)) == {"phases": (24, 0, 0), "brightness": (0, 0, 0)}
     planned = counts(run_ares(*line, "--max-change", "9", workspace=annotated))
     quote = run_ares("annotate", "brightness", "--dry-run", "--max-change", "9", workspace=annotated)
-    assert planned["segment"] == (24, 24, 0)
+    assert planned["phases"] == (24, 24, 0)
     assert planned["brightness"] == (quote["planned"], 0, 0) and quote["frames"] == 2 * quote["planned"]
 
 
@@ -162,11 +162,11 @@ def test_columns_of_segments_roll_up_to_columns_of_episodes(workspace: Workspace
     labels = {
         row["episode_id"]: row["segment_labels"]
         for row in workspace.stores.tables.episodes.read_columns(
-            ["episode_id", "segment_labels"], "num_segments = 3"
+            ["episode_id", "segment_labels"], "num_phases = 3"
         ).to_pylist()
     }
     assert ["part 1", "part 2", "part 3"] in labels.values()
-    segments = annotations_of(workspace, "segment")
+    segments = annotations_of(workspace, "phases")
     assert {key: len(value) for key, value in labels.items()} == {
         key: count for key, count in Counter(row.episode_id for row in segments).items() if count == 3
     }
@@ -192,13 +192,13 @@ def test_the_page_gets_a_facet_of_every_column(workspace: Workspace) -> None:
     assert dict(facets["segment_success"].counts) == {True: 24 - failures, False: failures}
     assert {"open", "shut", "part 1"} <= {value for value, _ in facets["segment_labels"].counts}
     assert facets["segment_labels"].meaning == "Label of every segment, in order."
-    assert sum(facets["num_segments"].histogram) == 24
+    assert sum(facets["num_phases"].histogram) == 24
 
 
 def test_words_find_the_start_of_a_segment(annotated: Path, workspace: Workspace, run_ares: Ares) -> None:
     hits = run_ares("search", "shut", "--by", "captions", "--limit", "24", workspace=annotated)
     starts: dict[str, list[float]] = {}
-    for segment in annotations_of(workspace, "segment"):
+    for segment in annotations_of(workspace, "phases"):
         if segment.value["text"] == "gripper shut":
             starts.setdefault(segment.episode_id, []).append(segment.start_seconds)
     assert {hit["episode_id"] for hit in hits} == starts.keys()
@@ -212,14 +212,14 @@ def test_words_find_the_start_of_a_segment(annotated: Path, workspace: Workspace
 
 
 def test_show_status_and_doctor_know_the_guest(annotated: Path, workspace: Workspace, run_ares: Ares) -> None:
-    segment = annotations_of(workspace, "segment")[0]
+    segment = annotations_of(workspace, "phases")[0]
     shown = run_ares("show", segment.episode_id, workspace=annotated)
     assert shown == describe_episode(workspace.stores, segment.episode_id)
     rows = [row for row in shown["annotations"] if row["annotation_id"] == segment.annotation_id]
-    assert [(row["annotator"], row["value"]["text"]) for row in rows] == [("segment", segment.value["text"])]
+    assert [(row["annotator"], row["value"]["text"]) for row in rows] == [("phases", segment.value["text"])]
     done = run_ares("status", workspace=annotated)["annotations"]
-    assert {name: (done[name]["done"], done[name]["failed"]) for name in ("segment", "brightness")} == {
-        "segment": (24, 0),
+    assert {name: (done[name]["done"], done[name]["failed"]) for name in ("phases", "brightness")} == {
+        "phases": (24, 0),
         "brightness": (24, 0),
     }
     assert run_ares("doctor", workspace=annotated) == []
@@ -236,7 +236,7 @@ def test_a_set_of_failures_is_exported_with_its_segments(
     rows = pq.read_table(tmp_path / "out" / "segments.parquet").to_pylist()
     expected = {
         row.annotation_id: row.value
-        for row in annotations_of(workspace, "segment")
+        for row in annotations_of(workspace, "phases")
         if row.episode_id in failures
     }
     assert {row["annotation_id"] for row in rows} == expected.keys()
@@ -264,8 +264,8 @@ def test_columns_of_a_guest_arrive_in_lerobot(
 
 
 def test_other_segments_take_the_place_of_the_first(own_copy: Path, run_ares: Ares) -> None:
-    run_ares("annotate", "segment", "brightness", workspace=own_copy)
-    both = run_ares("annotate", "segment", "brightness", "--parts", "2", workspace=own_copy)
+    run_ares("annotate", "phases", "brightness", workspace=own_copy)
+    both = run_ares("annotate", "phases", "brightness", "--parts", "2", workspace=own_copy)
     opened = open_workspace(str(own_copy), Settings())
     shown = opened.stores.tables.segments.read().to_pylist()
     undecided = opened.stores.tables.episodes.count("segment_success IS NULL")

@@ -42,7 +42,7 @@ class JudgeOptions(AnnotatorOptions):
 
 @takes_options(JudgeOptions)
 class BrightnessJudge:
-    """Judges the segments that the annotator `segment` makes, also those made in the same run."""
+    """Judges the segments that the annotator `phases` makes, also those made in the same run."""
 
     batch_size = 16
 
@@ -55,7 +55,7 @@ class BrightnessJudge:
             settings=own.maker_settings(),
             columns=_COLUMNS,
             subject_kind="segment",
-            after=("segment",),
+            after=("phases",),
         )
 
     def select_frames(self, subject: Subject) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""The annotator `segment`: cuts an episode where its gripper opens or shuts, else into equal parts. A test double."""
+"""The annotator `phases`: cuts an episode where its gripper opens or shuts, else into equal parts. A test double."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MIN_SECONDS = 0.5
 _COLUMNS = (
     Column(name="segment_labels", type="string", meaning="Label of every segment, in order.", rollup="list"),
-    Column(name="num_segments", type="int64", meaning="Number of segments.", rollup="sum"),
+    Column(name="num_phases", type="int64", meaning="Number of segments.", rollup="sum"),
 )
 
 
@@ -74,7 +74,7 @@ class Segmenter:
         own = options.parse(SegmenterOptions)
         self._parts = own.parts
         self.maker = Maker(
-            annotator="segment",
+            annotator="phases",
             version="1",
             settings=own.maker_settings(),
             columns=_COLUMNS,
@@ -91,7 +91,7 @@ class Segmenter:
             new_annotation(
                 work,
                 self.maker,
-                {"text": f"gripper {part.label}", "segment_labels": part.label, "num_segments": 1},
+                {"text": f"gripper {part.label}", "segment_labels": part.label, "num_phases": 1},
                 span=(part.start_seconds, part.stop_seconds),
             )
             for part in gripper_parts(work.trajectory, duration) or equal_parts(duration, self._parts)

@@ -1,0 +1,141 @@
+"""`ares annotate segment`: spans of each arm as segments, and the texts of people and sources stay what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from annotators.base import Options
+from annotators.segment.annotator import COLUMNS, UNMATCHED_TEXT, SegmentAnnotator
+from annotators.segment.spans import Boundary, join_boundaries
+from ares import registry
+from ares.annotation import Annotation, Maker
+from ares.jobs import AnnotateReport
+from ares.settings import settings_from_environment
+from ares.workspace import Workspace, open_workspace
+from ingest.base import SourceOptions
+from tests.annotators.runs import annotate
+from tests.ingesting import ingest_paths
+
+SETTINGS = settings_from_environment({})
+NAMES = tuple(f"{side}_{name}" for side in ("left", "right") for name in ("joint_0", "joint_1", "gripper"))
+SOURCE = Maker(annotator="source_subtask", version="1", fills_segments=True)
+
+
+@pytest.fixture(autouse=True)
+def _segment_is_there() -> Iterator[None]:
+    is_missing = "segment" not in registry.annotators.names()
+    if is_missing:
+        registry.annotators.add("segment", SegmentAnnotator)
+    yield
+    if is_missing:
+        registry.annotators.remove("segment")
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    """Ten seconds in which the left arm moves from 2 to 5 and closes at 6, and the right one moves from 4 to 8."""
+    seconds = np.arange(0, 10, 0.05)
+    left, right = (np.clip((seconds - start) / (stop - start), 0, 1) for start, stop in ((2, 5), (4, 8)))
+    closed = np.clip((seconds - 5.9) / 0.2, 0, 1)
+    state = np.stack([left, -left, 1 - closed, right, right, 0 * right], axis=1).astype(np.float32)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for key, values in (("moves", state), ("rests", state * 0)):
+        np.savez(folder / f"{key}.npz", state=values, action=values)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"reference: a test\nstate: [{{key: state, names: [{', '.join(NAMES)}]}}]\n")
+    with open_workspace(str(tmp_path / "workspace"), SETTINGS) as opened:
+        options = SourceOptions(rate_hz=20.0, spec=str(spec))
+        ingest_paths(opened.stores, [str(folder)], options, quiet=True)
+        yield opened
+
+
+def _segment(ws: Workspace) -> AnnotateReport:
+    (report,) = annotate(ws.stores, ["segment"], Options(settings=SETTINGS), quiet=True)
+    return report
+
+
+def _segments(ws: Workspace, key: str) -> list[Annotation]:
+    (episode,) = ws.stores.tables.episodes.ids(f"key LIKE '%{key}%'")
+    return ws.stores.annotations.find_annotations([episode], names=["segment"])
+
+
+def _say(ws: Workspace, key: str, texts: Sequence[tuple[str, float, float]], revision: int = 0) -> None:
+    (episode,) = ws.stores.tables.episodes.ids(f"key LIKE '%{key}%'")
+    ws.stores.annotations.add_maker(SOURCE)
+    ws.stores.annotations.append(
+        [
+            Annotation(
+                episode_id=episode,
+                name="source_subtask",
+                value={"text": text, "style": "subtask", "author": "person"} if text else {"withdrawn": True},
+                maker_id=SOURCE.maker_id,
+                subject=episode,
+                start_seconds=start,
+                stop_seconds=stop,
+                created="2026-11-26T00:00:00+00:00",
+                revision=revision,
+            )
+            for text, start, stop in texts
+        ]
+    )
+
+
+def test_an_episode_is_cut_and_one_in_which_nothing_happens_is_one_span(ws: Workspace) -> None:
+    report = _segment(ws)
+    assert (report.kept, report.failed, report.warnings) == (2, 0, ())
+    (whole,) = _segments(ws, "rests")
+    assert (whole.start_seconds, whole.stop_seconds, whole.value["arm"]) == (0.0, 10.0, "")
+    assert whole.value["boundary"] == {"source": "start", "confidence": 1.0}
+    made = _segments(ws, "moves")
+    for arm, expected in (("left", [0, 2, 5, 6]), ("right", [0, 4, 8])):
+        starts = [own.start_seconds for own in made if own.value["arm"] == arm]
+        assert starts == pytest.approx(expected, abs=0.2)
+        assert [own.stop_seconds for own in made if own.value["arm"] == arm] == [*starts[1:], 10.0]
+    assert len({own.annotation_id for own in made}) == len(made) == 7
+    assert {own.value["style"] for own in made} == {"subtask"}
+    rows = ws.stores.tables.episodes.read_columns(["key", "num_segments"]).to_pylist()
+    assert sorted(row["num_segments"] for row in rows) == [1, 7]
+    assert {name for own in made for name in own.value} >= {column.name for column in COLUMNS}
+    assert _segment(ws).already == 2
+
+
+def test_texts_of_the_source_are_linked_and_those_without_a_span_are_counted(ws: Workspace) -> None:
+    _say(ws, "moves", [("reach", 2.1, 5.0), ("wait", 0.0, 0.5), ("old", 5.0, 6.0)])
+    _say(ws, "moves", [("", 5.0, 6.0)], revision=1)
+    _say(ws, "rests", [("nothing", 0.0, 10.0), ("a glance", 3.0, 3.0)])
+    report = _segment(ws)
+    matched = {
+        (own.value["matched"]["text"], round(own.start_seconds))  # type: ignore[index,call-overload]
+        for key in ("moves", "rests")
+        for own in _segments(ws, key)
+        if "matched" in own.value
+    }
+    assert matched == {("reach", 2), ("nothing", 0)}
+    assert all(own.value["text"] == "" for own in _segments(ws, "moves"))
+    assert [(warning.reason, warning.count) for warning in report.warnings] == [(UNMATCHED_TEXT, 1)]
+    kept = ws.stores.annotations.find_annotations(
+        sorted(ws.stores.tables.episodes.ids()), names=["source_subtask"]
+    )
+    assert len(kept) == 6
+
+
+def test_the_surest_boundary_stays_where_several_are_too_near() -> None:
+    boundaries = [
+        Boundary(second, "rest", sure)
+        for second, sure in (
+            (0.2, 1.0),
+            (1.0, 0.5),
+            (1.2, 0.9),
+            (1.45, 0.8),
+            (1.6, 0.7),
+            (5.8, 1.0),
+            (7.0, 1.0),
+        )
+    ]
+    assert [own.seconds for own in join_boundaries(boundaries, 6.0)] == [1.2, 1.6]
+    assert join_boundaries([], 0.1) == ()

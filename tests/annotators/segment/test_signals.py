@@ -1,0 +1,169 @@
+"""Boundaries by signals: drawn events are found where they are, of each arm, and nothing is made up or breaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from annotators.motion import infer_meaning_by_names
+from annotators.segment import SHORTEST_SECONDS, find_signal_boundaries
+from ares.episode import Signal, Trajectory
+from tests.generators.event_logs import PARTS, make_logged_episode
+
+NAMES = ("x", "y", "z", "gripper")
+Found = dict[str, list[tuple[str, float]]]
+
+
+def _move(seconds: NDArray[np.float64], start: float, stop: float) -> NDArray[np.float64]:
+    """The share of a movement of minimum jerk."""
+    phase = np.clip((seconds - start) / (stop - start), 0, 1)
+    return np.asarray(phase**3 * (10 - 15 * phase + 6 * phase**2))
+
+
+def _draw(rate_hz: float, noise: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ten seconds: rest until 1, reach until 3, close at 3.2, carry from 4 to 6, open at 6.2, back from 7 to 9."""
+    seconds = np.arange(0, 10, 1 / rate_hz)
+    x = 0.3 * _move(seconds, 1, 3)
+    y = 0.4 * _move(seconds, 4, 6)
+    z = 0.2 * _move(seconds, 7, 9)
+    gripper = 1 - np.clip((seconds - 3.2) / 0.2, 0, 1) + np.clip((seconds - 6.2) / 0.2, 0, 1)
+    values = np.stack([x, y, z, gripper], axis=1)
+    return seconds, values + np.random.default_rng(0).normal(0, noise, values.shape) * [1, 1, 1, 5]
+
+
+def _find(
+    seconds: NDArray[np.float64],
+    state: NDArray[np.float64] | None,
+    names: tuple[str, ...] = NAMES,
+    action: NDArray[np.float64] | None = None,
+    duration: float = 10.0,
+) -> Found:
+    """By arm, the source and second of each boundary."""
+    signals = [
+        None if values is None else Signal(values.astype(np.float32), names) for values in (state, action)
+    ]
+    trajectory = Trajectory(timestamps=seconds, state=signals[0], action=signals[1])
+    meaning = infer_meaning_by_names(*(signal.names if signal else () for signal in signals))
+    arms = find_signal_boundaries(trajectory, meaning, duration)
+    return {own.arm: [(b.source, b.seconds) for b in own.boundaries] for own in arms}
+
+
+def _check_events(found: list[tuple[str, float]], tolerance: float) -> None:
+    expected = [("rest", 1), ("rest", 3), ("gripper", 3.3), ("rest", 4), ("rest", 6), ("gripper", 6.3)]
+    for source, second in [*expected, ("rest", 7), ("rest", 9)]:
+        near = [own for own in found if abs(own[1] - second) <= tolerance]
+        assert source in {own[0] for own in near} or "gripper" in {own[0] for own in near}, (
+            source,
+            second,
+            found,
+        )
+    assert {"gripper", "rest"} == {source for source, _ in found}
+    assert len(found) <= 8
+
+
+@pytest.mark.parametrize("rate_hz", [5.0, 10.0, 12.5, 30.0, 50.0, 200.0])
+def test_events_are_found_at_any_rate(rate_hz: float) -> None:
+    seconds, state = _draw(rate_hz)
+    _check_events(_find(seconds, state)[""], 0.35)
+
+
+def test_events_are_found_in_the_noise_of_an_arm() -> None:
+    seconds, state = _draw(30.0, noise=0.0015)
+    _check_events(_find(seconds, state)[""], 0.4)
+
+
+def test_actions_alone_tell_too_as_positions_and_as_changes() -> None:
+    seconds, positions = _draw(20.0)
+    _check_events(_find(seconds, None, action=positions)[""], 0.4)
+    changes = np.diff(positions, axis=0, append=positions[-1:])
+    changes[:, 3] = positions[:, 3]
+    _check_events(_find(seconds, None, action=changes)[""], 0.4)
+
+
+def test_each_arm_has_its_own_boundaries_and_a_parked_one_has_none() -> None:
+    seconds, one = _draw(30.0, noise=0.0005)
+    other = np.stack(
+        [0.3 * _move(seconds, 2, 5), *np.zeros((2, len(seconds))), np.ones(len(seconds))], axis=1
+    )
+    names = tuple(f"{side}_{name}" for side in ("left", "right") for name in NAMES)
+    found = _find(seconds, np.concatenate([one, other], axis=1), names)
+    _check_events(found["left"], 0.35)
+    assert [source for source, _ in found["right"]] == ["rest", "rest"]
+    assert [second for _, second in found["right"]] == pytest.approx([2, 5], abs=0.4)
+    parked = np.zeros_like(other) + np.random.default_rng(1).normal(0, 1e-4, other.shape)
+    assert set(_find(seconds, np.concatenate([one, parked], axis=1), names)) == {"left"}
+
+
+def test_a_hand_of_many_joints_closes_once() -> None:
+    seconds = np.arange(0, 10, 1 / 30)
+    closes = np.clip((seconds - 4) / 0.8, 0, 1)[:, None]
+    fingers = closes * np.linspace(-1.2, 1.6, 12) + np.random.default_rng(0).normal(
+        0, 0.01, (len(seconds), 12)
+    )
+    still = np.random.default_rng(1).normal(0, 0.01, (len(seconds), 12))
+    names = tuple(f"hand_joint_{number}" for number in range(12))
+    found = _find(seconds, fingers, names)
+    assert [source for source, _ in found[""]] == ["hand", "hand"]
+    assert [second for _, second in found[""]] == pytest.approx([4, 4.8], abs=0.3)
+    assert not _find(seconds, still, names)
+
+
+def test_contact_is_found_in_a_force_and_not_in_its_noise() -> None:
+    seconds = np.arange(0, 10, 1 / 50)
+    rng = np.random.default_rng(0)
+    force = rng.normal(0, 0.2, (len(seconds), 3)) + np.array([0, 0, 9.8])
+    names = ("force_x", "force_y", "force_z")
+    assert not _find(seconds, force, names).get("", [])
+    force[(seconds >= 3) & (seconds < 4.5)] += [2, 0, 6]
+    found = _find(seconds, force, names)[""]
+    assert [source for source, _ in found] == ["contact", "contact"]
+    assert [second for _, second in found] == pytest.approx([3, 4.5], abs=0.15)
+
+
+def test_a_turn_without_rest_is_a_boundary_and_a_straight_way_has_none() -> None:
+    seconds = np.arange(0, 4, 1 / 30)
+    way = np.clip(seconds / 4, 0, 1)
+    straight = np.stack([way, 0.5 * way, 0 * way], axis=1)
+    assert not _find(seconds, straight, NAMES[:3], duration=4.0).get("", [])
+    corner = np.stack([_move(seconds, -1, 2.4), _move(seconds, 1.6, 5), 0 * way], axis=1)
+    (source, second), *more = _find(seconds, corner, NAMES[:3], duration=4.0)[""]
+    assert (source, more) == ("direction", [])
+    assert second == pytest.approx(2, abs=0.2)
+
+
+def test_nothing_is_made_up_where_nothing_happens() -> None:
+    seconds = np.arange(0, 10, 0.1)
+    assert not _find(seconds, np.ones((100, 4)))
+    assert not _find(seconds, np.full((100, 4), np.nan))
+    assert not _find(seconds[:1], np.ones((1, 4)), duration=0.1)
+    assert not _find(np.zeros(100), _draw(10.0)[1])
+    assert find_signal_boundaries(None, None, 3.0) == ()
+    assert find_signal_boundaries(Trajectory(timestamps=seconds), infer_meaning_by_names((), ()), 10.0) == ()
+
+
+def test_gaps_and_repeated_stamps_hide_nothing_else() -> None:
+    seconds, state = _draw(30.0)
+    state[50:60] = np.nan
+    state[200, 1] = np.inf
+    _check_events(_find(seconds, state)[""], 0.4)
+    seconds = np.concatenate([seconds[:100], seconds[99:100], seconds[100:]])
+    state = np.concatenate([state[:100], state[99:100], state[100:]])
+    _check_events(_find(seconds, state)[""], 0.4)
+
+
+@pytest.mark.parametrize("seed", PARTS["development"][:24])
+def test_no_span_is_too_short_and_every_confidence_is_a_share(seed: int) -> None:
+    episode, rng = make_logged_episode(seed), np.random.default_rng(seed)
+    trajectory = episode.trajectory
+    for signal in filter(None, (trajectory.state, trajectory.action)):
+        signal.values[rng.random(signal.values.shape) < 0.05 * (seed % 3)] = np.nan
+    names = (signal.names if signal else () for signal in (trajectory.state, trajectory.action))
+    short = replace(trajectory, reward=np.zeros(len(trajectory.timestamps), np.float32))
+    for own in find_signal_boundaries(short, infer_meaning_by_names(*names), episode.duration):
+        ends = [0.0, *(boundary.seconds for boundary in own.boundaries), episode.duration]
+        assert min(stop - start for start, stop in pairwise(ends)) >= SHORTEST_SECONDS - 1e-6
+        assert all(0 < boundary.confidence <= 1 for boundary in own.boundaries)
