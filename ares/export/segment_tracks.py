@@ -44,27 +44,27 @@ class _StyleSpans:
 
     def take(self, segment: ExportSegment) -> bool:
         """Add the span of a segment, unless it overlaps another or begins where another does."""
-        place = bisect_right(self.starts, segment.start_seconds)
-        starts_late = place == 0 or (
-            self.starts[place - 1] < segment.start_seconds - _ROUNDING
-            and self._stops[place - 1] <= segment.start_seconds + _ROUNDING
+        position = bisect_right(self.starts, segment.start_seconds)
+        starts_late = position == 0 or (
+            self.starts[position - 1] < segment.start_seconds - _ROUNDING
+            and self._stops[position - 1] <= segment.start_seconds + _ROUNDING
         )
-        following = self.starts[place] if place < len(self.starts) else float("inf")
+        following = self.starts[position] if position < len(self.starts) else float("inf")
         ends_soon = (
             segment.stop_seconds <= following + _ROUNDING and segment.start_seconds < following - _ROUNDING
         )
         if starts_late and ends_soon:
-            self._insert(place, segment)
+            self._insert(position, segment)
         return starts_late and ends_soon
 
     def next_start(self, seconds: float) -> float | None:
         """The first start behind a second, None where there is none."""
-        place = bisect_right(self.starts, seconds + _ROUNDING)
-        return self.starts[place] if place < len(self.starts) else None
+        position = bisect_right(self.starts, seconds + _ROUNDING)
+        return self.starts[position] if position < len(self.starts) else None
 
-    def _insert(self, place: int, segment: ExportSegment) -> None:
-        self.starts.insert(place, segment.start_seconds)
-        self._stops.insert(place, segment.stop_seconds)
+    def _insert(self, position: int, segment: ExportSegment) -> None:
+        self.starts.insert(position, segment.start_seconds)
+        self._stops.insert(position, segment.stop_seconds)
 
 
 class TrackArrangement:
@@ -76,34 +76,37 @@ class TrackArrangement:
     Args:
         segments: The segments to place.
         retimed: Their episode as it is written.
-        taken: Segments that have a place already; of these overlaps do not matter.
+        covered: Segments that have a place already; of these overlaps do not matter.
 
     Attributes:
-        placed: The segments that have found a place, by time.
-        not_held: By annotation_id, what the tracks cannot hold of a segment: all of it, or its end.
+        arranged: The segments that have found a place, by time.
+        lacks: By annotation_id, what the tracks cannot hold of a segment: all of it, or its end.
     """
 
     def __init__(
-        self, segments: Sequence[ExportSegment], retimed: RetimedEpisode, taken: Sequence[ExportSegment] = ()
+        self,
+        segments: Sequence[ExportSegment],
+        retimed: RetimedEpisode,
+        covered: Sequence[ExportSegment] = (),
     ) -> None:
-        self._retimed, self._taken = retimed, taken
+        self._retimed, self._covered = retimed, covered
         self._spans: dict[str, _StyleSpans] = defaultdict(_StyleSpans)
-        self.not_held: dict[str, str] = {}
-        for segment in sorted(taken, key=attrgetter("start_seconds")):
+        self.lacks: dict[str, str] = {}
+        for segment in sorted(covered, key=attrgetter("start_seconds")):
             self._spans[segment.style].cover(segment)
-        self.placed = sorted(self._place(segments), key=attrgetter("start_seconds"))
+        self.arranged = sorted(self._arrange(segments), key=attrgetter("start_seconds"))
         self._note_ends()
 
     def texts_of_steps(self, style: str) -> list[str]:
         """(N,) the text of a style at each written step, "" where there is none."""
         texts = [""] * len(self._retimed.steps)
-        for segment in (*self.placed, *self._taken):
+        for segment in (*self.arranged, *self._covered):
             if segment.style == style:
                 for step in self._retimed.steps_of_span(segment.start_seconds, segment.stop_seconds):
                     texts[step] = segment.text
         return texts
 
-    def _place(self, segments: Sequence[ExportSegment]) -> list[ExportSegment]:
+    def _arrange(self, segments: Sequence[ExportSegment]) -> list[ExportSegment]:
         arms = _main_arms(segments)
 
         def is_second_arm(segment: ExportSegment) -> bool:
@@ -113,19 +116,19 @@ class TrackArrangement:
             rank = _RANKS.get(segment.state, len(_RANKS))
             return rank, is_second_arm(segment), segment.start_seconds, segment.stop_seconds
 
-        placed: list[ExportSegment] = []
+        arranged: list[ExportSegment] = []
         for segment in sorted(segments, key=order):
             if self._spans[segment.style].take(segment):
-                placed.append(segment)
+                arranged.append(segment)
             else:
-                self.not_held[segment.annotation_id] = SECOND_ARM if is_second_arm(segment) else OVERLAPS
-        return placed
+                self.lacks[segment.annotation_id] = SECOND_ARM if is_second_arm(segment) else OVERLAPS
+        return arranged
 
     def _note_ends(self) -> None:
         """Note the segments that end before the next of their style begins, or before the episode does."""
         retimed = self._retimed
         tolerance = max(_ROUNDING, time_tolerance(retimed.source.rate_hz))
-        for segment in self.placed:
+        for segment in self.arranged:
             following = self._spans[segment.style].next_start(segment.start_seconds)
             if following is None:
                 steps = retimed.steps_of_span(segment.start_seconds, segment.stop_seconds)
@@ -133,7 +136,7 @@ class TrackArrangement:
             else:
                 ends_early = segment.stop_seconds < following - tolerance
             if ends_early:
-                self.not_held[segment.annotation_id] = ENDS_EARLY
+                self.lacks[segment.annotation_id] = ENDS_EARLY
 
 
 def subtasks_of_steps(segments: Sequence[ExportSegment], retimed: RetimedEpisode) -> list[str]:

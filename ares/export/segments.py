@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 # Text that is held back unless an export asks for it by this name, and the word that holds back all text.
-HeldBack = Literal["ungraded", "unsure", "refused", "unproven", "untrusted"]
-HELD_BACK: tuple[HeldBack, ...] = get_args(HeldBack)
+WithheldState = Literal["ungraded", "unsure", "refused", "unproven", "untrusted"]
+WITHHELD: tuple[WithheldState, ...] = get_args(WithheldState)
 NO_SEGMENTS = "none"
-SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *HELD_BACK)
+SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *WITHHELD)
 # The style of a text that names none.
 SUBTASK = "subtask"
 # Whose word a text is that needs no grade.
@@ -104,7 +104,7 @@ class EpisodeSegments:
     """The segments of an episode that an export writes, by time, and how many it holds back, by reason."""
 
     segments: tuple[ExportSegment, ...] = ()
-    held_back: Counter[str] = field(default_factory=Counter)
+    withheld: Counter[str] = field(default_factory=Counter)
 
 
 class PlannedTexts(NamedTuple):
@@ -120,23 +120,23 @@ class SegmentCounts:
 
     def __init__(self) -> None:
         self.written: Counter[str] = Counter()
-        self.held_back: Counter[str] = Counter()
-        self.not_held: Counter[str] = Counter()
+        self.withheld: Counter[str] = Counter()
+        self.lacks: Counter[str] = Counter()
 
     def add(self, of_episode: EpisodeSegments) -> None:
         """Count the segments of an episode."""
         self.written.update(segment.state for segment in of_episode.segments)
-        self.held_back.update(of_episode.held_back)
+        self.withheld.update(of_episode.withheld)
 
     def merge(self, other: SegmentCounts) -> None:
         """Count what another dataset of the export has."""
         self.written.update(other.written)
-        self.held_back.update(other.held_back)
-        self.not_held.update(other.not_held)
+        self.withheld.update(other.withheld)
+        self.lacks.update(other.lacks)
 
     def to_json(self) -> dict[str, Json]:
         """The counts that are not empty, as `ExportReport.segments`; {} where no episode has a segment."""
-        named = {"written": self.written, "held_back": self.held_back, "not_held": self.not_held}
+        named = {"written": self.written, "held_back": self.withheld, "not_held": self.lacks}
         return {name: dict(sorted(counts.items())) for name, counts in named.items() if counts}
 
 
@@ -150,9 +150,13 @@ class SegmentReader:
 
     def __init__(self, stores: Stores, choices: Collection[str]) -> None:
         self._stores, self._choices = stores, frozenset(choices)
-        self._is_empty = NO_SEGMENTS in choices or not stores.tables.segments.count()
-        makers = {} if self._is_empty else stores.annotations.makers()
-        self._makers = {id: maker for id, maker in makers.items() if not _is_about_episode(maker)}
+        makers = {} if NO_SEGMENTS in choices else stores.annotations.makers()
+        # Captions of whole episodes can be their tasks, see `episode_tasks`, and are no segments here.
+        self._makers = {
+            id: maker
+            for id, maker in makers.items()
+            if maker.fills_segments and not any(column.name == "caption" for column in maker.columns)
+        }
 
     def plan(self, ids: Sequence[str]) -> dict[str, PlannedTexts]:
         """What will be written of each of some episodes; those of which nothing is are left out."""
@@ -181,24 +185,24 @@ class SegmentReader:
         rows = self._read_rows(ids)
         makers = {row["maker_id"] for row in rows}
         # An id is a hash, which takes longer than all else here.
-        values = {found.annotation_id: found.value for found in annotations if found.maker_id in makers}
+        values = {own.annotation_id: own.value for own in annotations if own.maker_id in makers}
         segments: dict[str, list[ExportSegment]] = {}
-        held_back: dict[str, Counter[str]] = {}
+        withheld: dict[str, Counter[str]] = {}
         for row in rows:
             if reason := self._reason_to_hold(row):
-                held_back.setdefault(row["episode_id"], Counter())[reason] += 1
+                withheld.setdefault(row["episode_id"], Counter())[reason] += 1
             else:
                 segment = self._make_segment(row, values.get(row["annotation_id"], {}))
                 segments.setdefault(segment.episode_id, []).append(segment)
         return {
-            id: EpisodeSegments(tuple(segments.get(id, ())), held_back.get(id, Counter()))
+            id: EpisodeSegments(tuple(segments.get(id, ())), withheld.get(id, Counter()))
             for id in ids
-            if id in segments or id in held_back
+            if id in segments or id in withheld
         }
 
     def _read_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         """The shown segments of some episodes with their state, in the order of the episodes and of time."""
-        if self._is_empty:
+        if not self._makers:
             return []
         from ares.rubric import TRUST_COLUMN, VERDICTS_COLUMN
 
@@ -206,7 +210,7 @@ class SegmentReader:
         table = _read_segment_rows(self._stores, ids)
         own_states = {id: _own_state(maker) for id, maker in self._makers.items()}
         rows = table.select([name for name in names if name in table.column_names]).to_pylist()
-        rows = [row for row in rows if row["maker_id"] in own_states]
+        rows = [row for row in rows if row["maker_id"] in self._makers]
         needs_grades = any(not own_states[row["maker_id"]] for row in rows)
         graded = _text_states(self._stores, table) if needs_grades else {}
         for row in rows:
@@ -222,7 +226,7 @@ class SegmentReader:
         if not row["text"]:
             return _NO_TEXT
         state: str = row["state"]
-        return state if state in HELD_BACK and state not in self._choices else ""
+        return state if state in WITHHELD and state not in self._choices else ""
 
     def _make_segment(self, row: Mapping[str, Any], value: Mapping[str, Json]) -> ExportSegment:
         maker = self._makers[row["maker_id"]]
@@ -240,11 +244,6 @@ class SegmentReader:
             grade={name: row[name] for name in row if name.startswith("grade") and row[name] is not None},
             value=value,
         )
-
-
-def _is_about_episode(maker: Maker) -> bool:
-    """Whether the texts of a maker are captions of whole episodes, which can be their tasks; see `episode_tasks`."""
-    return any(column.name == "caption" for column in maker.columns)
 
 
 def _arm_of(value: Mapping[str, Json]) -> str:
@@ -277,11 +276,11 @@ def _text_states(stores: Stores, table: pa.Table) -> dict[str, TextState]:
 
     ids = pc.unique(table["episode_id"]).to_pylist()
     known = stores.tables.episodes.read_columns(["episode_id", "dataset"], ids_filter(ids))
-    places = pc.index_in(table["episode_id"], known["episode_id"].combine_chunks())
-    datasets = known["dataset"].combine_chunks().take(places.combine_chunks()).cast(pa.string())
+    positions = pc.index_in(table["episode_id"], known["episode_id"].combine_chunks())
+    datasets = known["dataset"].combine_chunks().take(positions.combine_chunks()).cast(pa.string())
     states = find_text_states(table.append_column("dataset", datasets), stores.annotations)
-    found = zip(table["annotation_id"].to_pylist(), states.to_pylist(), strict=True)
-    return cast("dict[str, TextState]", dict(found))
+    by_id = zip(table["annotation_id"].to_pylist(), states.to_pylist(), strict=True)
+    return cast("dict[str, TextState]", dict(by_id))
 
 
 def describe_segment(segment: ExportSegment) -> dict[str, Json]:

@@ -22,6 +22,9 @@ NAMED = {
     "ares/search/engine.py": {"caption", "grade"},
     "ares/export/base.py": {"caption", "grade"},
     "ares/export/rlds/record.py": {"grade"},
+    "ares/export/segments.py": {"caption", "grade"},
+    # A style of LeRobot as well.
+    "ares/export/lerobot/language.py": {"grade", "motion"},
     # The extra that installs UMAP.
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
@@ -38,6 +41,8 @@ NAMED = {
 # Strings that the name of something else is compared with: container formats of videos, fields, properties of signals.
 COMPARED = {
     "ares/contract/mixing.py": {"unit"},
+    # Of the column that texts of episodes fill, not of an annotator.
+    "ares/export/segments.py": {"caption"},
     "ares/doctor/sources.py": {"uri"},
     "ares/media/video/decode.py": {"avi"},
     "ares/media/video/probe.py": {"matroska", "mp4"},

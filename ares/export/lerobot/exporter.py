@@ -140,9 +140,9 @@ class LeRobotV21Writer:
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
         stats = column_stats(columns) | {camera_key(name): video.stats for name, video in videos.items()}
         self._write_table(columns, number)
-        not_held = {segment.annotation_id: NO_COLUMNS for segment in item.texts.segments}
-        self._segments.add(number, item, not_held)
-        self.counts.segments.not_held.update(not_held.values())
+        lacks = {segment.annotation_id: NO_COLUMNS for segment in item.texts.segments}
+        self._segments.add(number, item, lacks)
+        self.counts.segments.lacks.update(lacks.values())
         for name, video in videos.items():
             self._write_video(name, video, number)
         row = {"episode_index": number, "tasks": [item.task.text], "length": episode.num_steps}

@@ -75,13 +75,13 @@ class EpisodeLanguage:
         persistent: Rows of `language_persistent`, in order.
         events: Rows of `language_events`, in the order of their steps.
         subtasks: Text of the subtask of each step, "" where there is none.
-        not_held: By annotation_id, what the columns cannot hold of a segment.
+        lacks: By annotation_id, what the columns cannot hold of a segment.
     """
 
     persistent: list[LanguageRow] = field(default_factory=list)
     events: list[LanguageRow] = field(default_factory=list)
     subtasks: list[str] = field(default_factory=list)
-    not_held: dict[str, str] = field(default_factory=dict)
+    lacks: dict[str, str] = field(default_factory=dict)
 
 
 def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguage:
@@ -104,18 +104,18 @@ def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguag
     states = [segment for segment in others if segment.style in PERSISTENT_STYLES]
     # Of a source that has its subtasks in both forms, each goes back to its own place.
     indexed = [segment for segment in states if _column_of_source(segment) and segment.style == SUBTASK]
-    is_twice = bool(indexed) and any(segment.style == SUBTASK for segment in own_rows)
-    added = [segment for segment in states if segment not in indexed] if is_twice else states
+    has_both_forms = bool(indexed) and any(segment.style == SUBTASK for segment in own_rows)
+    added = [segment for segment in states if segment not in indexed] if has_both_forms else states
     tracks = TrackArrangement(added, retimed, own_rows)
-    language.not_held.update(tracks.not_held)
-    if tracks.placed:
-        language.persistent.extend(_make_row(segment, retimed) for segment in tracks.placed)
+    language.lacks.update(tracks.lacks)
+    if tracks.arranged:
+        language.persistent.extend(_make_row(segment, retimed) for segment in tracks.arranged)
         language.persistent.sort(key=attrgetter("seconds"))
     for segment in others:
         if segment.style not in PERSISTENT_STYLES:
-            _place_event(segment, retimed, cameras, language)
+            _add_event(segment, retimed, cameras, language)
     language.events.sort(key=attrgetter("step"))
-    of_steps = TrackArrangement(indexed, retimed) if is_twice else tracks
+    of_steps = TrackArrangement(indexed, retimed) if has_both_forms else tracks
     language.subtasks.extend(of_steps.texts_of_steps(SUBTASK))
     return language
 
@@ -172,17 +172,17 @@ def _written_start(segment: ExportSegment, retimed: RetimedEpisode, step: int) -
     return at_step if is_near and not is_stated else written
 
 
-def _place_event(
+def _add_event(
     segment: ExportSegment, retimed: RetimedEpisode, cameras: Sequence[str], language: EpisodeLanguage
 ) -> None:
     if segment.style not in EVENT_STYLES:
-        language.not_held[segment.annotation_id] = _UNKNOWN_STYLE
+        language.lacks[segment.annotation_id] = _UNKNOWN_STYLE
     elif (segment.style in CAMERA_STYLES) != (segment.camera in cameras):
-        language.not_held[segment.annotation_id] = _NEEDS_CAMERA
+        language.lacks[segment.annotation_id] = _NEEDS_CAMERA
     else:
         language.events.append(_make_row(segment, retimed))
         if len(retimed.steps_of_span(segment.start_seconds, segment.stop_seconds)) > 1:
-            language.not_held[segment.annotation_id] = _ENDS_AT_ONCE
+            language.lacks[segment.annotation_id] = _ENDS_AT_ONCE
 
 
 def text_features(group: DatasetGroup) -> dict[str, dict[str, Any]]:
@@ -286,16 +286,16 @@ class SegmentFileWriter:
         self._rows: list[dict[str, Any]] = []
         self._writer: pq.ParquetWriter | None = None
 
-    def add(self, number: int, item: ExportItem, not_held: Mapping[str, str]) -> None:
+    def add(self, number: int, item: ExportItem, lacks: Mapping[str, str]) -> None:
         """Add the segments of an episode.
 
         Args:
             number: Its number in the dataset.
             item: The episode.
-            not_held: By annotation_id, what the columns of the dataset cannot hold of a segment.
+            lacks: By annotation_id, what the columns of the dataset cannot hold of a segment.
         """
         self._rows.extend(
-            _segment_row(number, segment, item.retimed, not_held.get(segment.annotation_id))
+            _segment_row(number, segment, item.retimed, lacks.get(segment.annotation_id))
             for segment in item.texts.segments
         )
         if len(self._rows) >= _BUFFERED_ROWS:
@@ -345,7 +345,7 @@ def _segment_file_schema() -> pa.Schema:
 
 
 def _segment_row(
-    number: int, segment: ExportSegment, retimed: RetimedEpisode, not_held: str | None
+    number: int, segment: ExportSegment, retimed: RetimedEpisode, lacks: str | None
 ) -> dict[str, Any]:
     return {
         "episode_index": number,
@@ -356,5 +356,5 @@ def _segment_row(
         "camera": segment.camera,
         "arm": segment.arm,
         **{name: segment.grade.get(name) for name in _GRADE_COLUMNS},
-        "not_held": not_held,
+        "not_held": lacks,
     }

@@ -19,7 +19,6 @@ from ares.export.layout_groups import (
     read_depth_videos,
 )
 from ares.export.lerobot.language import (
-    EpisodeLanguage,
     SegmentFileWriter,
     arrange_language,
     language_columns,
@@ -361,15 +360,10 @@ class LeRobotWriter:
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
-        language = arrange_language(item, self._group.cameras)
-        if SUBTASK_INDEX in self._features:
-            columns[SUBTASK_INDEX] = self._subtask_numbers(language)
+        texts = self._add_texts(number, item, columns) if self._group.episodes_with_segments else {}
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
-        texts = language_columns(language, episode.num_steps) if self._group.episodes_with_segments else {}
         table = make_episode_data_table(self._data_schema, columns | texts)
-        self._segments.add(number, item, language.not_held)
-        self.counts.segments.not_held.update(language.not_held.values())
         file_number = self._data.next_file(table.nbytes)
         self._data.write(table)
         row = {
@@ -413,12 +407,20 @@ class LeRobotWriter:
         for video in self._videos.values():
             video.close()
 
-    def _subtask_numbers(self, language: EpisodeLanguage) -> NDArray[np.int64]:
-        """(T, 1) number of the subtask of each step; steps without one have that of the text ""."""
+    def _add_texts(self, number: int, item: ExportItem, columns: dict[str, Any]) -> dict[str, pa.Array]:
+        """Note the segments of an episode; returns its columns of texts, and adds the one of subtasks to the columns.
+
+        The subtask is a (T, 1) number; steps without one have that of the text "".
+        """
         import numpy as np
 
-        numbers = [self._subtasks.setdefault(text, len(self._subtasks)) for text in language.subtasks]
-        return np.array(numbers, np.int64).reshape(-1, 1)
+        language = arrange_language(item, self._group.cameras)
+        self._segments.add(number, item, language.lacks)
+        self.counts.segments.lacks.update(language.lacks.values())
+        if SUBTASK_INDEX in self._features:
+            numbers = [self._subtasks.setdefault(text, len(self._subtasks)) for text in language.subtasks]
+            columns[SUBTASK_INDEX] = np.array(numbers, np.int64).reshape(-1, 1)
+        return language_columns(language, item.retimed.episode.num_steps)
 
     def _append_videos(self, videos: Mapping[str, PreparedVideo]) -> dict[str, Any]:
         """Append the videos of an episode and return their columns of the episodes file."""

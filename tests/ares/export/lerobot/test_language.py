@@ -106,19 +106,19 @@ def test_columns_of_a_source_come_out_as_they_went_in(ws: Workspace, tmp_path: P
         ("assistant", None, "motion", 1.1, [_CALL]),
         ("assistant", "odd", "other", 1.3, None),
     ]
-    for row in data[:40]:
-        found = [
-            (one["role"], one["content"], one["style"], one["timestamp"], calls_of(one))
-            for one in row["language_persistent"]
-        ]
-        assert found == [(*text, float(np.float32(seconds)), calls) for *text, seconds, calls in wanted]
-        assert all(one["camera"] is None for one in row["language_persistent"])
+    exact = [(*text, float(np.float32(seconds)), calls) for *text, seconds, calls in wanted]
+    assert all(states_of(row) == exact for row in data[:40])
+    assert all(one["camera"] is None for one in data[0]["language_persistent"])
     assert [number for number, row in enumerate(data) if row["language_events"]] == [7]
     [spoken] = data[7]["language_events"]
-    assert (spoken["role"], spoken["content"], spoken["style"], calls_of(spoken)) == (
-        "assistant", None, None, [_CALL],
-    )  # fmt: skip
+    texts = (spoken["role"], spoken["content"], spoken["style"], calls_of(spoken))
+    assert texts == ("assistant", None, None, [_CALL])
     assert all(row["language_persistent"] == [] for row in data[40:])
+
+
+def states_of(row: dict[str, Any]) -> list[tuple[Any, ...]]:
+    names = ("role", "content", "style", "timestamp")
+    return [(*(one[name] for name in names), calls_of(one)) for one in row["language_persistent"]]
 
 
 def calls_of(row: dict[str, Any]) -> Any:
