@@ -1,8 +1,9 @@
-"""Times `ares check`, `ares annotate motion` and exports with texts on generated episodes, and the growth of each.
+"""Times `ares check`, `annotate motion` and `segment`, and exports with texts, on generated episodes, and their growth.
 
 .venv/bin/python -m benchmarks.operation_speed check --episodes 10000
 .venv/bin/python -m benchmarks.operation_speed export --episodes 10000
 .venv/bin/python -m benchmarks.operation_speed motion --episodes 10000 100000
+.venv/bin/python -m benchmarks.operation_speed segment --episodes 10000
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from benchmarks.timing import processor_seconds
 def main() -> None:
     """Print the seconds by the wall and by the processors for each number of episodes, and the exponents of growth."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("operation", choices=["check", "motion", "export"])
+    parser.add_argument("operation", choices=[*_OPERATIONS])
     parser.add_argument("--episodes", type=int, nargs="+", default=[10_000])
     arguments = parser.parse_args()
     measure, sizes = _OPERATIONS[arguments.operation], sorted(arguments.episodes)
@@ -49,12 +50,12 @@ def _check(folder: Path, episodes: int) -> tuple[float, float, str]:
     return wall, cpu, f"checked {report.num_episodes}, clean {report.is_clean}"
 
 
-def _annotate(folder: Path, episodes: int) -> tuple[float, float, str]:
+def _annotate(name: str, folder: Path, episodes: int) -> tuple[float, float, str]:
     """Episodes of 30 steps, 7 + 7 dimensions, without the ingestion."""
     dataset = write_lerobot_dataset(folder / "generated", episodes)
     with ares.open(folder / "ws", create=True) as ws:
         ws.ingest(dataset, quiet=True)
-        (report,), wall, cpu = _timed(lambda: ws.annotate("motion", quiet=True))
+        (report,), wall, cpu = _timed(lambda: ws.annotate(name, quiet=True))
     return wall, cpu, f"kept {report.kept}"
 
 
@@ -105,7 +106,12 @@ def _add_texts(ws: Workspace) -> None:
     ws.sync()
 
 
-_OPERATIONS = {"check": _check, "motion": _annotate, "export": _export}
+_OPERATIONS: dict[str, Callable[[Path, int], tuple[float, float, str]]] = {
+    "check": _check,
+    "motion": partial(_annotate, "motion"),
+    "segment": partial(_annotate, "segment"),
+    "export": _export,
+}
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float, float]:

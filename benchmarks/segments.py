@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from annotators.motion import MotionMeaning, infer_meaning_by_names
-from annotators.segment import find_signal_boundaries
-from annotators.segment.tracks import read_tracks
+from annotators.segment import find_signal_boundaries, read_tracks
 from ares.episode import Signal, Trajectory
 from benchmarks.quality import seed_range
 from tests.generators.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries

@@ -62,6 +62,7 @@ _COMMANDS = {
     "quality --seeds 6:7 --foreign": r"A004 spike .* 1/1 [^$]*lag claimed in 3/5 ",
     "quality --seeds 5:6 --curve": r"(?m)^\| A004 \|.* 1/1 ",
     "repairs --seeds 3:4": r"(?m)^\| A004 \| 1/1 .*[^$]*clean episodes that were changed: 0/5 ",
+    "segments --seeds 5:9": r"(?m)^\| signals \| 0\.\d{3} \([^|]*\| [01]\.\d{3} .*[^$]*\| equal thirds \| 0\.\d{3} ",
     "video_quality --seeds 3:4": r"A033 video-black \| 0.2 s \| 1/1 [^$]*lag within one step: (\d+) of \1\n",
     "workers motion --workers 1 --episodes 8": r"motion, 1 workers: 8 in .* 1.00 of the first run",
     "workers embed --workers 1 --episodes 1": r"embed, 1 workers: 1 in .* 1.00 of the first run",

@@ -15,5 +15,6 @@ if TYPE_CHECKING:
         join_boundaries as join_boundaries,
         make_spans as make_spans,
     )
+    from annotators.segment.tracks import read_tracks as read_tracks
 
 __getattr__ = lazy_exports(__name__)

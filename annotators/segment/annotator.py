@@ -111,8 +111,8 @@ class SegmentAnnotator:
         if not self._text_makers:
             return {}
         by_episode: dict[str, list[Annotation]] = {}
-        found = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers)
-        for annotation in keep_newest_annotations(found):
+        stored = self._stores.annotations.find_annotations(episode_ids, maker_ids=self._text_makers)
+        for annotation in keep_newest_annotations(stored):
             if annotation.value.get("text") and annotation.stop_seconds > annotation.start_seconds:
                 by_episode.setdefault(annotation.episode_id, []).append(annotation)
         return by_episode

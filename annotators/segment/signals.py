@@ -32,7 +32,7 @@ _REST_SHARE, _REST_NOISE, _MOST_REST_SHARE = 0.12, 2.5, 0.3
 _MOVES_AGAIN = 2.0
 _SHORTEST_REST = 0.25
 # A shorter rest between two movements is one boundary, at its middle.
-_ONE_REST_SECONDS = 0.4
+_SHORT_REST_SECONDS = 0.4
 # Between two movements the speed falls below this share of the lower of their peaks.
 _DIP_SHARE = 0.75
 # How much of the confidence of such a dip is by its depth; the rest is by the turn.
@@ -55,7 +55,7 @@ _LEAST_CONFIDENCE = 0.25
 
 SIGNAL_SETTINGS: dict[str, Json] = {
     "smooth": _SMOOTH_SECONDS,
-    "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST, _ONE_REST_SECONDS],
+    "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST, _SHORT_REST_SECONDS],
     "dip": [_DIP_SHARE, _DEPTH_WEIGHT],
     "turn": [_TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES, _TURN_WAY],
     "gripper": [_END_SPEED, _LEAST_END_CHANGE, _END_NOISE, _END_GAP],
@@ -115,7 +115,7 @@ def smooth(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     return np.asarray((sums[high] - sums[low]) / (high - low)[:, None])
 
 
-def _runs(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _find_runs(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
     """(R, 2) first and one past the last index of each run of true values."""
     import numpy as np
 
@@ -124,7 +124,7 @@ def _runs(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
 
 
-def _width(seconds: float, period: float) -> int:
+def _count_periods(seconds: float, period: float) -> int:
     """The odd number of periods in so many seconds."""
     return 2 * int(seconds / period / 2) + 1
 
@@ -133,7 +133,7 @@ def _motion_boundaries(path: NDArray[np.float64], start: float, period: float) -
     """Where an arm begins to rest or to move, and where one movement ends and another begins."""
     import numpy as np
 
-    width = _width(_SMOOTH_SECONDS, period)
+    width = _count_periods(_SMOOTH_SECONDS, period)
     velocity = smooth(smooth(np.diff(path, axis=0) / period, width), width)
     speed = np.sqrt((velocity * velocity).sum(axis=1))
     total = float(speed.sum())
@@ -149,7 +149,7 @@ def _motion_boundaries(path: NDArray[np.float64], start: float, period: float) -
         depth = 1 - float(speed[first:stop].mean()) / usual
         sure = depth * min(1.0, 0.5 + (stop - first) * period)
         begins, ends = offset + first * period, offset + (stop - 1) * period
-        if first > 0 and stop < len(speed) and ends - begins < _ONE_REST_SECONDS:
+        if first > 0 and stop < len(speed) and ends - begins < _SHORT_REST_SECONDS:
             yield Boundary((begins + ends) / 2, "rest", sure)
             continue
         if first > 0:
@@ -169,7 +169,7 @@ def _find_rests(speed: NDArray[np.float64], bar: float, period: float) -> NDArra
     """(R, 2) runs below the bar, joined where it does not move clearly between them, that last long enough."""
     import numpy as np
 
-    slow = _runs(speed < bar)
+    slow = _find_runs(speed < bar)
     if not len(slow):
         return slow
     gaps = [
@@ -296,8 +296,8 @@ def _contact_boundaries(values: NDArray[np.float64], start: float, period: float
     noise = _typical_change(np.diff(away))
     top = float(np.partition(away, -max(1, len(away) // 50))[-max(1, len(away) // 50)])
     bar = float(np.median(away)) + max(_CONTACT_NOISE * noise, _CONTACT_SHARE * top)
-    touching = _runs(away > bar)
-    for first, stop in _joined(touching, max(1, round(_SHORTEST_CONTACT / period))):
+    touching = _find_runs(away > bar)
+    for first, stop in _join_runs(touching, max(1, round(_SHORTEST_CONTACT / period))):
         if (stop - first) * period < _SHORTEST_CONTACT:
             continue
         sure = min(1.0, 0.4 + 0.6 * float(away[first:stop].mean()) / max(top, 1e-12))
@@ -307,7 +307,7 @@ def _contact_boundaries(values: NDArray[np.float64], start: float, period: float
             yield Boundary(start + stop * period, "contact", sure)
 
 
-def _joined(runs: NDArray[np.intp], gap: int) -> Sequence[tuple[int, int]]:
+def _join_runs(runs: NDArray[np.intp], gap: int) -> Sequence[tuple[int, int]]:
     """Runs with a gap of at most so many periods as one."""
     joined: list[tuple[int, int]] = []
     for first, stop in runs.tolist():

@@ -274,7 +274,7 @@ def _gather_arms(tracks: Sequence[tuple[Channel, NDArray[np.float64]]]) -> Itera
         contacts = tuple(values for channel, values in parts if channel.part == "contact")
         yield ArmTracks(
             arm=arm,
-            path=_comparable(parts, path),
+            path=_scale_unknown(parts, path),
             ends=_first_of(parts, "gripper") + _first_of(parts, "hand"),
             contacts=contacts,
         )
@@ -302,7 +302,7 @@ def _first_of(
     return tuple((part, values) for channel, values in tracks if channel.part == part)[:1]
 
 
-def _comparable(
+def _scale_unknown(
     tracks: Sequence[tuple[Channel, NDArray[np.float64]]], path: NDArray[np.float64] | None
 ) -> NDArray[np.float64] | None:
     """The path; dimensions of which nothing is known each as a share of its range."""

@@ -264,7 +264,6 @@ def _record(arms: Sequence[_Arm], rate: float, rng: np.random.Generator) -> Logg
         names.append(own)
     wide = np.concatenate(states, axis=1).astype(np.float32)
     commands = np.concatenate(actions, axis=1)
-    forces = sum(robot.num_forces for _ in arms)
     all_names = tuple(name for own in names for name in own)
     action_names = tuple(name for name in all_names if "force" not in name and "tactile" not in name)
     if "change" in choice:
@@ -283,7 +282,7 @@ def _record(arms: Sequence[_Arm], rate: float, rng: np.random.Generator) -> Logg
             "arms": str(len(arms)),
             "end": end,
             "signals": choice,
-            "contact": "yes" if forces else "no",
+            "contact": "yes" if has_contact else "no",
             "rate": "below 15 Hz" if rate < 15 else "15 Hz and more",
             "blended": "yes" if robot.is_blended else "no",
         },
