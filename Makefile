@@ -2,10 +2,10 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo app test check bench torture mutants judges nightly lock clean run-env dev-env app-env
+.PHONY: help demo app test check bench torture mutants judges nightly verify-exports lock clean run-env dev-env app-env
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: run-env ## Run the whole job on the sample, then open the dashboard (ARGS="--no-serve --json")
 	@$(BIN)/ares demo $(ARGS)
@@ -39,6 +39,9 @@ judges: dev-env ## Let judges with known faults grade made-up worlds (ARGS="--ma
 
 nightly: dev-env ## What takes too long for every change: marked tests, an hour of torture, mutants, a million rows (ARGS="small")
 	@scripts/nightly.sh $(ARGS)
+
+verify-exports: run-env ## Open an export with texts in lerobot 0.6.1, in an environment of its own (ARGS="FOLDER" for your own)
+	@scripts/verify_exports.sh $(ARGS)
 
 lock: dev-env ## Write the lock files anew from pyproject.toml
 	@scripts/lock.sh

@@ -1,6 +1,7 @@
-"""Times `ares check`, `ares annotate motion` and `segment` on generated episodes, and the growth from size to size.
+"""Times `ares check`, `annotate motion` and `segment`, and exports with texts, on generated episodes, and their growth.
 
 .venv/bin/python -m benchmarks.operation_speed check --episodes 10000
+.venv/bin/python -m benchmarks.operation_speed export --episodes 10000
 .venv/bin/python -m benchmarks.operation_speed motion --episodes 10000 100000
 .venv/bin/python -m benchmarks.operation_speed segment --episodes 10000
 """
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import ares
+from ares.annotation import Annotation, Maker
+from ares.workspace import Workspace
 from benchmarks.synthetic_lerobot import TWO_ARMS, write_lerobot_dataset
 from benchmarks.timing import processor_seconds
 
@@ -24,11 +27,10 @@ from benchmarks.timing import processor_seconds
 def main() -> None:
     """Print the seconds by the wall and by the processors for each number of episodes, and the exponents of growth."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("operation", choices=["check", "motion", "segment"])
+    parser.add_argument("operation", choices=[*_OPERATIONS])
     parser.add_argument("--episodes", type=int, nargs="+", default=[10_000])
     arguments = parser.parse_args()
-    operation, sizes = arguments.operation, sorted(arguments.episodes)
-    measure = _check if operation == "check" else partial(_annotate, operation)
+    measure, sizes = _OPERATIONS[arguments.operation], sorted(arguments.episodes)
     seconds = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -55,6 +57,61 @@ def _annotate(name: str, folder: Path, episodes: int) -> tuple[float, float, str
         ws.ingest(dataset, quiet=True)
         (report,), wall, cpu = _timed(lambda: ws.annotate(name, quiet=True))
     return wall, cpu, f"kept {report.kept}"
+
+
+# Segments of an episode of 30 steps at 10 Hz, as many as are made at most: none is below 0.3 s.
+_SEGMENTS = 10
+_VERBS = ("reach for", "grasp", "lift", "carry", "place")
+
+
+def _export(folder: Path, episodes: int) -> tuple[float, float, str]:
+    """LeRobot with ten texts in each episode of 30 steps, and the same rows without; by turns, the better of two."""
+    dataset = write_lerobot_dataset(folder / "generated", episodes)
+    with ares.open(folder / "ws", create=True) as ws:
+        ws.ingest(dataset, quiet=True)
+        _add_texts(ws)
+        chosen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
+        runs: dict[str, list[tuple[float, float]]] = {"with": [], "none": []}
+        for number in range(2):
+            for name, segments in (("with", []), ("none", ["none"])):
+                dest = folder / f"{name}-{number}"
+                _, *seconds = _timed(partial(ws.export, chosen, dest, segments=segments, quiet=True))
+                runs[name].append((seconds[0], seconds[1]))
+    (wall, cpu), (bare_wall, bare_cpu) = (min(runs[name]) for name in ("with", "none"))
+    speed = f"speed {bare_wall / wall:.2f} of that, by processors {bare_cpu / cpu:.2f}"
+    without = f"without texts {bare_wall:.1f} s, processors {bare_cpu:.1f} s"
+    return wall, cpu, f"{episodes * _SEGMENTS} segments; {without}: {speed}"
+
+
+def _add_texts(ws: Workspace) -> None:
+    maker = Maker(annotator="spans", version="1", kind="person", fills_segments=True)
+    ws.stores.annotations.add_maker(maker)
+    ids = sorted(ws.stores.tables.episodes.ids())
+    for start in range(0, len(ids), 1000):
+        texts = [
+            Annotation(
+                episode_id=id,
+                name=maker.annotator,
+                value={"text": f"{_VERBS[number % len(_VERBS)]} thing {number}", "style": "subtask"},
+                maker_id=maker.maker_id,
+                subject=id,
+                start_seconds=number * 3 / _SEGMENTS,
+                stop_seconds=(number + 1) * 3 / _SEGMENTS,
+                created="2026-01-01T00:00:00+00:00",
+            )
+            for id in ids[start : start + 1000]
+            for number in range(_SEGMENTS)
+        ]
+        ws.stores.annotations.append(texts)
+    ws.sync()
+
+
+_OPERATIONS: dict[str, Callable[[Path, int], tuple[float, float, str]]] = {
+    "check": _check,
+    "motion": partial(_annotate, "motion"),
+    "segment": partial(_annotate, "segment"),
+    "export": _export,
+}
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float, float]:

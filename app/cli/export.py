@@ -12,7 +12,7 @@ from app.cli.errors import ExitStatus
 from app.cli.output import answer, print_error, tallies
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.export import FAILURES_FILE, RETIME_MODES, TASK_SOURCES
+from ares.export import FAILURES_FILE, RETIME_MODES, SEGMENT_CHOICES, TASK_SOURCES
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
@@ -48,6 +48,14 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         "'DATASET/state.arm: deg -> rad'",
     )
     parser.add_argument(
+        "--segments",
+        action="append",
+        default=[],
+        choices=SEGMENT_CHOICES,
+        help="write texts of segments by models also where their grade is this; may be repeated; none: no texts at all "
+        "(default: what people and sources say, and what a trusted judge accepts)",
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"
     )
     add_workspace_arguments(parser)
@@ -76,6 +84,7 @@ def _export_set(args: argparse.Namespace) -> ExportReport:
         fps=args.fps,
         retime=args.retime,
         convert=args.convert,
+        segments=args.segments,
         strict=args.strict,
     )
 
@@ -103,6 +112,7 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
     for name in _PLAIN_FIELDS:
         yield f"{name.replace('_', ' ')}: {document[name]}"
     lists: dict[str, Iterable[str]] = {
+        "segments": map(_describe_segments, report.segments.items()),
         "left out": report.left_out,
         "changed": map(_describe_change, report.changed),
         "unknown": report.unknown,
@@ -121,6 +131,15 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
 
 def _named_counts(counts: Mapping[str, Json]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+
+
+def _describe_segments(entry: tuple[str, Json]) -> str:
+    """What became of segments, and how many by reason."""
+    name, counts = entry
+    listed = (
+        ", ".join(f"{reason} {count}" for reason, count in counts.items()) if isinstance(counts, dict) else ""
+    )
+    return f"{name.replace('_', ' ')}: {listed}"
 
 
 def _describe_change(change: Mapping[str, Json]) -> str:

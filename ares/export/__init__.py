@@ -30,5 +30,6 @@ if TYPE_CHECKING:
         export_set as export_set,
         open_reader as open_reader,
     )
+    from ares.export.segments import SEGMENT_CHOICES as SEGMENT_CHOICES
 
 __getattr__ = lazy_exports(__name__)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 from ares.annotation import Annotation, Maker, canonical_json
 from ares.episode import Episode, Json
 from ares.errors import AresError, MediaError, RequestError, StoreError
+from ares.export.segments import check_segment_choices
 from ares.jobs import Report
 
 if TYPE_CHECKING:
@@ -133,9 +134,11 @@ class ExportRequest:
         retime: Which step is written for a second.
         convert: Conversions of signals, such as "action.gripper=open1"; see `ares.contract`.
         strict: Whether an episode that fails ends the export; else it is left out.
+        segments: Names of text of segments that is written though its grade holds it back, see
+            `ares.export.segments`; "none" writes no segments.
 
     Raises:
-        RequestError: The rate is not positive, or there is no such task or way to retime.
+        RequestError: The rate is not positive, or there is no such task, way to retime, or name of segments.
     """
 
     set: CurationSet
@@ -146,10 +149,12 @@ class ExportRequest:
     retime: RetimeMode = "nearest"
     convert: Sequence[str] = ()
     strict: bool = False
+    segments: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         assert self.clock  # checks rate and mode
         object.__setattr__(self, "convert", tuple(self.convert))
+        object.__setattr__(self, "segments", check_segment_choices(self.segments))
         if self.task not in TASK_SOURCES:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
 
@@ -201,6 +206,8 @@ class ExportReport:
         changed: What the export changed in clocks and signals of episodes, by reason; see
             `ares.export.retime.ClockChange` and `ares.contract.SetConverter`.
         unknown: What of the meaning of signals is not known, so that it may clash.
+        segments: Segments by whose word they are ("written"), by why they are not in the export ("held_back"), and by
+            what of them the format has no place for ("not_held").
     """
 
     set: str
@@ -221,6 +228,7 @@ class ExportReport:
     failures: tuple[Json, ...] = ()
     changed: tuple[dict[str, Json], ...] = ()
     unknown: tuple[str, ...] = ()
+    segments: Mapping[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The fields, as `ares export --json` prints them."""
@@ -239,6 +247,7 @@ class ExportReport:
             "left_out": list(self.left_out),
             "changed": list(self.changed),
             "unknown": list(self.unknown),
+            "segments": dict(self.segments),
             "datasets": list(self.datasets),
             "reencoded": dict(self.reencoded),
             "failed": self.failed,

@@ -27,6 +27,7 @@ from ares.export.base import (
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
 from ares.export.run import ExportReader
+from ares.export.segments import NO_SEGMENTS, EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
 from ares.media import verify_source
 
 # Fields of the sources' metadata that are counted and listed at most.
@@ -92,6 +93,8 @@ class DatasetGroup:
         depth_cameras: Number of episodes by camera of which the source has depth.
         depth_videos: Depth that sources have as videos, by camera.
         copied_depth: Cameras whose depth the export has too.
+        episodes_with_segments: Episodes of which segments are written.
+        episodes_with_subtasks: Episodes of which subtasks are.
     """
 
     layout: ExportLayout
@@ -110,6 +113,8 @@ class DatasetGroup:
     depth_cameras: Counter[str] = field(default_factory=Counter)
     depth_videos: dict[str, list[DepthVideo]] = field(default_factory=dict)
     copied_depth: tuple[str, ...] = ()
+    episodes_with_segments: int = 0
+    episodes_with_subtasks: int = 0
 
     @property
     def rate_hz(self) -> float:
@@ -181,8 +186,10 @@ class DatasetGroup:
             more = f" and {len(fields) - _LISTED_FIELDS} more" if len(fields) > _LISTED_FIELDS else ""
             yield f"metadata of {self.name}: {', '.join(fields[:_LISTED_FIELDS])}{more}"
 
-    def add(self, episode: Episode, trajectory: Trajectory) -> None:
+    def add(self, episode: Episode, trajectory: Trajectory, texts: PlannedTexts) -> None:
         """Count an episode."""
+        self.episodes_with_segments += texts.segments > 0
+        self.episodes_with_subtasks += texts.has_subtasks
         self.datasets[episode.dataset] += 1
         self.episodes += 1
         self.frames += episode.num_steps
@@ -257,7 +264,8 @@ def plan_datasets(
     reader: ExportReader,
     failures: ExportFailures,
     clock: ExportRate,
-    find_origin: FindOrigin = rewrite_every_episode,
+    find_origin: FindOrigin,
+    segments: SegmentReader,
 ) -> ExportPlan:
     """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
 
@@ -266,6 +274,7 @@ def plan_datasets(
         failures: Where episodes are added that cannot be exported.
         clock: The rate to write.
         find_origin: Says of which dataset an episode's record is copied; such episodes are grouped by the dataset.
+        segments: Reads the segments that are written.
 
     Raises:
         MediaError: No episode can be exported, or with `strict` one cannot.
@@ -275,6 +284,7 @@ def plan_datasets(
     group_numbers: list[int] = []
     for batch in reader.batches(failures):
         number_by_id: dict[str, int] = {}
+        planned = segments.plan(batch.ids)
         for episode in batch.episodes:
             trajectory = batch.trajectories[episode.episode_id]
             try:
@@ -283,10 +293,12 @@ def plan_datasets(
             except AresError as error:
                 failures.add(episode.episode_id, error)
                 continue
-            layout = episode_layout(retimed.episode)
-            origin = find_origin(retimed, batch.reasons.get(episode.episode_id, ()))
+            layout, texts = episode_layout(retimed.episode), planned.get(episode.episode_id, PlannedTexts())
+            reasons = batch.reasons.get(episode.episode_id, ())
+            # A record of the source has the texts of the source alone.
+            origin = "" if texts.has_own else find_origin(retimed, reasons)
             key = (layout.rate_hz if origin else layout, origin)
-            groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed.episode, trajectory)
+            groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed.episode, trajectory, texts)
             number_by_id[episode.episode_id] = numbers.setdefault(key, len(numbers))
         group_numbers += [number_by_id.get(episode_id, NO_GROUP) for episode_id in batch.requested_ids]
     failures.check(reader.set.episodes)
@@ -355,12 +367,14 @@ class ExportItem:
         task: Its task.
         values: By column, what annotators say of it.
         reasons: What was converted in its signals.
+        texts: Its segments that are written.
     """
 
     retimed: RetimedEpisode
     task: EpisodeTaskText
     values: dict[str, Json]
     reasons: Sequence[str]
+    texts: EpisodeSegments = field(default_factory=EpisodeSegments)
 
     @property
     def episode_id(self) -> str:
@@ -385,11 +399,13 @@ class DatasetCounts:
     copied_records: int = 0
     reencoded: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
+    segments: SegmentCounts = field(default_factory=SegmentCounts)
 
     def add(self, item: ExportItem) -> int:
         """Count an episode; returns the number of its task."""
         number = self.tasks.setdefault(item.task.text, len(self.tasks))
         self.task_sources[item.task.source] += 1
+        self.segments.add(item.texts)
         self.episodes += 1
         self.frames += item.retimed.episode.num_steps
         return number
@@ -407,18 +423,23 @@ class GroupedExport:
     failures: ExportFailures
     changes: ClockChanges
     progress: Callable[[int], None]
+    segments: SegmentReader
 
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
         """The episodes of one group, in the order of the set; one batch at a time is in memory."""
         stores = self.reader.stores
         ids = compress(self.reader.ids(), (group == number for group in plan.group_numbers))
         for batch in self.reader.batches(self.failures, ids):
-            self.manifest.add_makers(stores.annotations.find_annotations(batch.ids))
+            annotations = stores.annotations.find_annotations(batch.ids)
+            self.manifest.add_makers(annotations)
+            texts = self.segments.read(batch.ids, annotations)
             rows = annotator_values(stores, batch.ids)
             tasks = episode_tasks(batch.episodes, rows, self.request.task)
             for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
-                retimed = retime_episode(episode, batch.trajectories[episode.episode_id], self.clock)
-                yield ExportItem(retimed, task, values, batch.reasons.get(episode.episode_id, ()))
+                id = episode.episode_id
+                retimed = retime_episode(episode, batch.trajectories[id], self.clock)
+                reasons = batch.reasons.get(id, ())
+                yield ExportItem(retimed, task, values, reasons, texts.get(id, EpisodeSegments()))
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
         """Note that an episode is written as the one of a number in a dataset folder."""
@@ -438,6 +459,7 @@ class GroupedFormat:
         folders: Folder of each group inside the export; None for those of `plan_datasets`.
         find_origin: Says which episodes are copied, see `plan_datasets`.
         left_out: Describes the data of a group that the format leaves out.
+        has_segments: Whether it writes segments.
     """
 
     name: str
@@ -445,6 +467,7 @@ class GroupedFormat:
     folders: Callable[[ExportPlan], list[str]] | None = None
     find_origin: FindOrigin = rewrite_every_episode
     left_out: Callable[[DatasetGroup], list[str]] = DatasetGroup.left_out
+    has_segments: bool = False
 
 
 def export_groups(
@@ -455,13 +478,16 @@ def export_groups(
     with staging_folder(request.destination) as root:
         failures = ExportFailures(root, request.strict)
         clock = join_measured_rates(request.clock, reader)
-        plan = plan_datasets(reader, failures, clock, format.find_origin)
+        segments = SegmentReader(reader.stores, request.segments if format.has_segments else (NO_SEGMENTS,))
+        plan = plan_datasets(reader, failures, clock, format.find_origin, segments)
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
             changes = ClockChanges(clock)
-            export = GroupedExport(request, clock, reader, root, manifest, failures, changes, progress)
+            export = GroupedExport(
+                request, clock, reader, root, manifest, failures, changes, progress, segments
+            )
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
             failures.check(request.set.episodes)
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
@@ -478,6 +504,9 @@ def _make_export_report(
     seconds: float,
 ) -> ExportReport:
     texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
+    segments = SegmentCounts()
+    for counts in written:
+        segments.merge(counts.segments)
     return ExportReport(
         set=export.request.set.label,
         tasks=len({task for counts in written for task in counts.tasks}),
@@ -499,6 +528,7 @@ def _make_export_report(
         failures=tuple(export.failures.tallies()),
         changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
         unknown=export.reader.conversion.unknown,
+        segments=segments.to_json(),
         **_sum_dataset_counts(written),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,7 @@ _RATE_COLUMNS = ("rate_hz", "rate_source", "rate_spread", "num_steps")
 _BATCH_IDS = 10_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RetimedEpisode:
     """An episode as an export writes it.
 
@@ -53,7 +55,7 @@ class RetimedEpisode:
     steps: NDArray[np.int64]
     shift_seconds: float
 
-    @property
+    @cached_property
     def keeps_steps(self) -> bool:
         """Whether every stored step is written, once and in order."""
         import numpy as np
@@ -63,6 +65,36 @@ class RetimedEpisode:
     def camera_seconds(self, camera: Camera) -> list[float]:
         """The seconds at which `frames_at` has the frame of each written step."""
         return camera_seconds(self.source, camera, self.stamps[self.steps].tolist(), lambda: self.stamps)
+
+    @cached_property
+    def keeps_times(self) -> bool:
+        """Whether each second of the stored episode is the same second of the written one."""
+        return self.keeps_steps and self.shift_seconds <= time_tolerance(self.episode.rate_hz)
+
+    def written_seconds(self, seconds: float) -> float:
+        """The second of the written episode for one of the stored episode, on its clock or between two of its steps."""
+        if self.keeps_times or not self._written_stamps:
+            return seconds
+        import numpy as np
+
+        stamps = self._written_stamps
+        times = np.arange(len(stamps)) / self.episode.rate_hz
+        beyond = max(0.0, seconds - stamps[-1]) - max(0.0, stamps[0] - seconds)
+        return max(0.0, float(np.interp(seconds, stamps, times)) + beyond)
+
+    def steps_of_span(self, start_seconds: float, stop_seconds: float) -> range:
+        """The written steps whose stamps lie in a span [start, stop) of the stored episode."""
+        tolerance = time_tolerance(self.source.rate_hz)
+        first = bisect_left(self._written_stamps, start_seconds - tolerance)
+        return range(first, max(first, bisect_left(self._written_stamps, stop_seconds - tolerance)))
+
+    @cached_property
+    def _written_stamps(self) -> list[float]:
+        """(N,) stamps of the written steps; where they fall, the largest so far."""
+        import numpy as np
+
+        stamps: list[float] = np.maximum.accumulate(self.stamps[self.steps]).tolist()
+        return stamps
 
 
 def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) -> RetimedEpisode:
@@ -79,7 +111,7 @@ def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) 
     rate_hz = export_rate_hz(episode)
     if episode.rate_source == "measured":
         rate_hz = clock.joined.get(rate_hz, rate_hz)
-    rate_hz, steps = clock.fps or rate_hz, np.arange(count, dtype=np.int64)
+    rate_hz, steps = float(clock.fps or rate_hz), np.arange(count, dtype=np.int64)
     if clock.fps is not None and not _is_even(stamps, clock.fps):
         if count and (np.diff(stamps) <= 0).any():
             raise SourceError("its timestamps do not increase, so that it cannot be retimed")

@@ -16,6 +16,8 @@ INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 MODALITY_PATH = "meta/modality.json"
+# What ARES writes beside the columns of texts: every segment with its author, its exact span and its grade.
+SEGMENTS_PATH = "meta/ares_segments.parquet"
 # v2.0 and v2.1 list episodes and tasks as JSON lines.
 EPISODE_LINES_PATH = "meta/episodes.jsonl"
 TASK_LINES_PATH = "meta/tasks.jsonl"
@@ -46,9 +48,9 @@ INDEX_DTYPES = {
 DATA_FILE_COLUMNS = ("data/chunk_index", "data/file_index")
 EPISODES_FILE_COLUMNS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
 ROW_RANGE_COLUMNS = ("dataset_from_index", "dataset_to_index")
-# Lists the texts that the numbers of the column `subtask_index` stand for.
+# Lists the texts that the numbers of the column `subtask_index` stand for, and its column with the texts.
 SUBTASKS_PATH = "meta/subtasks.parquet"
-SUBTASK_INDEX = "subtask_index"
+SUBTASK_INDEX, SUBTASK_TEXT_COLUMN = "subtask_index", "subtask"
 # Columns of rows of text: those that hold from a time on, and those of one frame.
 LANGUAGE_PERSISTENT, LANGUAGE_EVENTS = "language_persistent", "language_events"
 # Names under which datasets store the subtask of each frame as text, or as a number of a list of texts.

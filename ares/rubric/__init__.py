@@ -66,8 +66,11 @@ if TYPE_CHECKING:
     )
     from ares.rubric.trust_projection import (
         JUDGE_TRUST as JUDGE_TRUST,
+        TEXT_STATES as TEXT_STATES,
         GradeProjection as GradeProjection,
+        TextState as TextState,
         find_outdated_grades as find_outdated_grades,
+        find_text_states as find_text_states,
         read_judge_trust as read_judge_trust,
         trust_documents as trust_documents,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ares.episode import Json
 from ares.rubric.trust import (
@@ -298,3 +298,77 @@ def _decision_numbers(decisions: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
     return pc.fill_null(decisions.cast(pa.int8()), 2)
+
+
+# What a grade says of the text of a segment: content and span decide, by a trusted judge; the outcome is the episode's.
+TextState = Literal["accepted", "ungraded", "unsure", "refused", "unproven", "untrusted"]
+TEXT_STATES: tuple[TextState, ...] = get_args(TextState)
+# The gate that says whether a text is of its own span, and not of the neighbour's.
+SPAN_GATE = "SEG"
+_OUTCOME_GATE = "OUTCOME"
+_STATE_OF_GRADE: Mapping[str, TextState] = {"not_acceptable": "refused", "acceptable": "accepted"}
+
+
+def find_text_states(rows: pa.Table, annotations: AnnotationStore) -> pa.Array:
+    """What their grades say of the texts of segments: (N,) `TextState`.
+
+    Args:
+        rows: Segments with the "dataset" of their episodes, and those columns of their table that grades fill.
+        annotations: The log, with the makers and the controls of judges.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    graders = {
+        maker.annotator
+        for maker in annotations.makers().values()
+        if any(column.name == VERDICTS_COLUMN for column in maker.columns)
+    }
+    names = [name for name in sorted(graders) if maker_column(name) in rows.column_names]
+    if not names or VERDICTS_COLUMN not in rows.column_names:
+        return pa.repeat(pa.scalar("ungraded"), len(rows))
+    maker = pc.coalesce(*(rows[maker_column(name)] for name in names))
+    stale = [rows[stale_column(name)] for name in names if stale_column(name) in rows.column_names]
+    is_stale = reduce(pc.or_, (pc.fill_null(column, False) for column in stale), pc.is_null(rows["dataset"]))
+    verdicts = pc.if_else(is_stale, "", pc.fill_null(rows[VERDICTS_COLUMN], ""))
+    keys = pc.binary_join_element_wise(pc.fill_null(maker, ""), pc.fill_null(rows["dataset"], ""), "/")
+    documents = {
+        f"{maker_id}/{dataset}": document
+        for maker_id, by_dataset in read_judge_trust(annotations).items()
+        for dataset, document in by_dataset.items()
+    }
+
+    def find_state(text: str) -> str:
+        key, _, own = text.partition(_SEPARATOR)
+        return text_state(documents.get(key), own)
+
+    joined = pc.binary_join_element_wise(keys, verdicts, _SEPARATOR)
+    return _map_texts(pa.chunked_array(joined.chunks, pa.string()).combine_chunks(), find_state)
+
+
+def text_state(document: Mapping[str, Json] | None, verdicts: str) -> TextState:
+    """What a grade says of the text of a segment.
+
+    Args:
+        document: `JudgeTrust.to_json` of its judge on its dataset; None where nothing is counted.
+        verdicts: The verdicts on its gates, see `format_gate_verdicts`; "" where it is not graded.
+    """
+    outcomes = {gate for gate, slot in _gates_of(document).items() if slot == "outcome"} | {_OUTCOME_GATE}
+    parts = [part for part in verdicts.split() if part.partition("=")[0] not in outcomes]
+    span = next((part.partition("=")[2] for part in parts if part.startswith(f"{SPAN_GATE}=")), "")
+    content = " ".join(parts)
+    state = _STATE_OF_GRADE.get(grade_from_verdicts(content), "unsure") if parts else "ungraded"
+    if state in ("refused", "ungraded"):
+        return state
+    # Without a neighbour nothing has to be told apart: the gate is there, and does not apply.
+    if not span:
+        return "ungraded"
+    if state != "accepted":
+        return state
+    trust = trust_of_grade(document, content) if document else "unproven"
+    return "accepted" if trust == "trusted" or rests_on_people(content) else trust
+
+
+def _gates_of(document: Mapping[str, Json] | None) -> Mapping[str, Json]:
+    gates = document.get("gates") if document else None
+    return gates if isinstance(gates, Mapping) else {}

@@ -39,6 +39,7 @@ class ExportOptions(TypedDict, total=False):
     retime: RetimeMode
     convert: Sequence[str]
     strict: bool
+    segments: Sequence[str]
 
 
 def read_episode_ids(items: Iterable[object]) -> list[str]:

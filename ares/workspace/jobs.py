@@ -56,6 +56,7 @@ class WorkspaceJobs:
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
             convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
             strict: Write nothing when an episode fails, instead of leaving it out.
+            segments: Grades of texts of models that are written too, such as ["ungraded"]; ["none"] writes no texts.
             quiet: Show no progress.
 
         Raises:

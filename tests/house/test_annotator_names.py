@@ -26,6 +26,9 @@ NAMED = {
     "ares/export/rlds/record.py": {"grade"},
     # A column of tables of spans.
     "ares/input/span_files.py": {"caption"},
+    "ares/export/segments.py": {"caption", "grade"},
+    # A style of LeRobot as well.
+    "ares/export/lerobot/language.py": {"grade", "motion"},
     # The extra that installs UMAP.
     "ares/imports.py": {"map"},
     "ares/workspace/episodes.py": {"caption"},
@@ -44,6 +47,8 @@ NAMED = {
 # Strings that the name of something else is compared with: container formats of videos, fields, properties of signals.
 COMPARED = {
     "ares/contract/mixing.py": {"unit"},
+    # Of the column that texts of episodes fill, not of an annotator.
+    "ares/export/segments.py": {"caption"},
     "ares/doctor/sources.py": {"uri"},
     "ares/media/video/decode.py": {"avi"},
     "ares/media/video/probe.py": {"matroska", "mp4"},

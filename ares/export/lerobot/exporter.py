@@ -25,6 +25,7 @@ from ares.export.layout_groups import (
     export_groups,
     prefetched,
 )
+from ares.export.lerobot.language import NO_COLUMNS, SegmentFileWriter
 from ares.export.lerobot.tables import (
     QUANTILES,
     column_stats,
@@ -125,6 +126,7 @@ class LeRobotV21Writer:
         (root / META_FOLDER).mkdir(parents=True, exist_ok=True)
         self._episodes = _open_lines(root / EPISODE_LINES_PATH)
         self._stats = _open_lines(root / EPISODE_STATS_PATH)
+        self._segments = SegmentFileWriter(root)
         self.counts = DatasetCounts()
 
     def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
@@ -138,6 +140,9 @@ class LeRobotV21Writer:
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
         stats = column_stats(columns) | {camera_key(name): video.stats for name, video in videos.items()}
         self._write_table(columns, number)
+        lacks = {segment.annotation_id: NO_COLUMNS for segment in item.texts.segments}
+        self._segments.add(number, item, lacks)
+        self.counts.segments.lacks.update(lacks.values())
         for name, video in videos.items():
             self._write_video(name, video, number)
         row = {"episode_index": number, "tasks": [item.task.text], "length": episode.num_steps}
@@ -158,6 +163,7 @@ class LeRobotV21Writer:
         """Close all files; may be called twice."""
         self._episodes.close()
         self._stats.close()
+        self._segments.close()
 
     def _info(self) -> dict[str, Any]:
         group, episodes = self._group, self.counts.episodes
@@ -248,7 +254,7 @@ def export_lerobot(
     Episodes that do not fit into one dataset (another rate, other signals, cameras or sizes) are split into several,
     each in a folder named after its source dataset. A set of one layout is written directly into the destination.
     """
-    format = GroupedFormat(f"lerobot {VERSION}", _write_dataset_with_depth)
+    format = GroupedFormat(f"lerobot {VERSION}", _write_dataset_with_depth, has_segments=True)
     return export_groups(request, reader, progress, format)
 
 
@@ -259,7 +265,8 @@ def export_lerobot_v21(
 
     Arguments, datasets and errors are those of `export_lerobot`.
     """
-    format = GroupedFormat(f"lerobot {V21_VERSION}", partial(_write_dataset, LeRobotV21Writer))
+    write = partial(_write_dataset, LeRobotV21Writer)
+    format = GroupedFormat(f"lerobot {V21_VERSION}", write, has_segments=True)
     return export_groups(request, reader, progress, format)
 
 

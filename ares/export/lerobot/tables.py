@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.export.layout_groups import DatasetCounts, DatasetGroup
+from ares.export.lerobot.language import LANGUAGE_DTYPE, describe_language, language_type
 from ares.formats import (
     ACTION_KEY,
     CHUNK_FILES,
@@ -15,11 +16,13 @@ from ares.formats import (
     EPISODES_FILE_COLUMNS,
     INDEX_DTYPES,
     INFO_PATH,
-    META_FOLDER,
     REWARD_KEY,
     ROW_RANGE_COLUMNS,
     STATE_KEY,
     STATS_PATH,
+    SUBTASK_INDEX,
+    SUBTASK_TEXT_COLUMN,
+    SUBTASKS_PATH,
     TASK_TEXT_COLUMN,
     TASKS_PATH,
     V3_DATA_PATH,
@@ -222,6 +225,10 @@ def data_schema(features: LeRobotFeatures, list_type: str = "List") -> pa.Schema
 
     fields, descriptions = [], {}
     for name, feature in features.items():
+        if feature["dtype"] == LANGUAGE_DTYPE:
+            descriptions[name] = describe_language(name)
+            fields.append(pa.field(name, language_type(name)))
+            continue
         value = pa.float32() if feature["dtype"] == "float32" else pa.int64()
         size = feature["shape"][0]
         descriptions[name] = {"dtype": feature["dtype"], "_type": "Value"}
@@ -233,10 +240,12 @@ def data_schema(features: LeRobotFeatures, list_type: str = "List") -> pa.Schema
 
 
 def make_episode_data_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """One episode as rows; columns are (T, D) or (T, 1) arrays."""
+    """One episode as rows; columns are (T, D) or (T, 1) arrays, or Arrow arrays of texts."""
     import pyarrow as pa
 
     def column(name: str) -> pa.Array:
+        if isinstance(columns[name], pa.Array):
+            return columns[name]
         column_type = schema.field(name).type
         flat = pa.array(columns[name].reshape(-1))
         if pa.types.is_fixed_size_list(column_type):
@@ -267,6 +276,8 @@ def episode_schema(
         fields += [(columns.from_timestamp, real), (columns.to_timestamp, real)]
     image = pa.list_(pa.list_(pa.list_(real)))
     for name, feature in features.items():
+        if feature["dtype"] == LANGUAGE_DTYPE:
+            continue
         range_type = pa.list_(integer if feature["dtype"] == "int64" else real)
         fields += _stat_fields(name, range_type, pa.list_(real))
     for camera in cameras:
@@ -340,28 +351,49 @@ class RollingParquetWriter:
 
 def write_tasks(root: Path, tasks: Sequence[str]) -> None:
     """Write meta/tasks.parquet as pandas would: the task texts are an index without a name."""
+    _write_numbered_texts(root / TASKS_PATH, tasks, "task_index", TASK_TEXT_COLUMN, None)
+
+
+def write_subtasks(root: Path, subtasks: Sequence[str]) -> None:
+    """Write meta/subtasks.parquet as pandas would: the texts are an index with a name."""
+    _write_numbered_texts(
+        root / SUBTASKS_PATH, subtasks, SUBTASK_INDEX, SUBTASK_TEXT_COLUMN, SUBTASK_TEXT_COLUMN
+    )
+
+
+def _write_numbered_texts(
+    path: Path, texts: Sequence[str], number_column: str, text_column: str, index_name: str | None
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    index = TASK_TEXT_COLUMN
     text = {
-        "name": None,
-        "field_name": index,
+        "name": index_name,
+        "field_name": text_column,
         "pandas_type": "unicode",
         "numpy_type": "object",
         "metadata": None,
     }
-    number = {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"}
-    pandas = {"index_columns": [index], "column_indexes": [], "columns": [{**number, "metadata": None}, text]}
+    number = {
+        "name": number_column,
+        "field_name": number_column,
+        "pandas_type": "int64",
+        "numpy_type": "int64",
+    }
+    pandas = {
+        "index_columns": [text_column],
+        "column_indexes": [],
+        "columns": [{**number, "metadata": None}, text],
+    }
     schema = pa.schema(
-        [("task_index", pa.int64()), (index, pa.string())],
+        [(number_column, pa.int64()), (text_column, pa.string())],
         metadata={"pandas": json.dumps({**pandas, "pandas_version": "2.0.0"})},
     )
     table = pa.Table.from_arrays(
-        [pa.array(range(len(tasks)), pa.int64()), pa.array(tasks, pa.string())], schema=schema
+        [pa.array(range(len(texts)), pa.int64()), pa.array(texts, pa.string())], schema=schema
     )
-    (root / META_FOLDER).mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, root / TASKS_PATH)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
 
 
 def write_info(root: Path, group: DatasetGroup, features: LeRobotFeatures, counts: DatasetCounts) -> None:

@@ -18,6 +18,12 @@ from ares.export.layout_groups import (
     ExportItem,
     read_depth_videos,
 )
+from ares.export.lerobot.language import (
+    SegmentFileWriter,
+    arrange_language,
+    language_columns,
+    text_features,
+)
 from ares.export.lerobot.tables import (
     MAX_SAMPLED_FRAMES,
     VIDEO_FILE_MB,
@@ -36,6 +42,7 @@ from ares.export.lerobot.tables import (
     video_feature,
     write_info,
     write_stats,
+    write_subtasks,
     write_tasks,
 )
 from ares.export.retime import RetimedEpisode, step_frames
@@ -47,6 +54,7 @@ from ares.formats import (
     REWARD_KEY,
     ROW_RANGE_COLUMNS,
     STATE_KEY,
+    SUBTASK_INDEX,
     V3_DATA_PATH,
     V3_EPISODES_PATH,
     V3_VIDEO_PATH,
@@ -328,7 +336,7 @@ class LeRobotWriter:
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group
         self._ares_schema = ares_schema(stores)
-        self._features = data_features(group)
+        self._features = data_features(group) | text_features(group)
         self._data_schema = data_schema(self._features)
         self._episode_schema = episode_schema(
             self._features, group.cameras, self._ares_schema, group.copied_depth
@@ -339,6 +347,8 @@ class LeRobotWriter:
         self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in names}
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
+        self._segments = SegmentFileWriter(root)
+        self._subtasks: dict[str, int] = {}
         self.counts = DatasetCounts()
 
     def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
@@ -350,9 +360,10 @@ class LeRobotWriter:
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
+        texts = self._add_texts(number, item, columns) if self._group.episodes_with_segments else {}
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
-        table = make_episode_data_table(self._data_schema, columns)
+        table = make_episode_data_table(self._data_schema, columns | texts)
         file_number = self._data.next_file(table.nbytes)
         self._data.write(table)
         row = {
@@ -376,6 +387,8 @@ class LeRobotWriter:
         self._flush()
         self.close()
         write_tasks(self._root, list(self.counts.tasks))
+        if self._subtasks:
+            write_subtasks(self._root, list(self._subtasks))
         write_stats(self._root, {name: running.stats() for name, running in self._running_stats.items()})
         features = dict(self._features)
         for name, video in self._videos.items():
@@ -390,8 +403,24 @@ class LeRobotWriter:
         """Close all files; may be called twice."""
         self._data.close()
         self._episode_files.close()
+        self._segments.close()
         for video in self._videos.values():
             video.close()
+
+    def _add_texts(self, number: int, item: ExportItem, columns: dict[str, Any]) -> dict[str, pa.Array]:
+        """Note the segments of an episode; returns its columns of texts, and adds the one of subtasks to the columns.
+
+        The subtask is a (T, 1) number; steps without one have that of the text "".
+        """
+        import numpy as np
+
+        language = arrange_language(item, self._group.cameras)
+        self._segments.add(number, item, language.lacks)
+        self.counts.segments.lacks.update(language.lacks.values())
+        if SUBTASK_INDEX in self._features:
+            numbers = [self._subtasks.setdefault(text, len(self._subtasks)) for text in language.subtasks]
+            columns[SUBTASK_INDEX] = np.array(numbers, np.int64).reshape(-1, 1)
+        return language_columns(language, item.retimed.episode.num_steps)
 
     def _append_videos(self, videos: Mapping[str, PreparedVideo]) -> dict[str, Any]:
         """Append the videos of an episode and return their columns of the episodes file."""

@@ -223,6 +223,7 @@ def export_rlds(
         folders=dataset_folders,
         find_origin=RecordCopyRule() if request.task == _INSTRUCTION else rewrite_every_episode,
         left_out=_left_out,
+        has_segments=True,
     )
     return export_groups(request, reader, progress, format)
 

@@ -14,6 +14,8 @@ from ares.errors import MediaError, SourceError
 from ares.export.base import NO_TASK, TASK_COLUMNS
 from ares.export.layout_groups import DatasetGroup, ExportItem
 from ares.export.retime import RetimedEpisode, step_frames
+from ares.export.segment_tracks import subtasks_of_steps
+from ares.export.segments import SOURCE, describe_segment
 from ares.formats import (
     FEATURES_FILE,
     ExampleValues,
@@ -107,6 +109,8 @@ ACTION_KEY = "steps/action"
 REWARD_KEY = "steps/reward"
 DISCOUNT_KEY = "steps/discount"
 LANGUAGE_KEY = "steps/language_instruction"
+# The text of the subtask of a step, "" for none: in a dataset of which any episode has subtasks.
+SUBTASK_KEY = "steps/subtask"
 TERMINAL_KEY = "steps/is_terminal"
 FLAG_KEYS = ("steps/is_first", "steps/is_last", TERMINAL_KEY)
 METADATA_PREFIX = "episode_metadata/"
@@ -191,6 +195,8 @@ def make_rlds_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
     layout = group.layout
     leaves: dict[str, Tree] = {LANGUAGE_KEY: _text_feature(), DISCOUNT_KEY: _scalar_feature("float32")}
     leaves |= {key: _scalar_feature("bool") for key in FLAG_KEYS}
+    if group.episodes_with_subtasks:
+        leaves[SUBTASK_KEY] = _text_feature()
     if layout.state_names:
         leaves[STATE_KEY] = _vector_feature(len(layout.state_names))
     if layout.action_names:
@@ -324,13 +330,15 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
 
     trajectory, count = item.retimed.trajectory, item.retimed.episode.num_steps
     steps = np.arange(count)
-    text = "" if item.task.text == NO_TASK else item.task.text
     is_last = steps == count - 1
     values: dict[str, ExampleValues] = {
-        LANGUAGE_KEY: [_encode_text(text)] * count,
+        LANGUAGE_KEY: [_encode_text(text) for text in _instructions_of_steps(item)],
         DISCOUNT_KEY: np.ones(count, np.float32),
         **dict(zip(FLAG_KEYS, (steps == 0, is_last, is_last), strict=True)),
     }
+    if group.episodes_with_subtasks:
+        subtasks = subtasks_of_steps(item.texts.segments, item.retimed)
+        values[SUBTASK_KEY] = [_encode_text(text) for text in subtasks]
     for key, signal in ((STATE_KEY, trajectory.state), (ACTION_KEY, trajectory.action)):
         if signal is not None and signal.names:
             values[key] = signal.values
@@ -343,6 +351,19 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
     if TERMINAL_KEY in keys.standard.values():
         values[TERMINAL_KEY] = trajectory.extra["is_terminal"].values != 0
     return values
+
+
+def _instructions_of_steps(item: ExportItem) -> list[str]:
+    """The task at every step; where the source has an instruction for each step, and the task is that, its own."""
+    key = LANGUAGE_KEY.rpartition("/")[2]
+    own = [
+        segment
+        for segment in item.texts.segments
+        if segment.state == SOURCE and segment.text_field("feature").rpartition("/")[2] == key
+    ]
+    if own and item.task.source == "instruction":
+        return subtasks_of_steps(own, item.retimed)
+    return ["" if item.task.text == NO_TASK else item.task.text] * len(item.retimed.steps)
 
 
 def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
@@ -364,6 +385,7 @@ def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
                 "task": item.task.text,
                 "task_source": item.task.source,
                 "annotations": _to_json_value(annotations),
+                **_describe_segments(item),
             }
         ),
     }
@@ -372,6 +394,19 @@ def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
         **{METADATA_PREFIX + name: [_encode_text(text)] for name, text in texts.items()},
         METADATA_PREFIX + "ares_acceptable": outcome,
     }
+
+
+def _describe_segments(item: ExportItem) -> dict[str, Json]:
+    """Every segment with its exact span, its author and its grade; nothing where there is none."""
+    segments: list[Json] = [
+        {
+            **describe_segment(segment),
+            "start_seconds": item.retimed.written_seconds(segment.start_seconds),
+            "stop_seconds": item.retimed.written_seconds(segment.stop_seconds),
+        }
+        for segment in item.texts.segments
+    ]
+    return {"segments": segments} if segments else {}
 
 
 def _text_column_value(item: ExportItem, column: str) -> str:

@@ -1,0 +1,178 @@
+"""Exports the segments of a set as JSON lines for the fine-tuning of vision-language models.
+
+Each line has a span of an episode with its text, whose word that is, and where its frames are: the pictures stay in the
+files of the source, and a line names the file of each camera and the seconds in it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ares.clock import camera_seconds
+from ares.episode import Camera, Episode, Json, Trajectory
+from ares.errors import AresError, RequestError
+from ares.export.base import (
+    TASK_COLUMNS,
+    EpisodeTaskText,
+    ExportFailures,
+    ExportManifest,
+    ExportReport,
+    ExportRequest,
+    episode_tasks,
+    read_rows,
+    staging_folder,
+    task_counter,
+)
+from ares.export.run import ExportBatch, ExportReader
+from ares.export.segments import (
+    EpisodeSegments,
+    ExportSegment,
+    SegmentCounts,
+    SegmentReader,
+    describe_segment,
+)
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+
+SEGMENTS_FILE = "segments.jsonl"
+
+
+def export_jsonl(
+    request: ExportRequest, reader: ExportReader, progress: Callable[[int], None]
+) -> ExportReport:
+    """Write the segments of a set as segments.jsonl, one line each; arguments and errors are those of `Exporter`.
+
+    Spans are on the clock of the source: a rate to write is refused, because no steps are written.
+    """
+    if request.fps is not None:
+        raise RequestError("jsonl has spans of the source and no steps", "leave out --fps")
+    start = time.monotonic()
+    with (
+        staging_folder(request.destination) as root,
+        ExportManifest(root, reader.stores, request.set, "jsonl") as manifest,
+    ):
+        failures = ExportFailures(root, request.strict)
+        with (root / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
+            job = _JsonlExport(
+                request, reader.stores, manifest, file, SegmentReader(reader.stores, request.segments)
+            )
+            for batch in reader.batches(failures):
+                _write_batch(job, batch, failures)
+                progress(len(batch.requested_ids))
+        failures.check(request.set.episodes)
+        report = _make_export_report(job, failures, time.monotonic() - start)
+        manifest.write(report.counts())
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _JsonlExport:
+    """Arguments common to the functions below, and what they count."""
+
+    request: ExportRequest
+    stores: Stores
+    manifest: ExportManifest
+    file: TextIO
+    segments: SegmentReader
+    counts: SegmentCounts = field(default_factory=SegmentCounts)
+    tasks: set[str] = field(default_factory=set)
+    task_sources: Counter[str] = field(default_factory=task_counter)
+
+
+def _make_export_report(job: _JsonlExport, failures: ExportFailures, seconds: float) -> ExportReport:
+    counts: dict[str, Any] = {"episodes": job.manifest.episodes, "frames": 0, "tasks": len(job.tasks)}
+    return ExportReport(
+        set=job.request.set.label,
+        **counts,
+        task_source=job.request.task,
+        task_sources=job.task_sources,
+        path=job.request.destination,
+        seconds=seconds,
+        left_out=("signals of every episode",),
+        datasets=({"path": ".", **counts},),
+        failed=len(failures),
+        failures=tuple(failures.tallies()),
+        segments=job.counts.to_json(),
+    )
+
+
+def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures) -> None:
+    """Write the lines of some episodes; one whose files have changed is added to the failures."""
+    annotations = job.stores.annotations.find_annotations(batch.ids)
+    job.manifest.add_makers(annotations)
+    texts = job.segments.read(batch.ids, annotations)
+    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in job.stores.tables.episodes.columns()]
+    rows = read_rows(job.stores, columns, batch.ids).to_pylist()
+    tasks = episode_tasks(batch.episodes, rows, job.request.task)
+    for episode, task in zip(batch.episodes, tasks, strict=True):
+        own = texts.get(episode.episode_id, EpisodeSegments())
+        try:
+            lines = list(_describe_episode(episode, batch.trajectories[episode.episode_id], task, own))
+        except AresError as error:
+            failures.add(episode.episode_id, error)
+            continue
+        job.file.writelines(lines)
+        job.manifest.add(episode, ".", job.manifest.episodes)
+        job.counts.add(own)
+        job.tasks.add(task.text)
+        job.task_sources[task.source] += 1
+
+
+def _describe_episode(
+    episode: Episode, trajectory: Trajectory, task: EpisodeTaskText, own: EpisodeSegments
+) -> Iterator[str]:
+    """A line for each segment of an episode. Raises SourceError or MediaError when a file of it has changed."""
+    from ares.media import verify_source
+
+    if own.segments:
+        for camera in episode.cameras:
+            verify_source(camera.media)
+    for segment in own.segments:
+        document: dict[str, Json] = {
+            "episode_id": episode.episode_id,
+            "dataset": episode.dataset,
+            "key": episode.key,
+            "task": task.text,
+            "task_source": task.source,
+            **describe_segment(segment),
+            "frames": [
+                dict(_describe_frames(episode, trajectory, camera, segment))
+                for camera in episode.cameras
+                if segment.camera in ("", camera.name)
+            ],
+        }
+        yield json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _describe_frames(
+    episode: Episode, trajectory: Trajectory, camera: Camera, segment: ExportSegment
+) -> Mapping[str, Json]:
+    """Where the frames of a span are: the file, and the seconds [start, stop) in it.
+
+    A file of another kind than mp4 has no clock: its frames are counted from 0 at `rate_hz`, and `uri`, `key` and
+    `byte_offset` say which pictures of the file they are.
+    """
+    media = camera.media
+    edges = [segment.start_seconds, segment.stop_seconds]
+    start, stop = camera_seconds(episode, camera, edges, lambda: trajectory.timestamps)
+    first = media.start_seconds if media.kind == "mp4" else 0.0
+    last = first + media.num_frames / media.rate_hz
+    return {
+        "camera": camera.name,
+        "kind": media.kind,
+        "uri": media.uri,
+        "key": media.key,
+        "byte_offset": media.byte_offset,
+        "start_seconds": round(min(first + start, last), 9),
+        "stop_seconds": round(min(first + stop, last), 9),
+        "rate_hz": media.rate_hz,
+        "width": camera.width,
+        "height": camera.height,
+    }

@@ -1,0 +1,360 @@
+"""The texts of segments in a LeRobot dataset: columns of the data files, subtasks, and what these cannot hold.
+
+The columns are those of lerobot 0.6: `language_persistent` repeats on every step of an episode the rows of states that
+hold until the next row of their style, `language_events` has those of an instant on its step. An author, an end, an
+overlap and a second arm have no place in them: SEGMENTS_PATH lists every segment with all of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ares.annotation import canonical_json
+from ares.clock import time_tolerance
+from ares.episode import Json
+from ares.export.layout_groups import DatasetGroup, ExportItem
+from ares.export.segment_tracks import TrackArrangement
+from ares.export.segments import SOURCE, SUBTASK, ExportSegment
+from ares.formats import (
+    LANGUAGE_EVENTS,
+    LANGUAGE_PERSISTENT,
+    SEGMENTS_PATH,
+    SUBTASK_INDEX,
+    camera_key,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ares.export.retime import RetimedEpisode
+
+
+# What info.json calls the type of a column of texts.
+LANGUAGE_DTYPE = "language"
+# Styles of states, of instants, and of instants in the picture of a camera, as lerobot 0.6 knows them.
+PERSISTENT_STYLES = frozenset({"subtask", "plan", "memory", "motion", "task_aug"})
+CAMERA_STYLES = frozenset({"vqa", "trace"})
+EVENT_STYLES = CAMERA_STYLES | {"interjection", ""}
+# What a segment says of the column of its source that it stood in, see `ingest.lerobot.language`.
+PERSISTENT, EVENTS = "persistent", "events"
+_COLUMNS = (PERSISTENT, EVENTS)
+# Seconds by which float32 and rounding may move a start.
+_ROUNDING = 1e-3
+# Who speaks where nothing says so.
+_ROLES, _ROLE = {"task_aug": "user"}, "assistant"
+# What the columns cannot hold of a segment.
+_UNKNOWN_STYLE = "style that lerobot does not know"
+_NEEDS_CAMERA = "style that needs a camera of the dataset"
+_ENDS_AT_ONCE = "event with an end"
+NO_COLUMNS = "no columns of texts in this version"
+
+
+class LanguageRow(NamedTuple):
+    """A row of one of the columns, and the step of an event."""
+
+    role: str
+    content: str | None
+    style: str | None
+    seconds: float
+    camera: str | None
+    tool_calls: Sequence[Json] | None
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpisodeLanguage:
+    """The texts of an episode as the files have them.
+
+    Attributes:
+        persistent: Rows of `language_persistent`, in order.
+        events: Rows of `language_events`, in the order of their steps.
+        subtasks: Text of the subtask of each step, "" where there is none.
+        lacks: By annotation_id, what the columns cannot hold of a segment.
+    """
+
+    persistent: list[LanguageRow] = field(default_factory=list)
+    events: list[LanguageRow] = field(default_factory=list)
+    subtasks: list[str] = field(default_factory=list)
+    lacks: dict[str, str] = field(default_factory=dict)
+
+
+def arrange_language(item: ExportItem, cameras: Sequence[str]) -> EpisodeLanguage:
+    """Place the segments of an episode.
+
+    Rows that a source had in these columns go back as they were. Every other segment of a state is written at its
+    start: what people say first, then sources, then models. One that overlaps another of its style is left beside.
+
+    Args:
+        item: The episode with its segments.
+        cameras: Names of the cameras of the dataset.
+    """
+    segments, retimed = item.texts.segments, item.retimed
+    language = EpisodeLanguage()
+    own_rows = sorted((own for own in segments if _column_of_source(own) in _COLUMNS), key=_order_in_source)
+    for segment in own_rows:
+        is_event = _column_of_source(segment) == EVENTS
+        (language.events if is_event else language.persistent).append(_make_row(segment, retimed))
+    others = [segment for segment in segments if _column_of_source(segment) not in _COLUMNS]
+    states = [segment for segment in others if segment.style in PERSISTENT_STYLES]
+    # Of a source that has its subtasks in both forms, each goes back to its own place.
+    indexed = [segment for segment in states if _column_of_source(segment) and segment.style == SUBTASK]
+    has_both_forms = bool(indexed) and any(segment.style == SUBTASK for segment in own_rows)
+    added = [segment for segment in states if segment not in indexed] if has_both_forms else states
+    tracks = TrackArrangement(added, retimed, own_rows)
+    language.lacks.update(tracks.lacks)
+    if tracks.arranged:
+        language.persistent.extend(_make_row(segment, retimed) for segment in tracks.arranged)
+        language.persistent.sort(key=attrgetter("seconds"))
+    for segment in others:
+        if segment.style not in PERSISTENT_STYLES:
+            _add_event(segment, retimed, cameras, language)
+    language.events.sort(key=attrgetter("step"))
+    of_steps = TrackArrangement(indexed, retimed) if has_both_forms else tracks
+    language.subtasks.extend(of_steps.texts_of_steps(SUBTASK))
+    return language
+
+
+def _column_of_source(segment: ExportSegment) -> str:
+    """Where a source has a segment: PERSISTENT, EVENTS, a column of subtasks, or "" for any other place."""
+    return segment.text_field("column") if segment.state == SOURCE else ""
+
+
+def _order_in_source(segment: ExportSegment) -> tuple[float, float]:
+    """Number of the step of an event, and of the row among those of the episode or the step."""
+    return segment.number_field("frame") or 0.0, segment.number_field("row") or 0.0
+
+
+def _seconds_of_source(segment: ExportSegment) -> float:
+    """The time that a source states, which is a float32; the start of the span where it counts from elsewhere."""
+    stated, span = segment.number_field("timestamp"), segment.value.get("stated_span")
+    start = span[0] if isinstance(span, list) and span else segment.start_seconds
+    if stated is not None and isinstance(start, float) and abs(stated - start) <= _ROUNDING:
+        return stated
+    return segment.start_seconds
+
+
+def _make_row(segment: ExportSegment, retimed: RetimedEpisode) -> LanguageRow:
+    """The row of a segment; of one that a source had in these columns with the values that it had."""
+    value, empty = segment.value, segment.value.get("empty")
+    empty_names = empty if isinstance(empty, list) else []
+    calls, camera = value.get("tool_calls"), segment.text_field("camera")
+    key = (
+        camera
+        if camera or "camera" in empty_names
+        else camera_key(segment.camera)
+        if segment.camera
+        else None
+    )
+    default_role = "" if "role" in empty_names else _ROLES.get(segment.style, _ROLE)
+    step = retimed.steps_of_span(segment.start_seconds, segment.stop_seconds).start
+    return LanguageRow(
+        role=segment.text_field("role") or default_role,
+        content=segment.text if segment.text or "content" in empty_names else None,
+        style=segment.style if segment.style or "style" in empty_names else None,
+        seconds=_written_start(segment, retimed, step),
+        camera=key,
+        tool_calls=calls if isinstance(calls, list) else None,
+        step=min(step, max(0, len(retimed.steps) - 1)),
+    )
+
+
+def _written_start(segment: ExportSegment, retimed: RetimedEpisode, step: int) -> float:
+    """The time of a row. A reader compares without a tolerance: what begins with a step has the time of that step."""
+    written, at_step = retimed.written_seconds(_seconds_of_source(segment)), step / retimed.episode.rate_hz
+    is_stated = _column_of_source(segment) in _COLUMNS
+    is_near = abs(at_step - written) <= time_tolerance(retimed.episode.rate_hz)
+    return at_step if is_near and not is_stated else written
+
+
+def _add_event(
+    segment: ExportSegment, retimed: RetimedEpisode, cameras: Sequence[str], language: EpisodeLanguage
+) -> None:
+    if segment.style not in EVENT_STYLES:
+        language.lacks[segment.annotation_id] = _UNKNOWN_STYLE
+    elif (segment.style in CAMERA_STYLES) != (segment.camera in cameras):
+        language.lacks[segment.annotation_id] = _NEEDS_CAMERA
+    else:
+        language.events.append(_make_row(segment, retimed))
+        if len(retimed.steps_of_span(segment.start_seconds, segment.stop_seconds)) > 1:
+            language.lacks[segment.annotation_id] = _ENDS_AT_ONCE
+
+
+def text_features(group: DatasetGroup) -> dict[str, dict[str, Any]]:
+    """The features of the texts of a group; none where no episode has any, so that older versions can read it."""
+    features: dict[str, dict[str, Any]] = {}
+    if group.episodes_with_subtasks:
+        features[SUBTASK_INDEX] = {"dtype": "int64", "shape": [1], "names": None}
+    if group.episodes_with_segments:
+        language = {"dtype": LANGUAGE_DTYPE, "shape": [1], "names": None}
+        features |= {LANGUAGE_PERSISTENT: language, LANGUAGE_EVENTS: dict(language)}
+    return features
+
+
+@cache
+def language_type(column: str) -> pa.DataType:
+    """The type of a column of texts, which is that of lerobot 0.6."""
+    import pyarrow as pa
+
+    fields = [pa.field("role", pa.string(), nullable=False), ("content", pa.string()), ("style", pa.string())]
+    if column == LANGUAGE_PERSISTENT:
+        fields.append(pa.field("timestamp", pa.float32(), nullable=False))
+    return pa.list_(pa.struct([*fields, ("camera", pa.string()), ("tool_calls", pa.list_(pa.json_()))]))
+
+
+def describe_language(column: str) -> dict[str, Any]:
+    """The same for the metadata that Hugging Face `datasets` reads."""
+    text = {"dtype": "string", "_type": "Value"}
+    row: dict[str, Any] = {"role": text, "content": text, "style": text}
+    if column == LANGUAGE_PERSISTENT:
+        row["timestamp"] = {"dtype": "float32", "_type": "Value"}
+    calls = {"feature": {"_type": "Json"}, "_type": "List"}
+    return {"feature": row | {"camera": text, "tool_calls": calls}, "_type": "List"}
+
+
+def language_columns(language: EpisodeLanguage, count: int) -> dict[str, pa.Array]:
+    """The columns of texts of an episode: every row of a state on each of its `count` steps, events on their own."""
+    import numpy as np
+    import pyarrow as pa
+
+    size = len(language.persistent)
+    states = _row_array(language.persistent, LANGUAGE_PERSISTENT)
+    repeated = states.take(pa.array(np.tile(np.arange(size), count)))
+    steps = np.array([row.step for row in language.events], np.int64)
+    ends = np.searchsorted(steps, np.arange(count + 1), side="left")
+    offsets = {LANGUAGE_PERSISTENT: np.arange(count + 1) * size, LANGUAGE_EVENTS: ends}
+    values = {LANGUAGE_PERSISTENT: repeated, LANGUAGE_EVENTS: _row_array(language.events, LANGUAGE_EVENTS)}
+    return {
+        name: pa.ListArray.from_arrays(
+            pa.array(offsets[name].astype(np.int32)), values[name], type=language_type(name)
+        )
+        for name in offsets
+    }
+
+
+def _row_array(rows: Sequence[LanguageRow], column: str) -> pa.StructArray:
+    import pyarrow as pa
+
+    kind = language_type(column).value_type
+    own = {
+        "role": [row.role for row in rows],
+        "content": [row.content for row in rows],
+        "style": [row.style for row in rows],
+        "timestamp": [row.seconds for row in rows],
+        "camera": [row.camera for row in rows],
+    }
+    arrays = {
+        name: pa.array(values, kind.field(name).type) for name, values in own.items() if name in kind.names
+    }
+    arrays["tool_calls"] = _call_array([row.tool_calls for row in rows])
+    return pa.StructArray.from_arrays([arrays[field.name] for field in kind], fields=list(kind))
+
+
+def _call_array(calls: Sequence[Sequence[Json] | None]) -> pa.ListArray:
+    """Lists of JSON texts, null where there are none."""
+    import pyarrow as pa
+
+    if all(own is None for own in calls):
+        return pa.nulls(len(calls), pa.list_(pa.json_()))
+    texts = [canonical_json(call) for own in calls for call in own or ()]
+    offsets, stop = [], 0
+    for own in calls:
+        offsets.append(None if own is None else stop)
+        stop += len(own or ())
+    stored = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))
+    return pa.ListArray.from_arrays(pa.array([*offsets, stop], pa.int32()), stored)
+
+
+# Rows of SEGMENTS_PATH that wait in memory.
+_BUFFERED_ROWS = 10_000
+
+
+class SegmentFileWriter:
+    """Writes SEGMENTS_PATH: every segment of a dataset with its author, its exact span and its grade.
+
+    Args:
+        root: Dataset folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / SEGMENTS_PATH
+        self._rows: list[dict[str, Any]] = []
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, number: int, item: ExportItem, lacks: Mapping[str, str]) -> None:
+        """Add the segments of an episode.
+
+        Args:
+            number: Its number in the dataset.
+            item: The episode.
+            lacks: By annotation_id, what the columns of the dataset cannot hold of a segment.
+        """
+        self._rows.extend(
+            _segment_row(number, segment, item.retimed, lacks.get(segment.annotation_id))
+            for segment in item.texts.segments
+        )
+        if len(self._rows) >= _BUFFERED_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what waits and finish the file, which is there where any segment was added; may be called twice."""
+        self._flush()
+        if self._writer:
+            self._writer.close()
+            self._writer = None
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self._rows:
+            return
+        schema = _segment_file_schema()
+        if self._writer is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self._path, schema)
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=schema))
+        self._rows.clear()
+
+
+_TEXT_COLUMNS = (
+    "episode_id",
+    "segment_id",
+    "annotation_id",
+    "annotator",
+    "maker_id",
+    "style",
+    "text",
+    "author",
+    "state",
+)
+_GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
+
+
+def _segment_file_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    texts = (*_TEXT_COLUMNS, "role", "camera", "arm", *_GRADE_COLUMNS, "not_held")
+    spans = [("start_seconds", pa.float64()), ("stop_seconds", pa.float64())]
+    return pa.schema([("episode_index", pa.int64()), *spans, *((name, pa.string()) for name in texts)])
+
+
+def _segment_row(
+    number: int, segment: ExportSegment, retimed: RetimedEpisode, lacks: str | None
+) -> dict[str, Any]:
+    return {
+        "episode_index": number,
+        "start_seconds": retimed.written_seconds(segment.start_seconds),
+        "stop_seconds": retimed.written_seconds(segment.stop_seconds),
+        **{name: getattr(segment, name) for name in _TEXT_COLUMNS},
+        "role": segment.text_field("role"),
+        "camera": segment.camera,
+        "arm": segment.arm,
+        **{name: segment.grade.get(name) for name in _GRADE_COLUMNS},
+        "not_held": lacks,
+    }

@@ -1,0 +1,305 @@
+"""Which segments of an episode an export writes: what people and sources say, and of what models say graded text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+
+from ares.annotation import SOURCE_PREFIX
+from ares.episode import Json
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ares.annotation import Annotation, Maker
+    from ares.rubric import TextState
+    from ares.store import Stores
+
+
+# Text that is held back unless an export asks for it by this name, and the word that holds back all text.
+WithheldState = Literal["ungraded", "unsure", "refused", "unproven", "untrusted"]
+WITHHELD: tuple[WithheldState, ...] = get_args(WithheldState)
+NO_SEGMENTS = "none"
+SEGMENT_CHOICES: tuple[str, ...] = (NO_SEGMENTS, *WITHHELD)
+# The style of a text that names none.
+SUBTASK = "subtask"
+# Whose word a text is that needs no grade.
+PERSON, SOURCE = "person", "source"
+_NO_TEXT = "no text"
+_ROW_COLUMNS = (
+    "annotation_id",
+    "episode_id",
+    "segment_id",
+    "start_seconds",
+    "stop_seconds",
+    "camera",
+    "text",
+)
+
+
+def check_segment_choices(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of held-back text that an export asks for. Raises RequestError for unknown ones."""
+    for name in names:
+        if name not in SEGMENT_CHOICES:
+            raise RequestError(f"no segments {name!r}", f"there are: {', '.join(SEGMENT_CHOICES)}")
+    if NO_SEGMENTS in names and len(names) > 1:
+        raise RequestError(f"segments are {NO_SEGMENTS!r} or some, not both", f"got {', '.join(names)}")
+    return tuple(names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSegment:
+    """A segment with a text that an export writes.
+
+    Attributes:
+        episode_id: Its episode.
+        annotation_id: The annotation that it is.
+        segment_id: The same for all of one episode and span.
+        annotator: Name of what made it ("source_subtask", "segment").
+        maker_id: Its provenance.
+        start_seconds: Start of the span [start, stop), seconds of the episode as it is stored.
+        stop_seconds: End of the span.
+        camera: Camera that it is about, or "".
+        style: What kind of text it is ("subtask", "plan"), "" where the source says none.
+        text: The text; "" for a row of a source without one, such as a call of a tool.
+        author: "person", the name of a model, or "" where the source does not say.
+        state: Whose word it is: "person", "source", or what the grade says of a model's text.
+        grade: Of a graded text its columns: "grade", "grade_trust" and "grade_verdicts".
+        arm: The arm that moves: the one that is said, else that of the segment which a caption is about; else "".
+        value: The value of the annotation, with what else the source says.
+    """
+
+    episode_id: str
+    annotation_id: str
+    segment_id: str
+    annotator: str
+    maker_id: str
+    start_seconds: float
+    stop_seconds: float
+    camera: str
+    style: str
+    text: str
+    author: str
+    state: str
+    arm: str = ""
+    grade: Mapping[str, Json] = field(default_factory=dict)
+    value: Mapping[str, Json] = field(default_factory=dict)
+
+    def text_field(self, name: str) -> str:
+        """A text of the value, "" where there is none."""
+        text = self.value.get(name)
+        return text if isinstance(text, str) else ""
+
+    def number_field(self, name: str) -> float | None:
+        """A number of the value, None where there is none."""
+        number = self.value.get(name)
+        return float(number) if isinstance(number, int | float) else None
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSegments:
+    """The segments of an episode that an export writes, by time, and how many it holds back, by reason."""
+
+    segments: tuple[ExportSegment, ...] = ()
+    withheld: Counter[str] = field(default_factory=Counter)
+
+
+class PlannedTexts(NamedTuple):
+    """How many segments of an episode are written, whether any is not of the source, and whether any is a subtask."""
+
+    segments: int = 0
+    has_own: bool = False
+    has_subtasks: bool = False
+
+
+class SegmentCounts:
+    """What became of the shown segments of the episodes that are written."""
+
+    def __init__(self) -> None:
+        self.written: Counter[str] = Counter()
+        self.withheld: Counter[str] = Counter()
+        self.lacks: Counter[str] = Counter()
+
+    def add(self, of_episode: EpisodeSegments) -> None:
+        """Count the segments of an episode."""
+        self.written.update(segment.state for segment in of_episode.segments)
+        self.withheld.update(of_episode.withheld)
+
+    def merge(self, other: SegmentCounts) -> None:
+        """Count what another dataset of the export has."""
+        self.written.update(other.written)
+        self.withheld.update(other.withheld)
+        self.lacks.update(other.lacks)
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts that are not empty, as `ExportReport.segments`; {} where no episode has a segment."""
+        named = {"written": self.written, "held_back": self.withheld, "not_held": self.lacks}
+        return {name: dict(sorted(counts.items())) for name, counts in named.items() if counts}
+
+
+class SegmentReader:
+    """Reads the shown segments of episodes with their texts and grades.
+
+    Args:
+        stores: Stores of the workspace.
+        choices: Names of held-back text that goes out as well, or NO_SEGMENTS.
+    """
+
+    def __init__(self, stores: Stores, choices: Collection[str]) -> None:
+        self._stores, self._choices = stores, frozenset(choices)
+        makers = {} if NO_SEGMENTS in choices else stores.annotations.makers()
+        # Captions of whole episodes can be their tasks, see `episode_tasks`, and are no segments here.
+        self._makers = {
+            id: maker
+            for id, maker in makers.items()
+            if maker.fills_segments and not any(column.name == "caption" for column in maker.columns)
+        }
+
+    def plan(self, ids: Sequence[str]) -> dict[str, PlannedTexts]:
+        """What will be written of each of some episodes; those of which nothing is are left out."""
+        planned: dict[str, PlannedTexts] = {}
+        for row in self._read_rows(ids):
+            if self._reason_to_hold(row):
+                continue
+            maker = self._makers[row["maker_id"]]
+            before = planned.get(row["episode_id"], PlannedTexts())
+            planned[row["episode_id"]] = PlannedTexts(
+                before.segments + 1,
+                before.has_own or row["state"] != SOURCE,
+                before.has_subtasks
+                or maker.annotator.removeprefix(SOURCE_PREFIX) == SUBTASK
+                or row["state"] != SOURCE,
+            )
+        return planned
+
+    def read(self, ids: Sequence[str], annotations: Iterable[Annotation]) -> dict[str, EpisodeSegments]:
+        """The segments of each of some episodes; episodes without any are left out.
+
+        Args:
+            ids: The episodes.
+            annotations: All annotations of these episodes.
+        """
+        rows = self._read_rows(ids)
+        makers = {row["maker_id"] for row in rows}
+        # An id is a hash, which takes longer than all else here.
+        values = {own.annotation_id: own.value for own in annotations if own.maker_id in makers}
+        segments: dict[str, list[ExportSegment]] = {}
+        withheld: dict[str, Counter[str]] = {}
+        for row in rows:
+            if reason := self._reason_to_hold(row):
+                withheld.setdefault(row["episode_id"], Counter())[reason] += 1
+            else:
+                segment = self._make_segment(row, values.get(row["annotation_id"], {}))
+                segments.setdefault(segment.episode_id, []).append(segment)
+        return {
+            id: EpisodeSegments(tuple(segments.get(id, ())), withheld.get(id, Counter()))
+            for id in ids
+            if id in segments or id in withheld
+        }
+
+    def _read_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+        """The shown segments of some episodes with their state, in the order of the episodes and of time."""
+        if not self._makers:
+            return []
+        from ares.rubric import TRUST_COLUMN, VERDICTS_COLUMN
+
+        names = [*_ROW_COLUMNS, "maker_id", "grade", TRUST_COLUMN, VERDICTS_COLUMN]
+        table = _read_segment_rows(self._stores, ids)
+        own_states = {id: _own_state(maker) for id, maker in self._makers.items()}
+        rows = table.select([name for name in names if name in table.column_names]).to_pylist()
+        rows = [row for row in rows if row["maker_id"] in self._makers]
+        needs_grades = any(not own_states[row["maker_id"]] for row in rows)
+        graded = _text_states(self._stores, table) if needs_grades else {}
+        for row in rows:
+            row["state"] = own_states[row["maker_id"]] or graded[row["annotation_id"]]
+        positions = {id: position for position, id in enumerate(ids)}
+        rows.sort(key=lambda row: (positions[row["episode_id"]], row["start_seconds"], row["annotation_id"]))
+        return rows
+
+    def _reason_to_hold(self, row: Mapping[str, Any]) -> str:
+        """Why a segment is not written, or "". A source may have rows without a text, such as calls of tools."""
+        if row["state"] == SOURCE:
+            return ""
+        if not row["text"]:
+            return _NO_TEXT
+        state: str = row["state"]
+        return state if state in WITHHELD and state not in self._choices else ""
+
+    def _make_segment(self, row: Mapping[str, Any], value: Mapping[str, Json]) -> ExportSegment:
+        maker = self._makers[row["maker_id"]]
+        style, author = value.get("style"), value.get("author")
+        default_style = maker.annotator.removeprefix(SOURCE_PREFIX) if row["state"] == SOURCE else SUBTASK
+        default_author = {PERSON: PERSON, SOURCE: ""}.get(row["state"], maker.model or maker.annotator)
+        return ExportSegment(
+            **{name: row[name] for name in _ROW_COLUMNS},
+            annotator=maker.annotator,
+            maker_id=maker.maker_id,
+            style=style if isinstance(style, str) else default_style,
+            author=author if isinstance(author, str) else default_author,
+            state=row["state"],
+            arm=_arm_of(value),
+            grade={name: row[name] for name in row if name.startswith("grade") and row[name] is not None},
+            value=value,
+        )
+
+
+def _arm_of(value: Mapping[str, Json]) -> str:
+    about = value.get("segment")
+    arms = (value.get("arm"), about.get("arm") if isinstance(about, Mapping) else None)
+    return next((arm for arm in arms if arm and isinstance(arm, str)), "")
+
+
+def _own_state(maker: Maker) -> str:
+    """Whose word the texts of a maker are, "" for those that need a grade."""
+    if maker.kind == PERSON:
+        return PERSON
+    return SOURCE if maker.annotator.startswith(SOURCE_PREFIX) else ""
+
+
+def _read_segment_rows(stores: Stores, ids: Sequence[str]) -> pa.Table:
+    """All columns of the shown segments of some episodes, in no order."""
+    from ares.store import ids_filter
+
+    return stores.tables.segments.scan([], ids_filter(ids))
+
+
+def _text_states(stores: Stores, table: pa.Table) -> dict[str, TextState]:
+    """What the grades say of the texts of segments, by annotation_id."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ares.rubric import find_text_states
+    from ares.store import ids_filter
+
+    ids = pc.unique(table["episode_id"]).to_pylist()
+    known = stores.tables.episodes.read_columns(["episode_id", "dataset"], ids_filter(ids))
+    positions = pc.index_in(table["episode_id"], known["episode_id"].combine_chunks())
+    datasets = known["dataset"].combine_chunks().take(positions.combine_chunks()).cast(pa.string())
+    states = find_text_states(table.append_column("dataset", datasets), stores.annotations)
+    by_id = zip(table["annotation_id"].to_pylist(), states.to_pylist(), strict=True)
+    return cast("dict[str, TextState]", dict(by_id))
+
+
+def describe_segment(segment: ExportSegment) -> dict[str, Json]:
+    """What a text says and whose it is, as JSON; spans are on the clock of the stored episode."""
+    slots = segment.value.get("slots")
+    return {
+        "segment_id": segment.segment_id,
+        "annotation_id": segment.annotation_id,
+        "start_seconds": segment.start_seconds,
+        "stop_seconds": segment.stop_seconds,
+        "style": segment.style,
+        "text": segment.text,
+        "author": segment.author,
+        "role": segment.text_field("role"),
+        "camera": segment.camera,
+        "arm": segment.arm,
+        "slots": dict(slots) if isinstance(slots, Mapping) else {},
+        "state": segment.state,
+        "grade": dict(segment.grade),
+        "annotator": segment.annotator,
+        "maker_id": segment.maker_id,
+    }

@@ -1,0 +1,214 @@
+"""Writes a LeRobot folder with texts by ARES, and reads one with lerobot itself: see scripts/verify_exports.sh.
+
+    python -m scripts.verify_exports write FOLDER     the demo's sample with made-up texts, by the Python of ARES
+    LEROBOT_PYTHON scripts/verify_exports.py read FOLDER
+
+`read` opens the folder by `LeRobotDataset`, compares the texts of every step with those in the Parquet files, renders a
+chat of every episode by lerobot's own resolvers, and compares all with what `write` meant. It never uses the network.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+# Beside an export that `write` made: the subtask that lerobot has to find at each step, by episode.
+EXPECTED_FILE = "expected.json"
+_SPANS = (
+    (0.0, 1.0, "reach for the thing"),
+    (1.0, 2.05, "grasp it, gently"),
+    (2.05, 100.0, "fulfil the rest – ü"),
+)
+_CALL = {"type": "function", "function": {"name": "say", "arguments": {"text": "I have it"}}}
+
+
+def write_folder(folder):
+    """Export three episodes of the demo's sample with texts, and what lerobot has to read of them."""
+    import ares
+    from app.demo.run import DEMO_FOLDER
+    from ares.annotation import Maker
+
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ares.open(Path(scratch) / "workspace", create=True) as workspace,
+    ):
+        workspace.ingest(str(DEMO_FOLDER / "samples" / "video"), limit=3, quiet=True)
+        log, episodes = workspace.stores.annotations, list(workspace.stores.tables.episodes.read())
+        styles = ("subtask", "vqa", "speech")
+        makers = {
+            name: Maker(annotator=f"source_{name}", version="1", fills_segments=True) for name in styles
+        }
+        for maker in makers.values():
+            log.add_maker(maker)
+        for episode in episodes:
+            log.append(make_annotations(episode, makers))
+        workspace.sync()
+        chosen = workspace.sets.create("texts", [episode.episode_id for episode in episodes], {})
+        workspace.export(chosen, folder, format="lerobot", quiet=True)
+    expected = {
+        episode.episode_id: expected_subtasks(episode.num_steps, episode.rate_hz) for episode in episodes
+    }
+    (Path(folder) / EXPECTED_FILE).write_text(json.dumps(expected))
+
+
+def make_annotations(episode, makers):
+    """Subtasks until the end of an episode, a question about each camera with its answer, and a call of a tool."""
+    from ares.annotation import Annotation
+
+    end = episode.duration_seconds
+    made = [
+        ("subtask", (start, min(stop, end)), {"text": text, "style": "subtask", "author": "person"}, "")
+        for start, stop, text in _SPANS
+    ]
+    for camera in episode.cameras:
+        made += [
+            ("vqa", (0.5, 0.5), {"text": text, "style": "vqa", "role": role}, camera.name)
+            for role, text in (("user", "what is it?"), ("assistant", "a ball"))
+        ]
+    instant = {"column": "events", "timestamp": 1.5, "row": 0}
+    made.append(("speech", (1.5, 1.5), {"text": "", "style": "", "tool_calls": [_CALL], **instant}, ""))
+    return [
+        Annotation(
+            episode_id=episode.episode_id,
+            name=f"source_{name}",
+            value=value,
+            maker_id=makers[name].maker_id,
+            subject=episode.episode_id,
+            start_seconds=span[0],
+            stop_seconds=span[1],
+            created="2026-01-01T00:00:00+00:00",
+            camera=camera,
+            part=str(number),
+        )
+        for number, (name, span, value, camera) in enumerate(made)
+    ]
+
+
+def expected_subtasks(count, rate_hz):
+    """The subtask of each of `count` steps."""
+    seconds = [step / rate_hz + 1e-4 for step in range(count)]
+    return [next(text for start, stop, text in _SPANS if start <= second < stop) for second in seconds]
+
+
+def read_folder(folder):
+    """Open a folder with lerobot; returns what differs, one line each, and a line that says what was read."""
+    os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+    # The folder of this script has a tree.py, which would hide a library.
+    sys.path.pop(0)
+    import importlib.metadata
+    import logging
+
+    import pyarrow.parquet as pq
+
+    logging.disable(logging.WARNING)  # of torchcodec, which needs libraries of FFmpeg
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    dataset = LeRobotDataset("local/verified", root=folder, video_backend="pyav")
+    stored = [
+        row
+        for file in sorted(Path(folder, "data").glob("*/*.parquet"))
+        for row in pq.read_table(file).to_pylist()
+    ]
+    expected = Path(folder, EXPECTED_FILE)
+    wanted = json.loads(expected.read_text()) if expected.exists() else {}
+    differences, counts = [], {"persistent": 0, "events": 0, "rendered": 0}
+    for episode in dataset.meta.episodes:
+        subtasks = wanted.get(episode["ares/episode_id"])
+        for step, index in enumerate(range(episode["dataset_from_index"], episode["dataset_to_index"])):
+            place = f"episode {episode['episode_index']}, step {step}"
+            differences += compare_step(dataset, stored[index], index, place, counts)
+            if (
+                subtasks is not None
+                and (found := active_subtask(dataset.hf_dataset[index])) != subtasks[step]
+            ):
+                differences.append(f"{place}: lerobot finds the subtask {found!r}, not {subtasks[step]!r}")
+        counts["rendered"] += render_episode(dataset, episode, differences)
+    version = importlib.metadata.version("lerobot")
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return (
+        differences,
+        f"lerobot {version}: {dataset.num_episodes} episodes, {len(dataset)} steps; rows of texts: {told}",
+    )
+
+
+def compare_step(dataset, stored, index, place, counts):
+    """What lerobot reads at a step, against the file; rows are counted."""
+    row = dataset.hf_dataset[index]
+    for name in ("persistent", "events"):
+        column = f"language_{name}"
+        texts = [{**one, "tool_calls": decode_calls(one["tool_calls"])} for one in stored.get(column) or ()]
+        counts[name] += len(texts)
+        if (row.get(column) or []) != texts:
+            yield f"{place}: lerobot reads {row.get(column)!r} in {column}, the file has {texts!r}"
+
+
+def decode_calls(calls):
+    """Calls of tools, which files have as JSON texts."""
+    return None if calls is None else [json.loads(call) if isinstance(call, str) else call for call in calls]
+
+
+def active_subtask(row):
+    """The subtask that lerobot finds at a step, "" for none."""
+    from lerobot.datasets.language_render import active_at
+
+    found = active_at(float(row["timestamp"]), persistent=row["language_persistent"], style="subtask")
+    return found["content"] if found else ""
+
+
+def render_episode(dataset, episode, differences):
+    """Number of steps that lerobot renders as a chat of task and subtask; each has to name its own subtask."""
+    from lerobot.configs.recipe import MessageTurn, TrainingRecipe
+    from lerobot.datasets.language_render import render_sample
+
+    turns = [
+        MessageTurn(role="user", content="${task}", stream="high_level"),
+        MessageTurn(
+            role="assistant", content="${subtask}", stream="low_level", target=True, if_present="subtask"
+        ),
+    ]
+    # Questions are asked about one camera at a time.
+    camera = next(iter(dataset.meta.camera_keys), "none")
+    questions = {
+        name: f"emitted_at(t, style=vqa, role={role}, camera={camera})"
+        for name, role in (("vqa", "assistant"), ("vqa_query", "user"))
+    }
+    recipe, rendered = TrainingRecipe(messages=turns, bindings=questions), 0
+    for index in range(episode["dataset_from_index"], episode["dataset_to_index"]):
+        row = dataset.hf_dataset[index]
+        texts = {"persistent": row.get("language_persistent"), "events": row.get("language_events")}
+        chat = render_sample(
+            recipe=recipe, **texts, t=float(row["timestamp"]), sample_idx=index, task=episode["tasks"][0]
+        )
+        rendered += chat is not None
+        if chat and chat["messages"][1]["content"] != active_subtask(row):
+            differences.append(f"row {index}: the chat says {chat['messages'][1]['content']!r}")
+    return rendered
+
+
+def main():
+    """Write or read; reading ends with 1 where anything differs."""
+    parser = argparse.ArgumentParser(
+        description="write a folder with texts by ARES, or read one with lerobot"
+    )
+    parser.add_argument("mode", choices=("write", "read"))
+    parser.add_argument("folder")
+    args = parser.parse_args()
+    if args.mode == "write":
+        write_folder(args.folder)
+        return 0
+    differences, summary = read_folder(args.folder)
+    print(summary)
+    for line in differences[:20]:
+        print(line)
+    print(
+        f"not equal: {len(differences)} differences"
+        if differences
+        else "verified: every text is as it was written"
+    )
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

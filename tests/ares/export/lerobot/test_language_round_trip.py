@@ -1,0 +1,86 @@
+"""Language columns and subtasks of a LeRobot folder, read, written and read again, value by value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ares import open as open_workspace
+from tests.ingest.lerobot.test_language import TOP, at_frames, every_frame, make_dataset, row, stamp
+from tests.ingesting import ingest_paths
+
+_CALL = json.dumps({"type": "function", "function": {"name": "say", "arguments": {"text": "ja – ü"}}})
+_NUMBERS = [1, 1, 1, 0, 0, 2, 2, 2, 1, 1]
+
+
+def write_source(folder: Path) -> Path:
+    """An episode with rows that are out of order, alike, empty, between frames, of unknown styles and of one camera."""
+    persistent = [
+        row("subtask", "reach", stamp(0)),
+        row("task_aug", "tidy up", stamp(0), role="user"),
+        row("task_aug", "clean up", stamp(0), role="user"),
+        row("motion", None, stamp(7), tool_calls=[_CALL]),
+        row("subtask", "grasp", stamp(3)),
+        row("plan", "1. reach 2. grasp", 0.123456, author=None),
+        row("mood", "", stamp(5), tool_calls=[]),
+    ]
+    events = {
+        2: [
+            row("vqa", "what is it?", role="user", camera=TOP),
+            row("vqa", "a cup", camera=TOP),
+            row(None, None, tool_calls=[_CALL, _CALL]),
+        ],
+        9: [row("interjection", "stop!", role="user")],
+    }
+    columns = {"language_persistent": every_frame(persistent), "language_events": at_frames(events)}
+    dataset = make_dataset(folder, {**columns, "subtask_index": pa.array(_NUMBERS)})
+    texts = {"subtask_index": [0, 1, 2], "subtask": ["grasp", "reach", "lift"]}
+    pq.write_table(pa.table(texts), dataset / "meta" / "subtasks.parquet")
+    return dataset
+
+
+def export_again(source: Path, folder: Path) -> Path:
+    """What an export has of a dataset that a new workspace has ingested."""
+    with open_workspace(folder / "ws", create=True) as ws:
+        ingest_paths(ws.stores, [str(source)], quiet=True)
+        chosen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
+        report = ws.export(chosen, folder / "out", quiet=True)
+    assert set(report.segments) == {"written"} and set(report.segments["written"]) == {"source"}  # type: ignore[arg-type]
+    return folder / "out"
+
+
+def texts_of(dataset: Path) -> list[dict[str, Any]]:
+    """The rows of both columns and the text of the subtask, of each step; calls of tools as values."""
+    subtasks = pq.read_table(dataset / "meta" / "subtasks.parquet").to_pydict()
+    names = dict(zip(subtasks["subtask_index"], subtasks["subtask"], strict=True))
+    return [
+        {
+            **{
+                name: [with_values(one) for one in step[name]]
+                for name in step
+                if name.startswith("language_")
+            },
+            "subtask": names[step["subtask_index"]],
+        }
+        for file in sorted((dataset / "data").glob("*/*.parquet"))
+        for step in pq.read_table(file).to_pylist()
+    ]
+
+
+def with_values(one: dict[str, Any]) -> dict[str, Any]:
+    calls = one["tool_calls"]
+    return {**one, "tool_calls": None if calls is None else [json.loads(call) for call in calls]}
+
+
+def test_columns_in_out_and_in_again_are_equal(tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source")
+    once = export_again(source, tmp_path / "once")
+    assert texts_of(once) == texts_of(source)
+    twice = export_again(once, tmp_path / "twice")
+    assert texts_of(twice) == texts_of(source)
+    first, second = (folder / "data" / "chunk-000" / "file-000.parquet" for folder in (once, twice))
+    assert first.read_bytes() == second.read_bytes()

@@ -1,0 +1,72 @@
+"""Segments for tests of exports: what a source, a person, a segmenter and a judged captioner say, put into the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ares.annotation import Annotation, Column, Maker
+from ares.episode import Json
+from ares.rubric import GRADE_COLUMNS
+from ares.workspace import Workspace
+
+_CREATED = "2026-01-01T00:00:00+00:00"
+SEGMENTER = Maker(annotator="segment", version="1", fills_segments=True)
+CAPTIONER = Maker(annotator="label", version="1", model="vlm-1", kind="model", fills_segments=True)
+PERSON = Maker(annotator="spans", version="1", kind="person", fills_segments=True)
+JUDGE = Maker(
+    annotator="grade",
+    version="1",
+    model="judge-1",
+    kind="model",
+    columns=(*GRADE_COLUMNS, Column(name="grade_verdicts", type="string", meaning="Verdicts.")),
+    subject_kind="annotation",
+    after=("label",),
+)
+
+
+def source_maker(style: str) -> Maker:
+    return Maker(annotator=f"source_{style}", version="1", fills_segments=True)
+
+
+def segment(
+    maker: Maker,
+    episode_id: str,
+    span: tuple[float, float],
+    value: Mapping[str, Json],
+    camera: str = "",
+    part: str = "",
+) -> Annotation:
+    return Annotation(
+        episode_id=episode_id,
+        name=maker.annotator,
+        value=value,
+        maker_id=maker.maker_id,
+        subject=episode_id,
+        start_seconds=span[0],
+        stop_seconds=span[1],
+        created=_CREATED,
+        camera=camera,
+        part=part,
+    )
+
+
+def grade(of: Annotation, verdicts: str) -> Annotation:
+    """A grade of a caption by its verdicts."""
+    return Annotation(
+        episode_id=of.episode_id,
+        name="grade",
+        value={"grade": "acceptable", "acceptable": True, "grade_verdicts": verdicts},
+        maker_id=JUDGE.maker_id,
+        subject=of.annotation_id,
+        start_seconds=of.start_seconds,
+        stop_seconds=of.stop_seconds,
+        created=_CREATED,
+    )
+
+
+def append(ws: Workspace, makers: Sequence[Maker], annotations: Sequence[Annotation]) -> None:
+    """Put makers and annotations into the log, and let the tables follow."""
+    for maker in makers:
+        ws.stores.annotations.add_maker(maker)
+    ws.stores.annotations.append(annotations)
+    ws.sync()
