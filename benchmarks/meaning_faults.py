@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from ares.checks import CODES, check_signals
 from ares.reports import format_share
-from ares.signals import DatasetStatistics, EpisodeSignals
+from ares.signals import DatasetStatistics, EpisodeSignals, EpisodeSignalSummary, summarise_signals
 from ares.statistics import effective_items, wilson_interval
 from benchmarks.quality import read_layouts, seed_range
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
@@ -112,7 +113,7 @@ def _found_places(
     first = episodes[0]
     statistics = DatasetStatistics(state_names=first.state_names, action_names=first.action_names)
     for episode in episodes:
-        statistics.add(episode)
+        statistics.add_summary(_summary_of(episode), episode.rate_hz)
     typical = statistics.typical()
     return [
         {
@@ -121,6 +122,12 @@ def _found_places(
         }
         for number in (range(len(episodes)) if numbers is None else numbers)
     ]
+
+
+@functools.lru_cache(maxsize=256)
+def _summary_of(episode: EpisodeSignals) -> EpisodeSignalSummary | None:
+    """Of most plantings all episodes but one are the same objects."""
+    return summarise_signals(episode)
 
 
 def read_recorded(path: Path) -> list[EpisodeSignals]:

@@ -384,16 +384,20 @@ def _suite_state(dataset: SimulatedDataset, env: Any, observed: Mapping[str, Any
     if dataset.state == "pose":
         pose = np.hstack([observed["robot0_eef_pos"], observed["robot0_eef_quat"], fingers])
         return pose, ["x", "y", "z", "qx", "qy", "qz", "qw", *names]
-    joints = np.arctan2(observed["robot0_joint_pos_sin"], observed["robot0_joint_pos_cos"])
+    joints = np.array(env.robots[0]._joint_positions)
     return np.hstack([joints, fingers]), [*(f"joint_{number}" for number in range(len(joints))), *names]
 
 
 def _flat_names(model: Any) -> list[str]:
-    """Names of time, positions and speeds of the joints of MuJoCo, a free joint with seven and six."""
+    """Names of time, positions and speeds of the joints of MuJoCo, a free joint with seven and six.
+
+    Joints of objects begin with `object_`, as the ingester of these files has them.
+    """
     positions: list[str] = []
     speeds: list[str] = []
     for name in model.joint_names:
         address = model.get_joint_qpos_addr(name)
+        name = name if name.startswith(("robot", "gripper")) else f"object_{name}"
         if isinstance(address, tuple):
             positions += [f"{name}_{part}" for part in ("x", "y", "z", "qw", "qx", "qy", "qz")]
             speeds += [f"{name}_{part}" for part in ("vx", "vy", "vz", "wx", "wy", "wz")]
