@@ -19,6 +19,7 @@ from ares.checks.codes import (
     NOT_FINITE,
     REPEATED_STEPS,
     SIGN_FLIP,
+    TURNED,
     CheckCode,
 )
 from ares.checks.conventions import check_conventions, check_joint_unit
@@ -39,6 +40,7 @@ from ares.signals import (
     estimate_action_lag,
     paired_dimensions,
     period_jitter,
+    turned_dimensions,
     with_continuous_rotations,
 )
 
@@ -249,7 +251,7 @@ def _command_finding(code: str, dimension: str, size: float, confidence: float) 
 def check_state_against_action(
     signals: EpisodeSignals, typical: TypicalEpisode
 ) -> tuple[EpisodeActionLag, tuple[QualityFinding, ...]]:
-    """A008, A012, A013 and A014, and the lag of the episode."""
+    """A008, A012, A013, A014 and A022 without named commands, and the lag of the episode."""
     bars = typical.motion_bars(signals.state_names, signals.action_names)
     aligned = estimate_action_lag(signals, typical.meaning, bars) if typical.meaning else None
     if aligned is None:
@@ -261,6 +263,7 @@ def check_state_against_action(
         *_check_lag(signals, aligned, typical),
         *_check_pairs(signals, aligned, typical),
         *_check_drift(signals, aligned, typical),
+        *_check_responses(signals, aligned, typical),
     )
     return lag, findings
 
@@ -295,9 +298,9 @@ def _check_pairs(
     """Sign and gain of each pair; they say something only where the lag is known."""
     import numpy as np
 
-    if aligned.lag_steps is None:
-        return
     pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if aligned.lag_steps is None or not pairs:
+        return
     names = tuple(signals.action_names[command] for _, command in pairs)
     ranges = np.ptp(signals.state, axis=0)[[number for number, _ in pairs]]
     arms = are_smooth_kinds([typical.state.kinds[number] for number, _ in pairs])
@@ -318,9 +321,9 @@ def _check_drift(
     """How far the state moves away from its command over the episode, beyond what a gain and their spread explain."""
     import numpy as np
 
-    if aligned.meaning != "absolute" or aligned.lag_steps is None:
-        return
     pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if aligned.meaning != "absolute" or aligned.lag_steps is None or not pairs:
+        return
     lag = round(aligned.lag_steps)
     rows = np.arange(max(lag, 0), len(signals.state) + min(lag, 0))
     state, command = signals.state[rows][:, [i for i, _ in pairs]], signals.action[rows - lag]
@@ -330,6 +333,24 @@ def _check_drift(
     bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_ERRORS * errors)
     names = tuple(signals.state_names[number] for number, _ in pairs)
     yield from findings_of(DRIFT, "state", names, sizes, bars, np.zeros(len(pairs)))
+
+
+def _check_responses(
+    signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """A022 of dimensions that follow the commands the other way than in most episodes."""
+    if typical.turned_responses is None or aligned.responses is None:
+        return
+    for number in turned_dimensions(typical.turned_responses, aligned.responses):
+        size = 1 - float(typical.turned_responses.share[number])
+        yield QualityFinding(
+            code=TURNED.code,
+            signal="state",
+            dimension=signals.state_names[number],
+            seconds=0.0,
+            size=round(size, 6),
+            confidence=finding_confidence(size, 0.5),
+        )
 
 
 def _drift_slopes_and_errors(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.signals.coupling import turned_dimensions as turned_dimensions
     from ares.signals.dimension_kinds import (
         CHECKED_KINDS as CHECKED_KINDS,
         DimensionKind as DimensionKind,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ares.signals.coupling import TurnedResponses, find_turned_responses
 from ares.signals.dimension_kinds import (
     CHECKED_KINDS,
     DimensionKind,
@@ -250,6 +251,7 @@ class TypicalEpisode:
         correlations: (P,) median over the episodes, NaN where a pair never moves.
         gains: (P,) likewise.
         positions: Where episodes begin and rest, and which dimensions some of them have turned.
+        turned_responses: Dimensions that follow commands without names the other way in some episodes, or None.
     """
 
     num_episodes: int
@@ -262,6 +264,7 @@ class TypicalEpisode:
     correlations: NDArray[np.float64]
     gains: NDArray[np.float64]
     positions: TypicalPositions
+    turned_responses: TurnedResponses | None
 
     def motion_bars(self, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> NDArray[np.float64]:
         """(P,) range from which a paired dimension of the state counts as moving."""
@@ -297,7 +300,17 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
         gains=gains,
         positions=compare_episodes(layout, positions, bounds, state.kinds, gains),
+        turned_responses=_turned_responses(alignments),
     )
+
+
+def _turned_responses(alignments: Sequence[ActionLagEstimate]) -> TurnedResponses | None:
+    coupled = [
+        (part.responses, part.explained)
+        for part in alignments
+        if part.responses is not None and part.explained is not None
+    ]
+    return find_turned_responses([part[0] for part in coupled], [part[1] for part in coupled])
 
 
 def _best_action_meaning(
