@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
     ACTION_LAG,
+    CHATTER,
     CLOCK_JITTER,
     CLOCK_RATE,
     DEAD_CHANNEL,
@@ -17,8 +18,10 @@ from ares.checks.codes import (
     IDLE_END,
     IDLE_START,
     NOT_FINITE,
+    OFFSET,
     REPEATED_STEPS,
     SIGN_FLIP,
+    SPIKE,
     TURNED,
     CheckCode,
 )
@@ -28,7 +31,15 @@ from ares.checks.findings import (
     finding_confidence,
     findings_of,
 )
-from ares.checks.readings import check_levels, check_repeats, check_single_values, check_still, merge_stale
+from ares.checks.readings import (
+    check_clock_values,
+    check_levels,
+    check_repeats,
+    check_single_values,
+    check_still,
+    check_unusual_steps,
+    merge_stale,
+)
 from ares.checks.record import check_single_episode
 from ares.checks.values import check_jumps, check_state_values, find_zero_runs
 from ares.signals import (
@@ -68,7 +79,12 @@ _FEWEST_REPEATED = 2
 _REPEATED_SPEED = 0.2
 _RATE_TOLERANCE = 0.05
 # Periods spread by this share of the period, and so many times as much as usual; or by this share whatever is usual.
-_JITTER_SHARE, _JITTER_FACTOR, _LARGEST_JITTER = 0.1, 4.0, 0.2
+_JITTER_SHARE, _JITTER_FACTOR, _LARGEST_JITTER = 0.1, 4.0, 0.15
+
+
+# Euler angles within this share of a quarter turn jump without a motion, so many steps around.
+_SINGULAR_SHARE, _SINGULAR_STEPS = 0.25, 8
+_OF_ANGLES = frozenset(check.code for check in (SPIKE, CHATTER, OFFSET))
 
 
 def check_step_timing(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
@@ -381,6 +397,27 @@ def _drift_slopes_and_errors(
     return slopes[0], np.asarray(spread)
 
 
+def _is_at_singularity(signals: EpisodeSignals, typical: TypicalEpisode, finding: QualityFinding) -> bool:
+    """Whether a jump or an alternation is of Euler angles whose middle one is near a quarter turn.
+
+    There the outer two jump, and the rotation does not. The state says where an action of the same name is, too.
+    """
+    import numpy as np
+
+    names, quarter = signals.state_names, np.pi / 2 * typical.state.units_per_radian
+    if finding.code not in _OF_ANGLES or finding.dimension not in names:
+        return False
+    number = first = names.index(finding.dimension)
+    while first and typical.state.kinds[first - 1] == "rotation":
+        first -= 1
+    part = (number - first) % 3
+    if typical.state.kinds[number] != "rotation" or part == 1 or number - part + 1 >= len(names):
+        return False
+    row = int(np.abs(signals.seconds - finding.seconds).argmin())
+    near = np.abs(signals.state[max(0, row - _SINGULAR_STEPS) : row + _SINGULAR_STEPS + 1, number - part + 1])
+    return bool((np.abs(near - quarter) < _SINGULAR_SHARE * quarter).any())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCheck:
     """What the checks say of one episode.
@@ -423,6 +460,12 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
         *check_levels(signals, typical, values),
         *check_single_values(signals, typical, values),
     )
+    values = (
+        *values,
+        *check_clock_values(signals, typical.state),
+        *check_unusual_steps(signals, typical, values),
+    )
+    values = tuple(finding for finding in values if not _is_at_singularity(signals, typical, finding))
     merged = merge_stale(values, signals, typical.state)
     findings = (*merged, *commanded, *single, *jitter, *check_conventions(signals, typical))
     return EpisodeCheck(findings=findings, lag=lag)

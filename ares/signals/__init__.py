@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TypicalEpisode as TypicalEpisode,
         TypicalSignal as TypicalSignal,
         cubic_residuals as cubic_residuals,
+        fresh_share as fresh_share,
         summarise_signals as summarise_signals,
         switch_like as switch_like,
     )

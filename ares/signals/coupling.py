@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Commands are mixed where there are so many steps for each of them.
+# Commands are mixed where there are so many steps for each of them; of more commands one is chosen.
 _STEPS_PER_COMMAND = 6
 # Part of the power of the commands that is added to each of them: two that are nearly one share their effect.
 _RIDGE = 1e-2
@@ -42,10 +42,10 @@ class TurnedResponses:
 
 def mixed_commands(
     followed: NDArray[np.float64], command: NDArray[np.float64], longest: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Commands mixed as each dimension of the state follows them best, and the mixtures.
 
-    None where there are too few steps for so many commands.
+    Where there are few steps for so many commands, each dimension follows the one command that explains it best.
 
     Args:
         followed: (T, S) speeds of the state over their deviation.
@@ -58,14 +58,17 @@ def mixed_commands(
     import numpy as np
 
     steps, width = command.shape
-    if not width or steps < _STEPS_PER_COMMAND * width:
-        return None
-    power = command.T @ command
-    power += _RIDGE * max(float(np.trace(power)) / width, 1e-12) * np.eye(width)
     padded = np.pad(command, ((longest, longest), (0, 0)))
     shifted = (padded[2 * longest - lag : 2 * longest - lag + steps] for lag in range(2 * longest + 1))
     products = np.stack([part.T @ followed for part in shifted])
-    weights = np.linalg.solve(power, products)
+    power = command.T @ command
+    power += _RIDGE * max(float(np.trace(power)) / width, 1e-12) * np.eye(width)
+    if steps >= _STEPS_PER_COMMAND * width:
+        weights = np.linalg.solve(power, products)
+    else:
+        alone = products / np.diag(power)[:, None]
+        explains = np.abs(products * alone)
+        weights = np.where(explains == explains.max(axis=1, keepdims=True), alone, 0.0)
     explained = (products * weights).sum(axis=(1, 2))
     best = weights[int(explained.argmax())]
     return command @ best, best

@@ -141,7 +141,7 @@ _WIDEST_STEPS = 2.0
 _WIDEST_SECONDS = 0.1
 # A mixture of commands is fitted, and explains something by chance: it says a lag from this correlation on, of at most
 # so many dimensions of the state, for the time that it takes.
-_LOWEST_COUPLED, _MOST_COUPLED = 0.7, 64
+_LOWEST_COUPLED, _MOST_COUPLED = 0.5, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -215,8 +215,6 @@ def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> Ac
     command = _moving_mean(command - command.mean(axis=0), window)
     longest = min(round(_LONGEST_LAG_SECONDS * signals.rate_hz), len(followed) // 4)
     mixed = mixed_commands(_scale_speeds(followed)[0], _scale_speeds(command)[0], longest)
-    if mixed is None:
-        return None
     decides = np.ones(int(moving.sum()))
     aligned = _align_speeds(followed, mixed[0], signals.rate_hz, meaning, moving, decides)
     if aligned.correlation < _LOWEST_COUPLED:
@@ -225,7 +223,11 @@ def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> Ac
     responses[:, moving] = mixed[1]
     none = np.zeros(0)
     return replace(
-        aligned, correlations=none, gains=none, responses=responses, explained=np.nan_to_num(aligned.correlations)
+        aligned,
+        correlations=none,
+        gains=none,
+        responses=responses,
+        explained=np.nan_to_num(aligned.correlations),
     )
 
 
