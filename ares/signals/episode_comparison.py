@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from ares.signals.dimension_kinds import CHECKED_KINDS, DimensionKind, name_tokens, quaternion_starts
 from ares.signals.plain_arrays import EpisodeSignals, paired_dimensions
+from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Deviations of a normal distribution per median absolute deviation.
-_PER_MAD = 1.48
 # Spreads that the largest usual deviation counts for.
 _SPREADS_OF_LARGEST = 4.0
 # Fewest episodes of which some may be turned, fewest on each side, and the share of them that must be on a side.
@@ -140,7 +139,7 @@ def period_jitter(seconds: NDArray[np.float64]) -> float:
 
     periods = np.diff(seconds)
     usual = float(np.median(periods)) if len(periods) else 0.0
-    return _PER_MAD * float(np.median(np.abs(periods - usual))) / usual if usual > 0 else 0.0
+    return DEVIATIONS_PER_MAD * float(np.median(np.abs(periods - usual))) / usual if usual > 0 else 0.0
 
 
 def pair_offsets(
@@ -198,7 +197,7 @@ def _offset_statistics(
     distance = np.abs(offsets - middle)
     # The median deviation of a few episodes is small by chance: the second largest counts too.
     largest = np.quantile(distance, 0.9, axis=0, method="lower") / _SPREADS_OF_LARGEST
-    return middle, np.maximum(_PER_MAD * np.median(distance, axis=0), largest)
+    return middle, np.maximum(DEVIATIONS_PER_MAD * np.median(distance, axis=0), largest)
 
 
 def _common_places(
@@ -344,7 +343,7 @@ def _sides_of_episodes(sides: NDArray[np.float64], span: float, wide: float) -> 
 
     above, distance = sides > 0, np.abs(sides)
     usual = float(np.median(distance))
-    spread = _PER_MAD * float(np.median(np.abs(distance - usual)))
+    spread = DEVIATIONS_PER_MAD * float(np.median(np.abs(distance - usual)))
     sure = max(_SURE_SPREADS * spread, _SURE_DISTANCE * span)
     least = _LEAST_WIDE_DISTANCE * span if wide else min(_LEAST_DISTANCE * span, sure)
     width = next(width for fewest, width in _SIDE_SPREADS if len(sides) >= fewest)

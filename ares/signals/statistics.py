@@ -32,6 +32,7 @@ from ares.signals.plain_arrays import (
     paired_dimensions,
     with_continuous_rotations,
 )
+from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,7 +157,7 @@ def _summarise_signal(values: NDArray[np.float64], names: tuple[str, ...], rate_
         high=values.max(axis=0),
         rest=np.median(values, axis=0),
         speed=np.quantile(changes, 0.95, axis=0) * rate_hz,
-        noise=1.48 * np.median(np.abs(cubic_residuals(values)), axis=0),
+        noise=DEVIATIONS_PER_MAD * np.median(np.abs(cubic_residuals(values)), axis=0),
         switch=switch_like(values),
         largest_change=changes.max(axis=0),
         fresh=fresh_share(changes),
@@ -320,7 +321,9 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         meaning=meaning,
         lag_steps=float(np.median(lags)) if lags else None,
         num_lags=len(lags),
-        lag_spread=1.48 * float(np.median(np.abs(np.array(lags) - np.median(lags)))) if lags else 0.0,
+        lag_spread=DEVIATIONS_PER_MAD * float(np.median(np.abs(np.array(lags) - np.median(lags))))
+        if lags
+        else 0.0,
         correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
         gains=gains,
         positions=compare_episodes(layout, positions, bounds, state.kinds, gains),
