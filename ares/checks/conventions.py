@@ -41,10 +41,14 @@ _FOLLOWS = 0.6
 _LEAST_RANGE, _LEAST_RANGE_SINGLE = 0.1, 0.5
 # A gripper is beyond the ends of all other episodes by this share of its range.
 _BEYOND_SHARE, _LEAST_BEYOND = 0.12, 0.01
+# Its other end is short of theirs by this share of it.
+_OTHER_END = 0.5
 # A place is unlike that of the other episodes from this share of the usual range on, in this share of the dimensions.
 _START_SHARE, _FEW_DIMENSIONS = 0.2, 0.34
 # The other places agree within their room and this share.
 _PLACE_SHARE = 0.15
+# The mean says nothing by itself: it depends on how long the robot stays where.
+_MEAN_PLACE = 2
 # Of a joint that hardly moves, this share of the range of the other joints counts.
 _PLACE_RANGE = 0.25
 # Degrees among radians are 57 times as large; tasks differ by less than this.
@@ -162,7 +166,7 @@ def _check_places(
     shown = (positions.first, positions.last, positions.mean_state)
     distance = np.array([*shown, signals.state.min(axis=0), signals.state.max(axis=0)]) - usual.places
     # The place at which the others agree best says by how much; the other places must not say otherwise.
-    best = usual.rooms.argmin(axis=0)
+    best = np.where(np.arange(len(usual.rooms))[:, None] == _MEAN_PLACE, np.inf, usual.rooms).argmin(axis=0)
     shift = distance[best, columns]
     room = usual.rooms + _PLACE_SHARE * typical.state.range
     agrees = (np.abs(distance - shift) <= room).all(axis=0)
@@ -173,6 +177,9 @@ def _check_places(
     least = np.maximum(least, 12 * typical.state.noise)
     bars = np.maximum(least, usual.rooms[best, columns])
     known = np.isfinite(usual.rooms[best, columns]) & (typical.state.range > 0)
+    known &= np.array(
+        [kind != "gripper" for kind in typical.state.kinds], dtype=bool
+    )  # it may begin at any end
     is_off = known & agrees & (np.abs(shift) >= bars)
     if is_off.sum() > max(1, _FEW_DIMENSIONS * known.sum()) or known.sum() < 3:
         return
@@ -187,7 +194,10 @@ def _check_limits(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[
 
     fingers = np.array([kind == "gripper" for kind in typical.state.kinds], dtype=bool)
     low, high = typical.positions.limits
-    sizes = np.fmax(low - signals.state.min(axis=0), signals.state.max(axis=0) - high)
+    below, above = low - signals.state.min(axis=0), signals.state.max(axis=0) - high
+    sizes = np.fmax(below, above)
+    # Fingers that miss their thing close further than with it, and open as far as ever: an offset moves both ends.
+    sizes = np.where(np.fmin(below, above) <= -_OTHER_END * sizes, sizes, np.nan)
     bars = np.maximum(_BEYOND_SHARE * typical.state.range, _LEAST_BEYOND * typical.state.scale)
     sizes_off = np.where(fingers, sizes, np.nan)
     yield from findings_of(OFFSET, "state", signals.state_names, sizes_off, bars, np.zeros(len(sizes)))

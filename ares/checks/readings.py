@@ -51,7 +51,7 @@ _STALE_SECONDS, _FEWEST_STALE, _STALE_SPEED, _STALE_JUMP = 0.2, 4, 0.2, 1.5
 _OTHER_REPEATS = 0.01
 _FEWEST_STILL = 20
 # A level is another one from this share of the usual range on, and so many times the largest usual change.
-_LEVEL_SHARE, _LEVEL_FACTOR, _LEVEL_STEPS = 0.15, 5.0, 5
+_LEVEL_SHARE, _LEVEL_FACTOR, _LEVEL_STEPS, _LEVEL_RANGE = 0.15, 5.0, 5, 0.1
 # A finger is judged where it follows its command so well; a command counts that came so long before the lag.
 _FINGER_FOLLOWS, _COMMAND_SECONDS = 0.6, 0.5
 # A value that is off comes back within this share, and is so many times as far off as any other of its dimension.
@@ -243,7 +243,9 @@ def check_levels(
         return
     changes = np.abs(np.diff(signals.state, axis=0))
     usual = np.quantile(changes, 0.95, axis=0)
-    bars = np.maximum(_LEVEL_SHARE * typical.state.range, _LEVEL_FACTOR * usual)
+    # A joint that hardly moves counts as one that moves a little: what it does in one step is no level.
+    ranges = np.maximum(typical.state.range, _LEVEL_RANGE * typical.state.scale)
+    bars = np.maximum(_LEVEL_SHARE * ranges, _LEVEL_FACTOR * usual)
     bars = np.maximum(bars, 12 * typical.state.noise)
     jumps = _levelled_dimensions(signals, typical) & (changes >= bars) & (bars > 0)
     jumps &= (jumps.sum(axis=1) == 1)[:, None]
@@ -378,6 +380,9 @@ def check_single_values(
         if len(values) < FEWEST_STEPS or not len(kept):
             continue
         sizes, bars, steps = _single_values(values[:, kept])
+        # What other episodes have too, as a finger that meets a thing, is no single value.
+        usual = (typical.state if signal == "state" else typical.action).largest_change[kept]
+        bars = np.maximum(bars, np.where(np.isfinite(usual), usual, 0.0))
         for position in np.flatnonzero(sizes >= bars).tolist():
             name = names[kept[position]]
             if (signal, name) not in known and (signal, "") not in known:

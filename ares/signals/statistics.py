@@ -64,6 +64,7 @@ FEWEST_COMPARED = 8
 # A mixture of commands that explains less is no chance where so many of the episodes have one lag, within so many
 # steps.
 _SURE_MIXTURE, _SHARE_OF_LAGS, _FEWEST_LAGS, _SAME_LAG = 0.7, 0.8, 5, 1.0
+_EARLIEST_MIXTURE = -0.5
 # Evidence for kinds compares every two dimensions: not of more than so many.
 _MOST_LEARNT = 256
 # A dimension moves in an episode where its range is at least this share of the typical range of an arm joint.
@@ -367,6 +368,9 @@ def _lags_agree(part: list[ActionLagEstimate]) -> float:
         return 1.0
     lags = np.array([np.nan if alignment.lag_steps is None else alignment.lag_steps for alignment in part])
     share = float((np.abs(lags - np.nanmedian(lags)) <= _SAME_LAG).mean()) if np.isfinite(lags).any() else 0.0
+    # A state that comes before a mixture of commands in all episodes does not follow it.
+    if np.isfinite(lags).any() and np.nanmedian(lags) < _EARLIEST_MIXTURE:
+        return 0.0
     correlation = float(np.median([alignment.correlation for alignment in part]))
     is_sure = correlation >= _SURE_MIXTURE or (share >= _SHARE_OF_LAGS and len(part) >= _FEWEST_LAGS)
     return share if is_sure else 0.0
