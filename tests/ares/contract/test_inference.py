@@ -9,6 +9,8 @@ import pytest
 
 from ares.contract import MeaningContract, collect_contract_evidence, infer_contract
 from ares.contract.contracts import meaning_contract_from_json
+from ares.contract.overlay import lay_over
+from ares.contract.profiles import profile_from_array
 from ares.signals import EpisodeSignals
 from tests.generators.contracts import random_meaning
 from tests.generators.scoring import ContractScore, audit_contracts, infer_generated
@@ -139,3 +141,17 @@ def test_a_contract_is_the_same_after_json() -> None:
     assert contract is not None
     again = meaning_contract_from_json(contract.to_json())
     assert again.to_json() == contract.to_json()
+
+
+def test_a_joint_that_rests_longer_in_one_half_has_no_other_unit() -> None:
+    """Of simulated joints, whose noise is how evenly they move, and nothing of an encoder."""
+    quantiles = np.array([-0.8, -0.57, -0.28, -0.16, -0.02])
+    joints = [np.r_[-0.1 * number, quantiles - 0.1 * number, 0.6, 4e-4, 0.0, 0.004] for number in range(7)]
+    first = np.array(joints).T
+    second = first.copy()
+    second[1:6, 1], second[6, 1], second[7, 1] = [-0.4, -0.24, -0.17, -0.11, -0.1], 0.35, 4e-4 / 40
+    overlay = lay_over(profile_from_array(first), profile_from_array(second), ["arm"] * 7)
+    assert overlay.differences == ()
+    second[:8, 1] = first[:8, 1] / 40
+    told = lay_over(profile_from_array(first), profile_from_array(second), ["arm"] * 7).differences
+    assert [(difference.kind, difference.numbers) for difference in told] == [("scale", (1,))]
