@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ares.contract import MeaningContract, collect_contract_evidence, infer_contract
 from ares.contract.contracts import meaning_contract_from_json
-from ares.contract.overlay import lay_over
-from ares.contract.profiles import profile_from_array
 from ares.signals import EpisodeSignals
+from benchmarks.false_clashes import clashes_of_halves
+from benchmarks.quality import read_layouts
 from tests.generators.contracts import random_meaning
 from tests.generators.scoring import ContractScore, audit_contracts, infer_generated
 
@@ -143,15 +144,9 @@ def test_a_contract_is_the_same_after_json() -> None:
     assert again.to_json() == contract.to_json()
 
 
-def test_a_joint_that_rests_longer_in_one_half_has_no_other_unit() -> None:
-    """Of simulated joints, whose noise is how evenly they move, and nothing of an encoder."""
-    quantiles = np.array([-0.8, -0.57, -0.28, -0.16, -0.02])
-    joints = [np.r_[-0.1 * number, quantiles - 0.1 * number, 0.6, 4e-4, 0.0, 0.004] for number in range(7)]
-    first = np.array(joints).T
-    second = first.copy()
-    second[1:6, 1], second[6, 1], second[7, 1] = [-0.4, -0.24, -0.17, -0.11, -0.1], 0.35, 4e-4 / 40
-    overlay = lay_over(profile_from_array(first), profile_from_array(second), ["arm"] * 7)
-    assert overlay.differences == ()
-    second[:8, 1] = first[:8, 1] / 40
-    told = lay_over(profile_from_array(first), profile_from_array(second), ["arm"] * 7).differences
-    assert [(difference.kind, difference.numbers) for difference in told] == [("scale", (1,))]
+def test_halves_of_a_simulated_robot_that_rests_longer_in_one_are_of_one_unit(shared_data: Path) -> None:
+    """Its noise is how evenly a joint moves, and nothing of an encoder."""
+    ((_, episodes),) = read_layouts(str(shared_data / "gr1_sim_lerobot_v20"))
+    evidence = [part for part in map(collect_contract_evidence, episodes) if part is not None]
+    names = (episodes[0].state_names, episodes[0].action_names)
+    assert clashes_of_halves(names, evidence, ([2, 4], [3, 0, 1])) == []
