@@ -62,7 +62,7 @@ _SAME_FACTOR, _MOST_JOINTS = 3.0, 0.6
 
 def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
     """A019 of a whole episode, A022 and A023."""
-    if not signals.state.shape[1] or not typical.state.scale:
+    if not signals.state.shape[1]:
         return
     positions = episode_positions(signals)
     turned = tuple(_check_turned(signals, positions, typical))

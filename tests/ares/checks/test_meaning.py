@@ -344,3 +344,12 @@ def test_a_state_without_a_row_twice_is_held_where_it_repeats_however_slowly_it_
         episodes[3], state=np.column_stack([0.2 * episodes[3].state[:, :5], episodes[3].state[:, 5]])
     )
     assert ("A020", "") in {(f.code, f.dimension) for f in findings([*episodes[:3], slow, *episodes[4:]], 3)}
+
+
+def test_a_gripper_is_turned_whatever_the_joints_are_called() -> None:
+    names = ("s0", "s1", "e0", "e1", "w0", "gripper")
+    planted = plant_meaning("gripper", clean_episodes(), np.random.default_rng(5))
+    assert planted is not None
+    episodes = [replace(episode, state_names=names, action_names=names) for episode in planted.episodes]
+    told = {number for number in range(len(episodes)) if "A022" in codes(episodes, number)}
+    assert told in ({*planted.faulty}, {*range(len(episodes))} - {*planted.faulty})
