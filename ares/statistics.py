@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# A normal distribution has its standard deviation at so many median absolute deviations.
+DEVIATIONS_PER_MAD = 1.4826
 _MOST_TERMS, _PRECISION, _SMALLEST = 1_000, 1e-13, 1e-300
 
 

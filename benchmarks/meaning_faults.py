@@ -2,18 +2,22 @@
 
 .venv/bin/python -m benchmarks.meaning_faults ~/data/so101 ~/data/g1 --seeds 0:20
 .venv/bin/python -m benchmarks.meaning_faults --generated --seeds 1000:1030
+.venv/bin/python -m benchmarks.meaning_faults --recorded FOLDER/test --seeds 0:10
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ares.checks import CODES, check_signals
 from ares.reports import format_share
-from ares.signals import DatasetStatistics, EpisodeSignals
+from ares.signals import DatasetStatistics, EpisodeSignals, EpisodeSignalSummary, summarise_signals
+from ares.statistics import effective_items, wilson_interval
 from benchmarks.quality import read_layouts, seed_range
 from tests.generators.foreign_robots import foreign_dataset, foreign_robot
 from tests.generators.meaning_faults import MEANING_FAULTS, PlantedMeaning, plant_meaning
@@ -36,6 +40,7 @@ class MeaningScore:
         alarms: Clean episodes with a fault, by code.
         num_clean: Clean episodes.
         num_alarmed: Those with any fault.
+        clusters: Faults that were planted and told by dataset and faulty episodes, for the interval over all kinds.
     """
 
     planted: Counter[str] = field(default_factory=Counter)
@@ -46,6 +51,7 @@ class MeaningScore:
     alarms: Counter[str] = field(default_factory=Counter)
     num_clean: int = 0
     num_alarmed: int = 0
+    clusters: dict[tuple[str, tuple[int, ...]], list[bool]] = field(default_factory=lambda: defaultdict(list))
 
     def add_dataset(self, name: str, episodes: Sequence[EpisodeSignals], seeds: range) -> None:
         """Check a clean dataset, and one fault of each kind and seed in it."""
@@ -60,9 +66,10 @@ class MeaningScore:
             for number, kind in enumerate(MEANING_FAULTS):
                 planted = plant_meaning(kind, episodes, np.random.default_rng([seed, number]))
                 if planted is not None:
-                    self._add_planted(f"{name} seed {seed}", planted, clean)
+                    is_told = self._add_planted(f"{name} seed {seed}", planted, clean)
+                    self.clusters[name, planted.faulty].append(is_told)
 
-    def _add_planted(self, name: str, planted: PlantedMeaning, clean: Sequence[set[Place]]) -> None:
+    def _add_planted(self, name: str, planted: PlantedMeaning, clean: Sequence[set[Place]]) -> bool:
         wanted = range(len(clean)) if planted.kind in ("sign", "gripper") else planted.faulty
         after = _found_places(planted.episodes, wanted)
         new = {
@@ -77,6 +84,7 @@ class MeaningScore:
         self.codes[planted.kind].update({code for code, _, _ in new})
         if not new:
             self.misses[planted.kind].append(f"{name} {','.join(planted.dimensions)} {planted.faulty}")
+        return bool(new)
 
     def lines(self) -> Iterator[str]:
         """The table with 95 % Wilson intervals, and the misses by kind."""
@@ -88,6 +96,10 @@ class MeaningScore:
             yield f"| {kind} | {told} | {as_fault} | {codes} |"
         every = (format_share(part.total(), self.planted.total()) for part in (self.told, self.as_fault))
         yield f"| all | {' | '.join(every)} | |"
+        hits, totals = [sum(part) for part in self.clusters.values()], [*map(len, self.clusters.values())]
+        share, items = sum(hits) / max(sum(totals), 1), effective_items(hits, totals, 0.0)
+        low, high = wilson_interval(share * items, items)
+        yield f"all, by {len(totals)} clusters of episodes: {share:.3f} ({low:.3f}-{high:.3f})"
         clean = format_share(self.num_clean - self.num_alarmed, self.num_clean)
         yield f"clean without a fault: {clean} {dict(self.alarms)}"
         for kind, misses in self.misses.items():
@@ -101,7 +113,7 @@ def _found_places(
     first = episodes[0]
     statistics = DatasetStatistics(state_names=first.state_names, action_names=first.action_names)
     for episode in episodes:
-        statistics.add(episode)
+        statistics.add_summary(_summary_of(episode), episode.rate_hz)
     typical = statistics.typical()
     return [
         {
@@ -110,6 +122,35 @@ def _found_places(
         }
         for number in (range(len(episodes)) if numbers is None else numbers)
     ]
+
+
+@functools.lru_cache(maxsize=256)
+def _summary_of(episode: EpisodeSignals) -> EpisodeSignalSummary | None:
+    """Of most plantings all episodes but one are the same objects."""
+    return summarise_signals(episode)
+
+
+def read_recorded(path: Path) -> list[EpisodeSignals]:
+    """The episodes of a file of `benchmarks/simulated_robots.py`."""
+    import numpy as np
+
+    with np.load(path) as arrays:
+        rate_hz = float(arrays["rate_hz"])
+        return [
+            EpisodeSignals(
+                episode_id=f"{path.stem} {number}",
+                seconds=arrays[f"seconds_{number}"],
+                state=arrays[f"state_{number}"].astype(np.float64),
+                action=arrays[f"action_{number}"].astype(np.float64),
+                state_names=tuple(map(str, arrays["state_names"])),
+                action_names=tuple(map(str, arrays["action_names"])),
+                rate_hz=rate_hz,
+                claimed_rate_hz=rate_hz,
+                measured_rate_hz=rate_hz,
+                task=str(task),
+            )
+            for number, task in enumerate(arrays["tasks"])
+        ]
 
 
 def _generated_datasets(seeds: range) -> Iterator[tuple[str, Sequence[EpisodeSignals]]]:
@@ -127,6 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="*", help="datasets of clean episodes to plant into")
     parser.add_argument("--generated", action="store_true", help="generated robots, one of each seed")
+    parser.add_argument("--recorded", type=Path, help="folder of datasets that simulated_robots.py recorded")
     parser.add_argument("--seeds", type=seed_range, default="0:10", help="first and one past the last seed")
     args = parser.parse_args()
     score = MeaningScore()
@@ -134,6 +176,8 @@ def main() -> None:
         for dataset, episodes in read_layouts(path):
             if episodes[0].state_names:
                 score.add_dataset(dataset, episodes, args.seeds)
+    for file in sorted(args.recorded.glob("*.npz")) if args.recorded else ():
+        score.add_dataset(file.stem, read_recorded(file), args.seeds)
     for name, generated in _generated_datasets(args.seeds) if args.generated else ():
         score.add_dataset(name, generated, range(args.seeds.start, args.seeds.start + 1))
     print("\n".join(score.lines()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +11,7 @@ from typing import Any
 from ares.errors import AresError, SourceError
 from ares.io import list_folder
 from ares.media import (
+    LAST_NUMBER,
     NpyArray,
     StackedSteps,
     is_single_image,
@@ -22,7 +22,6 @@ from ares.media import (
 )
 from ingest.array_episode import guess_array_roles
 
-_LAST_NUMBER = re.compile(r"^(.*?)(\d+)(\D*)$")
 _FEWEST_FILES = 2
 
 
@@ -108,7 +107,7 @@ def join_step_files(paths: Sequence[Path]) -> StepEpisodes | None:
     numbered = [
         (match[1] + "\0" + match[3], int(match[2][:18]), path)
         for path in paths
-        if (match := _LAST_NUMBER.match(path.name))
+        if (match := LAST_NUMBER.match(path.name))
     ]
     if len(numbered) < max(_FEWEST_FILES, len(paths)):
         return None

@@ -15,6 +15,7 @@ from ares.checks.codes import (
 )
 from ares.checks.findings import QualityFinding, finding_confidence, findings_of
 from ares.signals import (
+    CHECKED_KINDS,
     EpisodePositions,
     EpisodeSignals,
     TypicalEpisode,
@@ -40,8 +41,16 @@ _FOLLOWS = 0.6
 _LEAST_RANGE, _LEAST_RANGE_SINGLE = 0.1, 0.5
 # A gripper is beyond the ends of all other episodes by this share of its range.
 _BEYOND_SHARE, _LEAST_BEYOND = 0.12, 0.01
-# A start is unlike that of the other episodes from this share of the usual range on, in this share of the dimensions.
+# Its other end is short of theirs by this share of it.
+_OTHER_END = 0.5
+# A place is unlike that of the other episodes from this share of the usual range on, in this share of the dimensions.
 _START_SHARE, _FEW_DIMENSIONS = 0.2, 0.34
+# The other places agree within their room and this share.
+_PLACE_SHARE = 0.15
+# The mean says nothing by itself: it depends on how long the robot stays where.
+_MEAN_PLACE = 2
+# Of a joint that hardly moves, this share of the range of the other joints counts.
+_PLACE_RANGE = 0.25
 # Degrees among radians are 57 times as large; tasks differ by less than this.
 _UNIT_FACTOR = 20.0
 _LARGEST_UNIT_FACTOR = 170.0
@@ -53,14 +62,14 @@ _SAME_FACTOR, _MOST_JOINTS = 3.0, 0.6
 
 def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
     """A019 of a whole episode, A022 and A023."""
-    if not signals.state.shape[1] or not typical.state.scale:
+    if not signals.state.shape[1]:
         return
     positions = episode_positions(signals)
     turned = tuple(_check_turned(signals, positions, typical))
     yield from turned
     names = {finding.dimension for finding in turned}
     by_command = tuple(_check_offsets(signals, positions, typical))
-    by_start = (*_check_starts(signals, positions, typical), *_check_limits(signals, typical))
+    by_start = (*_check_places(signals, positions, typical), *_check_limits(signals, typical))
     known = names | {finding.dimension for finding in by_command}
     yield from (finding for finding in by_command if finding.dimension not in names)
     yield from (finding for finding in by_start if finding.dimension not in known)
@@ -147,21 +156,36 @@ def _check_offsets(
     yield from findings_of(OFFSET, "state", names, sizes, bars, np.zeros(len(pairs)))
 
 
-def _check_starts(
+def _check_places(
     signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
-    """A start away from the one of all other episodes, in few dimensions: a robot that starts elsewhere moves most."""
+    """An episode that lies away from all others in few dimensions: a robot that starts elsewhere moves most of them."""
     import numpy as np
 
-    sizes = np.abs(positions.first - typical.positions.first)
-    bars = np.maximum(_START_SHARE * typical.state.range, 12 * typical.state.noise)
-    is_off = sizes >= np.where(bars > 0, bars, np.inf)
-    known = np.isfinite(typical.positions.first)
+    usual, columns = typical.positions, np.arange(len(signals.state_names))
+    shown = (positions.first, positions.last, positions.mean_state)
+    distance = np.array([*shown, signals.state.min(axis=0), signals.state.max(axis=0)]) - usual.places
+    # The place at which the others agree best says by how much; the other places must not say otherwise.
+    best = np.where(np.arange(len(usual.rooms))[:, None] == _MEAN_PLACE, np.inf, usual.rooms).argmin(axis=0)
+    shift = distance[best, columns]
+    room = usual.rooms + _PLACE_SHARE * typical.state.range
+    agrees = (np.abs(distance - shift) <= room).all(axis=0)
+    # A joint that rests in most episodes is off by what a joint moves that does not.
+    smooth = np.array([kind in (*CHECKED_KINDS, "hand") for kind in typical.state.kinds], dtype=bool)
+    least_range = np.where(smooth, _PLACE_RANGE * typical.state.scale, 0.0)
+    least = _START_SHARE * np.maximum(typical.state.range, least_range)
+    least = np.maximum(least, 12 * typical.state.noise)
+    bars = np.maximum(least, usual.rooms[best, columns])
+    known = np.isfinite(usual.rooms[best, columns]) & (typical.state.range > 0)
+    known &= np.array(
+        [kind != "gripper" for kind in typical.state.kinds], dtype=bool
+    )  # it may begin at any end
+    is_off = known & agrees & (np.abs(shift) >= bars)
     if is_off.sum() > max(1, _FEW_DIMENSIONS * known.sum()) or known.sum() < 3:
         return
     is_off &= ~_is_followed(signals, positions, typical)
-    sizes_off = np.where(is_off, sizes, np.nan)
-    yield from findings_of(OFFSET, "state", signals.state_names, sizes_off, bars, np.zeros(len(sizes)))
+    sizes_off = np.where(is_off, np.abs(shift), np.nan)
+    yield from findings_of(OFFSET, "state", signals.state_names, sizes_off, bars, np.zeros(len(shift)))
 
 
 def _check_limits(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[QualityFinding]:
@@ -170,7 +194,10 @@ def _check_limits(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[
 
     fingers = np.array([kind == "gripper" for kind in typical.state.kinds], dtype=bool)
     low, high = typical.positions.limits
-    sizes = np.fmax(low - signals.state.min(axis=0), signals.state.max(axis=0) - high)
+    below, above = low - signals.state.min(axis=0), signals.state.max(axis=0) - high
+    sizes = np.fmax(below, above)
+    # Fingers that miss their thing close further than with it, and open as far as ever: an offset moves both ends.
+    sizes = np.where(np.fmin(below, above) <= -_OTHER_END * sizes, sizes, np.nan)
     bars = np.maximum(_BEYOND_SHARE * typical.state.range, _LEAST_BEYOND * typical.state.scale)
     sizes_off = np.where(fingers, sizes, np.nan)
     yield from findings_of(OFFSET, "state", signals.state_names, sizes_off, bars, np.zeros(len(sizes)))

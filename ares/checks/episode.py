@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ares.checks.codes import (
     ACTION_LAG,
+    CHATTER,
     CLOCK_JITTER,
     CLOCK_RATE,
     DEAD_CHANNEL,
@@ -17,8 +18,11 @@ from ares.checks.codes import (
     IDLE_END,
     IDLE_START,
     NOT_FINITE,
+    OFFSET,
     REPEATED_STEPS,
     SIGN_FLIP,
+    SPIKE,
+    TURNED,
     CheckCode,
 )
 from ares.checks.conventions import check_conventions, check_joint_unit
@@ -27,7 +31,15 @@ from ares.checks.findings import (
     finding_confidence,
     findings_of,
 )
-from ares.checks.readings import check_levels, check_repeats, check_single_values, check_still, merge_stale
+from ares.checks.readings import (
+    check_clock_values,
+    check_levels,
+    check_repeats,
+    check_single_values,
+    check_still,
+    check_unusual_steps,
+    merge_stale,
+)
 from ares.checks.record import check_single_episode
 from ares.checks.values import check_jumps, check_state_values, find_zero_runs
 from ares.signals import (
@@ -39,6 +51,7 @@ from ares.signals import (
     estimate_action_lag,
     paired_dimensions,
     period_jitter,
+    turned_dimensions,
     with_continuous_rotations,
 )
 
@@ -66,7 +79,12 @@ _FEWEST_REPEATED = 2
 _REPEATED_SPEED = 0.2
 _RATE_TOLERANCE = 0.05
 # Periods spread by this share of the period, and so many times as much as usual; or by this share whatever is usual.
-_JITTER_SHARE, _JITTER_FACTOR, _LARGEST_JITTER = 0.1, 4.0, 0.2
+_JITTER_SHARE, _JITTER_FACTOR, _LARGEST_JITTER = 0.1, 4.0, 0.15
+
+
+# Euler angles within this share of a quarter turn jump without a motion, so many steps around.
+_SINGULAR_SHARE, _SINGULAR_STEPS = 0.25, 8
+_OF_ANGLES = frozenset(check.code for check in (SPIKE, CHATTER, OFFSET))
 
 
 def check_step_timing(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
@@ -249,7 +267,7 @@ def _command_finding(code: str, dimension: str, size: float, confidence: float) 
 def check_state_against_action(
     signals: EpisodeSignals, typical: TypicalEpisode
 ) -> tuple[EpisodeActionLag, tuple[QualityFinding, ...]]:
-    """A008, A012, A013 and A014, and the lag of the episode."""
+    """A008, A012, A013, A014 and A022 without named commands, and the lag of the episode."""
     bars = typical.motion_bars(signals.state_names, signals.action_names)
     aligned = estimate_action_lag(signals, typical.meaning, bars) if typical.meaning else None
     if aligned is None:
@@ -261,6 +279,7 @@ def check_state_against_action(
         *_check_lag(signals, aligned, typical),
         *_check_pairs(signals, aligned, typical),
         *_check_drift(signals, aligned, typical),
+        *_check_responses(signals, aligned, typical),
     )
     return lag, findings
 
@@ -295,9 +314,9 @@ def _check_pairs(
     """Sign and gain of each pair; they say something only where the lag is known."""
     import numpy as np
 
-    if aligned.lag_steps is None:
-        return
     pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if aligned.lag_steps is None or not pairs:
+        return
     names = tuple(signals.action_names[command] for _, command in pairs)
     ranges = np.ptp(signals.state, axis=0)[[number for number, _ in pairs]]
     arms = are_smooth_kinds([typical.state.kinds[number] for number, _ in pairs])
@@ -318,9 +337,9 @@ def _check_drift(
     """How far the state moves away from its command over the episode, beyond what a gain and their spread explain."""
     import numpy as np
 
-    if aligned.meaning != "absolute" or aligned.lag_steps is None:
-        return
     pairs = paired_dimensions(signals.state_names, signals.action_names)
+    if aligned.meaning != "absolute" or aligned.lag_steps is None or not pairs:
+        return
     lag = round(aligned.lag_steps)
     rows = np.arange(max(lag, 0), len(signals.state) + min(lag, 0))
     state, command = signals.state[rows][:, [i for i, _ in pairs]], signals.action[rows - lag]
@@ -330,6 +349,24 @@ def _check_drift(
     bars = np.maximum(_DRIFT_SHARE * typical.state.scale, _DRIFT_ERRORS * errors)
     names = tuple(signals.state_names[number] for number, _ in pairs)
     yield from findings_of(DRIFT, "state", names, sizes, bars, np.zeros(len(pairs)))
+
+
+def _check_responses(
+    signals: EpisodeSignals, aligned: ActionLagEstimate, typical: TypicalEpisode
+) -> Iterator[QualityFinding]:
+    """A022 of dimensions that follow the commands the other way than in most episodes."""
+    if typical.turned_responses is None or aligned.responses is None:
+        return
+    for number in turned_dimensions(typical.turned_responses, aligned.responses):
+        size = 1 - float(typical.turned_responses.share[number])
+        yield QualityFinding(
+            code=TURNED.code,
+            signal="state",
+            dimension=signals.state_names[number],
+            seconds=0.0,
+            size=round(size, 6),
+            confidence=finding_confidence(size, 0.5),
+        )
 
 
 def _drift_slopes_and_errors(
@@ -358,6 +395,27 @@ def _drift_slopes_and_errors(
     slopes = np.linalg.solve(kept, sums[..., None])[..., 2, 0]
     spread = np.sqrt((_DRIFT_BLOCKS - 1) * ((slopes[1:] - slopes[1:].mean(axis=0)) ** 2).mean(axis=0))
     return slopes[0], np.asarray(spread)
+
+
+def _is_at_singularity(signals: EpisodeSignals, typical: TypicalEpisode, finding: QualityFinding) -> bool:
+    """Whether a jump or an alternation is of Euler angles whose middle one is near a quarter turn.
+
+    There the outer two jump, and the rotation does not. The state says where an action of the same name is, too.
+    """
+    import numpy as np
+
+    names, quarter = signals.state_names, np.pi / 2 * typical.state.units_per_radian
+    if finding.code not in _OF_ANGLES or finding.dimension not in names:
+        return False
+    number = first = names.index(finding.dimension)
+    while first and typical.state.kinds[first - 1] == "rotation":
+        first -= 1
+    part = (number - first) % 3
+    if typical.state.kinds[number] != "rotation" or part == 1 or number - part + 1 >= len(names):
+        return False
+    row = int(np.abs(signals.seconds - finding.seconds).argmin())
+    near = np.abs(signals.state[max(0, row - _SINGULAR_STEPS) : row + _SINGULAR_STEPS + 1, number - part + 1])
+    return bool((np.abs(near - quarter) < _SINGULAR_SHARE * quarter).any())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,6 +460,12 @@ def check_signals(signals: EpisodeSignals, typical: TypicalEpisode | None) -> Ep
         *check_levels(signals, typical, values),
         *check_single_values(signals, typical, values),
     )
+    values = (
+        *values,
+        *check_clock_values(signals, typical.state),
+        *check_unusual_steps(signals, typical, values),
+    )
+    values = tuple(finding for finding in values if not _is_at_singularity(signals, typical, finding))
     merged = merge_stale(values, signals, typical.state)
     findings = (*merged, *commanded, *single, *jitter, *check_conventions(signals, typical))
     return EpisodeCheck(findings=findings, lag=lag)

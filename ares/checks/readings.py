@@ -26,6 +26,7 @@ from ares.signals import (
     TypicalEpisode,
     TypicalSignal,
     are_smooth_kinds,
+    fresh_share,
     paired_dimensions,
 )
 
@@ -40,18 +41,30 @@ _REPEAT_ADJACENT, _FEWEST_REPEATS = 0.05, 8
 _REPEAT_SIZES = 2.0
 # Dimensions held together are one finding from this share of those that move on.
 _REPEAT_TOGETHER = 0.5
+# Where the values of others are no smooth motion, they are held where in other episodes this share of their changes
+# follows one at the step before, or changes lie on a grid of so many steps, at most of its places.
+_FRESH, _OTHER_SHARE, _FEWEST_GRID, _MOST_OF_GRID = 0.3, 0.3, 3, 0.8
 # A dimension that does not move has changes as large as of white noise: this share of them.
 _WHITE_SHARE = 0.5
 # The whole state is held for at least so long, after motion of this share of the usual, and goes on with a jump.
 _STALE_SECONDS, _FEWEST_STALE, _STALE_SPEED, _STALE_JUMP = 0.2, 4, 0.2, 1.5
+_OTHER_REPEATS = 0.01
 _FEWEST_STILL = 20
 # A level is another one from this share of the usual range on, and so many times the largest usual change.
-_LEVEL_SHARE, _LEVEL_FACTOR, _LEVEL_STEPS = 0.15, 5.0, 5
+_LEVEL_SHARE, _LEVEL_FACTOR, _LEVEL_STEPS, _LEVEL_RANGE = 0.15, 5.0, 5, 0.1
 # A finger is judged where it follows its command so well; a command counts that came so long before the lag.
 _FINGER_FOLLOWS, _COMMAND_SECONDS = 0.6, 0.5
 # A value that is off comes back within this share, and is so many times as far off as any other of its dimension.
 _RETURNS, _SINGLE_FACTOR, _SINGLE_SHARE = 0.35, 2.5, 0.25
 _FEWEST_LEVELS = 12
+# A change in one step is unusual from so many times the largest of the other episodes on, more of a finger that grips,
+# and this share of the range, in this share of the dimensions.
+_STEP_FACTOR, _FINGER_FACTOR, _STEP_SHARE, _STEP_DIMENSIONS = 1.5, 2.0, 0.2, 0.34
+# Nearly all steps of a clock are even within this share; so many of them at once are a gap.
+_CLOCK_EVEN, _CLOCK_SHARE, _CLOCK_PERIODS = 0.02, 0.8, 3.0
+_OF_JUMPS = frozenset(
+    check.code for check in (STUCK, SPIKE, WRAP_AROUND, OFFSET, STALE_VALUES, DROPPED_STEPS)
+)
 # Findings that a held value has beside its own.
 _OF_STALE = frozenset(
     check.code for check in (STUCK, SPIKE, QUANTISED, SATURATED, REPEATED_STEPS, DROPPED_STEPS, OFFSET)
@@ -95,17 +108,56 @@ def check_repeats(signals: EpisodeSignals, typical: TypicalSignal) -> tuple[Qual
     changes = np.diff(signals.state, axis=0)
     smooth, is_change = _reading_dimensions(typical), changes != 0
     counts = is_change.sum(axis=0)
-    adjacent = (is_change[1:] & is_change[:-1]).sum(axis=0)
-    moves = smooth & (np.ptp(signals.state, axis=0) > 0.05 * typical.range[smooth].max(initial=0.0))
-    repeats = moves & (counts >= _FEWEST_REPEATS) & (adjacent <= _REPEAT_ADJACENT * counts)
+    ranges, fresh = np.ptp(signals.state, axis=0), fresh_share(changes)
+    moves = smooth & (ranges > 0.05 * typical.range[smooth].max(initial=0.0))
+    repeats = moves & (counts >= _FEWEST_REPEATS) & (fresh <= _REPEAT_ADJACENT)
     numbers = [int(n) for n in np.flatnonzero(repeats) if _has_several_sizes(changes[is_change[:, n], n])]
+    numbers += _slower_dimensions(typical, ranges, fresh, is_change).tolist()
     if not numbers:
         return ()
     steps = float(np.median([len(changes) / counts[number] for number in numbers]))
     first = signals.seconds[int(is_change[:, numbers].any(axis=1).argmax())]
-    together = len(numbers) > 1 and len(numbers) >= _REPEAT_TOGETHER * moves.sum()
+    of_moving = sum(bool(moves[number]) for number in numbers)
+    together = of_moving > 1 and of_moving >= _REPEAT_TOGETHER * moves.sum()
     names = ("",) if together or moves.sum() == 1 else tuple(signals.state_names[n] for n in numbers)
     return tuple(_reading_finding(STALE_VALUES, name, first, (steps, 1.0)) for name in names)
+
+
+def _slower_dimensions(
+    typical: TypicalSignal,
+    ranges: NDArray[np.float64],
+    fresh: NDArray[np.float64],
+    is_change: NDArray[np.bool_],
+) -> NDArray[np.intp]:
+    """Other dimensions that are held here, but new at each step in the other episodes, or wherever they are in step.
+
+    Args:
+        typical: What is typical of the state.
+        ranges: (D,) ranges in the episode.
+        fresh: (D,) share of the changes that follow one at the step before.
+        is_change: (T - 1, D) whether a value is another one than before.
+    """
+    import numpy as np
+
+    held = ~_reading_dimensions(typical) & (fresh <= _REPEAT_ADJACENT)
+    held &= (is_change.sum(axis=0) >= _FEWEST_REPEATS) & (ranges > _OTHER_SHARE * typical.range)
+    compared = np.isfinite(typical.largest_change)
+    usual = compared & (typical.fresh >= _FRESH)
+    # Without other episodes: as a whole the state is new at each step, and this one at each third, fourth, ...
+    others = fresh[(ranges > 0) & ~held]
+    is_new = len(others) > 0 and float(np.median(others)) >= _FRESH
+    regular = np.array([_is_regular(is_change[:, number]) for number in range(len(ranges))], dtype=bool)
+    return np.flatnonzero(held & (usual | (~compared & regular & is_new)))
+
+
+def _is_regular(is_change: NDArray[np.bool_]) -> bool:
+    """Whether all changes of (T - 1,) lie on a grid of at least three steps, and most of its places have one."""
+    import numpy as np
+
+    gaps = np.diff(np.flatnonzero(is_change))
+    if not len(gaps) or (step := int(gaps.min())) < _FEWEST_GRID:
+        return False
+    return bool((gaps % step == 0).all() and (gaps == step).mean() >= _MOST_OF_GRID)
 
 
 def _reading_dimensions(typical: TypicalSignal) -> NDArray[np.bool_]:
@@ -164,6 +216,12 @@ def _check_stale(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qu
     before, jump = total[inside[:, 0] - 1], total[inside[:, 1] - 1]
     after = total[np.minimum(inside[:, 1], len(total) - 1)]
     is_stale = (before > _STALE_SPEED * usual[0]) & (jump > _STALE_JUMP * np.maximum(usual[1], after))
+    # A whole state that has no row twice but here is held, however slowly it goes on.
+    repeated = (signals.state[1:] == signals.state[:-1]).all(axis=1)
+    lengths = inside[:, 1] - inside[:, 0]
+    inside_repeated = np.array([repeated[start:stop].all() for start, stop in inside])
+    is_only = inside_repeated & (repeated.sum() - lengths <= _OTHER_REPEATS * len(repeated))
+    is_stale |= is_only & (before > _STALE_SPEED * usual[0]) & (jump > usual[0])
     for start, stop in inside[is_stale][np.argsort(-np.ptp(inside[is_stale], axis=1))[:1]].tolist():
         yield _reading_finding(STALE_VALUES, "", signals.seconds[start], (stop - start, 1.0))
 
@@ -185,7 +243,9 @@ def check_levels(
         return
     changes = np.abs(np.diff(signals.state, axis=0))
     usual = np.quantile(changes, 0.95, axis=0)
-    bars = np.maximum(_LEVEL_SHARE * typical.state.range, _LEVEL_FACTOR * usual)
+    # A joint that hardly moves counts as one that moves a little: what it does in one step is no level.
+    ranges = np.maximum(typical.state.range, _LEVEL_RANGE * typical.state.scale)
+    bars = np.maximum(_LEVEL_SHARE * ranges, _LEVEL_FACTOR * usual)
     bars = np.maximum(bars, 12 * typical.state.noise)
     jumps = _levelled_dimensions(signals, typical) & (changes >= bars) & (bars > 0)
     jumps &= (jumps.sum(axis=1) == 1)[:, None]
@@ -237,6 +297,67 @@ def _is_commanded(signals: EpisodeSignals, typical: TypicalEpisode, number: int,
     return bool(len(command) and np.ptp(command) >= 0.5 * jump)
 
 
+def check_clock_values(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """A004, A016 or A019 of a dimension of the state that is a clock: it rises evenly, but for one step or two."""
+    import numpy as np
+
+    if len(signals.state) < FEWEST_STEPS:
+        return
+    changes = np.diff(signals.state, axis=0)
+    usual = np.median(changes, axis=0)
+    off = np.abs(changes - usual)
+    is_clock = (usual > 0) & ((off <= _CLOCK_EVEN * np.abs(usual)).mean(axis=0) >= _CLOCK_SHARE)
+    is_clock &= ~are_smooth_kinds(typical.kinds)
+    for number in np.flatnonzero(is_clock & (off.max(axis=0) > _CLOCK_PERIODS * usual)).tolist():
+        step, bar = int(off[:, number].argmax()), _CLOCK_PERIODS * float(usual[number])
+        forward = float(changes[step, number]) > 0
+        other = DROPPED_STEPS if forward else OFFSET
+        check = SPIKE if _comes_back(signals.state[:, number], step) else other
+        sizes = (float(off[step, number]), bar)
+        yield _reading_finding(check, signals.state_names[number], signals.seconds[step + 1], sizes)
+
+
+def _comes_back(column: NDArray[np.float64], step: int) -> bool:
+    """Whether the change from a step to the next is one side of a single value that is off."""
+    size = abs(float(column[step + 1] - column[step]))
+    after = abs(float(column[step + 2] - column[step])) if step + 2 < len(column) else size
+    before = abs(float(column[step + 1] - column[step - 1])) if step else size
+    return min(after, before) <= _RETURNS * size
+
+
+def check_unusual_steps(
+    signals: EpisodeSignals, typical: TypicalEpisode, earlier: Sequence[QualityFinding]
+) -> Iterator[QualityFinding]:
+    """A004 or A019 of any dimension that changes in one step by more than in all other episodes."""
+    import numpy as np
+
+    known = {(finding.signal, finding.dimension) for finding in earlier if finding.code in _OF_JUMPS}
+    of_state = (signals.state, signals.state_names, typical.state)
+    of_action = (signals.action, signals.action_names, typical.action)
+    for signal, (values, names, usual) in {"state": of_state, "action": of_action}.items():
+        if len(values) < FEWEST_STEPS or (signal, "") in known:
+            continue
+        changes = np.abs(np.diff(values, axis=0))
+        fingers = np.array([kind in ("gripper", "hand") for kind in usual.kinds], dtype=bool)
+        factors = np.where(fingers, _FINGER_FACTOR, _STEP_FACTOR)
+        bars = np.maximum(factors * usual.largest_change, _STEP_SHARE * usual.range)
+        is_unusual = (changes.max(axis=0, initial=0.0) >= bars) & (bars > 0)
+        # A thing that is hit, once in all episodes, changes its place and speed in one step.
+        is_unusual &= np.array([kind != "other" for kind in usual.kinds], dtype=bool)
+        # A simulation that sets its robot elsewhere moves most of it.
+        if is_unusual.sum() > max(1, _STEP_DIMENSIONS * len(names)):
+            continue
+        for number in np.flatnonzero(is_unusual).tolist():
+            step = int(changes[:, number].argmax())
+            is_single = _comes_back(values[:, number], step)
+            is_level = signal == "state" and _keeps_level(values[:, number], step)
+            is_level = is_level and not _is_commanded(signals, typical, number, step)
+            if (signal, names[number]) not in known and (is_single or is_level):
+                sizes = (float(changes[step, number]), float(bars[number]))
+                check = SPIKE if is_single else OFFSET
+                yield _reading_finding(check, names[number], signals.seconds[step + 1], sizes, signal)
+
+
 def check_single_values(
     signals: EpisodeSignals, typical: TypicalEpisode, earlier: Sequence[QualityFinding]
 ) -> Iterator[QualityFinding]:
@@ -247,7 +368,7 @@ def check_single_values(
     rests = (signals.action == np.median(signals.action, axis=0)).mean(axis=0) > 0.5
     # Only fingers and wheels of the state: the speed of a thing that is hit changes in one step, too.
     others = np.array([kind not in ("gripper", "hand", "base") for kind in typical.state.kinds], dtype=bool)
-    skipped = {"state": others, "action": rests | _are_without_kind(typical.action)}
+    skipped = {"state": others, "action": rests}
     known = {
         (f.signal, f.dimension) for f in earlier if f.code in (SPIKE.code, STALE_VALUES.code, STUCK.code)
     }
@@ -259,6 +380,9 @@ def check_single_values(
         if len(values) < FEWEST_STEPS or not len(kept):
             continue
         sizes, bars, steps = _single_values(values[:, kept])
+        # What other episodes have too, as a finger that meets a thing, is no single value.
+        usual = (typical.state if signal == "state" else typical.action).largest_change[kept]
+        bars = np.maximum(bars, np.where(np.isfinite(usual), usual, 0.0))
         for position in np.flatnonzero(sizes >= bars).tolist():
             name = names[kept[position]]
             if (signal, name) not in known and (signal, "") not in known:
@@ -266,13 +390,6 @@ def check_single_values(
                 yield _reading_finding(
                     SPIKE, name, second, (float(sizes[position]), float(bars[position])), signal
                 )
-
-
-def _are_without_kind(typical: TypicalSignal) -> NDArray[np.bool_]:
-    """(D,) dimensions of which nothing says what they are: a change of them may be a switch."""
-    import numpy as np
-
-    return np.array([kind in ("unknown", "other") for kind in typical.kinds], dtype=bool)
 
 
 def _single_values(

@@ -28,6 +28,8 @@ _KNOWN_FACTORS = (180 / pi, 1000.0, 100.0, 50.0, 4096 / (2 * pi))
 _LEAST_FACTOR = 2.0
 # A smaller one of some dimensions, or of one alone, may be another task.
 _LEAST_PART, _LEAST_SINGLE = 5.0, 20.0
+# Ranges or starts of some dimensions differ by this share of a factor, as a logarithm, where it is of their unit.
+_OF_MOTION = 0.5
 # Quantiles of the same episodes differ by at most this share of the range, but for dimensions that are changed.
 _EQUAL, _NEARLY_ALL = 0.02, 0.9
 # What a factor that no two units have costs in nats.
@@ -259,7 +261,19 @@ class _ProfileComparison:
         kind = self.kinds[difference.numbers[0]]
         is_part = len(difference.numbers) < self.kinds.count(kind)
         least = _LEAST_PART if len(difference.numbers) > 1 else _LEAST_SINGLE
-        return difference.kind != "scale" or not is_part or abs(log(difference.factor)) > log(least)
+        if difference.kind != "scale" or not is_part:
+            return True
+        return abs(log(difference.factor)) > log(least) and self._is_of_motion(difference, rows)
+
+    def _is_of_motion(self, difference: Difference, rows: Array) -> bool:
+        """Whether the ranges or the starts differ by most of a factor: noise depends on how long a robot rests."""
+        import numpy as np
+
+        numbers = list(difference.numbers)
+        spans = _log_ratio(profiles.spans(self.rows), profiles.spans(rows))[numbers]
+        starts = _log_ratio(*(np.abs(profiles.positions(part)[0]) for part in (self.rows, rows)))[numbers]
+        larger = np.maximum(spans * np.sign(log(difference.factor)), starts * np.sign(log(difference.factor)))
+        return bool(np.median(larger) >= _OF_MOTION * abs(log(difference.factor)))
 
     def _single_dimensions(self, rows: Array, fit: _Fit) -> Iterator[tuple[Difference, float]]:
         """Signs and offsets of single dimensions; tried where the dimension alone fits better."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ares.statistics import DEVIATIONS_PER_MAD
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -20,8 +22,6 @@ QUANTILES = (0.02, 0.25, 0.5, 0.75, 0.98)
 _POSITIONS = 1 + len(QUANTILES)
 _SPEED, _NOISE, _RESOLUTION, _START_SPREAD = range(_POSITIONS, _POSITIONS + 4)
 NUM_ROWS = _START_SPREAD + 1
-# A normal distribution has its standard deviation at so many median absolute deviations.
-_DEVIATIONS = 1.4826
 _FAST, _STILL, _SMALLEST = 0.95, 0.25, 0.02
 # An encoder is told by steps that are whole multiples of the smallest one, in nearly all of so many.
 _LEAST_STEPS, _WHOLE_SHARE, _WHOLE, _MOST_MULTIPLES = 20, 0.95, 0.05, 200
@@ -122,7 +122,7 @@ def pool_profiles(episodes: Sequence[Array]) -> SignalProfile:
 
     rows = np.array(episodes)
     middle = np.median(rows, axis=0)
-    spread = _DEVIATIONS * np.median(np.abs(rows[:, 0] - middle[0]), axis=0)
+    spread = DEVIATIONS_PER_MAD * np.median(np.abs(rows[:, 0] - middle[0]), axis=0)
     return profile_from_array(np.vstack([middle, spread[None]]))
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         read_parquet_images as read_parquet_images,
     )
     from ares.media.readers.npy import (
+        LAST_NUMBER as LAST_NUMBER,
         NpyArray as NpyArray,
         StackedSteps as StackedSteps,
         is_single_image as is_single_image,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.signals.coupling import turned_dimensions as turned_dimensions
     from ares.signals.dimension_kinds import (
         CHECKED_KINDS as CHECKED_KINDS,
         DimensionKind as DimensionKind,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         TypicalEpisode as TypicalEpisode,
         TypicalSignal as TypicalSignal,
         cubic_residuals as cubic_residuals,
+        fresh_share as fresh_share,
         summarise_signals as summarise_signals,
         switch_like as switch_like,
     )

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from ares.signals.dimension_kinds import CHECKED_KINDS, DimensionKind, name_tokens, quaternion_starts
 from ares.signals.plain_arrays import EpisodeSignals, paired_dimensions
+from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Deviations of a normal distribution per median absolute deviation.
-_PER_MAD = 1.48
 # Spreads that the largest usual deviation counts for.
 _SPREADS_OF_LARGEST = 4.0
 # Fewest episodes of which some may be turned, fewest on each side, and the share of them that must be on a side.
@@ -29,12 +28,18 @@ _WIDE_SPREAD, _SHARE_OF_WIDE = 0.5, 0.75
 _LEAST_DISTANCE, _LEAST_WIDE_DISTANCE = 0.06, 0.12
 # Starts that differ by so little of the distance are apart however small it is, but for this share of the range.
 _SURE_SPREADS, _SURE_DISTANCE = 8.0, 0.01
+# A finger that passes 0 by this share of its way has both signs by itself; turned ones reach about as far.
+_FINGER_ZERO, _FINGER_REACH = 0.1, 0.6
 # So many episodes of tasks that recur are on the side of their task before tasks explain the sides.
 _FEWEST_RECURRING = 4
 # Ends of a gripper are the same in all episodes where they spread by less of the range.
 _SAME_LIMIT = 0.05
-# The start of most episodes is one place where it spreads by less of the usual range.
-_SAME_START = 0.03
+# The places of eight of ten episodes are one within this share of the usual range; else so many times what they differ
+# by, and what all but one differ by, is the room that places have.
+_MOST_EPISODES, _SAME_PLACE, _MOST_ROOMS, _WIDEST_ROOMS = 0.8, 0.03, 3.0, 1.5
+# Of fewer episodes only a common start says something, and a place whose room is more than this share of a motion
+# says nothing.
+_FEWEST_PLACES, _MOST_ROOM = 8, 0.5
 _QUATERNION_NAMES = frozenset({"qx", "qy", "qz", "qw", "quat", "quaternion"})
 # An angle about a half turn has the other sign a little further on.
 _HALF_TURNS = (3.141592653589793, 180.0)
@@ -90,7 +95,8 @@ class TypicalPositions:
     """What the places of the episodes of a dataset have in common.
 
     Attributes:
-        first: (S,) median start; NaN where the episodes begin at several positions.
+        places: (5, S) median first, last and mean, smallest and largest value; NaN for few episodes.
+        rooms: (5, S) how far an episode may be from them; infinite where they say nothing.
         limits: (2, S) smallest and largest value that nearly all episodes share; NaN where they differ.
         offsets: (P,) median of mean state less mean action of the pairs, the action times its gain.
         offset_spreads: (P,) spread of the offsets between the episodes.
@@ -99,7 +105,8 @@ class TypicalPositions:
         turned: Dimensions that some episodes have turned.
     """
 
-    first: NDArray[np.float64]
+    places: NDArray[np.float64]
+    rooms: NDArray[np.float64]
     limits: NDArray[np.float64]
     offsets: NDArray[np.float64]
     offset_spreads: NDArray[np.float64]
@@ -132,7 +139,7 @@ def period_jitter(seconds: NDArray[np.float64]) -> float:
 
     periods = np.diff(seconds)
     usual = float(np.median(periods)) if len(periods) else 0.0
-    return _PER_MAD * float(np.median(np.abs(periods - usual))) / usual if usual > 0 else 0.0
+    return DEVIATIONS_PER_MAD * float(np.median(np.abs(periods - usual))) / usual if usual > 0 else 0.0
 
 
 def pair_offsets(
@@ -167,8 +174,10 @@ def compare_episodes(
     middle, spread = _offset_statistics(positions, pairs, unity)
     other_middle, other_spread = _offset_statistics(positions, pairs, known)
     by_gain = other_spread < spread
+    places, rooms = _common_places(positions, bounds)
     return TypicalPositions(
-        first=_common_start(positions, bounds),
+        places=places,
+        rooms=rooms,
         limits=_common_limits(bounds),
         offsets=np.where(by_gain, other_middle, middle),
         offset_spreads=np.where(by_gain, other_spread, spread),
@@ -188,21 +197,32 @@ def _offset_statistics(
     distance = np.abs(offsets - middle)
     # The median deviation of a few episodes is small by chance: the second largest counts too.
     largest = np.quantile(distance, 0.9, axis=0, method="lower") / _SPREADS_OF_LARGEST
-    return middle, np.maximum(_PER_MAD * np.median(distance, axis=0), largest)
+    return middle, np.maximum(DEVIATIONS_PER_MAD * np.median(distance, axis=0), largest)
 
 
-def _common_start(
+def _common_places(
     positions: Sequence[EpisodePositions], bounds: tuple[NDArray[np.float64], NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """(S,) the start of nearly all episodes; NaN where there is no such position."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two (5, S): the middle of each place of the episodes, and how far from it an episode may be."""
     import numpy as np
 
-    first = np.array([position.first for position in positions])
-    middle, ranges = np.median(first, axis=0), np.median(bounds[1] - bounds[0], axis=0)
-    distance = np.sort(np.abs(first - middle), axis=0)
-    most = distance[max(0, int(0.8 * len(positions)) - 1)]
-    is_common = (most <= _SAME_START * ranges) & (len(positions) > _FEWEST_COMPARED)
-    return np.where(is_common, middle, np.nan)
+    shown = [(position.first, position.last, position.mean_state) for position in positions]
+    table = np.concatenate([np.array(shown), np.stack(bounds, axis=1)], axis=1)
+    middle = np.median(table, axis=0)
+    if len(positions) <= _FEWEST_COMPARED:
+        return np.full_like(middle, np.nan), np.full_like(middle, np.inf)
+    distance = np.sort(np.abs(table - middle), axis=0)
+    most = distance[max(0, int(_MOST_EPISODES * len(positions)) - 1)]
+    # Where the places differ, one that is unlike the others stands out from all of them but one.
+    ranges = np.median(bounds[1] - bounds[0], axis=0)
+    rooms = np.maximum(_MOST_ROOMS * most, _WIDEST_ROOMS * distance[-2])
+    rooms = np.where(
+        most <= _SAME_PLACE * ranges, most, np.where(rooms <= _MOST_ROOM * ranges, rooms, np.inf)
+    )
+    if len(positions) < _FEWEST_PLACES:  # only a common start says something
+        rooms = np.where(most <= _SAME_PLACE * ranges, rooms, np.inf)
+        rooms[1:] = np.inf
+    return middle, rooms
 
 
 def _common_limits(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -238,7 +258,38 @@ def _turned_dimensions(
         if is_sign or kind == "gripper":
             turned = _turned_dimension(number, positions, bounds, is_gripper=kind == "gripper")
             result += [turned] if turned is not None else []
+        elif kind == "hand":
+            turned = _turned_finger(number, positions, bounds)
+            result += [turned] if turned is not None else []
     return tuple(result)
+
+
+def _turned_finger(
+    number: int,
+    positions: Sequence[EpisodePositions],
+    bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> TurnedDimension | None:
+    """A finger that closes from 0 one way in some episodes, and as far the other way in the rest."""
+    import numpy as np
+
+    low, high = bounds[0][:, number], bounds[1][:, number]
+    far = np.where(np.abs(low) > np.abs(high), low, high)
+    near, above = np.minimum(np.abs(low), np.abs(high)), far > 0
+    crosses = (low < 0) & (high > 0) & (near > _FINGER_ZERO * np.abs(far))
+    few = min(int(above.sum()), int((~above).sum()))
+    if crosses.any() or few < _FEWEST_ON_SIDE or _tasks_tell_apart(positions, above):
+        return None
+    sides = np.sort([np.median(np.abs(far[above])), np.median(np.abs(far[~above]))])
+    if sides[0] < _FINGER_REACH * sides[1] or not sides[0]:
+        return None
+    return TurnedDimension(
+        number=number,
+        centre=0.0,
+        at_start=False,
+        is_certain=True,
+        is_above=bool(above.sum() <= (~above).sum()),
+        share=float(min(above.mean(), 1 - above.mean())),
+    )
 
 
 def _turned_dimension(
@@ -292,7 +343,7 @@ def _sides_of_episodes(sides: NDArray[np.float64], span: float, wide: float) -> 
 
     above, distance = sides > 0, np.abs(sides)
     usual = float(np.median(distance))
-    spread = _PER_MAD * float(np.median(np.abs(distance - usual)))
+    spread = DEVIATIONS_PER_MAD * float(np.median(np.abs(distance - usual)))
     sure = max(_SURE_SPREADS * spread, _SURE_DISTANCE * span)
     least = _LEAST_WIDE_DISTANCE * span if wide else min(_LEAST_DISTANCE * span, sure)
     width = next(width for fewest, width in _SIDE_SPREADS if len(sides) >= fewest)

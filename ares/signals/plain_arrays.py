@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from ares.signals.coupling import mixed_commands
 from ares.signals.dimension_kinds import (
     CHECKED_KINDS,
     classify_by_name,
@@ -138,6 +139,9 @@ _RIVAL_SHARE = 0.5
 _LOWEST_CORRELATION = 0.5
 _WIDEST_STEPS = 2.0
 _WIDEST_SECONDS = 0.1
+# A mixture of commands is fitted, and explains something by chance: it says a lag from this correlation on, of at most
+# so many dimensions of the state, for the time that it takes.
+_LOWEST_COUPLED, _MOST_COUPLED = 0.5, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -152,6 +156,8 @@ class ActionLagEstimate:
         correlation: Correlation of the speeds at the lag, mean over the dimensions that move.
         correlations: (P,) for each pair, with its sign; NaN where it does not move.
         gains: (P,) speed of the state per speed of the action; NaN where it does not move.
+        responses: (A, S) how the state follows the commands where no names pair them, else None.
+        explained: (S,) correlation of each dimension of the state with them, else None.
     """
 
     meaning: ActionMeaning
@@ -161,12 +167,14 @@ class ActionLagEstimate:
     correlation: float
     correlations: NDArray[np.float64]
     gains: NDArray[np.float64]
+    responses: NDArray[np.float64] | None = None
+    explained: NDArray[np.float64] | None = None
 
 
 def estimate_action_lag(
     signals: EpisodeSignals, meaning: ActionMeaning, motion_bars: NDArray[np.float64]
 ) -> ActionLagEstimate | None:
-    """The lag of an episode; None without paired dimensions, or where it is too short or nothing moves.
+    """The lag of an episode; None where it is too short, nothing moves, or commands without pairs explain little.
 
     Args:
         signals: The episode; all finite.
@@ -176,8 +184,10 @@ def estimate_action_lag(
     import numpy as np
 
     pairs = paired_dimensions(signals.state_names, signals.action_names)
-    if not pairs or len(signals.state) < _FEWEST_STEPS:
+    if len(signals.state) < _FEWEST_STEPS or not signals.state.shape[1] or not signals.action.shape[1]:
         return None
+    if not pairs:
+        return _estimate_coupled_lag(signals, meaning)
     of_state, of_action = (signals.state[:, [i for i, _ in pairs]], signals.action[:, [j for _, j in pairs]])
     moving = (np.ptp(of_state, axis=0) >= motion_bars) & (np.ptp(of_action, axis=0) > 0)
     if not moving.any():
@@ -187,6 +197,38 @@ def estimate_action_lag(
     followed = _moving_mean(np.diff(of_state[:, moving], axis=0), window)
     command = np.diff(of_action[:, moving], axis=0) if meaning == "absolute" else of_action[:-1, moving]
     return _align_speeds(followed, _moving_mean(command, window), signals.rate_hz, meaning, moving, decides)
+
+
+def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> ActionLagEstimate | None:
+    """The lag of a state behind the mixture of commands that explains its speeds best."""
+    import numpy as np
+
+    kinds = classify_by_name(signals.state_names)
+    moving = np.array([kind not in ("other", "gripper", "hand") for kind in kinds]) & (
+        np.ptp(signals.state, axis=0) > 0
+    )
+    if not moving.any() or moving.sum() > _MOST_COUPLED:
+        return None
+    window = max(1, round(_SMOOTHED_SECONDS * signals.rate_hz))
+    followed = _moving_mean(np.diff(signals.state[:, moving], axis=0), window)
+    command = np.diff(signals.action, axis=0) if meaning == "absolute" else signals.action[:-1]
+    command = _moving_mean(command - command.mean(axis=0), window)
+    longest = min(round(_LONGEST_LAG_SECONDS * signals.rate_hz), len(followed) // 4)
+    mixed = mixed_commands(_scale_speeds(followed)[0], _scale_speeds(command)[0], longest)
+    decides = np.ones(int(moving.sum()))
+    aligned = _align_speeds(followed, mixed[0], signals.rate_hz, meaning, moving, decides)
+    if aligned.correlation < _LOWEST_COUPLED:
+        return None
+    responses = np.zeros((command.shape[1], len(moving)))
+    responses[:, moving] = mixed[1]
+    none = np.zeros(0)
+    return replace(
+        aligned,
+        correlations=none,
+        gains=none,
+        responses=responses,
+        explained=np.nan_to_num(aligned.correlations),
+    )
 
 
 def _deciding_pairs(names: Sequence[str], moving: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ares.signals.coupling import TurnedResponses, find_turned_responses
 from ares.signals.dimension_kinds import (
     CHECKED_KINDS,
     DimensionKind,
@@ -31,6 +32,7 @@ from ares.signals.plain_arrays import (
     paired_dimensions,
     with_continuous_rotations,
 )
+from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,6 +59,12 @@ def switch_like(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 KEPT_EPISODES = 256
 # Fewer steps say nothing of jumps, grids and limits.
 FEWEST_STEPS = 16
+# What only one of the episodes has is told from what the dataset has, of so many.
+FEWEST_COMPARED = 8
+# A mixture of commands that explains less is no chance where so many of the episodes have one lag, within so many
+# steps.
+_SURE_MIXTURE, _SHARE_OF_LAGS, _FEWEST_LAGS, _SAME_LAG = 0.7, 0.8, 5, 1.0
+_EARLIEST_MIXTURE = -0.5
 # Evidence for kinds compares every two dimensions: not of more than so many.
 _MOST_LEARNT = 256
 # A dimension moves in an episode where its range is at least this share of the typical range of an arm joint.
@@ -76,6 +84,8 @@ class SignalSummary:
         speed: (D,) 95th percentile of the absolute change per second.
         noise: (D,) standard deviation of what neighbouring values do not explain, from its median.
         switch: (D,) whether it has only two levels.
+        largest_change: (D,) largest absolute change from one step to the next.
+        fresh: (D,) share of its changes that follow one at the step before.
         evidence: What the values say of kinds, where a name says nothing; else None.
     """
 
@@ -85,6 +95,8 @@ class SignalSummary:
     speed: NDArray[np.float64]
     noise: NDArray[np.float64]
     switch: NDArray[np.bool_]
+    largest_change: NDArray[np.float64]
+    fresh: NDArray[np.float64]
     evidence: ValueEvidence | None = None
 
 
@@ -146,10 +158,21 @@ def _summarise_signal(values: NDArray[np.float64], names: tuple[str, ...], rate_
         high=values.max(axis=0),
         rest=np.median(values, axis=0),
         speed=np.quantile(changes, 0.95, axis=0) * rate_hz,
-        noise=1.48 * np.median(np.abs(cubic_residuals(values)), axis=0),
+        noise=DEVIATIONS_PER_MAD * np.median(np.abs(cubic_residuals(values)), axis=0),
         switch=switch_like(values),
+        largest_change=changes.max(axis=0),
+        fresh=fresh_share(changes),
         evidence=value_evidence(values, rate_hz) if says_little else None,
     )
+
+
+def fresh_share(changes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(D,) share of the changes (T - 1, D) other than 0 that follow one at the step before: near 0 for held values."""
+    import numpy as np
+
+    is_change = changes != 0
+    counts = is_change.sum(axis=0)
+    return np.asarray((is_change[1:] & is_change[:-1]).sum(axis=0) / np.maximum(counts, 1))
 
 
 def cubic_residuals(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -213,6 +236,8 @@ class TypicalSignal:
         high: (D,) largest value of all.
         speed: (D,) median of the fast speeds.
         noise: (D,) median noise.
+        largest_change: (D,) change from step to step that only one of the episodes passes; infinite for few episodes.
+        fresh: (D,) median share of the changes that follow one at the step before.
         kinds: Kind of each dimension, from names and values together.
         scale: Typical range of an arm joint that moves; 0 where none moves.
     """
@@ -223,6 +248,8 @@ class TypicalSignal:
     high: NDArray[np.float64]
     speed: NDArray[np.float64]
     noise: NDArray[np.float64]
+    largest_change: NDArray[np.float64]
+    fresh: NDArray[np.float64]
     kinds: tuple[DimensionKind, ...]
     scale: float
 
@@ -250,6 +277,7 @@ class TypicalEpisode:
         correlations: (P,) median over the episodes, NaN where a pair never moves.
         gains: (P,) likewise.
         positions: Where episodes begin and rest, and which dimensions some of them have turned.
+        turned_responses: Dimensions that follow commands without names the other way in some episodes, or None.
     """
 
     num_episodes: int
@@ -262,6 +290,7 @@ class TypicalEpisode:
     correlations: NDArray[np.float64]
     gains: NDArray[np.float64]
     positions: TypicalPositions
+    turned_responses: TurnedResponses | None
 
     def motion_bars(self, state_names: tuple[str, ...], action_names: tuple[str, ...]) -> NDArray[np.float64]:
         """(P,) range from which a paired dimension of the state counts as moving."""
@@ -293,11 +322,23 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         meaning=meaning,
         lag_steps=float(np.median(lags)) if lags else None,
         num_lags=len(lags),
-        lag_spread=1.48 * float(np.median(np.abs(np.array(lags) - np.median(lags)))) if lags else 0.0,
+        lag_spread=DEVIATIONS_PER_MAD * float(np.median(np.abs(np.array(lags) - np.median(lags))))
+        if lags
+        else 0.0,
         correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
         gains=gains,
         positions=compare_episodes(layout, positions, bounds, state.kinds, gains),
+        turned_responses=_turned_responses(alignments),
     )
+
+
+def _turned_responses(alignments: Sequence[ActionLagEstimate]) -> TurnedResponses | None:
+    coupled = [
+        (part.responses, part.explained)
+        for part in alignments
+        if part.responses is not None and part.explained is not None
+    ]
+    return find_turned_responses([part[0] for part in coupled], [part[1] for part in coupled])
 
 
 def _best_action_meaning(
@@ -312,10 +353,27 @@ def _best_action_meaning(
     ]
     aligned = [[alignment for alignment in part if alignment is not None] for part in by_meaning]
     scores = [
-        float(np.median([alignment.correlation for alignment in part])) if part else 0.0 for part in aligned
+        float(np.median([alignment.correlation for alignment in part])) * _lags_agree(part) if part else 0.0
+        for part in aligned
     ]
     best = int(np.argmax(scores))
     return (MEANINGS[best], aligned[best]) if scores[best] > 0 else (None, [])
+
+
+def _lags_agree(part: list[ActionLagEstimate]) -> float:
+    """Share of the episodes that have one lag, where a mixture of commands was fitted; 0 where that is chance."""
+    import numpy as np
+
+    if part[0].responses is None:
+        return 1.0
+    lags = np.array([np.nan if alignment.lag_steps is None else alignment.lag_steps for alignment in part])
+    share = float((np.abs(lags - np.nanmedian(lags)) <= _SAME_LAG).mean()) if np.isfinite(lags).any() else 0.0
+    # A state that comes before a mixture of commands in all episodes does not follow it.
+    if np.isfinite(lags).any() and np.nanmedian(lags) < _EARLIEST_MIXTURE:
+        return 0.0
+    correlation = float(np.median([alignment.correlation for alignment in part]))
+    is_sure = correlation >= _SURE_MIXTURE or (share >= _SHARE_OF_LAGS and len(part) >= _FEWEST_LAGS)
+    return share if is_sure else 0.0
 
 
 def _nan_median(rows: list[NDArray[np.float64]], width: int) -> NDArray[np.float64]:
@@ -354,9 +412,20 @@ def _typical_signal(names: tuple[str, ...], summaries: list[SignalSummary]) -> T
         high=high,
         speed=np.median(stacked(lambda summary: summary.speed), axis=0),
         noise=np.median(stacked(lambda summary: summary.noise), axis=0),
+        largest_change=_second_largest(stacked(lambda summary: summary.largest_change)),
+        fresh=np.median(stacked(lambda summary: summary.fresh), axis=0),
         kinds=kinds,
         scale=_arm_scale(typical, kinds),
     )
+
+
+def _second_largest(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(D,) second largest of the episodes (N, D), so that one with a fault does not count; infinite for few."""
+    import numpy as np
+
+    if len(values) < FEWEST_COMPARED:
+        return np.full(values.shape[1], np.inf)
+    return np.asarray(np.sort(values, axis=0)[-2])
 
 
 def _checked_kind(named: DimensionKind, learnt: DimensionKind, is_switch: bool) -> DimensionKind:

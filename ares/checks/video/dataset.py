@@ -29,6 +29,7 @@ from ares.checks.video.camera_lag import (
 )
 from ares.checks.video.features import video_finding
 from ares.checks.video.frame_summary import CameraSummary, VideoSummary
+from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +100,7 @@ def compute_typical_camera_view(summaries: Sequence[CameraSummary]) -> TypicalCa
 def _robust_deviation(values: NDArray[np.float64]) -> float:
     import numpy as np
 
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+    return DEVIATIONS_PER_MAD * float(np.median(np.abs(values - np.median(values))))
 
 
 def _usual_appearance(appearances: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:

@@ -18,6 +18,7 @@ from ares.checks.findings import (
     QualityFinding,
     finding_confidence,
 )
+from ares.statistics import DEVIATIONS_PER_MAD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -254,7 +255,7 @@ def _median_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
     import numpy as np
 
     middle = float(np.median(values))
-    return middle, 1.4826 * float(np.median(np.abs(values - middle)))
+    return middle, DEVIATIONS_PER_MAD * float(np.median(np.abs(values - middle)))
 
 
 def _check_blur(features: CameraFeatures, black: NDArray[np.bool_]) -> Iterator[QualityFinding]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ares.episode import MediaRef
 
 
+# What stands before the last number of a file's name, the number, and what follows: files of steps differ by it.
+LAST_NUMBER = re.compile(r"^(.*?)(\d+)(\D*)$")
 # A picture has more pixels along each of its sides.
 _FEWEST_PIXELS = 16
 
@@ -148,7 +150,7 @@ def _open_array(file: IO[bytes], num_bytes: int, where: str) -> NpyArray | Sourc
 def step_file_path(first: str, number: int) -> str:
     """The file of a step, counted from the one of the first step, by the last number in its name."""
     folder, slash, name = first.rpartition("/")
-    match = re.match(r"^(.*?)(\d+)(\D*)$", name)
+    match = LAST_NUMBER.match(name)
     if match is None:
         raise SourceError("file of a step has no number", first)
     digits = match[2]

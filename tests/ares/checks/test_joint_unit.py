@@ -21,6 +21,8 @@ def typical() -> TypicalSignal:
         high=HOME + SPANS,
         speed=SPANS,
         noise=np.full(6, 1e-4),
+        largest_change=np.full(6, np.inf),
+        fresh=np.ones(6),
         kinds=("arm",) * 6,
         scale=1.0,
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ares.checks import QualityFinding, check_signals
 from ares.checks.record import check_single_episode
 from ares.signals import DatasetStatistics, EpisodeSignals
 from tests.generators.meaning_faults import plant_meaning
 
+Floats = NDArray[np.float64]
 NAMES = (*(f"joint_{number}" for number in range(5)), "gripper")
 HOME = np.array([0.4, -0.8, 1.2, -0.6, 0.9])
 
@@ -183,3 +185,171 @@ def test_ingestion_and_check_say_the_same_of_one_episode_alone(named: bool) -> N
     assert alone == {("A002", "action"), ("A016", "clock")}
     assert alone <= {(finding.code, finding.signal) for finding in findings(changed, 0)}
     assert alone <= {(finding.code, finding.signal) for finding in check_signals(changed[0], None).findings}
+
+
+def led_episodes(number: int = 10) -> list[EpisodeSignals]:
+    """Commands without names in common with the state: four motions of an end effector that all move all joints."""
+    mixture = np.random.default_rng(9).normal(0, 1, (4, 5))
+    episodes = []
+    for seed in range(number):
+        rng = np.random.default_rng([seed, 1])
+        steps = 120 + 4 * seed
+        noise, window = rng.normal(0, 1, (steps + 16, 4)), np.hanning(17) / 8
+        command = np.stack([np.convolve(part, window, "valid") for part in noise.T], axis=1)
+        moved = np.cumsum(np.concatenate([np.zeros((2, 5)), command[:-2] @ mixture]), axis=0)
+        joints = HOME + rng.normal(0, 0.15, 5) + 0.05 * moved + rng.normal(0, 1e-4, moved.shape)
+        seconds = np.arange(steps) / 20.0
+        episodes.append(
+            EpisodeSignals(
+                episode_id=str(seed),
+                seconds=seconds,
+                state=np.column_stack([joints, seconds]),
+                action=command,
+                state_names=(*NAMES[:5], "time"),
+                action_names=tuple(f"actions_{part}" for part in range(4)),
+                rate_hz=20.0,
+                task="follow the line",
+            )
+        )
+    return episodes
+
+
+def with_state(
+    episodes: list[EpisodeSignals], number: int, change: Callable[[Floats], None]
+) -> list[EpisodeSignals]:
+    """The episodes with the state of one changed in place."""
+    state = episodes[number].state.copy()
+    change(state)
+    return [*episodes[:number], replace(episodes[number], state=state), *episodes[number + 1 :]]
+
+
+def test_episodes_led_without_names_have_no_finding() -> None:
+    episodes = led_episodes()
+    assert [codes(episodes, number) for number in range(len(episodes))] == [set()] * len(episodes)
+
+
+def test_a_late_action_is_told_where_no_name_pairs_it_with_the_state() -> None:
+    episodes = led_episodes()
+    late = episodes[4].action[np.maximum(np.arange(len(episodes[4].action)) - 7, 0)]
+    episodes[4] = replace(episodes[4], action=late)
+    assert "A012" in codes(episodes, 4)
+    assert "A012" not in codes(episodes, 5)
+
+
+def test_a_joint_turned_in_some_episodes_is_told_by_the_commands_that_move_it() -> None:
+    def turn(state: Floats) -> None:
+        state[:, 2] *= -1
+
+    episodes = led_episodes()
+    for number in (1, 5, 8):
+        episodes = with_state(episodes, number, turn)
+    told = {
+        number: {finding.dimension for finding in findings(episodes, number) if finding.code == "A022"}
+        for number in range(len(episodes))
+    }
+    assert {number for number, names in told.items() if names} == {1, 5, 8}
+    assert told[1] == {"joint_2"}
+
+
+def test_one_value_that_is_off_in_a_command_without_a_name_is_told() -> None:
+    episodes = led_episodes()
+    action = episodes[3].action.copy()
+    action[60, 2] += 1.2 * np.ptp(action[:, 2])
+    episodes[3] = replace(episodes[3], action=action)
+    assert ("A004", "action", "actions_2") in {(f.code, f.signal, f.dimension) for f in findings(episodes, 3)}
+
+
+@pytest.mark.parametrize(
+    ("size", "kept", "code"), [(2.0, 1, "A004"), (2.0, 200, "A016"), (-2.0, 200, "A019")]
+)
+def test_a_clock_of_the_state_is_even(size: float, kept: int, code: str) -> None:
+    def shift(state: Floats) -> None:
+        state[50 : 50 + kept, 5] += size
+
+    episodes = with_state(led_episodes(), 6, shift)
+    assert [(f.code, f.dimension) for f in findings(episodes, 6)] == [(code, "time")]
+
+
+def test_a_whole_episode_that_lies_elsewhere_in_one_dimension_is_told() -> None:
+    """Starts differ a little from episode to episode, and one by more than any."""
+
+    def shift(state: Floats) -> None:
+        state[:, 1] += 1.2
+
+    episodes = [replace(episode, state=episode.state.copy()) for episode in clean_episodes(10)]
+    for number, episode in enumerate(episodes):
+        episode.state[:, :5] += np.random.default_rng([number, 2]).normal(0, 0.04, 5)
+        unnamed = tuple(f"actions_{part}" for part in range(6))
+        episodes[number] = replace(episode, action_names=unnamed)
+    assert all("A019" not in codes(episodes, number) for number in range(10))
+    told = findings(with_state(episodes, 2, shift), 2)
+    assert [finding.dimension for finding in told if finding.code == "A019"] == ["joint_1"]
+
+
+def test_a_finger_is_held_where_it_is_new_at_each_step_in_the_other_episodes() -> None:
+    episodes = []
+    for episode in clean_episodes(9):
+        state = episode.state.copy()
+        state[:, 5] = 0.5 + 0.4 * np.sin(np.arange(len(state)) / 9.0 + len(episodes))
+        episodes.append(replace(episode, state=state, state_names=(*NAMES[:5], "left_hand_index")))
+    rows = np.arange(len(episodes[7].state)) // 4 * 4
+
+    def hold(state: Floats) -> None:
+        state[:, 5] = state[rows, 5]
+
+    held = with_state(episodes, 7, hold)
+    assert ("A020", "left_hand_index") in {(f.code, f.dimension) for f in findings(held, 7)}
+    everywhere = [replace(episode, state=episode.state.copy()) for episode in episodes]
+    for episode in everywhere:  # a hand that is read at every fourth step in all episodes is a slow hand
+        episode.state[:, 5] = episode.state[np.arange(len(episode.state)) // 4 * 4, 5]
+    assert "left_hand_index" not in {f.dimension for f in findings(everywhere, 7) if f.code == "A020"}
+
+
+def test_a_finger_that_closes_the_other_way_in_half_of_the_episodes_is_turned() -> None:
+    episodes = []
+    for number, episode in enumerate(clean_episodes(6)):
+        sign = -1 if number in (1, 4) else 1
+        state, action = episode.state.copy(), episode.action.copy()
+        for values in (state, action):
+            values[:, 5] = sign * (0.6 + 0.05 * number) * np.abs(1 - values[:, 5])
+        names = (*NAMES[:5], "left_hand_index")
+        episodes.append(replace(episode, state=state, action=action, state_names=names, action_names=names))
+    told = {number for number in range(6) if "A022" in codes(episodes, number)}
+    assert told == {1, 4}
+
+
+@pytest.mark.parametrize(("pitch", "expected"), [(1.5, set()), (0.4, {"A004"})])
+def test_euler_angles_near_a_quarter_turn_jump_without_a_motion(pitch: float, expected: set[str]) -> None:
+    names = ("x", "y", "z", "roll", "pitch", "yaw")
+    episodes = []
+    for episode in clean_episodes():
+        state = episode.state.copy()
+        state[:, 4], state[:, 5] = pitch + 0.02 * state[:, 4], state[:, 0]
+        episodes.append(
+            replace(episode, state=state, state_names=names, action_names=("a", "b", "c", "d", "e", "f"))
+        )
+
+    def jump(state: Floats) -> None:
+        state[70, 3] += 1.5
+
+    assert codes(with_state(episodes, 3, jump), 3) & {"A004"} == expected
+
+
+def test_a_state_without_a_row_twice_is_held_where_it_repeats_however_slowly_it_goes_on() -> None:
+    def hold(state: Floats) -> None:
+        state[60:72] = state[60]
+
+    episodes = with_state(led_episodes(), 3, hold)
+    slow = replace(
+        episodes[3], state=np.column_stack([0.2 * episodes[3].state[:, :5], episodes[3].state[:, 5]])
+    )
+    assert ("A020", "") in {(f.code, f.dimension) for f in findings([*episodes[:3], slow, *episodes[4:]], 3)}
+
+
+def test_a_gripper_is_turned_whatever_the_joints_are_called() -> None:
+    names = ("s0", "s1", "e0", "e1", "w0", "gripper")
+    planted = plant_meaning("gripper", clean_episodes(), np.random.default_rng(5))
+    assert planted is not None
+    episodes = [replace(episode, state_names=names, action_names=names) for episode in planted.episodes]
+    told = {number for number in range(len(episodes)) if "A022" in codes(episodes, number)}
+    assert told in ({*planted.faulty}, {*range(len(episodes))} - {*planted.faulty})

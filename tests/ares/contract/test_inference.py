@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from ares.contract import MeaningContract, collect_contract_evidence, infer_contract
 from ares.contract.contracts import meaning_contract_from_json
 from ares.signals import EpisodeSignals
+from benchmarks.false_clashes import clashes_of_halves
+from benchmarks.quality import read_layouts
 from tests.generators.contracts import random_meaning
 from tests.generators.scoring import ContractScore, audit_contracts, infer_generated
 
@@ -139,3 +142,11 @@ def test_a_contract_is_the_same_after_json() -> None:
     assert contract is not None
     again = meaning_contract_from_json(contract.to_json())
     assert again.to_json() == contract.to_json()
+
+
+def test_halves_of_a_simulated_robot_that_rests_longer_in_one_are_of_one_unit(shared_data: Path) -> None:
+    """Its noise is how evenly a joint moves, and nothing of an encoder."""
+    ((_, episodes),) = read_layouts(str(shared_data / "gr1_sim_lerobot_v20"))
+    evidence = [part for part in map(collect_contract_evidence, episodes) if part is not None]
+    names = (episodes[0].state_names, episodes[0].action_names)
+    assert clashes_of_halves(names, evidence, ([2, 4], [3, 0, 1])) == []
