@@ -98,6 +98,8 @@ def test_an_episode_is_cut_and_one_in_which_nothing_happens_is_one_span(ws: Work
         assert [own.stop_seconds for own in made if own.value["arm"] == arm] == [*starts[1:], 10.0]
     assert len({own.annotation_id for own in made}) == len(made) == 7
     assert {own.value["style"] for own in made} == {"subtask"}
+    # Two arms may have one span.
+    assert all(own.part == own.value["arm"] for own in made)
     rows = ws.stores.tables.episodes.read_columns(["key", "num_segments"]).to_pylist()
     assert sorted(row["num_segments"] for row in rows) == [1, 7]
     assert {name for own in made for name in own.value} >= {column.name for column in COLUMNS}
