@@ -84,10 +84,15 @@ class _JsonlExport:
     counts: SegmentCounts = field(default_factory=SegmentCounts)
     tasks: set[str] = field(default_factory=set)
     task_sources: Counter[str] = field(default_factory=task_counter)
+    steps: Counter[str] = field(default_factory=Counter)
 
 
 def _make_export_report(job: _JsonlExport, failures: ExportFailures, seconds: float) -> ExportReport:
-    counts: dict[str, Any] = {"episodes": job.manifest.episodes, "frames": 0, "tasks": len(job.tasks)}
+    counts: dict[str, Any] = {
+        "episodes": job.manifest.episodes,
+        "frames": job.steps.total(),
+        "tasks": len(job.tasks),
+    }
     return ExportReport(
         set=job.request.set.label,
         **counts,
@@ -123,6 +128,7 @@ def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures
         job.counts.add(own)
         job.tasks.add(task.text)
         job.task_sources[task.source] += 1
+        job.steps[episode.dataset] += episode.num_steps
 
 
 def _describe_episode(

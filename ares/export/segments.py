@@ -29,6 +29,8 @@ SUBTASK = "subtask"
 # Whose word a text is that needs no grade.
 PERSON, SOURCE = "person", "source"
 _NO_TEXT = "no text"
+_GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
+_PLAN_COLUMNS = ("annotation_id", "episode_id", "start_seconds", "text", "maker_id")
 _ROW_COLUMNS = (
     "annotation_id",
     "episode_id",
@@ -161,7 +163,7 @@ class SegmentReader:
     def plan(self, ids: Sequence[str]) -> dict[str, PlannedTexts]:
         """What will be written of each of some episodes; those of which nothing is are left out."""
         planned: dict[str, PlannedTexts] = {}
-        for row in self._read_rows(ids):
+        for row in self._read_rows(ids, _PLAN_COLUMNS):
             if self._reason_to_hold(row):
                 continue
             maker = self._makers[row["maker_id"]]
@@ -182,7 +184,7 @@ class SegmentReader:
             ids: The episodes.
             annotations: All annotations of these episodes.
         """
-        rows = self._read_rows(ids)
+        rows = self._read_rows(ids, (*_ROW_COLUMNS, "maker_id", *_GRADE_COLUMNS))
         makers = {row["maker_id"] for row in rows}
         # An id is a hash, which takes longer than all else here.
         values = {own.annotation_id: own.value for own in annotations if own.maker_id in makers}
@@ -200,13 +202,10 @@ class SegmentReader:
             if id in segments or id in withheld
         }
 
-    def _read_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+    def _read_rows(self, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """The shown segments of some episodes with their state, in the order of the episodes and of time."""
         if not self._makers:
             return []
-        from ares.rubric import TRUST_COLUMN, VERDICTS_COLUMN
-
-        names = [*_ROW_COLUMNS, "maker_id", "grade", TRUST_COLUMN, VERDICTS_COLUMN]
         table = _read_segment_rows(self._stores, ids)
         own_states = {id: _own_state(maker) for id, maker in self._makers.items()}
         rows = table.select([name for name in names if name in table.column_names]).to_pylist()
@@ -241,7 +240,7 @@ class SegmentReader:
             author=author if isinstance(author, str) else default_author,
             state=row["state"],
             arm=_arm_of(value),
-            grade={name: row[name] for name in row if name.startswith("grade") and row[name] is not None},
+            grade={name: row[name] for name in _GRADE_COLUMNS if row.get(name) is not None},
             value=value,
         )
 

@@ -283,7 +283,7 @@ class SegmentFileWriter:
 
     def __init__(self, root: Path) -> None:
         self._path = root / SEGMENTS_PATH
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[tuple[Any, ...]] = []
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, number: int, item: ExportItem, lacks: Mapping[str, str]) -> None:
@@ -318,7 +318,9 @@ class SegmentFileWriter:
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(self._path, schema)
-        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=schema))
+        columns = zip(*self._rows, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
         self._rows.clear()
 
 
@@ -333,6 +335,7 @@ _TEXT_COLUMNS = (
     "author",
     "state",
 )
+_texts_of = attrgetter(*_TEXT_COLUMNS)
 _GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
 
 
@@ -346,15 +349,16 @@ def _segment_file_schema() -> pa.Schema:
 
 def _segment_row(
     number: int, segment: ExportSegment, retimed: RetimedEpisode, lacks: str | None
-) -> dict[str, Any]:
-    return {
-        "episode_index": number,
-        "start_seconds": retimed.written_seconds(segment.start_seconds),
-        "stop_seconds": retimed.written_seconds(segment.stop_seconds),
-        **{name: getattr(segment, name) for name in _TEXT_COLUMNS},
-        "role": segment.text_field("role"),
-        "camera": segment.camera,
-        "arm": segment.arm,
-        **{name: segment.grade.get(name) for name in _GRADE_COLUMNS},
-        "not_held": lacks,
-    }
+) -> tuple[Any, ...]:
+    """The values of a segment in the order of `_segment_file_schema`."""
+    return (
+        number,
+        retimed.written_seconds(segment.start_seconds),
+        retimed.written_seconds(segment.stop_seconds),
+        *_texts_of(segment),
+        segment.text_field("role"),
+        segment.camera,
+        segment.arm,
+        *(segment.grade.get(name) for name in _GRADE_COLUMNS),
+        lacks,
+    )

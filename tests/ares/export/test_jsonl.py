@@ -91,7 +91,7 @@ def test_a_line_names_span_text_author_and_frames(ws: Workspace, tmp_path: Path,
     assert (frames["camera"], frames["uri"]) == ("front", front_camera.media.uri)
     assert (frames["start_seconds"], frames["stop_seconds"], frames["rate_hz"]) == (1.0, 2.5, 20.0)
     assert frames_at(front_camera.media, [frames["start_seconds"]])[0].shape == (192, 192, 3)
-    assert (report.episodes, report.segments) == (2, {"written": {"person": 1}})
+    assert (report.episodes, report.frames, report.segments) == (2, 214, {"written": {"person": 1}})
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["format"] == "jsonl"
 
 
