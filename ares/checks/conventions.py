@@ -46,11 +46,11 @@ _OTHER_END = 0.5
 # A place is unlike that of the other episodes from this share of the usual range on, in this share of the dimensions.
 _START_SHARE, _FEW_DIMENSIONS = 0.2, 0.34
 # The other places agree within their room and this share.
-_PLACE_SHARE = 0.15
+_AGREEMENT_SHARE = 0.15
 # The mean says nothing by itself: it depends on how long the robot stays where.
-_MEAN_PLACE = 2
+_MEAN_ROW = 2
 # Of a joint that hardly moves, this share of the range of the other joints counts.
-_PLACE_RANGE = 0.25
+_RESTING_RANGE = 0.25
 # Degrees among radians are 57 times as large; tasks differ by less than this.
 _UNIT_FACTOR = 20.0
 _LARGEST_UNIT_FACTOR = 170.0
@@ -69,7 +69,7 @@ def check_conventions(signals: EpisodeSignals, typical: TypicalEpisode) -> Itera
     yield from turned
     names = {finding.dimension for finding in turned}
     by_command = tuple(_check_offsets(signals, positions, typical))
-    by_start = (*_check_places(signals, positions, typical), *_check_limits(signals, typical))
+    by_start = (*_check_whole_level(signals, positions, typical), *_check_limits(signals, typical))
     known = names | {finding.dimension for finding in by_command}
     yield from (finding for finding in by_command if finding.dimension not in names)
     yield from (finding for finding in by_start if finding.dimension not in known)
@@ -156,7 +156,7 @@ def _check_offsets(
     yield from findings_of(OFFSET, "state", names, sizes, bars, np.zeros(len(pairs)))
 
 
-def _check_places(
+def _check_whole_level(
     signals: EpisodeSignals, positions: EpisodePositions, typical: TypicalEpisode
 ) -> Iterator[QualityFinding]:
     """An episode that lies away from all others in few dimensions: a robot that starts elsewhere moves most of them."""
@@ -164,15 +164,15 @@ def _check_places(
 
     usual, columns = typical.positions, np.arange(len(signals.state_names))
     shown = (positions.first, positions.last, positions.mean_state)
-    distance = np.array([*shown, signals.state.min(axis=0), signals.state.max(axis=0)]) - usual.places
+    distance = np.array([*shown, signals.state.min(axis=0), signals.state.max(axis=0)]) - usual.levels
     # The place at which the others agree best says by how much; the other places must not say otherwise.
-    best = np.where(np.arange(len(usual.rooms))[:, None] == _MEAN_PLACE, np.inf, usual.rooms).argmin(axis=0)
+    best = np.where(np.arange(len(usual.rooms))[:, None] == _MEAN_ROW, np.inf, usual.rooms).argmin(axis=0)
     shift = distance[best, columns]
-    room = usual.rooms + _PLACE_SHARE * typical.state.range
+    room = usual.rooms + _AGREEMENT_SHARE * typical.state.range
     agrees = (np.abs(distance - shift) <= room).all(axis=0)
     # A joint that rests in most episodes is off by what a joint moves that does not.
     smooth = np.array([kind in (*CHECKED_KINDS, "hand") for kind in typical.state.kinds], dtype=bool)
-    least_range = np.where(smooth, _PLACE_RANGE * typical.state.scale, 0.0)
+    least_range = np.where(smooth, _RESTING_RANGE * typical.state.scale, 0.0)
     least = _START_SHARE * np.maximum(typical.state.range, least_range)
     least = np.maximum(least, 12 * typical.state.noise)
     bars = np.maximum(least, usual.rooms[best, columns])

@@ -51,7 +51,6 @@ from ares.signals import (
     estimate_action_lag,
     paired_dimensions,
     period_jitter,
-    turned_dimensions,
     with_continuous_rotations,
 )
 
@@ -357,6 +356,8 @@ def _check_responses(
     """A022 of dimensions that follow the commands the other way than in most episodes."""
     if typical.turned_responses is None or aligned.responses is None:
         return
+    from ares.signals import turned_dimensions
+
     for number in turned_dimensions(typical.turned_responses, aligned.responses):
         size = 1 - float(typical.turned_responses.share[number])
         yield QualityFinding(

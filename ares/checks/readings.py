@@ -139,15 +139,15 @@ def _slower_dimensions(
     """
     import numpy as np
 
-    held = ~_reading_dimensions(typical) & (fresh <= _REPEAT_ADJACENT)
-    held &= (is_change.sum(axis=0) >= _FEWEST_REPEATS) & (ranges > _OTHER_SHARE * typical.range)
+    repeating = ~_reading_dimensions(typical) & (fresh <= _REPEAT_ADJACENT)
+    repeating &= (is_change.sum(axis=0) >= _FEWEST_REPEATS) & (ranges > _OTHER_SHARE * typical.range)
     compared = np.isfinite(typical.largest_change)
     usual = compared & (typical.fresh >= _FRESH)
     # Without other episodes: as a whole the state is new at each step, and this one at each third, fourth, ...
-    others = fresh[(ranges > 0) & ~held]
+    others = fresh[(ranges > 0) & ~repeating]
     is_new = len(others) > 0 and float(np.median(others)) >= _FRESH
     regular = np.array([_is_regular(is_change[:, number]) for number in range(len(ranges))], dtype=bool)
-    return np.flatnonzero(held & (usual | (~compared & regular & is_new)))
+    return np.flatnonzero(repeating & (usual | (~compared & regular & is_new)))
 
 
 def _is_regular(is_change: NDArray[np.bool_]) -> bool:

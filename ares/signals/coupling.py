@@ -66,9 +66,9 @@ def mixed_commands(
     if steps >= _STEPS_PER_COMMAND * width:
         weights = np.linalg.solve(power, products)
     else:
-        alone = products / np.diag(power)[:, None]
-        explains = np.abs(products * alone)
-        weights = np.where(explains == explains.max(axis=1, keepdims=True), alone, 0.0)
+        single = products / np.diag(power)[:, None]
+        explains = np.abs(products * single)
+        weights = np.where(explains == explains.max(axis=1, keepdims=True), single, 0.0)
     explained = (products * weights).sum(axis=(1, 2))
     best = weights[int(explained.argmax())]
     return command @ best, best

@@ -36,10 +36,10 @@ _FEWEST_RECURRING = 4
 _SAME_LIMIT = 0.05
 # The places of eight of ten episodes are one within this share of the usual range; else so many times what they differ
 # by, and what all but one differ by, is the room that places have.
-_MOST_EPISODES, _SAME_PLACE, _MOST_ROOMS, _WIDEST_ROOMS = 0.8, 0.03, 3.0, 1.5
+_MOST_EPISODES, _SAME_LEVEL, _MOST_ROOMS, _WIDEST_ROOMS = 0.8, 0.03, 3.0, 1.5
 # Of fewer episodes only a common start says something, and a place whose room is more than this share of a motion
 # says nothing.
-_FEWEST_PLACES, _MOST_ROOM = 8, 0.5
+_FEWEST_LEVELS, _MOST_ROOM = 8, 0.5
 _QUATERNION_NAMES = frozenset({"qx", "qy", "qz", "qw", "quat", "quaternion"})
 # An angle about a half turn has the other sign a little further on.
 _HALF_TURNS = (3.141592653589793, 180.0)
@@ -95,7 +95,7 @@ class TypicalPositions:
     """What the places of the episodes of a dataset have in common.
 
     Attributes:
-        places: (5, S) median first, last and mean, smallest and largest value; NaN for few episodes.
+        levels: (5, S) median first, last and mean, smallest and largest value; NaN for few episodes.
         rooms: (5, S) how far an episode may be from them; infinite where they say nothing.
         limits: (2, S) smallest and largest value that nearly all episodes share; NaN where they differ.
         offsets: (P,) median of mean state less mean action of the pairs, the action times its gain.
@@ -105,7 +105,7 @@ class TypicalPositions:
         turned: Dimensions that some episodes have turned.
     """
 
-    places: NDArray[np.float64]
+    levels: NDArray[np.float64]
     rooms: NDArray[np.float64]
     limits: NDArray[np.float64]
     offsets: NDArray[np.float64]
@@ -174,9 +174,9 @@ def compare_episodes(
     middle, spread = _offset_statistics(positions, pairs, unity)
     other_middle, other_spread = _offset_statistics(positions, pairs, known)
     by_gain = other_spread < spread
-    places, rooms = _common_places(positions, bounds)
+    levels, rooms = _common_levels(positions, bounds)
     return TypicalPositions(
-        places=places,
+        levels=levels,
         rooms=rooms,
         limits=_common_limits(bounds),
         offsets=np.where(by_gain, other_middle, middle),
@@ -200,7 +200,7 @@ def _offset_statistics(
     return middle, np.maximum(DEVIATIONS_PER_MAD * np.median(distance, axis=0), largest)
 
 
-def _common_places(
+def _common_levels(
     positions: Sequence[EpisodePositions], bounds: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Two (5, S): the middle of each place of the episodes, and how far from it an episode may be."""
@@ -217,10 +217,10 @@ def _common_places(
     ranges = np.median(bounds[1] - bounds[0], axis=0)
     rooms = np.maximum(_MOST_ROOMS * most, _WIDEST_ROOMS * distance[-2])
     rooms = np.where(
-        most <= _SAME_PLACE * ranges, most, np.where(rooms <= _MOST_ROOM * ranges, rooms, np.inf)
+        most <= _SAME_LEVEL * ranges, most, np.where(rooms <= _MOST_ROOM * ranges, rooms, np.inf)
     )
-    if len(positions) < _FEWEST_PLACES:  # only a common start says something
-        rooms = np.where(most <= _SAME_PLACE * ranges, rooms, np.inf)
+    if len(positions) < _FEWEST_LEVELS:  # only a common start says something
+        rooms = np.where(most <= _SAME_LEVEL * ranges, rooms, np.inf)
         rooms[1:] = np.inf
     return middle, rooms
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ares.signals.coupling import mixed_commands
 from ares.signals.dimension_kinds import (
     CHECKED_KINDS,
     classify_by_name,
@@ -202,6 +201,8 @@ def estimate_action_lag(
 def _estimate_coupled_lag(signals: EpisodeSignals, meaning: ActionMeaning) -> ActionLagEstimate | None:
     """The lag of a state behind the mixture of commands that explains its speeds best."""
     import numpy as np
+
+    from ares.signals.coupling import mixed_commands
 
     kinds = classify_by_name(signals.state_names)
     moving = np.array([kind not in ("other", "gripper", "hand") for kind in kinds]) & (

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.signals.coupling import TurnedResponses, find_turned_responses
 from ares.signals.dimension_kinds import (
     CHECKED_KINDS,
     DimensionKind,
@@ -37,6 +36,8 @@ from ares.statistics import DEVIATIONS_PER_MAD
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ares.signals.coupling import TurnedResponses
 
 
 # A dimension that spends so much of its time near two values is a switch.
@@ -338,6 +339,10 @@ def _turned_responses(alignments: Sequence[ActionLagEstimate]) -> TurnedResponse
         for part in alignments
         if part.responses is not None and part.explained is not None
     ]
+    if not coupled:
+        return None
+    from ares.signals.coupling import find_turned_responses
+
     return find_turned_responses([part[0] for part in coupled], [part[1] for part in coupled])
 
 

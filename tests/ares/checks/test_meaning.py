@@ -287,7 +287,7 @@ def test_a_whole_episode_that_lies_elsewhere_in_one_dimension_is_told() -> None:
 
 
 def test_a_finger_is_held_where_it_is_new_at_each_step_in_the_other_episodes() -> None:
-    episodes = []
+    episodes: list[EpisodeSignals] = []
     for episode in clean_episodes(9):
         state = episode.state.copy()
         state[:, 5] = 0.5 + 0.4 * np.sin(np.arange(len(state)) / 9.0 + len(episodes))
