@@ -218,8 +218,8 @@ def _check_stale(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qu
     is_stale = (before > _STALE_SPEED * usual[0]) & (jump > _STALE_JUMP * np.maximum(usual[1], after))
     # A whole state that has no row twice but here is held, however slowly it goes on.
     repeated = (signals.state[1:] == signals.state[:-1]).all(axis=1)
-    lengths = inside[:, 1] - inside[:, 0]
-    inside_repeated = np.array([repeated[start:stop].all() for start, stop in inside])
+    lengths = inside[:, 1] - inside[:, 0] - 1
+    inside_repeated = np.array([repeated[start : stop - 1].all() for start, stop in inside])
     is_only = inside_repeated & (repeated.sum() - lengths <= _OTHER_REPEATS * len(repeated))
     is_stale |= is_only & (before > _STALE_SPEED * usual[0]) & (jump > usual[0])
     for start, stop in inside[is_stale][np.argsort(-np.ptp(inside[is_stale], axis=1))[:1]].tolist():

@@ -336,20 +336,34 @@ def test_euler_angles_near_a_quarter_turn_jump_without_a_motion(pitch: float, ex
 
 
 def test_a_state_without_a_row_twice_is_held_where_it_repeats_however_slowly_it_goes_on() -> None:
-    def hold(state: Floats) -> None:
-        state[60:72] = state[60]
+    episodes = led_episodes()
+    joints = episodes[3].state[:, :5] / np.ptp(episodes[3].state[:, :5], axis=0)
+    usual = float(np.median(np.abs(np.diff(joints, axis=0)).sum(axis=1)))
+    # The five steps after which the joints are about two usual steps away: no jump says that they were held.
+    away = np.abs(joints[25:-15] - joints[20:-20]).sum(axis=1)
+    start = 20 + int(np.abs(away - 2 * usual).argmin())
 
-    episodes = with_state(led_episodes(), 3, hold)
-    slow = replace(
-        episodes[3], state=np.column_stack([0.2 * episodes[3].state[:, :5], episodes[3].state[:, 5]])
-    )
-    assert ("A020", "") in {(f.code, f.dimension) for f in findings([*episodes[:3], slow, *episodes[4:]], 3)}
+    def hold(state: Floats) -> None:
+        state[start : start + 5] = state[start]
+
+    held = with_state(episodes, 3, hold)
+    assert ("A020", "") in {(f.code, f.dimension) for f in findings(held, 3)}
 
 
 def test_a_gripper_is_turned_whatever_the_joints_are_called() -> None:
     names = ("s0", "s1", "e0", "e1", "w0", "gripper")
     planted = plant_meaning("gripper", clean_episodes(), np.random.default_rng(5))
     assert planted is not None
-    episodes = [replace(episode, state_names=names, action_names=names) for episode in planted.episodes]
+    half = np.array([0.5] * 5 + [1.0])  # no value is so large that it must be an angle
+    episodes = [
+        replace(
+            episode,
+            state=half * episode.state,
+            action=half * episode.action,
+            state_names=names,
+            action_names=names,
+        )
+        for episode in planted.episodes
+    ]
     told = {number for number in range(len(episodes)) if "A022" in codes(episodes, number)}
     assert told in ({*planted.faulty}, {*range(len(episodes))} - {*planted.faulty})
