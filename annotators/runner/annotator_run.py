@@ -305,7 +305,7 @@ class AnnotatorRun:
         self._strict = strict
         self._repeated_failure: tuple[str, int] = ("", 0)
         self._ended_by = self._end_reason = ""
-        self._subjects = SubjectFinder(stores, annotator.maker)
+        self.subject_finder = SubjectFinder(stores, annotator.maker)
         # The only subjects to work on, or None for all.
         self._retried: frozenset[str] | None = None
         self.is_last_reader = False
@@ -320,8 +320,8 @@ class AnnotatorRun:
 
         To be called again once they are stored: which segments are shown is then found anew.
         """
-        self._subjects = SubjectFinder(self._stores, self.annotator.maker)
-        self._subjects.run_makers = {maker.annotator: maker.maker_id for maker in makers}
+        self.subject_finder = SubjectFinder(self._stores, self.annotator.maker)
+        self.subject_finder.run_makers = {maker.annotator: maker.maker_id for maker in makers}
 
     @cached_property
     def _failure_log(self) -> FailureLog:
@@ -350,7 +350,7 @@ class AnnotatorRun:
 
     def subjects(self, bundle: EpisodeBundle) -> list[Subject]:
         """The subjects of an episode, those that this run has made so far included."""
-        return self._only_requested(self._subjects.of_bundle(bundle))
+        return self._only_requested(self.subject_finder.of_bundle(bundle))
 
     def missing_subjects(self, bundle: EpisodeBundle) -> list[Subject]:
         """Those of them that this annotator has not done."""
@@ -365,16 +365,11 @@ class AnnotatorRun:
     @property
     def after(self) -> Sequence[str]:
         """Names of the annotators whose annotations or segments it describes."""
-        return self._subjects.after
-
-    @property
-    def read_names(self) -> Sequence[str]:
-        """Names of the annotators whose annotations say which subjects there are."""
-        return self._subjects.read_names
+        return self.subject_finder.after
 
     def subjects_in(self, episode: Episode, annotations: Sequence[Annotation]) -> list[Subject]:
         """The subjects of an episode with these annotations."""
-        return self._only_requested(self._subjects.in_episode(episode, annotations))
+        return self._only_requested(self.subject_finder.in_episode(episode, annotations))
 
     def _only_requested(self, subjects: Sequence[Subject]) -> list[Subject]:
         requested = set(self.requested(subject.id for subject in subjects))

@@ -43,7 +43,7 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
         stores, request, count_planned_episodes(stores, request), load_models=False
     )
     tasks = load_run_annotators(stores, request, options, Budget(None), LocalEngine()).tasks
-    described = sorted({name for task in tasks for name in task.read_names})
+    described = sorted({name for task in tasks for name in task.subject_finder.read_names})
     counts = _count_subjects(stores, tasks, request.selection, described)
     sample = list(islice(stores.tables.episodes.read(request.selection.condition), _SAMPLE_SIZE))
     annotations = read_annotations(stores, sample, described)

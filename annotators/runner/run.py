@@ -377,7 +377,7 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
         return True
     for ids in stores.tables.episodes.id_batches(where):
         episodes = stores.tables.episodes.get(ids) if task.after else []
-        annotations = read_annotations(stores, episodes, task.read_names)
+        annotations = read_annotations(stores, episodes, task.subject_finder.read_names)
         own = list_subject_ids(task, ids, episodes, annotations)
         subjects = {subject for members in own.values() for subject in members}
         if len(stores.annotations.find_done_subjects(maker.maker_id, list(subjects))) < len(subjects):
@@ -508,7 +508,7 @@ def _incomplete_bundles(
     stores: Stores, tasks: Sequence[AnnotatorRun], selection: EpisodeSelection, progress: Progress
 ) -> Iterator[EpisodeBundle]:
     """Episodes that at least one annotator has to work on; complete ones are counted and skipped."""
-    described = sorted({name for task in tasks for name in task.read_names})
+    described = sorted({name for task in tasks for name in task.subject_finder.read_names})
     episodes = stores.tables.episodes.read(selection.condition)
     while batch := list(islice(episodes, _PLAN_BATCH_SIZE)):
         annotations = read_annotations(stores, batch, described)

@@ -309,9 +309,10 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _value_text(value: dict[str, Any]) -> str:
     """A value on one line; a grade by its sentence, and a value without the raw reply of a model: `--json` has it."""
-    from ares.rubric import describe_older_grade
+    if value.get("why"):
+        return str(value["why"])
+    if "rubric_version" in value:
+        from ares.rubric import OLDER_GRADE
 
-    sentence = value.get("why") or describe_older_grade(value)
-    if sentence:
-        return str(sentence)
+        return OLDER_GRADE.format_map({"grade": "error", "rubric": "", **value})
     return json.dumps({key: part for key, part in value.items() if key != "raw"}, ensure_ascii=False)

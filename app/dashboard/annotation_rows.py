@@ -13,7 +13,7 @@ from ares.contract import MeaningContract
 from ares.curation import maker_catalog
 from ares.episode import Episode, Json
 from ares.reports import DatasetHealth
-from ares.rubric import RESERVED_CRITERIA, describe_older_grade
+from ares.rubric import OLDER_GRADE, RESERVED_CRITERIA
 from ares.store import MakerCatalog, Stores, ids_filter, segment_schema
 from ares.workspace import describe_annotations, shown_annotation_ids
 
@@ -248,11 +248,17 @@ def _grade_data(log: _EpisodeLog, grade: Annotation) -> dict[str, Json]:
     score = grade.value.get("score")
     score_text = f"score {score:.2f}, " if isinstance(score, int | float) else ""
     is_whole = bool(rulings) and not grade.part
+    name, why = (
+        str(grade.value.get("grade") or ("error" if is_whole else "")),
+        str(grade.value.get("why") or ""),
+    )
+    if is_whole and not why and "rubric_version" in grade.value:
+        why = OLDER_GRADE.format_map({"rubric": "", **grade.value, "grade": name})
     return {
-        "grade": str(grade.value.get("grade") or ("error" if is_whole else "")),
+        "grade": name,
         "made": score_text + _provenance_text(log, grade),
         "note": _display_note(log, grade),
-        "why": str(grade.value.get("why") or describe_older_grade(grade.value)),
+        "why": why,
         "groups": group_rulings(rulings),
         "values": [] if rulings else list[Json](_column_values(log, grade)),
     }

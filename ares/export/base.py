@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 from ares.annotation import Annotation, Maker, canonical_json
 from ares.episode import Episode, Json
 from ares.errors import AresError, MediaError, RequestError, StoreError
-from ares.export.segments import check_segment_choices
+from ares.export.segments import NO_SEGMENTS, check_segment_choices
 from ares.jobs import Report
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ class ExportRequest:
     def __post_init__(self) -> None:
         assert self.clock  # checks rate and mode
         object.__setattr__(self, "convert", tuple(self.convert))
-        object.__setattr__(self, "segments", check_segment_choices(self.segments))
+        if self.segments:
+            object.__setattr__(self, "segments", check_segment_choices(self.segments))
         if self.task not in TASK_SOURCES:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
 
@@ -376,6 +377,19 @@ def read_rows(stores: Stores, columns: Sequence[str], ids: Sequence[str]) -> pa.
     )
     order = pc.index_in(pa.array(ids, pa.string()), table["episode_id"].combine_chunks())
     return cast("pa.Table", table.take(order))
+
+
+def find_segment_makers(stores: Stores, request: ExportRequest) -> dict[str, Maker]:
+    """Makers of the segments whose texts an export may write, by id.
+
+    Captions of whole episodes can be their tasks, see `episode_tasks`, and are no segments here.
+    """
+    makers = {} if NO_SEGMENTS in request.segments else stores.annotations.makers()
+    return {
+        id: maker
+        for id, maker in makers.items()
+        if maker.fills_segments and not any(column.name == "caption" for column in maker.columns)
+    }
 
 
 def segments_schema(stores: Stores) -> pa.Schema:

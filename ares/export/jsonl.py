@@ -24,6 +24,7 @@ from ares.export.base import (
     ExportReport,
     ExportRequest,
     episode_tasks,
+    find_segment_makers,
     read_rows,
     staging_folder,
     task_counter,
@@ -60,9 +61,9 @@ def export_jsonl(
     ):
         failures = ExportFailures(root, request.strict)
         with (root / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
-            job = _JsonlExport(
-                request, reader.stores, manifest, file, SegmentReader(reader.stores, request.segments)
-            )
+            makers = find_segment_makers(reader.stores, request)
+            segments = SegmentReader(reader.stores, makers, request.segments)
+            job = _JsonlExport(request, reader.stores, manifest, file, segments)
             for batch in reader.batches(failures):
                 _write_batch(job, batch, failures)
                 progress(len(batch.requested_ids))

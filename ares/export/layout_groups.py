@@ -22,12 +22,13 @@ from ares.export.base import (
     ExportRequest,
     annotator_values,
     episode_tasks,
+    find_segment_makers,
     staging_folder,
     task_counter,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
 from ares.export.run import ExportReader
-from ares.export.segments import NO_SEGMENTS, EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
+from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
 from ares.media import verify_source
 
 # Fields of the sources' metadata that are counted and listed at most.
@@ -265,7 +266,7 @@ def plan_datasets(
     failures: ExportFailures,
     clock: ExportRate,
     find_origin: FindOrigin,
-    segments: SegmentReader,
+    segments: SegmentReader | None,
 ) -> ExportPlan:
     """Group the episodes of a set by layout; those that cannot be exported are added to the failures.
 
@@ -274,7 +275,7 @@ def plan_datasets(
         failures: Where episodes are added that cannot be exported.
         clock: The rate to write.
         find_origin: Says of which dataset an episode's record is copied; such episodes are grouped by the dataset.
-        segments: Reads the segments that are written.
+        segments: Reads the segments that are written; None where there are none.
 
     Raises:
         MediaError: No episode can be exported, or with `strict` one cannot.
@@ -284,7 +285,7 @@ def plan_datasets(
     group_numbers: list[int] = []
     for batch in reader.batches(failures):
         number_by_id: dict[str, int] = {}
-        planned = segments.plan(batch.ids)
+        planned = segments.plan(batch.ids) if segments else {}
         for episode in batch.episodes:
             trajectory = batch.trajectories[episode.episode_id]
             try:
@@ -405,7 +406,8 @@ class DatasetCounts:
         """Count an episode; returns the number of its task."""
         number = self.tasks.setdefault(item.task.text, len(self.tasks))
         self.task_sources[item.task.source] += 1
-        self.segments.add(item.texts)
+        if item.texts.segments or item.texts.withheld:
+            self.segments.add(item.texts)
         self.episodes += 1
         self.frames += item.retimed.episode.num_steps
         return number
@@ -423,7 +425,7 @@ class GroupedExport:
     failures: ExportFailures
     changes: ClockChanges
     progress: Callable[[int], None]
-    segments: SegmentReader
+    segments: SegmentReader | None
 
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
         """The episodes of one group, in the order of the set; one batch at a time is in memory."""
@@ -432,7 +434,7 @@ class GroupedExport:
         for batch in self.reader.batches(self.failures, ids):
             annotations = stores.annotations.find_annotations(batch.ids)
             self.manifest.add_makers(annotations)
-            texts = self.segments.read(batch.ids, annotations)
+            texts = self.segments.read(batch.ids, annotations) if self.segments else {}
             rows = annotator_values(stores, batch.ids)
             tasks = episode_tasks(batch.episodes, rows, self.request.task)
             for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
@@ -478,7 +480,8 @@ def export_groups(
     with staging_folder(request.destination) as root:
         failures = ExportFailures(root, request.strict)
         clock = join_measured_rates(request.clock, reader)
-        segments = SegmentReader(reader.stores, request.segments if format.has_segments else (NO_SEGMENTS,))
+        makers = find_segment_makers(reader.stores, request) if format.has_segments else {}
+        segments = SegmentReader(reader.stores, makers, request.segments) if makers else None
         plan = plan_datasets(reader, failures, clock, format.find_origin, segments)
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
@@ -505,7 +508,7 @@ def _make_export_report(
 ) -> ExportReport:
     texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
     segments = SegmentCounts()
-    for counts in written:
+    for counts in written if export.segments else ():
         segments.merge(counts.segments)
     return ExportReport(
         set=export.request.set.label,
@@ -528,7 +531,7 @@ def _make_export_report(
         failures=tuple(export.failures.tallies()),
         changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
         unknown=export.reader.conversion.unknown,
-        segments=segments.to_json(),
+        segments=segments.to_json() if export.segments else {},
         **_sum_dataset_counts(written),
     )
 

@@ -117,13 +117,19 @@ class PlannedTexts(NamedTuple):
     has_subtasks: bool = False
 
 
+@dataclass(slots=True)
 class SegmentCounts:
-    """What became of the shown segments of the episodes that are written."""
+    """What became of the shown segments of the episodes that are written.
 
-    def __init__(self) -> None:
-        self.written: Counter[str] = Counter()
-        self.withheld: Counter[str] = Counter()
-        self.lacks: Counter[str] = Counter()
+    Attributes:
+        written: Those that are written, by whose word they are.
+        withheld: Those that are held back, by reason.
+        lacks: Those of which the format cannot hold all, by what it lacks.
+    """
+
+    written: Counter[str] = field(default_factory=Counter)
+    withheld: Counter[str] = field(default_factory=Counter)
+    lacks: Counter[str] = field(default_factory=Counter)
 
     def add(self, of_episode: EpisodeSegments) -> None:
         """Count the segments of an episode."""
@@ -147,18 +153,12 @@ class SegmentReader:
 
     Args:
         stores: Stores of the workspace.
-        choices: Names of held-back text that goes out as well, or NO_SEGMENTS.
+        makers: Makers of the segments, by id, see `ares.export.base.find_segment_makers`.
+        choices: Names of held-back text that goes out as well.
     """
 
-    def __init__(self, stores: Stores, choices: Collection[str]) -> None:
-        self._stores, self._choices = stores, frozenset(choices)
-        makers = {} if NO_SEGMENTS in choices else stores.annotations.makers()
-        # Captions of whole episodes can be their tasks, see `episode_tasks`, and are no segments here.
-        self._makers = {
-            id: maker
-            for id, maker in makers.items()
-            if maker.fills_segments and not any(column.name == "caption" for column in maker.columns)
-        }
+    def __init__(self, stores: Stores, makers: Mapping[str, Maker], choices: Collection[str]) -> None:
+        self._stores, self._makers, self._choices = stores, makers, frozenset(choices)
 
     def plan(self, ids: Sequence[str]) -> dict[str, PlannedTexts]:
         """What will be written of each of some episodes; those of which nothing is are left out."""
@@ -204,8 +204,6 @@ class SegmentReader:
 
     def _read_rows(self, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """The shown segments of some episodes with their state, in the order of the episodes and of time."""
-        if not self._makers:
-            return []
         table = _read_segment_rows(self._stores, ids)
         own_states = {id: _own_state(maker) for id, maker in self._makers.items()}
         rows = table.select([name for name in names if name in table.column_names]).to_pylist()

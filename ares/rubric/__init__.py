@@ -77,11 +77,11 @@ if TYPE_CHECKING:
     from ares.rubric.verdict import (
         GATES as GATES,
         GRADE_COLUMNS as GRADE_COLUMNS,
+        OLDER_GRADE as OLDER_GRADE,
         PANEL_COLUMNS as PANEL_COLUMNS,
         RESERVED_CRITERIA as RESERVED_CRITERIA,
         Ruling as Ruling,
         Verdict as Verdict,
-        describe_older_grade as describe_older_grade,
         make_grade_value as make_grade_value,
     )
 

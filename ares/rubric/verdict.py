@@ -304,15 +304,11 @@ def _thing_of(rulings: Sequence[Mapping[str, Json]]) -> str:
     return next((f"the {thing.removeprefix('the ')}" for thing in things if thing), "it")
 
 
-def describe_older_grade(value: Mapping[str, Json]) -> str:
-    """A grade of a rubric of an earlier version in one line, and how to grade again; "" for every other value."""
-    rulings = value.get("rulings")
-    if value.get("why") or not isinstance(rulings, list) or "rubric_version" not in value:
-        return ""
-    return (
-        f"{value.get('grade') or 'error'} by an earlier rubric ({value.get('rubric')} {value['rubric_version']}, "
-        f"{len(rulings)} criteria); what grading again costs: `ares annotate grade --dry-run`"
-    )
+# A grade by a rubric of an earlier version, which has no sentence of its own, in one line.
+OLDER_GRADE = (
+    "{grade} by an earlier rubric ({rubric} {rubric_version}); "
+    "what grading again costs: `ares annotate grade --dry-run`"
+)
 
 
 def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, Json]]) -> dict[str, Json]:

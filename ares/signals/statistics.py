@@ -329,20 +329,20 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
         correlations=_nan_median([alignment.correlations for alignment in alignments], pairs),
         gains=gains,
         positions=compare_episodes(layout, positions, bounds, state.kinds, gains),
-        turned_responses=_turned_responses(alignments),
+        turned_responses=_turned_responses(alignments)
+        if any(part.explained is not None for part in alignments)
+        else None,
     )
 
 
 def _turned_responses(alignments: Sequence[ActionLagEstimate]) -> TurnedResponses | None:
+    from ares.signals.coupling import find_turned_responses
+
     coupled = [
         (part.responses, part.explained)
         for part in alignments
         if part.responses is not None and part.explained is not None
     ]
-    if not coupled:
-        return None
-    from ares.signals.coupling import find_turned_responses
-
     return find_turned_responses([part[0] for part in coupled], [part[1] for part in coupled])
 
 

@@ -126,7 +126,7 @@ class LeRobotV21Writer:
         (root / META_FOLDER).mkdir(parents=True, exist_ok=True)
         self._episodes = _open_lines(root / EPISODE_LINES_PATH)
         self._stats = _open_lines(root / EPISODE_STATS_PATH)
-        self._segments = SegmentFileWriter(root)
+        self._segments = SegmentFileWriter(root) if group.episodes_with_segments else None
         self.counts = DatasetCounts()
 
     def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
@@ -140,9 +140,10 @@ class LeRobotV21Writer:
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
         stats = column_stats(columns) | {camera_key(name): video.stats for name, video in videos.items()}
         self._write_table(columns, number)
-        lacks = {segment.annotation_id: NO_COLUMNS for segment in item.texts.segments}
-        self._segments.add(number, item, lacks)
-        self.counts.segments.lacks.update(lacks.values())
+        if self._segments:
+            lacks = {segment.annotation_id: NO_COLUMNS for segment in item.texts.segments}
+            self._segments.add(number, item, lacks)
+            self.counts.segments.lacks.update(lacks.values())
         for name, video in videos.items():
             self._write_video(name, video, number)
         row = {"episode_index": number, "tasks": [item.task.text], "length": episode.num_steps}
@@ -163,7 +164,8 @@ class LeRobotV21Writer:
         """Close all files; may be called twice."""
         self._episodes.close()
         self._stats.close()
-        self._segments.close()
+        if self._segments:
+            self._segments.close()
 
     def _info(self) -> dict[str, Any]:
         group, episodes = self._group, self.counts.episodes

@@ -336,7 +336,8 @@ class LeRobotWriter:
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group
         self._ares_schema = ares_schema(stores)
-        self._features = data_features(group) | text_features(group)
+        has_texts = group.episodes_with_segments > 0
+        self._features = data_features(group) | (text_features(group) if has_texts else {})
         self._data_schema = data_schema(self._features)
         self._episode_schema = episode_schema(
             self._features, group.cameras, self._ares_schema, group.copied_depth
@@ -347,7 +348,7 @@ class LeRobotWriter:
         self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in names}
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
-        self._segments = SegmentFileWriter(root)
+        self._segments = SegmentFileWriter(root) if has_texts else None
         self._subtasks: dict[str, int] = {}
         self.counts = DatasetCounts()
 
@@ -360,7 +361,7 @@ class LeRobotWriter:
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
-        texts = self._add_texts(number, item, columns) if self._group.episodes_with_segments else {}
+        texts = self._add_texts(number, item, columns, self._segments) if self._segments else {}
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
         table = make_episode_data_table(self._data_schema, columns | texts)
@@ -403,11 +404,14 @@ class LeRobotWriter:
         """Close all files; may be called twice."""
         self._data.close()
         self._episode_files.close()
-        self._segments.close()
+        if self._segments:
+            self._segments.close()
         for video in self._videos.values():
             video.close()
 
-    def _add_texts(self, number: int, item: ExportItem, columns: dict[str, Any]) -> dict[str, pa.Array]:
+    def _add_texts(
+        self, number: int, item: ExportItem, columns: dict[str, Any], segments: SegmentFileWriter
+    ) -> dict[str, pa.Array]:
         """Note the segments of an episode; returns its columns of texts, and adds the one of subtasks to the columns.
 
         The subtask is a (T, 1) number; steps without one have that of the text "".
@@ -415,7 +419,7 @@ class LeRobotWriter:
         import numpy as np
 
         language = arrange_language(item, self._group.cameras)
-        self._segments.add(number, item, language.lacks)
+        segments.add(number, item, language.lacks)
         self.counts.segments.lacks.update(language.lacks.values())
         if SUBTASK_INDEX in self._features:
             numbers = [self._subtasks.setdefault(text, len(self._subtasks)) for text in language.subtasks]

@@ -290,7 +290,9 @@ def _apply_log(tables: Tables, annotations: AnnotationStore) -> int:
     catalog = MakerCatalog(annotations.makers())
     tables.episodes.add_missing_columns(catalog.declared_schema())
     # A table of an earlier version lacks some.
-    tables.segments.add_missing_columns(segment_schema())
+    schema = segment_schema()
+    if not tables.segments.columns().keys() >= set(schema.names):
+        tables.segments.add_missing_columns(schema)
     job = _ApplyJob(tables, annotations)
     job.follow_pins()
     applied = sum(job.apply(changes) for changes in job.read_log_changes(job.state.sequence, _WRITE_BATCH))

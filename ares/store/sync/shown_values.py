@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ares.annotation import Annotation, Column, Maker, make_segment_id
+from ares.annotation import WITHDRAWN, Annotation, Column, Maker, make_segment_id
 from ares.episode import Json
 from ares.store.lance.schema import to_arrow_value, type_mismatch
 from ares.store.sql import batched
@@ -83,7 +83,7 @@ def _select_shown_annotations(
     newest = [
         annotation
         for annotation in keep_newest_annotations(annotations)
-        if catalog.is_projected(annotation) and not annotation.is_withdrawn
+        if catalog.is_projected(annotation) and annotation.value != WITHDRAWN
     ]
     candidates: dict[str, list[Annotation]] = {}
     shown: dict[str, list[Annotation]] = {}
