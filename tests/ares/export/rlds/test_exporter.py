@@ -9,16 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 from ares import open as open_workspace
 from ares.curation import CurationSet
 from ares.episode import Record
+from ares.errors import MediaError
 from ares.export.rlds import exporter as writer
 from ares.formats import RecordLocation, parse_tf_example, read_record, scan_record_file
+from ares.input import decode_image, parse_image_header
 from ares.media import encoded_frames, frames_at
 from ares.workspace import Workspace
+from tests.ingest.image_folders.conftest import write_images
 from tests.ingesting import ingest_paths
 
 MakeRecord = Callable[..., Record]
@@ -77,8 +81,6 @@ def test_records_written_anew_keep_the_images_of_the_source(
 
 
 def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_path: Path) -> None:
-    from ares.input import decode_image
-
     report = sample_workspace.export("video", tmp_path / "out", format="rlds", quiet=True)
     assert report.encoded_frames == 2 * report.frames and sum(report.reencoded.values()) == 24
     payload = records(tmp_path / "out" / "video" / "1.0.0")[0]
@@ -90,6 +92,29 @@ def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_
         frame = frames_at(camera.media, [(episode.num_steps - 1) / episode.rate_hz])[0].astype(float)
         error = np.mean((decode_image(images[-1], "test") - frame) ** 2)
         assert 10 * np.log10(255**2 / error) > 35
+
+
+@pytest.mark.parametrize("suffix", [".bmp", ".png"])
+def test_images_of_another_kind_are_encoded_and_those_of_another_size_refused(
+    empty_workspace: Workspace, tmp_path: Path, suffix: str
+) -> None:
+    """The features give one size for all images of a camera."""
+    size = (24, 32) if suffix == ".bmp" else (48, 64)
+    front = write_images(tmp_path / "lab" / "episode" / "front", [f"{number}.png" for number in range(8)])
+    (front / "5.png").write_bytes(cv2.imencode(suffix, np.zeros((*size, 3), np.uint8))[1].tobytes())
+    (front.parent / "lang.txt").write_text("open the drawer\n")
+    ingest_paths(empty_workspace.stores, [str(tmp_path / "lab")], quiet=True)
+    frozen = empty_workspace.sets.create("all", empty_workspace.stores.tables.episodes.ids(), {})
+    if suffix == ".png":
+        with pytest.raises(MediaError, match="frames of several sizes"):
+            empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+        return
+    report = empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    (shard,) = (tmp_path / "out").rglob("*.tfrecord-*")
+    (payload,) = records(shard.parent)
+    headers = [parse_image_header(image) for image in values(payload, "steps/observation/front")]
+    assert report.encoded_frames == len(headers) == 8
+    assert {(info.width, info.height, info.codec) for info in headers if info} == {(32, 24, "jpeg")}
 
 
 def test_splits_are_kept_and_shards_have_their_size(
