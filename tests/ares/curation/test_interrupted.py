@@ -165,6 +165,31 @@ def test_a_reader_that_cannot_complete_it_says_so(
     assert kinds(open_curated()) == ["remove", "undo"]
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_disk_that_fails_during_an_action_is_told_and_whether_the_action_is_recorded(
+    open_curated: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_recorded: bool,
+) -> None:
+    first = open_curated()
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError("the disk failed")
+
+    with monkeypatch.context() as patch:
+        if is_recorded:
+            patch.setattr(apply, "move_out_removed_episodes", fail)
+        else:
+            patch.setattr(type(first.stores.annotations), "put_documents", fail)
+        assert main(["remove", "--where", _ALL, "--yes", "-w", first.path]) == 2
+    error = capsys.readouterr().err
+    assert "the disk failed" in error
+    assert ("action 1 is recorded, and the next command completes it" in error) == is_recorded
+    again = open_curated()
+    assert kinds(again) == ["remove"] * is_recorded and len(again.episodes) == 12 * (not is_recorded)
+
+
 def test_what_a_running_job_will_show_is_named_and_not_frozen(
     open_curated: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
