@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.annotation import Annotation, Column, Cost, Maker, SubjectKind
-from ares.store import AnnotationStore
+from ares.store import AnnotationStore, read_spending
 from ares.store.log import protocol as serialization
 
 Make = Callable[..., Annotation]
@@ -235,6 +235,15 @@ def test_documents(store: AnnotationStore) -> None:
     store.drop_documents("sets", ["pick@1", "never there"])
     assert store.get_document("sets", "pick@1") is None
     assert store.get_document("jobs", "pick@1") == "another collection"
+
+
+def test_what_processes_spent_is_summed_by_model(store: AnnotationStore) -> None:
+    for model, calls in (("a/b", 2), ("a/b", 3), ("c", 1)):
+        spent = serialization.spending_document(Cost(calls=calls, tokens_in=10 * calls, usd=0.5))
+        store.put_documents(serialization.MODEL_REPLIES, {serialization.new_spending_key(model): spent})
+    store.put_documents(serialization.MODEL_REPLIES, {"reply": "a reply"})
+    costs = {model: (cost.calls, cost.tokens_in, cost.usd) for model, cost in read_spending(store).items()}
+    assert costs == {"a/b": (5, 50, 1.0), "c": (1, 10, 0.5)}
 
 
 def test_documents_are_found_by_prefix_in_order(store: AnnotationStore) -> None:

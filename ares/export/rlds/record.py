@@ -68,7 +68,13 @@ def step_images(camera: Camera, retimed: RetimedEpisode) -> StepImages:
             return StepImages(selected, "")
         reason = "images of another size or kind than the first"
     seconds = retimed.camera_seconds(camera)
-    frames = [encode_jpeg(frame) for frame in step_frames(camera, retimed, seconds)]
+    frames, first = list[bytes](), None
+    for number, frame in enumerate(step_frames(camera, retimed, seconds)):
+        first = first or frame.shape
+        if frame.shape != first:
+            detail = f"{camera.media.uri}: {first} and {frame.shape} at frame {number}"
+            raise MediaError("frames of several sizes", detail)
+        frames.append(encode_jpeg(frame))
     if len(frames) != len(retimed.steps):
         raise MediaError("the source has fewer frames than it had", f"{camera.media.uri}: {len(frames)}")
     return StepImages(frames, f"{reason}: encoded as JPEG of quality {JPEG_QUALITY}")

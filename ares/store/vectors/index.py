@@ -100,11 +100,11 @@ def compute_exact_results(
     episode_codes = snapshot.row_index.episode_ids.combine_chunks().dictionary_encode().indices.to_numpy()
     run_masks = [rng.random(episode_codes.max() + 1)[episode_codes] < share for share in shares]
     collectors = [_TopScores(len(queries)) for _ in shares]
-    run_starts, offset = snapshot.row_index.offsets, 0
+    offset = 0
     scanner = snapshot.dataset.scanner(columns=["vector"], scan_in_order=True, batch_size=_BATCH_ROWS)
     for batch in scanner.to_batches():
         scores = queries @ _normalize_vectors(to_matrix(batch["vector"])).T
-        runs = np.searchsorted(run_starts, np.arange(offset, offset + len(batch)), side="right") - 1
+        runs = snapshot.row_index.runs_at(np.arange(offset, offset + len(batch)))
         for run_mask, collector in zip(run_masks, collectors, strict=True):
             row_mask = run_mask[runs]
             collector.update(scores if row_mask.all() else scores[:, row_mask], episode_codes[runs[row_mask]])

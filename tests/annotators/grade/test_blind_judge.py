@@ -156,6 +156,18 @@ def test_a_segment_that_shows_nothing_is_asked_nothing_more(grade: Any, model_se
     assert value_of(outcome)["grade"] == "unsure"
 
 
+@pytest.mark.parametrize(
+    ("seen", "claimed", "verdict"),
+    [("in the box", "", "UNMET"), ("in the box", "in the box", "MET"), ("", "", "MET")],
+)
+def test_a_caption_that_leaves_out_the_place_is_incomplete_where_one_is_seen(
+    grade: Any, model_server: Any, seen: str, claimed: str, verdict: str
+) -> None:
+    model_server.replies(judge(observation(to=seen)))
+    outcome = grade("close the green drawer" + f" {claimed}" * bool(claimed), to=claimed)
+    assert rulings_of(outcome)["COMPLETE"]["verdict"] == verdict
+
+
 def test_attributes_that_the_caption_leaves_out_are_no_contradiction(grade: Any, model_server: Any) -> None:
     model_server.replies(
         judge(observation(attributes="wooden, green"), compares="different", chooses="other")

@@ -12,7 +12,7 @@ from annotators.base import Annotator, Options, PaidFailure, Result, Work
 from annotators.grade import GradeAnnotator
 from annotators.grade.panel import combine_votes
 from app.cli.main import build_parser
-from ares.annotation import Annotation
+from ares.annotation import Annotation, Maker
 from ares.episode import Episode, Json
 from ares.errors import RequestError
 from ares.rubric import Ruling, Verdict
@@ -150,6 +150,8 @@ def test_judges_of_one_family_and_kin_of_the_captioner_are_refused(
     ws.stores.annotations.add_maker(captioner.maker)
     with pytest.raises(RequestError, match="not be of the captioner's model family"):
         panel_of(*NAMES)
+    ws.stores.annotations.add_maker(Maker(annotator="caption", version="1", model="hf:far/off-3B"))
+    assert panel_of(*NAMES).maker, "captions of another maker may be graded"
 
 
 def test_the_flag_is_given_once_for_each_judge() -> None:

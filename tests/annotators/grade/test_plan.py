@@ -145,6 +145,15 @@ def test_the_same_caption_has_the_same_controls(works: Callable[[int], list[Work
     assert first == second and len(first) > 8
 
 
+def test_another_seed_draws_other_controls(works: Callable[[int], list[Work]]) -> None:
+    members = works(3)
+    unseeded, first, again, second = (
+        [control.text for control in _draw(replace(_plan(members), seed=seed), members)]
+        for seed in (None, 1, 1, 2)
+    )
+    assert first == again and unseeded != first != second != unseeded
+
+
 def test_outside_a_run_nothing_is_controlled(works: Callable[[int], list[Work]]) -> None:
     assert not ControlPlan().draw(works(1)[0], OWN.slots, OWN.text)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from annotators.base import Options
+from annotators.base import Options, make_episode_subject
 from annotators.grade import GradeAnnotator
 from annotators.grade.control_plan import ControlPlan
 from ares.annotation import Annotation, Maker
@@ -191,5 +191,10 @@ def test_the_price_of_a_calibration_is_said_before_the_run(
         calls, usd = re.fullmatch(r".*: about ([\d,]+) calls, ([\d.]+) USD, once", line).groups()  # type: ignore[union-attr]
         assert int(calls.replace(",", "")) > 10 and float(usd) > 0.001
     assert lines
-    unmeasured = replace(remote, planned_episodes=1_000, values={**remote.values, "calibrate": "no"})
-    assert "calibration" not in str(GradeAnnotator(unmeasured, ws.stores).preflight([]).warnings)
+    unmeasured = GradeAnnotator(
+        replace(remote, planned_episodes=1_000, values={"calibrate": "no"}), ws.stores
+    )
+    assert "calibration" not in str(unmeasured.preflight([]).warnings)
+    sample = [make_episode_subject(episode) for episode in ws.stores.tables.episodes.read(limit=3)]
+    with_controls, without = (run.estimate_run(sample, 100).calls for run in (everything, unmeasured))
+    assert with_controls > 2 * without > 0

@@ -102,7 +102,7 @@ def test_the_same_removal_again_is_answered(
     assert kinds(open_curated()) == ["remove"]
 
 
-@pytest.mark.parametrize(("step", "is_same"), [("delete_rows_of", True), ("erase_deleted_table_rows", False)])
+@pytest.mark.parametrize(("step", "is_same"), [("delete_rows_of", False), ("erase_deleted_table_rows", True)])
 def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
     open_curated: Open,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,7 +123,8 @@ def test_a_purge_is_completed_by_the_next_command_and_by_the_same_one(
     assert main([*following, "-w", first.path]) == 0
     answer = capsys.readouterr()
     assert "completed a purge of 12 episodes" in answer.err
-    assert ("deleted 12 episodes for good" in answer.out) == is_same
+    counted = "deleted 12 episodes for good: 0 annotations, 0 rows of tables, 0 folders of videos"
+    assert (counted in answer.out) == is_same, "the first one deleted them"
     assert kinds(open_curated()) == ["purge"]
     assert main(["doctor", "-w", first.path]) == 0
 
@@ -163,6 +164,31 @@ def test_a_reader_that_cannot_complete_it_says_so(
             assert "do not show" in capsys.readouterr().err
     assert main([*command, "-w", first.path, "-q"]) == 0
     assert kinds(open_curated()) == ["remove", "undo"]
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_disk_that_fails_during_an_action_is_told_and_whether_the_action_is_recorded(
+    open_curated: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_recorded: bool,
+) -> None:
+    first = open_curated()
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError("the disk failed")
+
+    with monkeypatch.context() as patch:
+        if is_recorded:
+            patch.setattr(apply, "move_out_removed_episodes", fail)
+        else:
+            patch.setattr(type(first.stores.annotations), "put_documents", fail)
+        assert main(["remove", "--where", _ALL, "--yes", "-w", first.path]) == 2
+    error = capsys.readouterr().err
+    assert "the disk failed" in error
+    assert ("action 1 is recorded, and the next command completes it" in error) == is_recorded
+    again = open_curated()
+    assert kinds(again) == ["remove"] * is_recorded and len(again.episodes) == 12 * (not is_recorded)
 
 
 def test_what_a_running_job_will_show_is_named_and_not_frozen(

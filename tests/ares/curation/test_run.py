@@ -159,6 +159,7 @@ def test_sets_and_actions_say_how_many_were_purged(curated: Workspace, ids: list
     purge(curated, ids[:2])
     good = curated.sets["good"]
     assert (good.episodes, good.purged) == (3, 2) and list(curated.sets.ids(good)) == ids[2:5]
+    assert good.to_json()["purged"] == 2, "`ares set show --json` says it too"
     report = undo(curated.stores, removal.number)
     assert report.undone.purged == 2 and curated.stores.tables.episodes.ids() == set(ids[2:])
     assert ids[0] not in [failure.subject for failure in list_failures(curated.stores)]

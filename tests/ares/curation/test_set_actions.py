@@ -62,6 +62,18 @@ def test_a_name_that_was_deleted_can_be_given_and_the_deleted_set_comes_back_bes
     assert [version.episodes for version in sets.versions("old")] == [1, 5]
 
 
+def test_a_set_that_is_renamed_again_after_an_undo_keeps_its_numbers(
+    curated: Workspace, ids: list[str]
+) -> None:
+    sets = curated.sets
+    sets.create("good", ids[:2], {})
+    for _ in range(2):
+        sets.rename("good", "better")
+        assert [version.label for version in sets.versions("better")] == ["better@1", "better@2"]
+        undo(curated.stores)
+    assert run_checks(curated.stores) == []
+
+
 def test_a_name_in_use_or_not_plain_is_refused(curated: Workspace, ids: list[str]) -> None:
     curated.sets.create("other", ids[:1], {})
     with pytest.raises(RequestError, match="already"):

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from ares.episode import Record
@@ -39,6 +41,17 @@ def test_many_small_writes_stay_few_fragments_and_few_versions(
     for number in range(_NUM_EPISODES):
         matches = tables.episodes.search_instruction(f"drawer {number}", 1)
         assert tables.episodes.get([matches[0][0]])[0].instruction == f"open drawer {number}"
+
+
+def test_small_rows_are_merged_into_large_fragments(tmp_path: Path) -> None:
+    """A full fragment has 64 MB, not a number of rows."""
+    import lance
+
+    for number in range(12):
+        rows = pa.table({"number": np.arange(300) + 300 * number})
+        dataset = lance.write_dataset(rows, tmp_path / "rows.lance", mode="append" if number else "create")
+    compaction.compact(dataset)
+    assert [fragment.count_rows() for fragment in dataset.get_fragments()] == [12 * 300]
 
 
 def test_a_reader_of_an_old_version_can_finish(

@@ -305,11 +305,13 @@ def test_a_camera_that_is_always_black_and_a_reward_that_some_lack_are_left_out(
         cameras = (front, replace(front, name="dark", flags=("black", "frozen")))
         return replace(record, episode=replace(record.episode, cameras=cameras))
 
-    make_set(empty_workspace, [darkened(make_record(0)), darkened(make_record(1, reward=False))])
+    made = [make_record(0), make_record(1, reward=False, robot="")]
+    make_set(empty_workspace, [darkened(record) for record in made])
     report = export(empty_workspace, "made", tmp_path / "out")
     assert report.left_out == (
         "camera dark of made: black in every episode",
         "reward of made: only 1 of 2 episodes have one",
+        "robot of made: the episodes have several, or none (arm)",
     )
     features = read(tmp_path / "out", "info.json")["features"]
     assert "observation.images.front" in features and "observation.images.dark" not in features

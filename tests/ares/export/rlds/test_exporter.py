@@ -6,19 +6,25 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 from ares import open as open_workspace
+from ares.annotation import Annotation, Column, Maker
 from ares.curation import CurationSet
-from ares.episode import Record
+from ares.episode import Json, Record, Signal
+from ares.errors import MediaError
 from ares.export.rlds import exporter as writer
 from ares.formats import RecordLocation, parse_tf_example, read_record, scan_record_file
+from ares.input import decode_image, parse_image_header
 from ares.media import encoded_frames, frames_at
 from ares.workspace import Workspace
+from tests.ingest.image_folders.conftest import write_images
 from tests.ingesting import ingest_paths
 
 MakeRecord = Callable[..., Record]
@@ -26,6 +32,18 @@ MakeSet = Callable[..., CurationSet]
 # Read before the tests' environment is cleaned.
 _TENSORFLOW = os.environ.get("ARES_TENSORFLOW_PYTHON", "")
 _SCRIPT = Path(__file__).resolve().parents[4] / "scripts" / "check_rlds.py"
+
+_SPEED = Maker(
+    annotator="speed",
+    version="1",
+    columns=(
+        Column(name="speed", type="float64", meaning="Mean speed."),
+        Column(name="turns", type="int64", meaning="Turns."),
+        Column(name="is_odd", type="bool", meaning="Whether it is odd."),
+        Column(name="places", type="list<string>", meaning="Where it was."),
+    ),
+)
+_SPEED_VALUES: dict[str, Json] = {"speed": 1.5, "turns": 3, "is_odd": True, "places": ["a", "b"]}
 
 
 def records(folder: Path) -> list[bytes]:
@@ -77,8 +95,6 @@ def test_records_written_anew_keep_the_images_of_the_source(
 
 
 def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_path: Path) -> None:
-    from ares.input import decode_image
-
     report = sample_workspace.export("video", tmp_path / "out", format="rlds", quiet=True)
     assert report.encoded_frames == 2 * report.frames and sum(report.reencoded.values()) == 24
     payload = records(tmp_path / "out" / "video" / "1.0.0")[0]
@@ -90,6 +106,70 @@ def test_videos_become_jpegs_near_their_frames(sample_workspace: Workspace, tmp_
         frame = frames_at(camera.media, [(episode.num_steps - 1) / episode.rate_hz])[0].astype(float)
         error = np.mean((decode_image(images[-1], "test") - frame) ** 2)
         assert 10 * np.log10(255**2 / error) > 35
+
+
+@pytest.mark.parametrize("suffix", [".bmp", ".png"])
+def test_images_of_another_kind_are_encoded_and_those_of_another_size_refused(
+    empty_workspace: Workspace, tmp_path: Path, suffix: str
+) -> None:
+    """The features give one size for all images of a camera."""
+    size = (24, 32) if suffix == ".bmp" else (48, 64)
+    front = write_images(tmp_path / "lab" / "episode" / "front", [f"{number}.png" for number in range(8)])
+    (front / "5.png").write_bytes(cv2.imencode(suffix, np.zeros((*size, 3), np.uint8))[1].tobytes())
+    (front.parent / "lang.txt").write_text("open the drawer\n")
+    ingest_paths(empty_workspace.stores, [str(tmp_path / "lab")], quiet=True)
+    frozen = empty_workspace.sets.create("all", empty_workspace.stores.tables.episodes.ids(), {})
+    if suffix == ".png":
+        with pytest.raises(MediaError, match="frames of several sizes"):
+            empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+        return
+    report = empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    (shard,) = (tmp_path / "out").rglob("*.tfrecord-*")
+    (payload,) = records(shard.parent)
+    headers = [parse_image_header(image) for image in values(payload, "steps/observation/front")]
+    assert report.encoded_frames == len(headers) == 8
+    assert {(info.width, info.height, info.codec) for info in headers if info} == {(32, 24, "jpeg")}
+
+
+def test_signals_and_columns_are_written_and_names_that_clash_get_numbers(
+    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+) -> None:
+    force, log, made = (
+        np.arange(107 * 2, dtype=np.float32).reshape(107, 2),
+        empty_workspace.stores.annotations,
+        [],
+    )
+    for number, dataset in enumerate(("b a", "b-a", "b.a")):
+        record = make_record(number, names=tuple("xyz"[: number + 1]), cameras=(), dataset=dataset)
+        extra = {"force": Signal(force + number, ("x", "y"))}
+        made.append(replace(record, trajectory=replace(record.trajectory, extra=extra)))
+    frozen = make_set(empty_workspace, made)
+    log.add_maker(_SPEED)
+    log.append(
+        [
+            Annotation(
+                episode_id=record.episode.episode_id,
+                subject=record.episode.episode_id,
+                name="speed",
+                value=_SPEED_VALUES,
+                maker_id=_SPEED.maker_id,
+                start_seconds=0.0,
+                stop_seconds=5.35,
+                created="",
+            )
+            for record in made
+        ]
+    )
+    empty_workspace.sync()
+    empty_workspace.export(frozen, tmp_path / "out", format="rlds", quiet=True)
+    folders = sorted(path.parent for path in (tmp_path / "out").rglob("dataset_info.json"))
+    assert [folder.parent.name for folder in folders] == ["b_a", "b_a_2", "b_a_3"]
+    for number, folder in enumerate(folders):
+        (payload,) = records(folder)
+        assert values(payload, "steps/observation/force") == (force + number).ravel().tolist()
+        (document,) = values(payload, "episode_metadata/ares_export")
+        written = json.loads(document)["annotations"]
+        assert {name: written.get(name) for name in _SPEED_VALUES} == _SPEED_VALUES
 
 
 def test_splits_are_kept_and_shards_have_their_size(

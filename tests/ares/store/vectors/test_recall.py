@@ -292,6 +292,17 @@ def test_each_share_is_measured_of_which_the_index_searches_the_frames(scenes: S
     assert everything is None and tenth is not None and 1_000 < len(tenth.row_ids) < 1_500
 
 
+def test_an_index_is_measured_against_the_best_rows_of_the_filter(scenes: SceneTable) -> None:
+    queries = np.stack(_queries(scenes, 8))
+    snapshot = scenes.table._snapshots.require()
+    (truth,) = recall.compute_exact_results(snapshot, queries, [0.3], seed=0)
+    assert truth.rows is not None
+    for query, frame, episode in zip(queries, truth.frame_thresholds, truth.episode_thresholds, strict=True):
+        frames, episodes = scenes.brute_force(query, set((truth.rows.offsets // _FRAMES).tolist()))
+        length = np.linalg.norm(query)
+        assert (frame / length, episode / length) == pytest.approx((frames[-1], episodes[-1]), abs=1e-3)
+
+
 def test_an_index_that_was_not_measured_is_not_used(tmp_path: Path) -> None:
     scenes = SceneTable(tmp_path, 300)
     table = scenes.tables.connection.open_table("vectors_clip")
