@@ -25,7 +25,7 @@ from annotators.segment.spans import (
     make_spans,
     match_texts,
 )
-from annotators.segment.stated_spans import StatedSpans
+from annotators.segment.stated_spans import SpanFileAnnotator
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError
 from ares.store import keep_newest_annotations
@@ -86,9 +86,9 @@ class SegmentAnnotator:
     def __init__(self, options: Options, stores: Stores) -> None:
         own = options.parse(SegmentOptions)
         self._stores, self._meanings = stores, DatasetMeanings(stores)
-        self._stated: StatedSpans | None = None
+        self._stated: SpanFileAnnotator | None = None
         if own.spans:
-            self._stated = StatedSpans(own.spans, own.span_unit, own.subtask_names, stores)
+            self._stated = SpanFileAnnotator(own.spans, own.span_unit, own.subtask_names, stores)
             self.maker, self.warnings = self._stated.maker, self._stated.warnings
             self.needs_signals = True
             return

@@ -37,7 +37,7 @@ STATED_SPANS = "spans"
 _VERSION = "1"
 
 
-class StatedSpans:
+class SpanFileAnnotator:
     """The segments that a file names; their authors are those of the file, and people where it says so.
 
     Args:

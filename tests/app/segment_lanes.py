@@ -25,7 +25,7 @@ def make_segments(
     made = []
     for number, (start, stop, text) in enumerate(spans):
         value: dict[str, Json] = {"text": text, "style": style, "author": author}
-        segment = make_annotation(episode, maker, span=(start, stop), **value)
+        segment = replace(make_annotation(episode, maker, span=(start, stop)), value=value)
         # As several rows with one span are written.
         made.append(replace(segment, part=str(number)) if start == stop else segment)
     return made

@@ -26,7 +26,7 @@ NAMED = {
     "ares/export/rlds/record.py": {"grade"},
     # A column of tables of spans.
     "ares/input/span_files.py": {"caption"},
-    "ares/export/segments.py": {"caption", "grade"},
+    "ares/export/segments.py": {"grade"},
     # A style of LeRobot as well.
     "ares/export/lerobot/language.py": {"grade", "motion"},
     # The extra that installs UMAP.
@@ -48,7 +48,7 @@ NAMED = {
 COMPARED = {
     "ares/contract/mixing.py": {"unit"},
     # Of the column that texts of episodes fill, not of an annotator.
-    "ares/export/segments.py": {"caption"},
+    "ares/export/base.py": {"caption"},
     "ares/doctor/sources.py": {"uri"},
     "ares/media/video/decode.py": {"avi"},
     "ares/media/video/probe.py": {"matroska", "mp4"},
