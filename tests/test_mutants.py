@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,3 +109,28 @@ def test_a_probe_tells_each_function_that_is_entered_and_changes_nothing() -> No
     assert module["outer"](0) == 0 and probe.entered == {"x.py:2"}
     assert module["outer"](4) == 5 and probe.entered == {"x.py:2", "x.py:4"}
     assert module["outer"].__doc__ == "Said, not done."
+
+
+SHARED = """
+import pytest
+from module import double
+@pytest.fixture(scope="module")
+def four(): return double(2)
+@pytest.fixture
+def five(four): return four + 1
+def test_first(four): assert four == 4
+def test_second(five): assert five == 5
+def test_other(): assert True
+"""
+
+
+def test_a_test_enters_what_a_fixture_entered_that_an_earlier_test_set_up(lab: Lab) -> None:
+    (lab.root / "module.py").write_text(add_probes("module.py", (lab.root / "module.py").read_text()))
+    (lab.root / "test_module.py").write_text(SHARED)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    environment = {**os.environ, probe.FOLDER_VARIABLE: str(lab.root), "PYTHONPATH": str(lab.root)}
+    subprocess.run([*command, "-p", "tests.mutants.plugin"], cwd=lab.root, env=environment, check=True)
+    (file,) = lab.root.glob("*.json")
+    entering = {name: functions for name, (_, functions) in json.loads(file.read_text()).items() if functions}
+    users = ("test_module.py::test_first", "test_module.py::test_second")
+    assert entering == {name: ["module.py:1"] for name in users}

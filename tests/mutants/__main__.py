@@ -32,7 +32,7 @@ _TESTS = (
     "tests/ares/store", "tests/ares/curation", "tests/ares/export", "tests/ares/rubric", "tests/annotators/grade",
     "tests/ares/search/rankers/test_semantic.py", "tests/ares/doctor", "tests/ares/repair",
     "tests/contracts/test_annotation_addresses.py", "tests/contracts/test_annotation_stores.py",
-    "tests/contracts/test_exporters.py",
+    "tests/contracts/test_exporters.py", "tests/ingest/lerobot/test_depth_video.py",
     "tests/app/cli/test_export.py", "tests/app/cli/test_undo_commands.py",
 )  # fmt: skip
 _EQUIVALENT = Path(__file__).with_name("equivalent.txt")

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -14,6 +15,8 @@ from hypothesis import Phase, settings
 from tests.mutants import probe
 
 _tests: dict[str, tuple[float, set[str]]] = {}
+# What fixtures of several tests entered: only the first of the tests sees it done.
+_fixtures: dict[pytest.FixtureDef[Any], set[str]] = {}
 _failed: set[str] = set()
 
 
@@ -25,7 +28,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Note what a test enters, its fixtures included; cases of one test count as one."""
+    """Note what a test enters, with its fixtures, also those set up for an earlier one; cases of one test are one."""
     if probe.FOLDER_VARIABLE not in os.environ:
         return (yield)
     name, started = _name_of(item.nodeid), time.monotonic()
@@ -34,8 +37,29 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         seconds, functions = _tests.setdefault(name, (0.0, set()))
-        functions.update(tuple(probe.entered))
+        functions.update(tuple(probe.entered), *(_fixtures.get(key, ()) for key in _fixtures_of(item)))
         _tests[name] = (seconds + time.monotonic() - started, functions)
+
+
+def _fixtures_of(item: pytest.Item) -> list[pytest.FixtureDef[Any]]:
+    """The fixtures of a test, and those that they take."""
+    if not isinstance(item, pytest.Function):
+        return []
+    return [found for several in item._fixtureinfo.name2fixturedefs.values() for found in several]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+    """Note what a fixture of several tests enters."""
+    if fixturedef.scope == "function" or probe.FOLDER_VARIABLE not in os.environ:
+        return (yield)
+    entered = set(probe.entered)
+    probe.entered.clear()
+    try:
+        return (yield)
+    finally:
+        _fixtures.setdefault(fixturedef, set()).update(tuple(probe.entered))
+        probe.entered |= entered
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
