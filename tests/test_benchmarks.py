@@ -76,7 +76,8 @@ _WITH_RAY = {
     "workers driver --episodes 8 --runs 1": r"for each of 8 episodes: .* with 10 of 512, ratio \d",
 }
 # "slot_comparison" needs text models that no machine of the tests has.
-_OTHER = {"grading", "memory", "page", "run", "slot_comparison", "success"}
+# simulated_robots records with simulators that are no dependency.
+_OTHER = {"grading", "memory", "page", "run", "simulated_robots", "slot_comparison", "success"}
 
 
 @pytest.fixture(autouse=True)

@@ -31,9 +31,12 @@ from tests.judges.world import (
 
 @pytest.fixture(params=[COMMON_SLOTS, RARE_SLOTS], ids=["common", "rare"])
 def world(request: pytest.FixtureRequest) -> list[WorldEpisode]:
-    """A world of another seed in every run, whose seed a failing run prints."""
+    """A world of another seed in every run, whose seed a failing run prints.
+
+    Of 120 episodes one world in forty has no caption with an omission, of 480 none in millions.
+    """
     seed = random.randrange(1 << 30)
-    settings = WorldSettings(seed=seed, episodes=120, stated=request.param, injected=0.1)
+    settings = WorldSettings(seed=seed, episodes=480, stated=request.param, injected=0.1)
     return make_world(settings)
 
 

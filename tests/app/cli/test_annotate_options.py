@@ -126,7 +126,7 @@ def test_help_groups_the_flags_by_annotator(
 ) -> None:
     text = help_text(capsys, monkeypatch)
     sections = {block.splitlines()[0]: block for block in text.split("\n\n")}
-    assert "camera of caption, embed, grade, guest and success" in text
+    assert "camera of caption, embed, grade, guest, segment and success" in text
     assert "--rubric RUBRIC, --grade.rubric RUBRIC" in sections["options of grade:"]
     assert "tiles, collage or frames:N (default: auto)" in sections["options of caption:"]
     guest_section = sections["options of guest:"]

@@ -122,7 +122,8 @@ def test_an_instruction_with_html_in_it_stays_text(
     [
         (
             ("annotate", "captoin"),
-            "no annotator 'captoin': did you mean 'caption'? there are: caption, embed, grade, map, motion, success",
+            "no annotator 'captoin': did you mean 'caption'? there are: caption, embed, grade, map, motion, "
+            "segment, success",
         ),
         (
             ("ingest", ".", "--format", "rdls"),
@@ -156,7 +157,7 @@ def test_an_export_format_that_is_unknown(workspace: str, capsys: Capture) -> No
     assert main(["set", "create", "all", "-w", workspace]) == 0
     capsys.readouterr()
     line = refused(capsys, "export", "all", "out", "--format", "zarr", "-w", workspace)
-    assert "no exporter 'zarr': there are: lerobot, lerobot-v2.1, parquet, rlds" in line
+    assert "no exporter 'zarr': there are: jsonl, lerobot, lerobot-v2.1, parquet, rlds" in line
 
 
 def _closed_port() -> int:

@@ -106,8 +106,10 @@ def test_degrees_and_radians_are_refused_until_a_conversion_is_named(
     assert not out.exists()
     convert = ["state.arm=rad", "action.arm=rad"]
     report = workspace.export(frozen, out, format=format, convert=convert, quiet=True)
+    # Lines of texts have no signals that could be converted.
+    converted = () if format == "jsonl" else ("action", "state")
     assert [dict(change) for change in report.changed] == [
-        {"reason": f"{signal}.arm of degrees: rad, from deg", "episodes": 1} for signal in ("action", "state")
+        {"reason": f"{signal}.arm of degrees: rad, from deg", "episodes": 1} for signal in converted
     ]
     if format == "parquet":
         states = exported_states(out)
