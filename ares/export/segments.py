@@ -30,7 +30,7 @@ SUBTASK = "subtask"
 PERSON, SOURCE = "person", "source"
 _NO_TEXT = "no text"
 _GRADE_COLUMNS = ("grade", "grade_trust", "grade_verdicts")
-_PLAN_COLUMNS = ("annotation_id", "episode_id", "start_seconds", "text", "maker_id")
+_PLAN_COLUMNS = ("annotation_id", "episode_id", "start_seconds", "text", "author", "maker_id")
 _ROW_COLUMNS = (
     "annotation_id",
     "episode_id",
@@ -184,7 +184,7 @@ class SegmentReader:
             ids: The episodes.
             annotations: All annotations of these episodes.
         """
-        rows = self._read_rows(ids, (*_ROW_COLUMNS, "maker_id", *_GRADE_COLUMNS))
+        rows = self._read_rows(ids, (*_ROW_COLUMNS, "author", "maker_id", *_GRADE_COLUMNS))
         makers = {row["maker_id"] for row in rows}
         # An id is a hash, which takes longer than all else here.
         values = {own.annotation_id: own.value for own in annotations if own.maker_id in makers}
@@ -205,13 +205,14 @@ class SegmentReader:
     def _read_rows(self, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """The shown segments of some episodes with their state, in the order of the episodes and of time."""
         table = _read_segment_rows(self._stores, ids)
-        own_states = {id: _own_state(maker) for id, maker in self._makers.items()}
         rows = table.select([name for name in names if name in table.column_names]).to_pylist()
         rows = [row for row in rows if row["maker_id"] in self._makers]
-        needs_grades = any(not own_states[row["maker_id"]] for row in rows)
-        graded = _text_states(self._stores, table) if needs_grades else {}
         for row in rows:
-            row["state"] = own_states[row["maker_id"]] or graded[row["annotation_id"]]
+            row["state"] = _own_state(self._makers[row["maker_id"]], row)
+        if not all(row["state"] for row in rows):
+            graded = _text_states(self._stores, table)
+            for row in rows:
+                row["state"] = row["state"] or graded[row["annotation_id"]]
         positions = {id: position for position, id in enumerate(ids)}
         rows.sort(key=lambda row: (positions[row["episode_id"]], row["start_seconds"], row["annotation_id"]))
         return rows
@@ -249,11 +250,14 @@ def _arm_of(value: Mapping[str, Json]) -> str:
     return next((arm for arm in arms if arm and isinstance(arm, str)), "")
 
 
-def _own_state(maker: Maker) -> str:
-    """Whose word the texts of a maker are, "" for those that need a grade."""
-    if maker.kind == PERSON:
+def _own_state(maker: Maker, row: Mapping[str, Any]) -> str:
+    """Whose word a text is, "" for one that needs a grade: by a model, or of a file that names a model as author."""
+    if maker.annotator.startswith(SOURCE_PREFIX):
+        return SOURCE
+    is_stated = maker.kind == "code" and bool(row["text"])
+    if maker.kind == PERSON or (is_stated and row["author"] == PERSON):
         return PERSON
-    return SOURCE if maker.annotator.startswith(SOURCE_PREFIX) else ""
+    return SOURCE if is_stated and not row["author"] else ""
 
 
 def _read_segment_rows(stores: Stores, ids: Sequence[str]) -> pa.Table:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OUTSIDE = "lie outside the episode and are left out"
 CUT = "reach beyond the episode and are cut at its ends"
 OVERLAPPING = "overlap others of their style and author, and are kept"
-UNKNOWN = "name episodes that are not here"
+UNKNOWN = "name episodes that are not here, or that are several by that name"
 
 _NUMBER = re.compile(r"\d+")
 

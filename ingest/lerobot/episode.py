@@ -36,6 +36,7 @@ from ingest.lerobot.feature_map import (
 )
 from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
 from ingest.lerobot.language import (
+    join_subtask_forms,
     make_frame_clock,
     read_language_segments,
     read_listed_subtasks,
@@ -456,9 +457,10 @@ def _read_segments(
         return
     clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
     cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
-    yield from read_language_segments(rows, clock, cameras, warnings)
+    states = list(read_language_segments(rows, clock, cameras, warnings))
     texts_by_column = read_texts_by_column(dataset.info, feature_map.subtask_columns)
-    yield from read_subtask_segments(rows, texts_by_column, clock, warnings)
+    runs = list(read_subtask_segments(rows, texts_by_column, clock, warnings))
+    yield from join_subtask_forms(states, runs, clock)
 
 
 def _descriptive_fields(

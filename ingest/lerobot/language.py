@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ares.episode import Json, SourceSegment
@@ -291,6 +291,8 @@ def read_subtask_segments(
                 continue
             if int(value) not in texts:
                 _warn_once(warnings, f"a number of {column} stands for no text")
+            elif not texts[int(value)]:
+                continue
             fields: dict[str, Json] = {"column": column, "subtask_index": int(value)}
             yield _make_subtask(texts.get(int(value), ""), (start, stop), fields, clock)
     for column, array in rows.arrays.items():
@@ -302,6 +304,33 @@ def read_subtask_segments(
         for start, stop in _find_runs(codes):
             if text := words[codes[start]]:
                 yield _make_subtask(text, (start, stop), {"column": column}, clock)
+
+
+def join_subtask_forms(
+    states: Sequence[SourceSegment], runs: Sequence[SourceSegment], clock: FrameClock
+) -> Iterator[SourceSegment]:
+    """The subtasks of both columns, each once where both say the same: the same texts, with starts within a frame.
+
+    The column of states has no ends; that of numbers says then where a subtask ends. Where they differ both are kept.
+
+    Args:
+        states: Segments of `read_language_segments`.
+        runs: Segments of `read_subtask_segments`.
+        clock: The times of the frames.
+    """
+    step = clock.frame_end(0) - float(clock.seconds[0])
+    subtasks = sorted(
+        (state for state in states if state.style == SUBTASK_STYLE), key=lambda state: state.start_seconds
+    )
+    ends = {}
+    for state, run in zip(subtasks, runs, strict=False):
+        if state.text == run.text and abs(state.start_seconds - run.start_seconds) <= step:
+            ends[id(state)] = min(run.stop_seconds, state.stop_seconds)
+    if len(ends) < max(len(subtasks), len(runs)):
+        yield from (*states, *runs)
+        return
+    for state in states:
+        yield replace(state, stop_seconds=ends[id(state)]) if id(state) in ends else state
 
 
 def read_listed_subtasks(entry: Mapping[str, Any], warnings: list[str]) -> Iterator[SourceSegment]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ares.annotation import Maker
 from ares.curation import CurationSet
 from ares.episode import Record
 from ares.errors import RequestError
@@ -194,3 +195,22 @@ def test_a_rate_is_refused_and_a_file_that_is_gone_fails_its_episode(
     with pytest.raises(RequestError, match="jsonl has spans of the source and no steps"):
         export(empty_workspace, tmp_path / "retimed", fps=10.0)
     assert not (tmp_path / "retimed").exists()
+
+
+def test_texts_of_a_file_of_spans_go_out_but_for_those_by_a_model(ws: Workspace, tmp_path: Path) -> None:
+    stated = Maker(annotator="spans", version="1", fills_segments=True)
+    authors = {"reach": "person", "grasp": "", "lift": "some/model-7b"}
+    append(
+        ws,
+        [stated],
+        [
+            segment(stated, FIRST, span, {"text": text, "style": "subtask", "author": author})
+            for (text, author), span in zip(authors.items(), _SPANS, strict=False)
+        ],
+    )
+    report = export(ws, tmp_path / "out")
+    assert [(line["text"], line["state"]) for line in lines(tmp_path / "out")] == [
+        ("reach", "person"),
+        ("grasp", "source"),
+    ]
+    assert report.segments == {"written": {"person": 1, "source": 1}, "held_back": {"ungraded": 1}}

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -84,3 +85,21 @@ def test_columns_in_out_and_in_again_are_equal(tmp_path: Path) -> None:
     assert texts_of(twice) == texts_of(source)
     first, second = (folder / "data" / "chunk-000" / "file-000.parquet" for folder in (once, twice))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_subtask_that_stands_in_both_forms_is_read_once_and_keeps_its_end(tmp_path: Path) -> None:
+    persistent = [row("subtask", "reach", stamp(0)), row("subtask", "grasp", stamp(4))]
+    numbers = [0, 0, 0, 2, 1, 1, 1, 1, 2, 2]
+    columns = {"language_persistent": every_frame(persistent), "subtask_index": pa.array(numbers)}
+    dataset = make_dataset(tmp_path / "source", columns)
+    texts = {"subtask_index": [0, 1, 2], "subtask": ["reach", "grasp", ""]}
+    pq.write_table(pa.table(texts), dataset / "meta" / "subtasks.parquet")
+    with open_workspace(tmp_path / "ws", create=True) as ws:
+        ingest_paths(ws.stores, [str(dataset)], quiet=True)
+        (episode,) = ws.stores.tables.episodes.ids()
+        segments = list(ws.episodes[episode].segments)
+    assert [segment.text for segment in segments] == ["reach", "grasp"]
+    ends = [(segment.start_seconds, segment.stop_seconds) for segment in segments]
+    np.testing.assert_allclose(ends, [(0.0, stamp(3)), (stamp(4), stamp(8))], atol=1e-6)
+    once = export_again(dataset, tmp_path / "once")
+    assert [step["subtask"] for step in texts_of(once)] == [step["subtask"] for step in texts_of(dataset)]
