@@ -18,7 +18,7 @@ from annotators.grade.segment_fit import SeenNeighbour, rule_on_arm, rule_on_ord
 from ares.annotation import Annotation, Column, Maker, make_segment_id
 from ares.episode import Episode
 from ares.review import add_ruling
-from ares.rubric import NOT_VISIBLE, SLOTS, Verdict, is_same_value
+from ares.rubric import JUDGE_TRUST, NOT_VISIBLE, SLOTS, Verdict, is_same_value
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.caption_replies import typed_caption
@@ -268,3 +268,20 @@ def test_captions_of_neighbours_measure_the_judge(ws: Workspace, remote: Options
     assert missing["neighbour"] > 0 and not any(kind.startswith("outcome") for kind in missing)
     # The server answers by the time of a frame, and so says the same of grey frames.
     assert [row["grade_trust"] for row in _grades(ws)] == ["untrusted"] * 3
+
+
+def test_an_export_takes_what_a_trusted_judge_accepts_of_the_span(
+    ws: Workspace, remote: Options, tmp_path: Path
+) -> None:
+    _caption_segments(ws, PICK, CLOSE, PLACE)
+    (report,) = annotate(ws.stores, ["grade"], remote, quiet=True)
+    chosen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
+    unproven = ws.export(chosen, tmp_path / "unproven", format="jsonl", quiet=True)
+    assert unproven.segments == {"written": {"source": 3}, "held_back": {"refused": 2, "unproven": 1}}
+    (episode,) = ws.stores.tables.episodes.read()
+    gates = {"OUTCOME": "outcome"}
+    trust: dict[str, Any] = {"state": "unproven", "content": "trusted", "outcome": "unproven", "gates": gates}
+    ws.stores.annotations.put_documents(JUDGE_TRUST, {f"{report.maker}/{episode.dataset}": trust})
+    trusted = ws.export(chosen, tmp_path / "trusted", format="lerobot", quiet=True)
+    assert trusted.segments["written"] == {"accepted": 1, "source": 3}
+    assert trusted.segments["held_back"] == {"refused": 2}
