@@ -220,7 +220,14 @@ def _check_stale(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[Qu
     repeated = (signals.state[1:] == signals.state[:-1]).all(axis=1)
     lengths = inside[:, 1] - inside[:, 0] - 1
     inside_repeated = np.array([repeated[start : stop - 1].all() for start, stop in inside])
-    is_only = inside_repeated & (repeated.sum() - lengths <= _OTHER_REPEATS * len(repeated))
+    # Where the commands stand still as well, whole steps are repeated, which is A017.
+    is_commanded = np.zeros(len(repeated), bool)
+    if len(signals.action) == len(signals.state):
+        is_commanded = (signals.action[1:] != signals.action[:-1]).any(axis=1)
+    inside_commanded = np.array([is_commanded[start : stop - 1].any() for start, stop in inside])
+    is_only = (
+        inside_repeated & inside_commanded & (repeated.sum() - lengths <= _OTHER_REPEATS * len(repeated))
+    )
     is_stale |= is_only & (before > _STALE_SPEED * usual[0]) & (jump > usual[0])
     for start, stop in inside[is_stale][np.argsort(-np.ptp(inside[is_stale], axis=1))[:1]].tolist():
         yield _reading_finding(STALE_VALUES, "", signals.seconds[start], (stop - start, 1.0))

@@ -154,8 +154,7 @@ class ExportRequest:
     def __post_init__(self) -> None:
         assert self.clock  # checks rate and mode
         object.__setattr__(self, "convert", tuple(self.convert))
-        if self.segments:
-            object.__setattr__(self, "segments", check_segment_choices(self.segments))
+        object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
 
