@@ -45,7 +45,7 @@ COLUMNS = (
         rollup="sum",
     ),
 )
-UNMATCHED_TEXT = "a text of the source has no made segment of its span"
+UNMATCHED_TEXT = "a text of a person or of the source matches no segment that was made"
 
 
 class SegmentOptions(LocalModelOptions):

@@ -262,7 +262,8 @@ def tallies(report: Mapping[str, Json], key: str) -> Iterator[str]:
     for row in rows:
         if isinstance(row, dict):
             yield f"  {row['count']:>6}  {row['reason']}"
-            yield f"          first: {row['example']}"
+            if row["example"]:
+                yield f"          first: {row['example']}"
 
 
 def answer_refusal(args: argparse.Namespace, error: AresError, status: int) -> None:

@@ -220,7 +220,10 @@ def answer_prompt(prompt: str, episode: ToldEpisode | None, errors: PlantedError
     """The reply of a model to a first or a second look; it sees nothing where frames show no episode."""
     if prompt.startswith("Find the instant"):
         sheets = _SHEET.findall(prompt)
-        changes = [_look(int(number), json.loads(data), times, episode) for number, data, times in sheets]
+        changes = [
+            _second_look_reply(int(number), json.loads(data), times, episode)
+            for number, data, times in sheets
+        ]
         return json.dumps({"changes": changes})
     window = _WINDOW.search(prompt)
     assert window is not None, prompt
@@ -255,7 +258,9 @@ def _is_untold(
     return is_one_sided and (is_near_stop if is_left_to_later else is_near_start)
 
 
-def _look(number: int, said: Mapping[str, str], times: str, episode: ToldEpisode | None) -> dict[str, Any]:
+def _second_look_reply(
+    number: int, said: Mapping[str, str], times: str, episode: ToldEpisode | None
+) -> dict[str, Any]:
     """When the change of a sheet happens, as far as its frames show it."""
     seconds = [float(time.removesuffix(" s")) for time in times.split(", ")]
     middle, found = seconds[len(seconds) // 2], None

@@ -20,7 +20,7 @@ from tests.ingesting import ingest_paths
 HEADER = "episode,start_seconds,end_seconds,text,author\n"
 
 
-def said(record: Record) -> list[tuple[float, float, str]]:
+def list_spans(record: Record) -> list[tuple[float, float, str]]:
     return [(part.start_seconds, part.stop_seconds, part.text) for part in record.segments]
 
 
@@ -77,8 +77,8 @@ def test_faults_of_a_table_of_spans_are_one_line_each(tmp_path: Path) -> None:
     ]
     (tmp_path / "d" / "spans.csv").write_text(HEADER + "\n".join(rows))
     source, records = load_by_key(tmp_path / "d")
-    assert said(records["ep_000.npz"]) == [(0.0, 0.2, "reach")]
-    assert said(records["ep_001.npz"]) == [(0.1, 0.6, "lift"), (0.2, 0.3, "over")]
+    assert list_spans(records["ep_000.npz"]) == [(0.0, 0.2, "reach")]
+    assert list_spans(records["ep_001.npz"]) == [(0.1, 0.6, "lift"), (0.2, 0.3, "over")]
     assert records["ep_001.npz"].segments[0].fields == {"stated_span": [0.1, 9.0]}
     reasons = sorted(line.removeprefix("spans.csv: 1 spans ").partition(" (")[0] for line in source.warnings)
     assert [reason.split(",")[0] for reason in reasons] == [
@@ -112,7 +112,7 @@ def test_labels_of_an_episode_and_its_spans_may_stand_in_one_object(tmp_path: Pa
     (tmp_path / "d" / "labels.json").write_text(json.dumps({"episodes": labels}))
     source, records = load_by_key(tmp_path / "d")
     assert not source.warnings
-    assert [said(record) for _, record in sorted(records.items())] == [
+    assert [list_spans(record) for _, record in sorted(records.items())] == [
         [(0.0, 0.25, "reach")],
         [(0.0, 0.25, "reach"), (0.25, 0.5, "lift")],
     ]
@@ -140,9 +140,9 @@ def test_a_spec_names_spans_their_unit_and_new_names(tmp_path: Path) -> None:
     (tmp_path / "names.yaml").write_text("grab cup: pick the mug\n")
     spec = write_spec(tmp_path, "spans: spans.csv\nspan_unit: frames\nsubtask_names: names.yaml\n")
     _, records = load_by_key(tmp_path / "d", spec)
-    assert said(records["ep_000.npz"]) == [(0.0, 0.3, "pick the mug")]
+    assert list_spans(records["ep_000.npz"]) == [(0.0, 0.3, "pick the mug")]
     assert records["ep_000.npz"].segments[0].fields == {"source_text": "Grab cup"}
-    assert said(records["ep_001.npz"]) == [(0.2, 0.4, "wait")]
+    assert list_spans(records["ep_001.npz"]) == [(0.2, 0.4, "wait")]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_an_instruction_that_changes_within_an_rlds_episode_is_a_segment_for_eac
     folder = write_dataset(tmp_path, [values], FEATURES)
     _, records = load_by_key(folder)
     (record,) = records.values()
-    assert [(round(a, 9), round(b, 9), text) for a, b, text in said(record)] == expected
+    assert [(round(a, 9), round(b, 9), text) for a, b, text in list_spans(record)] == expected
     assert all(part.fields == {"feature": "steps/language_instruction"} for part in record.segments)
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.segment.annotator import COLUMNS, UNMATCHED_TEXT, SegmentAnnotator
+from annotators.segment.annotator import COLUMNS, UNMATCHED_TEXT
 from annotators.segment.spans import Boundary, join_boundaries
-from ares import registry
 from ares.annotation import Annotation, Maker
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
@@ -23,16 +22,6 @@ from tests.ingesting import ingest_paths
 SETTINGS = settings_from_environment({})
 NAMES = tuple(f"{side}_{name}" for side in ("left", "right") for name in ("joint_0", "joint_1", "gripper"))
 SOURCE = Maker(annotator="source_subtask", version="1", fills_segments=True)
-
-
-@pytest.fixture(autouse=True)
-def _segment_is_there() -> Iterator[None]:
-    is_missing = "segment" not in registry.annotators.names()
-    if is_missing:
-        registry.annotators.add("segment", SegmentAnnotator)
-    yield
-    if is_missing:
-        registry.annotators.remove("segment")
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
-from annotators.segment.annotator import SegmentAnnotator
-from ares import registry
 from ares.errors import RequestError
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
@@ -21,16 +19,6 @@ from tests.annotators.runs import annotate
 from tests.ingesting import ingest_paths
 
 SETTINGS = settings_from_environment({})
-
-
-@pytest.fixture(autouse=True)
-def _segment_is_there() -> Iterator[None]:
-    is_missing = "segment" not in registry.annotators.names()
-    if is_missing:
-        registry.annotators.add("segment", SegmentAnnotator)
-    yield
-    if is_missing:
-        registry.annotators.remove("segment")
 
 
 @pytest.fixture

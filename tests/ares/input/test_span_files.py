@@ -76,7 +76,7 @@ def write_rows(rows: list[dict[str, Any]], form: str) -> bytes:
     return json.dumps(by_episode if form == "by episode.json" else rows).encode()
 
 
-def said(file: SpanFile | None) -> list[tuple[Any, ...]]:
+def list_spans(file: SpanFile | None) -> list[tuple[Any, ...]]:
     assert file is not None
     return sorted((s.names[0], s.start, s.stop, s.unit, s.text, s.author) for s in file.spans)
 
@@ -102,7 +102,7 @@ def test_spans_that_were_written_are_read(
         for row in rows
     )
     file = read_span_file(path)
-    assert said(file) == expected
+    assert list_spans(file) == expected
     assert file is not None and file.total == len(rows) and not file.tally.counts
 
 
@@ -262,7 +262,7 @@ def test_label_studio_frames_count_from_one_and_people_are_its_authors() -> None
     task["annotations"].append(cancelled)
     file = parse_spans([task], "export.json")
     assert file is not None and file.kind == "Label Studio"
-    assert said(file) == [
+    assert list_spans(file) == [
         ("/data/upload/3/5f1b2c3d-ep_0.mp4", 0, 61, "frames", "grasp the mug", "person"),
         ("/data/upload/3/5f1b2c3d-ep_0.mp4", 2, 5, "frames", "move", "m-2"),
     ]
@@ -306,7 +306,7 @@ def test_short_exports_of_label_studio_are_read(tmp_path: Path, form: str) -> No
     row = {"id": 1, "video": "/d/ep_1.mp4", "lane": cell, "annotator": 3}
     path = tmp_path / f"min{form}"
     path.write_bytes(write_rows([row if form == ".json" else {**row, "lane": json.dumps(cell)}], form))
-    assert said(read_span_file(path)) == [
+    assert list_spans(read_span_file(path)) == [
         ("/d/ep_1.mp4", 0, 61, "frames", "grasp", "person"),
         ("/d/ep_1.mp4", 0.25, 1.5, "seconds", "rest", "person"),
     ]
@@ -319,11 +319,11 @@ def test_supports_of_fiftyone_count_from_one_and_hold_their_last_frame() -> None
         "filepath": "/d/ep_1.mp4",
         "events": {"_cls": "TemporalDetections", "detections": [{"label": "shut", "support": [11, 20]}]},
     }
-    assert said(parse_spans(labels, "labels.json")) == [
+    assert list_spans(parse_spans(labels, "labels.json")) == [
         ("ep_0", 0, 1, "seconds", "open", ""),
         ("ep_0", 0, 10, "frames", "shut", ""),
     ]
-    assert said(parse_spans({"samples": [sample]}, "samples.json")) == [
+    assert list_spans(parse_spans({"samples": [sample]}, "samples.json")) == [
         ("/d/ep_1.mp4", 10, 20, "frames", "shut", "")
     ]
 
