@@ -41,6 +41,9 @@ _DEPTH_WEIGHT = 0.6
 _TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES = 0.4, 60.0, 20.0
 # A way counts in full from this share of that at the usual speed.
 _TURN_WAY = 0.4
+# A commanded velocity jumps between the means over so many seconds, by this share of the usual speed and so many times
+# its usual step; it counts where its speed has at least this correlation with the measured one.
+_JUMP_SECONDS, _JUMP_SHARE, _JUMP_NOISE, _SAME_MOTION = 0.1, 0.7, 3.0, 0.2
 # A gripper moves faster than this share of its range per second, and by at least this share of it.
 _END_SPEED, _LEAST_END_CHANGE = 0.4, 0.2
 _END_NOISE = 6.0
@@ -58,6 +61,7 @@ SIGNAL_SETTINGS: dict[str, Json] = {
     "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST, _SHORT_REST_SECONDS],
     "dip": [_DIP_SHARE, _DEPTH_WEIGHT],
     "turn": [_TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES, _TURN_WAY],
+    "command": [_JUMP_SECONDS, _JUMP_SHARE, _JUMP_NOISE, _SAME_MOTION],
     "gripper": [_END_SPEED, _LEAST_END_CHANGE, _END_NOISE, _END_GAP],
     "contact": [_CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT],
     "same_event": _SAME_EVENT_SECONDS,
@@ -95,6 +99,11 @@ def _arm_boundaries(own: ArmTracks, tracks: EpisodeTracks) -> list[Boundary]:
     for values in own.contacts:
         events += _contact_boundaries(values, start, period)
     motion = [] if own.path is None else list(_motion_boundaries(own.path, start, period))
+    if own.path is not None and own.command is not None and _move_together(own.path, own.command, period):
+        motion = [
+            *_motion_boundaries(own.command, start, period),
+            *_command_boundaries(own.command, start, period),
+        ]
     seconds = sorted(event.seconds for event in events)
     apart = [
         boundary for boundary in motion if find_distance(seconds, boundary.seconds) > _SAME_EVENT_SECONDS
@@ -129,13 +138,55 @@ def _count_periods(seconds: float, period: float) -> int:
     return 2 * int(seconds / period / 2) + 1
 
 
-def _motion_boundaries(path: NDArray[np.float64], start: float, period: float) -> Iterator[Boundary]:
-    """Where an arm begins to rest or to move, and where one movement ends and another begins."""
+def _smooth_speeds(
+    path: NDArray[np.float64], period: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(N - 1, D) velocities of a path, and (N - 1,) their lengths."""
     import numpy as np
 
     width = _count_periods(_SMOOTH_SECONDS, period)
     velocity = smooth(smooth(np.diff(path, axis=0) / period, width), width)
-    speed = np.sqrt((velocity * velocity).sum(axis=1))
+    return velocity, np.sqrt((velocity * velocity).sum(axis=1))
+
+
+def _move_together(path: NDArray[np.float64], command: NDArray[np.float64], period: float) -> bool:
+    """Whether a commanded path is fast where the measured one is: else it is no sum of changes."""
+    import numpy as np
+
+    speeds = np.stack([_smooth_speeds(own, period)[1] for own in (path, command)])
+    speeds -= speeds.mean(axis=1, keepdims=True)
+    product = float(np.sqrt((speeds * speeds).sum(axis=1)).prod())
+    return product > 0 and float(speeds[0] @ speeds[1]) / product >= _SAME_MOTION
+
+
+def _command_boundaries(command: NDArray[np.float64], start: float, period: float) -> Iterator[Boundary]:
+    """Where the commanded velocity jumps, as at another goal, by far more than from step to step."""
+    import numpy as np
+
+    velocity = np.diff(command, axis=0) / period
+    count, reach = len(velocity), max(1, round(_JUMP_SECONDS / period))
+    sums = np.concatenate([np.zeros((1, velocity.shape[1])), np.cumsum(velocity, axis=0)])
+    at = np.arange(1, count)
+    low, high = np.maximum(at - reach, 0), np.minimum(at + reach, count)
+    before, after = (
+        (sums[at] - sums[low]) / (at - low)[:, None],
+        (sums[high] - sums[at]) / (high - at)[:, None],
+    )
+    jumps = np.sqrt(((after - before) ** 2).sum(axis=1))
+    speed, steps = (np.sqrt((own * own).sum(axis=1)) for own in (velocity, np.diff(velocity, axis=0)))
+    usual = float((speed * speed).sum()) / max(float(speed.sum()), 1e-12)
+    bar = max(_JUMP_SHARE * usual, _JUMP_NOISE * float(np.median(steps)))
+    for number in np.flatnonzero(jumps > bar).tolist():
+        if jumps[number] >= jumps[max(0, number - reach) : number + reach + 1].max():
+            sure = min(1.0, 0.4 + 0.3 * float(jumps[number]) / usual)
+            yield Boundary(start + (number + 1.5) * period, "command", sure)
+
+
+def _motion_boundaries(path: NDArray[np.float64], start: float, period: float) -> Iterator[Boundary]:
+    """Where an arm begins to rest or to move, and where one movement ends and another begins."""
+    import numpy as np
+
+    _, speed = _smooth_speeds(path, period)
     total = float(speed.sum())
     if total <= 0 or len(speed) < 3:
         return

@@ -13,7 +13,9 @@ from ares.annotation import Annotation
 if TYPE_CHECKING:
     from ares.episode import Json
 
-BoundarySource = Literal["start", "gripper", "hand", "rest", "speed", "direction", "contact", "model"]
+BoundarySource = Literal[
+    "start", "gripper", "hand", "rest", "speed", "direction", "contact", "command", "model"
+]
 # No span is shorter.
 SHORTEST_SECONDS = 0.3
 # A span and a text of a source are of the same thing from this intersection over union on.

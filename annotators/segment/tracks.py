@@ -85,12 +85,14 @@ class ArmTracks:
     Attributes:
         arm: Its name, "" for the only one.
         path: (N, D) its path, or None.
+        command: (N, D) the summed changes that were commanded beside a measured path, or None.
         ends: Gripper or hand, by kind, (N, D).
         contacts: Channels of contact, each (N, D).
     """
 
     arm: str
     path: NDArray[np.float64] | None
+    command: NDArray[np.float64] | None
     ends: tuple[tuple[DimensionKind, NDArray[np.float64]], ...]
     contacts: tuple[NDArray[np.float64], ...]
 
@@ -164,13 +166,13 @@ def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks
     parts = [signals[own.signal].values[:, list(own.columns)] for own in channels]
     values = np.concatenate(parts, axis=1, dtype=np.float64)
     values = fill_gaps(values if rising.all() else values[rising])
-    _sum_changes(values, channels, periods.steps[:, 0], meaning)
+    summed = _sum_changes(values, channels, periods.steps[:, 0], meaning)
     resampled, tracks, stop = periods.means(values - values[0]), [], 0
     for channel in channels:
         start, stop = stop, stop + len(channel.columns)
         own = resampled[:, start:stop]
         tracks.append((channel, own[:, _moving_dimensions(own, channel.part)]))
-    arms = tuple(_gather_arms(tracks))
+    arms = tuple(_gather_arms(tracks, summed))
     return EpisodeTracks(start=float(seconds[rising][0]), period=periods.period, arms=arms)
 
 
@@ -221,11 +223,11 @@ def _sum_changes(
     channels: Sequence[Channel],
     steps: NDArray[np.float64],
     meaning: MotionMeaning,
-) -> None:
-    """Turn paths of actions that are changes or speeds into positions, in place."""
+) -> frozenset[Channel]:
+    """Turn paths of actions that are changes or speeds into positions, in place; which channels these are."""
     import numpy as np
 
-    stop = 0
+    stop, summed = 0, set[Channel]()
     for channel in channels:
         start, stop = stop, stop + len(channel.columns)
         if channel.part != "path" or channel.signal != "action" or meaning.path_signal == "action":
@@ -235,6 +237,8 @@ def _sum_changes(
         if float((np.median(np.abs(own), axis=0) / largest).mean()) < _CHANGE_SHARE or _has_both_signs(own):
             periods = np.concatenate([steps[:1], steps])[:, None]
             values[:, start:stop] = np.cumsum(own * periods, axis=0)
+            summed.add(channel)
+    return frozenset(summed)
 
 
 def _has_both_signs(values: NDArray[np.float64]) -> bool:
@@ -248,12 +252,17 @@ def _has_both_signs(values: NDArray[np.float64]) -> bool:
     return bool(balanced.mean() > 0.5)
 
 
-def _gather_arms(tracks: Sequence[tuple[Channel, NDArray[np.float64]]]) -> Iterator[ArmTracks]:
+def _gather_arms(
+    tracks: Sequence[tuple[Channel, NDArray[np.float64]]], summed: Collection[Channel]
+) -> Iterator[ArmTracks]:
     """The arms that move; the first channel of each part that changes is the one that counts.
 
     The action counts for what the state does not have: of a part that the state has, it may name no arm.
     """
     moving = [(channel, own) for channel, own in tracks if own.shape[1]]
+    commands = {
+        channel.arm: own for channel, own in reversed(moving) if channel.part == "path" and channel in summed
+    }
     known = {channel.part for channel, _ in moving if channel.signal == "state"}
     moving = [
         (channel, own) for channel, own in moving if channel.signal != "action" or channel.part not in known
@@ -275,6 +284,7 @@ def _gather_arms(tracks: Sequence[tuple[Channel, NDArray[np.float64]]]) -> Itera
         yield ArmTracks(
             arm=arm,
             path=_scale_unknown(parts, path),
+            command=commands.get(arm, commands.get("")) if "path" in known else None,
             ends=_first_of(parts, "gripper") + _first_of(parts, "hand"),
             contacts=contacts,
         )
