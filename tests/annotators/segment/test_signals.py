@@ -121,7 +121,7 @@ def test_contact_is_found_in_a_force_and_not_in_its_noise() -> None:
     force[(seconds >= 3) & (seconds < 4.5)] += [2, 0, 6]
     found = _find(seconds, force, names)[""]
     assert [source for source, _ in found] == ["contact", "contact"]
-    assert [second for _, second in found] == pytest.approx([3, 4.5], abs=0.2)
+    assert [second for _, second in found] == pytest.approx([3, 4.5], abs=0.15)
 
 
 def test_a_turn_without_rest_is_a_boundary_and_a_straight_way_has_none() -> None:
