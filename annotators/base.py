@@ -13,7 +13,7 @@ from annotators.options import OwnOptions, parse_options
 from ares.annotation import Annotation, Cost, Maker, SubjectKind
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, MediaError, NotTried, RequestError
-from ares.jobs import ComputePlan
+from ares.jobs import ComputePlan, ReasonCount
 from ares.process_tuning import fast_slots_pickling
 from ares.settings import Settings
 
@@ -392,12 +392,14 @@ class Result:
         paid: What was paid for it now, where it used replies that were paid before; None for the cost of the
             annotations.
         warnings: What a person should know of it, with the same text for every case; the report counts them.
+        lost: What of the data that it was given is in none of these, a text for each item.
     """
 
     annotations: Sequence[Annotation]
     vectors: Sequence[FrameVectors] = ()
     paid: Cost | None = None
     warnings: Sequence[str] = ()
+    lost: Sequence[str] = ()
 
     @property
     def cost(self) -> Cost:
@@ -437,10 +439,12 @@ class Preflight:
     Attributes:
         cost: What a test call cost.
         warnings: What a person should know; written at the start of the run and part of its report.
+        lost: What of the data that the annotator was given belongs to no work, by reason.
     """
 
     cost: Cost = field(default_factory=Cost)
     warnings: Sequence[str] = ()
+    lost: Sequence[ReasonCount] = ()
 
 
 class Annotator(Protocol):

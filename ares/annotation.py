@@ -15,7 +15,7 @@ ColumnType = Literal["bool", "int64", "float64", "string", "list<string>", "time
 SubjectKind = Literal["episode", "segment", "annotation", "set"]
 MakerKind = Literal["model", "code", "person", "consensus"]
 # How the values of an episode's segments become one value of the episode; "" shows them on the segments alone.
-Rollup = Literal["", "all", "any", "sum", "mean", "min", "max", "list", "union"]
+Rollup = Literal["", "all", "any", "sum", "mean", "min", "max", "list", "union", "segment"]
 
 _BY_SUBJECT = cast("SubjectKind", "")
 # Start of the names of the annotators whose segments are what sources say: "source_subtask".
@@ -50,7 +50,7 @@ class Column:
         choices: The allowed values of a text, or of an item of a list; empty allows any.
         rollup: For an annotator of segments: how the values of the segments become the value of the episode. "all" and
             "any" are for bools, "list" is for texts and makes a column of type list<string>; "union" is for lists, and
-            has each text once.
+            has each text once; with "segment" the segments alone have the column, and the episode has none.
         needs_current_maker: The column is empty unless the value is by the current maker of its annotator, see
             `ares.store.shown`.
         is_outcome: The value says whether the episode succeeded; contradictions fill the column `conflict`.

@@ -205,6 +205,10 @@ def _caption_result(work: Work, captioner: Captioner, written: WrittenCaption | 
         return written
     plan = captioner.plan(work.subject)
     value = {**written.value, **_describe_segment(work.subject, captioner)}
+    described = work.subject.annotation
+    if described and described.value.get("arm") and not value.get("arm"):
+        # The column has the words of the caption; where they name no hand, the arm whose signals were cut.
+        value["arm"] = described.value["arm"]
     annotation = new_annotation(
         work, captioner.maker, value, camera=plan.camera, frames=plan.seconds, cost=written.cost
     )

@@ -420,6 +420,8 @@ class AnnotatorRun:
             self._warn_of_unknown_usage(result.cost, f"episode {annotation.episode_id}")
             for warning in result.warnings:
                 self.report.add_warning(warning, f"episode {annotation.episode_id}")
+        for reason in result.lost:
+            self.report.add_lost(reason, self.name)
         for annotation in result.annotations:
             for reason in _gap_reasons(self.annotator.maker, annotation):
                 self.report.add_warning(f"left empty: {reason}", f"episode {annotation.episode_id}")
@@ -448,6 +450,7 @@ class AnnotatorRun:
             maker=self.annotator.maker.maker_id,
             model=self.annotator.maker.model,
             **self.report.fields(),
+            lost=self.report.lost_counts(),
             run_seconds=run_seconds,
             cost=self.report.cost,
         )
@@ -480,6 +483,9 @@ class AnnotatorRun:
         self.report.add_cost(learnt.cost)
         self._warn_of_unknown_usage(learnt.cost, "test call")
         self._add_warnings([*self.annotator.warnings, *learnt.warnings], report)
+        for loss in learnt.lost:
+            self.report.add_lost(loss.reason, loss.example, loss.count)
+            report(f"annotate {self.name}: {loss.count} lost: {loss.reason}: {loss.example}")
 
     @property
     def is_working(self) -> bool:

@@ -44,6 +44,12 @@ COLUMNS = (
         meaning="Segments that `segment` made, summed over arms.",
         rollup="sum",
     ),
+    Column(
+        name="arm",
+        type="string",
+        meaning="The arm of the segment, by the names of dimensions.",
+        rollup="segment",
+    ),
 )
 UNMATCHED_TEXT = "a text of a person or of the source matches no segment that was made"
 
@@ -90,7 +96,7 @@ class SegmentAnnotator:
         if own.spans:
             self._stated = SpanFileAnnotator(own.spans, own.span_unit, own.subtask_names, stores)
             self.maker, self.warnings = self._stated.maker, self._stated.warnings
-            self.needs_signals = True
+            self.needs_signals, self.preflight = True, self._stated.preflight
             return
         self.needs_signals = "signals" in own.by
         self._finder: SpanFinder | None = None

@@ -10,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from annotators.base import Result, Work, new_annotation
+from annotators.base import Preflight, Result, Work, new_annotation
 from ares.annotation import Annotation, Maker
 from ares.errors import RequestError
 from ares.input import (
+    OUTSIDE,
+    REPEATED,
     EpisodeNames,
     LocatedSpan,
     NamedSpan,
@@ -24,6 +26,7 @@ from ares.input import (
     read_text_mapping,
     rename_text,
 )
+from ares.jobs import ReasonCount
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +51,8 @@ class SpanFileAnnotator:
 
     Attributes:
         maker: Their maker; another content of the files makes another.
-        warnings: What of the file is not read, a line for each reason.
+        warnings: What of the file is there twice.
+        lost: What of the file is not read, by reason.
 
     Raises:
         SourceError: A file cannot be read.
@@ -64,13 +68,25 @@ class SpanFileAnnotator:
                 "the file names no spans", f"{path}: give columns episode, start, end and text"
             )
         self._by_episode = match_spans_to_episodes(file, episodes.find)
-        self.warnings: tuple[str, ...] = tuple(file.tally.lines())
+        counts, examples = file.tally.counts, file.tally.examples
+        self.warnings: tuple[str, ...] = (file.tally.line(REPEATED),) if REPEATED in counts else ()
+        self.lost: tuple[ReasonCount, ...] = tuple(
+            ReasonCount(
+                reason=f"spans {reason}", count=count, example=f"{file.tally.name}: {examples[reason][0]}"
+            )
+            for reason, count in counts.items()
+            if reason != REPEATED
+        )
         if not self._by_episode:
-            reason = self.warnings[0] if self.warnings else "it has no rows"
+            reason = next(file.tally.lines(), "it has no rows")
             raise RequestError("the file names no span of a stored episode", f"{path}: {reason}")
         hashes: list[Json] = [_hash_content(name) for name in (path, names_path) if name]
         settings: dict[str, Json] = {"files": hashes, "unit": unit}
         self.maker = Maker(annotator=STATED_SPANS, version=_VERSION, settings=settings, fills_segments=True)
+
+    def preflight(self, makers: Sequence[Maker]) -> Preflight:
+        """What of the file is lost, whatever the episodes hold."""
+        return Preflight(lost=self.lost)
 
     def make_result(self, work: Work) -> Result:
         """The segments of one episode, none for one that the file does not name."""
@@ -78,8 +94,9 @@ class SpanFileAnnotator:
         if not spans:
             return Result(annotations=[])
         located, counts = locate_spans(spans, _step_seconds(work), work.episode.duration_seconds)
-        warnings = [f"spans of the file {reason}" for reason in counts]
-        return Result(annotations=self._make_segments(work, located), warnings=warnings)
+        warnings = [f"spans of the file {reason}" for reason in counts if reason != OUTSIDE]
+        lost = [f"spans {OUTSIDE}"] * counts[OUTSIDE]
+        return Result(annotations=self._make_segments(work, located), warnings=warnings, lost=lost)
 
     def _make_segments(self, work: Work, located: Sequence[LocatedSpan]) -> list[Annotation]:
         """An annotation for each span; those with one span and camera are told apart by their part."""

@@ -356,7 +356,7 @@ def _add_retry_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_annotate(args: argparse.Namespace) -> int:
-    """Run the annotators. Returns 1 when a subject failed.
+    """Run the annotators. Returns 1 when a subject failed, or data of a file is lost.
 
     Raises:
         RequestError: --model is given for several annotators, or an option that none of them has.
@@ -392,7 +392,7 @@ def _exit_status(reports: Sequence[AnnotateReport]) -> int:
     for end, status in END_STATUSES.items():
         if end in ends:
             return status
-    is_done = not any(report.has_new_failures or report.ended_by for report in reports)
+    is_done = not any(report.has_new_failures or report.ended_by or report.lost for report in reports)
     return ExitStatus.DONE if is_done else ExitStatus.ITEMS_FAILED
 
 
@@ -462,6 +462,8 @@ def _report_blocks(reports: list[dict[str, Json]]) -> Iterator[Block]:
     for report in reports:
         if report["failures"]:
             yield (f"{report['annotator']} failed:", *tallies(report, "failures"))
+        if report.get("lost"):
+            yield (f"{report['annotator']} lost:", *tallies(report, "lost"))
         if report["warnings"]:
             yield (f"{report['annotator']} warnings:", *tallies(report, "warnings"))
         trust = cast("Mapping[str, Mapping[str, Json]]", report["judge_trust"])

@@ -101,7 +101,7 @@ def _print_segments(args: argparse.Namespace) -> int:
 
 
 _TEXT_WIDTH = 100
-_SEGMENT_HEADER = ("start", "end", "style", "author", "text", "grade", "by")
+_SEGMENT_HEADER = ("start", "end", "style", "arm", "author", "text", "grade", "by")
 
 
 def _segment_row(document: Mapping[str, Any]) -> tuple[object, ...]:
@@ -109,7 +109,8 @@ def _segment_row(document: Mapping[str, Any]) -> tuple[object, ...]:
     text = document["text"]
     shown = text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 3]}..."
     span = document["episode_id"], document["start_seconds"], document["stop_seconds"]
-    return *span, document["style"], document["author"], shown, document["grade"], document["annotator"]
+    words = (document["style"], document.get("arm") or "", document["author"])
+    return *span, *words, shown, document["grade"], document["annotator"]
 
 
 def _has_only_filter(args: argparse.Namespace) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         read_yaml as read_yaml,
     )
     from ares.input.episode_spans import (
+        OUTSIDE as OUTSIDE,
         EpisodeNames as EpisodeNames,
         LocatedSpan as LocatedSpan,
         locate_spans as locate_spans,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         parse_image_header as parse_image_header,
     )
     from ares.input.span_files import (
+        REPEATED as REPEATED,
         NamedSpan as NamedSpan,
         SpanFile as SpanFile,
         holds_spans as holds_spans,

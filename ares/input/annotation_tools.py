@@ -52,8 +52,11 @@ class SpanTally:
 
     def lines(self) -> Iterator[str]:
         """One line for each reason, with a count and examples."""
-        for reason, count in self.counts.items():
-            yield f"{self.name}: {count} spans {reason} ({', '.join(self.examples[reason])})"
+        return (self.line(reason) for reason in self.counts)
+
+    def line(self, reason: str) -> str:
+        """How many spans a reason is of, with examples."""
+        return f"{self.name}: {self.counts[reason]} spans {reason} ({', '.join(self.examples[reason])})"
 
 
 @dataclass(slots=True, kw_only=True)

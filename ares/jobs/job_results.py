@@ -252,6 +252,7 @@ class AnnotateReport(JobCounts):
         open: Items that were not tried, as the run came to its end before; they have not failed.
         ended_by: What ended its work before all was done: "budget", "server", "model", "failures", or "" for nothing.
         end_reason: The same in words, with the server and its answer, or "".
+        lost: Data that was given, such as rows of a file of spans, and is stored nowhere, by reason.
         annotator: Plug-in name.
         maker: maker_id of its annotations.
         model: Model that it used, or "".
@@ -269,9 +270,10 @@ class AnnotateReport(JobCounts):
     open: int = 0
     ended_by: str = ""
     end_reason: str = ""
+    lost: tuple[ReasonCount, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The document of `ares annotate --json` for this annotator."""
+        """The document of `ares annotate --json` for this annotator; `lost` only where there is something."""
         return {
             "annotator": self.annotator,
             "maker": self.maker,
@@ -283,6 +285,7 @@ class AnnotateReport(JobCounts):
             "run_seconds": round(self.run_seconds, 3),
             **_cost_json(self.cost),
             "judge_trust": dict(self.judge_trust),
+            **({"lost": [loss.to_json() for loss in self.lost]} if self.lost else {}),
         }
 
 

@@ -51,6 +51,7 @@ class Report:
     open: int = 0
     failures: dict[str, Tally] = field(default_factory=dict)
     warnings: dict[str, Tally] = field(default_factory=dict)
+    lost: dict[str, Tally] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     seconds: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -93,6 +94,15 @@ class Report:
         """Count a problem that did not stop the items; `where` names the first of them."""
         with self._lock:
             _add_to_tally(self.warnings, reason, where, items)
+
+    def add_lost(self, reason: str, where: str, items: int = 1) -> None:
+        """Count data that was given and is stored nowhere; `where` names the first of it."""
+        with self._lock:
+            _add_to_tally(self.lost, reason, where, items)
+
+    def lost_counts(self) -> tuple[ReasonCount, ...]:
+        """What was lost by reason, the most frequent first."""
+        return _reason_counts(self.lost)
 
     def fields(self) -> CountFields:
         """The counts as fields of `JobCounts`."""

@@ -100,6 +100,7 @@ def describe_dataset(stores: Stores, name: str) -> DatasetSheet:
         *(line for contracts in stored for line in _signal_lines(contracts)),
         *_camera_lines(stores, name),
         *_label_lines(columns),
+        *_segment_lines(stores, name),
         *(line for contracts in stored for line in _lost_lines(contracts)),
     )
     return DatasetSheet(dataset=name, episodes=columns.num_rows, lines=tuple(lines))
@@ -211,6 +212,28 @@ def _label_lines(columns: pa.Table) -> Iterator[SheetLine]:
     yield SheetLine(
         what="outcomes", belief=belief, origin=origin, key="success: KEY, or outcome_in_path: true"
     )
+
+
+def _segment_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
+    """How many segments each maker has of each style, and how many of them have a text."""
+    import pyarrow.compute as pc
+
+    rows = stores.tables.segments.scan(["episode_id", "annotator", "style", "text"])
+    if not rows.num_rows:
+        return
+    ids = stores.tables.episodes.read_columns(["episode_id"], _of_dataset(name))["episode_id"]
+    rows = rows.filter(pc.is_in(rows["episode_id"], ids.combine_chunks()))
+    rows = rows.append_column("has_text", pc.greater(pc.binary_length(pc.fill_null(rows["text"], "")), 0))
+    counts = rows.group_by(["annotator", "style"]).aggregate(
+        [("episode_id", "count"), ("episode_id", "count_distinct"), ("has_text", "sum")]
+    )
+    for row in counts.sort_by([("annotator", "ascending"), ("style", "ascending")]).to_pylist():
+        count, texts = row["episode_id_count"], row["has_text_sum"]
+        belief = f"{count} in {row['episode_id_count_distinct']} of {len(ids)} episodes"
+        belief += "" if texts == count else f", {count - texts} without a text"
+        what = f"segments of style {row['style']}" if row["style"] else "segments without a style"
+        key = f'ares search --segments --where "annotator = {quote_literal(row["annotator"])}"'
+        yield SheetLine(what=what, belief=belief, origin=row["annotator"], key=key)
 
 
 def _lost_lines(stored: StoredContracts) -> Iterator[SheetLine]:

@@ -235,7 +235,11 @@ def declared_columns(makers: Iterable[Maker]) -> list[Column]:
 
 
 def _on_episodes(maker: Maker) -> list[Column]:
-    columns = [column for column in maker.columns if column.rollup or maker.subject_kind != "segment"]
+    columns = [
+        column
+        for column in maker.columns
+        if column.rollup != "segment" and (column.rollup or maker.subject_kind != "segment")
+    ]
     return [*columns, *_currency_columns(maker)]
 
 

@@ -287,7 +287,7 @@ def _rolled_up(
             column.name: column
             for annotation in members
             for column in catalog.makers[annotation.maker_id].columns
-            if column.rollup
+            if column.rollup not in ("", "segment")
         }
         in_time = sorted(members, key=lambda annotation: (annotation.start_seconds, annotation.stop_seconds))
         subjects = _described_subjects(shown, catalog, name)
@@ -457,7 +457,7 @@ class TableChangeCollector:
         self._mixed, self._correct = mixed, correct
         # Once per maker: a log has few makers and many annotations.
         self._rules = {
-            maker_id: episode_columns.rules(maker.columns)
+            maker_id: episode_columns.rules(own for own in maker.columns if own.rollup != "segment")
             for maker_id, maker in catalog.makers.items()
             if maker.subject_kind != "segment"
         }

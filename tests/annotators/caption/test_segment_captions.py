@@ -63,7 +63,7 @@ def _subtask(episode: Episode, start: float, stop: float, text: str) -> Annotati
     return Annotation(
         episode_id=episode.episode_id,
         name=SOURCE.annotator,
-        value={"text": text, "style": "subtask", "author": "person"},
+        value={"text": text, "style": "subtask", "author": "person", "arm": "right"},
         maker_id=SOURCE.maker_id,
         subject=episode.episode_id,
         start_seconds=start,
@@ -89,6 +89,8 @@ def test_each_segment_gets_a_caption_that_fills_columns_of_both_tables(
     assert segments.count() == 8
     assert segments.count("verb = 'pick up' AND object = 'mug' AND arm = 'left' AND count = 'two'") == 2
     assert segments.count("verb = 'place' AND place = 'sink' AND text = 'Put the mug in the sink.'") == 2
+    # The words of a caption say the arm; where they say none, it is that of the span.
+    assert segments.count("verb = 'place' AND arm = 'right'") == segments.count("arm = 'right'") == 2
     assert episodes.count("array_has(caption_verbs, 'pick up') AND array_has(caption_places, 'sink')") == 2
     rows = episodes.read_columns(["caption_objects", "caption_arms", "caption_verbs"]).to_pylist()
     assert rows == 2 * [

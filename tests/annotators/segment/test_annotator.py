@@ -92,6 +92,14 @@ def test_an_episode_is_cut_and_one_in_which_nothing_happens_is_one_span(ws: Work
     rows = ws.stores.tables.episodes.read_columns(["key", "num_segments"]).to_pylist()
     assert sorted(row["num_segments"] for row in rows) == [1, 7]
     assert {name for own in made for name in own.value} >= {column.name for column in COLUMNS}
+    segments = ws.stores.tables.segments
+    assert segments.count("arm = 'left'") == 4
+    assert segments.count("annotator = 'segment' AND arm = 'right' AND start_seconds > 1") == 2
+    assert "arm" not in ws.stores.tables.episodes.columns()
+    assert {own.columns.get("arm") for own in ws.search_segments(where="start_seconds > 1")} == {
+        "left",
+        "right",
+    }
     assert _segment(ws).already == 2
 
 

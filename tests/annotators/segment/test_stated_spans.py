@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 from annotators.base import Options
+from app.cli.main import main
 from ares.errors import RequestError
+from ares.input import OUTSIDE
 from ares.jobs import AnnotateReport
 from ares.settings import settings_from_environment
 from ares.workspace import Workspace, open_workspace
@@ -66,8 +69,29 @@ def test_spans_of_a_file_become_segments_and_what_is_not_read_is_told(ws: Worksp
             ("day/ep_1.npz", 0.0, 0.5, "hold", "subtask", "person"),
             ("day/ep_1.npz", 0.0, 0.5, "pick the mug", "subtask", "person"),
         ]
-    reasons = [warning.reason for warning in report.warnings]
-    assert any(reason.startswith("spans.csv: 2 spans name episodes that are not here") for reason in reasons)
+    lost = {loss.reason: (loss.count, loss.example) for loss in report.lost}
+    assert lost == {
+        "spans name episodes that are not here, or that are several by that name": (2, "spans.csv: ep_0")
+    }
+
+
+def test_spans_that_are_lost_end_the_command_with_1_and_are_counted_by_reason(
+    ws: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "spans.csv"
+    rows = ("ep_1,0,1,a", "ep_1,3,4,b", "ep_1,5,6,c", "ep_9,0,1,d", "ep_1,1,0.5,e", "ep_1,0,1,a")
+    header = "episode,start_seconds,end_seconds,text"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    command = ["annotate", "segment", "--spans", str(path), "-w", ws.path]
+    assert main([*command, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["failed"], sorted(loss["count"] for loss in document["lost"])) == (0, [1, 1, 2])
+    assert {loss["reason"] for loss in document["lost"]} >= {f"spans {OUTSIDE}"}
+    assert [warning["reason"][:22] for warning in document["warnings"]] == ["spans.csv: 1 spans are"]
+    assert len(shown(ws)) == 1
+    path.write_text(f"{header}\n{rows[0]}\n{rows[-1]}\n")
+    assert main(command) == 0
+    assert "lost" not in capsys.readouterr().out
 
 
 def test_spans_stay_when_a_segmenter_runs_and_match_its_segments(ws: Workspace, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_show_prints_the_segments_of_an_episode_and_python_has_the_same(
     text = _output(capsys, opened, "show", few)
     rows = [line.split() for line in text.splitlines()]
     header = next(number for number, row in enumerate(rows) if row[:2] == ["start", "end"])
-    assert rows[header] == ["start", "end", "style", "author", "text", "grade", "by"]
+    assert rows[header] == ["start", "end", "style", "arm", "author", "text", "grade", "by"]
     assert [row[:2] for row in rows[header + 1 : header + 10]] == [
         ["0.000", "3.000"], ["0.000", "1.100"], ["0.000", "1.000"], ["0.500", "3.500"], ["1.000", "2.500"],
         ["1.100", "2.400"], ["1.250", "1.250"], ["2.000", "2.000"], ["2.000", "3.000"],
@@ -58,6 +58,25 @@ def test_show_prints_the_segments_of_an_episode_and_python_has_the_same(
     assert (lifted.start_seconds, lifted.stop_seconds, lifted.annotator) == (1.0, 2.5, "source_subtask")
     assert (lifted.style, lifted.author, lifted.grade, lifted.columns) == ("subtask", "person", None, {})
     assert lifted.text == f"lift it {MARKUP}"
+
+
+def test_show_of_a_dataset_says_how_many_segments_there_are_and_by_whom(
+    segmented: tuple[Workspace, str, str], capsys: Capture
+) -> None:
+    opened, few, _ = segmented
+    text = _output(capsys, opened, "show", opened.episodes[few].dataset)
+    rows = opened.stores.tables.segments.read().to_pylist()
+    subtasks = [row for row in rows if (row["annotator"], row["style"]) == ("source_subtask", "subtask")]
+    (line,) = [line for line in text.splitlines() if "source_subtask" in line]
+    assert line.startswith("segments of style subtask")
+    assert f"{len(subtasks)} in 1 of 3 episodes" in line
+    sheet = opened.sheet(opened.episodes[few].dataset)
+    counted = [line for line in sheet.lines if line.what.startswith("segments")]
+    assert sum(int(line.belief.split()[0]) for line in counted) == len(rows)
+    without = sum(not row["text"] for row in rows)
+    assert without == sum(
+        int(line.belief.split(", ")[1].split()[0]) for line in counted if ", " in line.belief
+    )
 
 
 def test_show_cuts_thousands_of_segments_and_says_how_all_are_listed(
@@ -93,7 +112,7 @@ def test_segments_are_found_by_words_and_by_a_filter_over_their_columns(
         (few, "0.0", "reach the ball"),
     ]
     table = _output(capsys, opened, *found, "table").splitlines()
-    assert table[0].split() == ["episode", "start", "end", "style", "author", "text", "grade", "by"]
+    assert table[0].split() == ["episode", "start", "end", "style", "arm", "author", "text", "grade", "by"]
     where = "style = 'vqa' AND start_seconds < 2"
     assert [segment.text for segment in opened.search_segments("ball", where=where)] == ["where is the ball?"]
     assert [segment.style for segment in opened.search_segments("lift", where="author <> 'person'")] == [
