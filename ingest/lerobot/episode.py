@@ -16,7 +16,6 @@ from ares.episode import (
     RateSource,
     Record,
     Signal,
-    SourceSegment,
     Trajectory,
     make_episode_id,
 )
@@ -35,13 +34,7 @@ from ingest.lerobot.feature_map import (
     source_arrays,
 )
 from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
-from ingest.lerobot.language import (
-    join_subtask_forms,
-    make_frame_clock,
-    read_language_segments,
-    read_listed_subtasks,
-    read_subtask_segments,
-)
+from ingest.lerobot.language import read_segments
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
@@ -49,7 +42,6 @@ from ingest.lerobot.metadata import (
     parse_count,
     read_exported_rate_source,
     read_task_texts,
-    read_texts_by_column,
 )
 from ingest.lerobot.rows import (
     EpisodeRows,
@@ -435,32 +427,12 @@ def _make_record(
     return Record(
         episode=episode,
         trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
-        segments=tuple(_read_segments(dataset, rows, row, seconds, warnings)),
+        segments=tuple(read_segments(dataset, rows, row, seconds, warnings)),
         warnings=tuple(warnings),
         arrays=tuple(source_arrays(feature_map, rows)),
         has_stamps=has_stamps and episode.rate_source != "assumed",
         earlier_hash=earlier_hash,
     )
-
-
-def _read_segments(
-    dataset: LeRobotDataset,
-    rows: EpisodeRows,
-    row: MetadataRow,
-    seconds: NDArray[np.float64],
-    warnings: list[str],
-) -> Iterator[SourceSegment]:
-    """What the dataset says of spans of an episode."""
-    yield from read_listed_subtasks(row, warnings)
-    feature_map = dataset.feature_map
-    if not (rows.arrays or feature_map.subtask_columns) or not rows.count:
-        return
-    clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
-    cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
-    states = list(read_language_segments(rows, clock, cameras, warnings))
-    texts_by_column = read_texts_by_column(dataset.info, feature_map.subtask_columns)
-    runs = list(read_subtask_segments(rows, texts_by_column, clock, warnings))
-    yield from join_subtask_forms(states, runs, clock)
 
 
 def _descriptive_fields(

@@ -30,15 +30,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ares.episode import Json, SourceSegment
 from ares.errors import SourceError
-from ares.formats import LANGUAGE_EVENTS, LANGUAGE_PERSISTENT
+from ares.formats import ARES_PREFIX, LANGUAGE_EVENTS, LANGUAGE_PERSISTENT
 from ares.input import parse_json
 from ingest.lerobot.episode_list import list_lengths
+from ingest.lerobot.metadata import MetadataRow, read_exported_segments, read_texts_by_column
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from ingest.lerobot.episode import LeRobotDataset
     from ingest.lerobot.rows import EpisodeRows
 
 
@@ -47,6 +49,8 @@ SUBTASK_STYLE = "subtask"
 LISTED_SUBTASKS = "subtask_names"
 # What a segment says of the column that it stood in.
 PERSISTENT, EVENTS = "persistent", "events"
+# The id under which ARES exported an episode.
+_EXPORTED_ID = f"{ARES_PREFIX}episode_id"
 # Fields of a row in some version of lerobot.
 _KNOWN_FIELDS = frozenset({"role", "content", "style", "timestamp", "camera", "tool_calls"})
 
@@ -105,6 +109,36 @@ def make_frame_clock(rows: EpisodeRows, seconds: NDArray[np.float64], scale: flo
     return FrameClock(
         seconds=seconds, stamps=stored[:, 0] if has_stamps and stored is not None else None, scale=scale
     )
+
+
+def read_segments(
+    dataset: LeRobotDataset,
+    rows: EpisodeRows,
+    row: MetadataRow,
+    seconds: NDArray[np.float64],
+    warnings: list[str],
+) -> Iterator[SourceSegment]:
+    """What a dataset says of spans of an episode.
+
+    Args:
+        dataset: The dataset.
+        rows: The rows of the episode.
+        row: Its entry in the list of episodes.
+        seconds: (T,) seconds of its steps.
+        warnings: Gets why something is left out, each once.
+    """
+    yield from read_listed_subtasks(row, warnings)
+    feature_map, info = dataset.feature_map, dataset.info
+    exported = read_exported_segments(info.root, info.opened_at).get(str(row.get(_EXPORTED_ID)))
+    if not (rows.arrays or feature_map.subtask_columns or exported) or not rows.count:
+        return
+    clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
+    cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
+    states = list(read_language_segments(rows, clock, cameras, warnings))
+    texts_by_column = read_texts_by_column(info, feature_map.subtask_columns)
+    runs = list(read_subtask_segments(rows, texts_by_column, clock, warnings))
+    segments = list(join_subtask_forms(states, runs, clock))
+    yield from restore_exported_segments(segments, exported, clock) if exported else segments
 
 
 def read_language_segments(
@@ -331,6 +365,51 @@ def join_subtask_forms(
         return
     for state in states:
         yield replace(state, stop_seconds=ends[id(state)]) if id(state) in ends else state
+
+
+def restore_exported_segments(
+    segments: Sequence[SourceSegment], rows: Sequence[Mapping[str, Any]], clock: FrameClock
+) -> Iterator[SourceSegment]:
+    """The segments of an episode with the authors, arms and exact spans that they were exported with.
+
+    What the columns cannot hold of them follows: those that overlap others, or are of a second arm.
+
+    Args:
+        segments: What the columns say.
+        rows: What the list of the export says, see `read_exported_segments`.
+        clock: The times of the frames.
+    """
+    by_text: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_text.setdefault((row["style"], row["text"]), []).append(row)
+    tolerance = 1.001 * (clock.frame_end(0) - float(clock.seconds[0])) if len(clock.seconds) > 1 else math.inf
+    for segment in segments:
+        known = by_text.get((segment.style, segment.text), [])
+        stop = min(segment.stop_seconds, clock.end)
+        # Both columns may have a text at one time, with ends that differ.
+        near = [
+            (abs(row["stop_seconds"] - stop), number)
+            for number, row in enumerate(known)
+            if abs(row["start_seconds"] - segment.start_seconds) <= tolerance
+        ]
+        yield _with_exported(segment, known.pop(min(near)[1])) if near else segment
+    for row in (row for known in by_text.values() for row in known):
+        own = SourceSegment(
+            style=row["style"], text=row["text"], start_seconds=0.0, stop_seconds=0.0, camera=row["camera"]
+        )
+        yield _with_exported(own, row)
+
+
+def _with_exported(segment: SourceSegment, row: Mapping[str, Any]) -> SourceSegment:
+    arm: dict[str, Json] = {"arm": row["arm"]} if row["arm"] else {}
+    return replace(
+        segment,
+        start_seconds=row["start_seconds"],
+        stop_seconds=row["stop_seconds"],
+        author=row["author"],
+        role=segment.role or row["role"],
+        fields={**segment.fields, **arm},
+    )
 
 
 def read_listed_subtasks(entry: Mapping[str, Any], warnings: list[str]) -> Iterator[SourceSegment]:

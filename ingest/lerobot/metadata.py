@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import glob
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from ares.formats import (
     EPISODES_FOLDER,
     INFO_PATH,
     RATE_SOURCE_COLUMN,
+    SEGMENTS_PATH,
     SUBTASK_INDEX,
     SUBTASKS_PATH,
     TASK_LINES_PATH,
@@ -364,6 +366,10 @@ def _task_lines(root: str) -> Mapping[int, str]:
     return texts
 
 
+# Columns of SEGMENTS_PATH that say whose text it is, and of what.
+EXPORTED_TEXTS = ("style", "text", "author", "role", "camera", "arm")
+
+
 @functools.lru_cache(maxsize=64)
 def read_subtask_texts(root: str, opened_at: int) -> Mapping[int, str]:
     """Text of each subtask by its number, without one the place of its row; empty where the dataset lists none.
@@ -390,6 +396,37 @@ def read_subtask_texts(root: str, opened_at: int) -> Mapping[int, str]:
         for value, text in zip(numbers, table.column(column).to_pylist(), strict=True)
         if text is not None and (number := parse_count(value)) is not None
     }
+
+
+@functools.lru_cache(maxsize=8)
+def read_exported_segments(root: str, opened_at: int) -> Mapping[str, list[dict[str, Any]]]:
+    """What an export of ARES says of the segments of each episode, by the id that it was exported under.
+
+    Args:
+        root: The dataset.
+        opened_at: When it was opened: a later opening reads it anew.
+
+    Returns:
+        The rows of SEGMENTS_PATH, each with its names of `EXPORTED_TEXTS` as texts and a finite span; {} without one.
+
+    Raises:
+        SourceError: The file cannot be read.
+    """
+    path = parse_path(root) / SEGMENTS_PATH
+    if not path.is_file():
+        return {}
+    names = ("start_seconds", "stop_seconds", "episode_id", *EXPORTED_TEXTS)
+    table = read_table(path, lambda name: name in names)
+    if set(table.column_names) < set(names):
+        return {}
+    by_episode: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        spans = [row[name] for name in names[:2]]
+        if all(isinstance(second, float) and math.isfinite(second) for second in spans) and all(
+            isinstance(row[name], str) for name in names[2:]
+        ):
+            by_episode.setdefault(row["episode_id"], []).append(row)
+    return by_episode
 
 
 def read_texts_by_column(info: LeRobotInfo, columns: Iterable[str]) -> dict[str, Mapping[int, str]]:

@@ -26,7 +26,7 @@ from ares.episode import (
 )
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
-from ares.input import NamedSpan, decode_image, parse_image_header
+from ares.input import NamedSpan, decode_image, parse_image_header, parse_json
 from ingest.depth import add_depth, decode_depth, describe_depth
 from ingest.files import add_missing_cameras, describe_camera, read_json_object
 from ingest.labels import add_segments, segment_subtasks
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 # features.json names the classes that the library imports: no other module may be named by a file.
 _CLASSES = "tensorflow_datasets.core.features."
+# The note with which ARES exports an episode, and its texts of a segment.
+_EXPORT_NOTE = "ares_export"
+_EXPORTED_TEXTS = ("text", "style", "author", "role", "camera")
 
 
 def decode_with_tfds(folder: str, feature: Feature, payload: bytes, steps: int) -> NDArray[np.float32] | str:
@@ -217,6 +220,7 @@ def load_record(entry: RldsRecordEntry) -> Record:
     trajectory = replace(record.trajectory, timestamps=times.seconds, extra=extra)
     record = replace(record, trajectory=trajectory, warnings=tuple(warnings), has_stamps=times.has_stamps)
     record = add_segments(record, _instruction_spans(feature_map, example, steps), "instructions of steps")
+    record = add_segments(record, _exported_spans(record), "segments of the export")
     return segment_subtasks(record) if dataset.spec and dataset.spec.subtasks else record
 
 
@@ -240,6 +244,40 @@ def _instruction_spans(
                     names=(), start=start, stop=stop, unit="frames", text=text.strip(), fields=fields
                 )
             start = stop
+
+
+def _exported_spans(record: Record) -> Iterator[NamedSpan]:
+    """The segments that an export of ARES has written beside the steps, but for those that the steps have told."""
+    text = record.episode.metadata.get(_EXPORT_NOTE)
+    document: Any = None
+    if isinstance(text, str):
+        with contextlib.suppress(ValueError, SourceError):
+            document = parse_json(text, _EXPORT_NOTE)
+    listed = document.get("segments") if isinstance(document, dict) else None
+    tolerance = 1.001 / record.episode.rate_hz
+    for own in listed if isinstance(listed, list) else ():
+        if not isinstance(own, dict) or not _is_exported_span(own):
+            continue
+        told = any(
+            segment.text == own["text"] and abs(segment.start_seconds - own["start_seconds"]) <= tolerance
+            for segment in record.segments
+        )
+        if not told:
+            yield NamedSpan(
+                names=(),
+                start=own["start_seconds"],
+                stop=own["stop_seconds"],
+                unit="seconds",
+                **{name: own[name] for name in _EXPORTED_TEXTS},
+                fields={"arm": own["arm"]} if own.get("arm") else {},
+            )
+
+
+def _is_exported_span(own: Mapping[str, Any]) -> bool:
+    """Whether an entry has all texts and a span."""
+    spans = (own.get("start_seconds"), own.get("stop_seconds"))
+    has_texts = all(isinstance(own.get(name), str) for name in _EXPORTED_TEXTS)
+    return has_texts and all(isinstance(second, int | float) for second in spans)
 
 
 def _step_times(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from ares import open as open_workspace
+from ares.annotation import Annotation, Maker
+from ares.workspace import Workspace
 from tests.ingest.lerobot.test_language import TOP, at_frames, every_frame, make_dataset, row, stamp
 from tests.ingesting import ingest_paths
 
@@ -85,6 +89,73 @@ def test_columns_in_out_and_in_again_are_equal(tmp_path: Path) -> None:
     assert texts_of(twice) == texts_of(source)
     first, second = (folder / "data" / "chunk-000" / "file-000.parquet" for folder in (once, twice))
     assert first.read_bytes() == second.read_bytes()
+
+
+# Style, text, span, author and arm: early ends, an overlap, a second arm, an instant and a model's text.
+_SAID = (
+    ("subtask", "reach", 0.1, 0.3, "person", "left"),
+    ("subtask", "grasp", 0.4, 0.7, "person", "left"),
+    ("subtask", "hold the bowl", 0.2, 0.6, "person", "right"),
+    ("subtask", "wait", 0.2, 0.25, "person", ""),
+    ("plan", "1. reach 2. grasp", 0.0, 0.85, "a/planner", ""),
+    ("mood", "calm", 0.05, 0.05, "person", ""),
+)
+
+
+def said_in(ws: Workspace) -> list[tuple[Any, ...]]:
+    """What the segments of a workspace say, with ends and starts to a microsecond."""
+    (episode,) = ws.episodes
+    return sorted(
+        (own.style, own.text, round(own.start_seconds, 6), round(own.stop_seconds, 6), own.author, arm)
+        for own in episode.segments
+        if (arm := str(stored_value(ws, own.annotation_id).get("arm") or "")) is not None
+    )
+
+
+def stored_value(ws: Workspace, annotation_id: str) -> Mapping[str, Any]:
+    found = ws.stores.annotations.find_annotations(list(ws.stores.tables.episodes.ids()))
+    return {own.annotation_id: own.value for own in found}[annotation_id]
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_path: Path) -> None:
+    source = make_dataset(tmp_path / "source", {})
+    with open_workspace(tmp_path / "first", create=True) as ws:
+        ingest_paths(ws.stores, [str(source)], quiet=True)
+        (id,) = ws.stores.tables.episodes.ids()
+        maker = Maker(annotator="spans", version="1", kind="person", fills_segments=True)
+        ws.stores.annotations.add_maker(maker)
+        ws.stores.annotations.append(
+            Annotation(
+                episode_id=id,
+                name=maker.annotator,
+                value={"style": style, "text": text, "author": author, "arm": arm},
+                maker_id=maker.maker_id,
+                subject=id,
+                start_seconds=start,
+                stop_seconds=stop,
+                created="2026-01-01T00:00:00+00:00",
+            )
+            for style, text, start, stop, author, arm in _SAID
+        )
+        ws.sync()
+        ws.export(ws.sets.create("all", [id], {}), tmp_path / "out1", format=format, quiet=True)
+    for number in (1, 2):
+        with open_workspace(tmp_path / f"ws{number}", create=True) as ws:
+            ingest_paths(ws.stores, [str(tmp_path / f"out{number}")], quiet=True)
+            assert said_in(ws) == sorted(_SAID)
+            chosen = ws.sets.create("all", ws.stores.tables.episodes.ids(), {})
+            ws.export(chosen, tmp_path / f"out{number + 1}", format=format, quiet=True)
+
+
+def test_a_list_of_segments_of_other_episodes_is_not_read(tmp_path: Path) -> None:
+    once = export_again(write_source(tmp_path / "source"), tmp_path / "once")
+    before = texts_of(once)
+    path = once / "meta" / "ares_segments.parquet"
+    table = pq.read_table(path)
+    other = pa.array(["0" * 16] * table.num_rows)
+    pq.write_table(table.set_column(table.column_names.index("episode_id"), "episode_id", other), path)
+    assert texts_of(export_again(once, tmp_path / "twice")) == before
 
 
 def test_a_subtask_that_stands_in_both_forms_is_read_once_and_keeps_its_end(tmp_path: Path) -> None:
