@@ -185,16 +185,14 @@ class SegmentReader:
             annotations: All annotations of these episodes.
         """
         rows = self._read_rows(ids, (*_ROW_COLUMNS, "author", "maker_id", *_GRADE_COLUMNS))
-        makers = {row["maker_id"] for row in rows}
-        # An id is a hash, which takes longer than all else here.
-        values = {own.annotation_id: own.value for own in annotations if own.maker_id in makers}
+        values = _SegmentValues(annotations, {row["maker_id"] for row in rows})
         segments: dict[str, list[ExportSegment]] = {}
         withheld: dict[str, Counter[str]] = {}
         for row in rows:
             if reason := self._reason_to_hold(row):
                 withheld.setdefault(row["episode_id"], Counter())[reason] += 1
             else:
-                segment = self._make_segment(row, values.get(row["annotation_id"], {}))
+                segment = self._make_segment(row, values.find(row))
                 segments.setdefault(segment.episode_id, []).append(segment)
         return {
             id: EpisodeSegments(tuple(segments.get(id, ())), withheld.get(id, Counter()))
@@ -242,6 +240,30 @@ class SegmentReader:
             grade={name: row[name] for name in _GRADE_COLUMNS if row.get(name) is not None},
             value=value,
         )
+
+
+class _SegmentValues:
+    """The values of annotations that are segments. An id is a hash, which takes longer than all else here.
+
+    Args:
+        annotations: Annotations, of some episodes.
+        maker_ids: Makers of segments.
+    """
+
+    def __init__(self, annotations: Iterable[Annotation], maker_ids: Collection[str]) -> None:
+        self._by_span: dict[tuple[str, str, float, float, str], list[Annotation]] = {}
+        for own in annotations:
+            if own.maker_id in maker_ids:
+                key = (own.episode_id, own.maker_id, own.start_seconds, own.stop_seconds, own.camera)
+                self._by_span.setdefault(key, []).append(own)
+
+    def find(self, row: Mapping[str, Any]) -> Mapping[str, Json]:
+        """The value of the annotation of a row; of several with its maker, span and camera by the id."""
+        key = (row["episode_id"], row["maker_id"], row["start_seconds"], row["stop_seconds"], row["camera"])
+        found = self._by_span.get(key, [])
+        if len(found) == 1:
+            return found[0].value
+        return next((own.value for own in found if own.annotation_id == row["annotation_id"]), {})
 
 
 def _arm_of(value: Mapping[str, Json]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,8 +29,10 @@ from ares.formats import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from numpy.typing import NDArray
 
     from ares.export.retime import RetimedEpisode
 
@@ -224,17 +226,29 @@ def language_columns(language: EpisodeLanguage, count: int) -> dict[str, pa.Arra
 
     size = len(language.persistent)
     states = _row_array(language.persistent, LANGUAGE_PERSISTENT)
-    repeated = states.take(pa.array(np.tile(np.arange(size), count)))
+    repeated = states.take(pa.array(np.tile(np.arange(size), count))) if size else states
+    columns = {LANGUAGE_PERSISTENT: _list_array(np.arange(count + 1) * size, repeated, LANGUAGE_PERSISTENT)}
+    if not language.events:
+        return {**columns, LANGUAGE_EVENTS: _no_events(count)}
     steps = np.array([row.step for row in language.events], np.int64)
     ends = np.searchsorted(steps, np.arange(count + 1), side="left")
-    offsets = {LANGUAGE_PERSISTENT: np.arange(count + 1) * size, LANGUAGE_EVENTS: ends}
-    values = {LANGUAGE_PERSISTENT: repeated, LANGUAGE_EVENTS: _row_array(language.events, LANGUAGE_EVENTS)}
-    return {
-        name: pa.ListArray.from_arrays(
-            pa.array(offsets[name].astype(np.int32)), values[name], type=language_type(name)
-        )
-        for name in offsets
-    }
+    events = _list_array(ends, _row_array(language.events, LANGUAGE_EVENTS), LANGUAGE_EVENTS)
+    return {**columns, LANGUAGE_EVENTS: events}
+
+
+def _list_array(offsets: NDArray[np.int64], values: pa.Array, column: str) -> pa.ListArray:
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=language_type(column))
+
+
+@lru_cache(maxsize=64)
+def _no_events(count: int) -> pa.ListArray:
+    """The column of events of an episode of so many steps that has none, which is usual."""
+    import numpy as np
+
+    return _list_array(np.zeros(count + 1, np.int64), _row_array([], LANGUAGE_EVENTS), LANGUAGE_EVENTS)
 
 
 def _row_array(rows: Sequence[LanguageRow], column: str) -> pa.StructArray:
@@ -249,10 +263,21 @@ def _row_array(rows: Sequence[LanguageRow], column: str) -> pa.StructArray:
         "camera": [row.camera for row in rows],
     }
     arrays = {
-        name: pa.array(values, kind.field(name).type) for name, values in own.items() if name in kind.names
+        name: _plain_array(values, kind.field(name).type)
+        for name, values in own.items()
+        if name in kind.names
     }
     arrays["tool_calls"] = _call_array([row.tool_calls for row in rows])
     return pa.StructArray.from_arrays([arrays[field.name] for field in kind], fields=list(kind))
+
+
+def _plain_array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    """The values as an array; of nulls alone without looking at each."""
+    import pyarrow as pa
+
+    return (
+        pa.array(values, type) if any(value is not None for value in values) else pa.nulls(len(values), type)
+    )
 
 
 def _call_array(calls: Sequence[Sequence[Json] | None]) -> pa.ListArray:

@@ -126,17 +126,19 @@ def test_authors_arms_and_ends_are_read_back_from_an_export(format: str, tmp_pat
         maker = Maker(annotator="spans", version="1", kind="person", fills_segments=True)
         ws.stores.annotations.add_maker(maker)
         ws.stores.annotations.append(
-            Annotation(
-                episode_id=id,
-                name=maker.annotator,
-                value={"style": style, "text": text, "author": author, "arm": arm},
-                maker_id=maker.maker_id,
-                subject=id,
-                start_seconds=start,
-                stop_seconds=stop,
-                created="2026-01-01T00:00:00+00:00",
-            )
-            for style, text, start, stop, author, arm in _SAID
+            [
+                Annotation(
+                    episode_id=id,
+                    name=maker.annotator,
+                    value={"style": style, "text": text, "author": author, "arm": arm},
+                    maker_id=maker.maker_id,
+                    subject=id,
+                    start_seconds=start,
+                    stop_seconds=stop,
+                    created="2026-01-01T00:00:00+00:00",
+                )
+                for style, text, start, stop, author, arm in _SAID
+            ]
         )
         ws.sync()
         ws.export(ws.sets.create("all", [id], {}), tmp_path / "out1", format=format, quiet=True)
