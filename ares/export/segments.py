@@ -260,10 +260,10 @@ class _SegmentValues:
     def find(self, row: Mapping[str, Any]) -> Mapping[str, Json]:
         """The value of the annotation of a row; of several with its maker, span and camera by the id."""
         key = (row["episode_id"], row["maker_id"], row["start_seconds"], row["stop_seconds"], row["camera"])
-        found = self._by_span.get(key, [])
-        if len(found) == 1:
-            return found[0].value
-        return next((own.value for own in found if own.annotation_id == row["annotation_id"]), {})
+        candidates = self._by_span.get(key, [])
+        if len(candidates) == 1:
+            return candidates[0].value
+        return next((own.value for own in candidates if own.annotation_id == row["annotation_id"]), {})
 
 
 def _arm_of(value: Mapping[str, Json]) -> str:

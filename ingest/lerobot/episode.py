@@ -34,7 +34,7 @@ from ingest.lerobot.feature_map import (
     source_arrays,
 )
 from ingest.lerobot.file_contents import DatasetFileContents, read_file_contents
-from ingest.lerobot.language import read_segments
+from ingest.lerobot.language import make_frame_clock, read_segments
 from ingest.lerobot.metadata import (
     LeRobotInfo,
     MetadataRow,
@@ -424,10 +424,11 @@ def _make_record(
         **_descriptive_fields(dataset, rows, row, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
+    clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
     return Record(
         episode=episode,
         trajectory=_make_trajectory(dataset, rows, seconds, state, action, warnings),
-        segments=tuple(read_segments(dataset, rows, row, seconds, warnings)),
+        segments=tuple(read_segments(dataset.info, feature_map, rows, row, clock, warnings)),
         warnings=tuple(warnings),
         arrays=tuple(source_arrays(feature_map, rows)),
         has_stamps=has_stamps and episode.rate_source != "assumed",

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ingest.lerobot.episode import LeRobotDataset
+    from ingest.lerobot.feature_map import LeRobotFeatureMap
+    from ingest.lerobot.metadata import LeRobotInfo
     from ingest.lerobot.rows import EpisodeRows
 
 
@@ -112,27 +113,27 @@ def make_frame_clock(rows: EpisodeRows, seconds: NDArray[np.float64], scale: flo
 
 
 def read_segments(
-    dataset: LeRobotDataset,
+    info: LeRobotInfo,
+    feature_map: LeRobotFeatureMap,
     rows: EpisodeRows,
     row: MetadataRow,
-    seconds: NDArray[np.float64],
+    clock: FrameClock,
     warnings: list[str],
 ) -> Iterator[SourceSegment]:
     """What a dataset says of spans of an episode.
 
     Args:
-        dataset: The dataset.
+        info: The dataset.
+        feature_map: Its columns.
         rows: The rows of the episode.
         row: Its entry in the list of episodes.
-        seconds: (T,) seconds of its steps.
+        clock: The times of its frames.
         warnings: Gets why something is left out, each once.
     """
     yield from read_listed_subtasks(row, warnings)
-    feature_map, info = dataset.feature_map, dataset.info
     exported = read_exported_segments(info.root, info.opened_at).get(str(row.get(_EXPORTED_ID)))
     if not (rows.arrays or feature_map.subtask_columns or exported) or not rows.count:
         return
-    clock = make_frame_clock(rows, seconds, dataset.fps / dataset.rate_hz)
     cameras = {camera.key: camera.name for camera in (*feature_map.video_cameras, *feature_map.image_cameras)}
     states = list(read_language_segments(rows, clock, cameras, warnings))
     texts_by_column = read_texts_by_column(info, feature_map.subtask_columns)

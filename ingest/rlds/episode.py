@@ -258,11 +258,11 @@ def _exported_spans(record: Record) -> Iterator[NamedSpan]:
     for own in listed if isinstance(listed, list) else ():
         if not isinstance(own, dict) or not _is_exported_span(own):
             continue
-        told = any(
+        is_known = any(
             segment.text == own["text"] and abs(segment.start_seconds - own["start_seconds"]) <= tolerance
             for segment in record.segments
         )
-        if not told:
+        if not is_known:
             yield NamedSpan(
                 names=(),
                 start=own["start_seconds"],
