@@ -7,7 +7,7 @@
 FOLDER holds episodes of `tests/generators/metaworld_events.py`.
 The parts share no episode: constants were chosen on "development", the least confidence and the penalty of `ruptures`
 on "thresholds", and "test" was looked at once. `ruptures` is tried where it is installed.
-Of Meta-World, seeds 300 to 303 are for development; 320 to 323 were looked at on 2026-11-26, and 8885 to 8888 after that:
+Of Meta-World, seeds 300 to 303 are for development; 320 to 323 were looked at on 2026-11-26, and 8885 to 8888 later:
 the first is 4000 + the SHA-256 of "boundaries of segments, second look", as a number, modulo 5000.
 """
 

@@ -255,7 +255,7 @@ def _row_array(rows: Sequence[LanguageRow], column: str) -> pa.StructArray:
     import pyarrow as pa
 
     kind = language_type(column).value_type
-    own = {
+    own: dict[str, Sequence[Any]] = {
         "role": [row.role for row in rows],
         "content": [row.content for row in rows],
         "style": [row.style for row in rows],
