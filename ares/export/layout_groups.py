@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -472,8 +472,11 @@ class GroupedExport:
 def _make_span_item(item: ExportItem, span: Span, text: SpanText) -> ExportItem:
     """The item of a span: its text is the task, and of a part nothing is known that is said of the whole."""
     retimed = item.retimed
-    task = EpisodeTaskText(text.text, "segment") if text.text else item.task
-    values, texts = item.values, item.texts
+    task, values, texts = item.task, item.values, item.texts
+    if text.text:
+        task = EpisodeTaskText(text.text, "segment")
+        own = replace(retimed.episode, instruction=text.text, instructions=(text.text,))
+        retimed = replace(retimed, episode=own)
     if retimed.is_cut:
         values = {**dict.fromkeys(values), "episode_id": retimed.episode.episode_id}
         start, last = float(retimed.stamps[retimed.kept.start]), float(retimed.stamps[retimed.kept.stop - 1])
