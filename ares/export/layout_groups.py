@@ -522,17 +522,9 @@ def export_groups(
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
             changes = ClockChanges(clock)
+            texts = open_span_texts(reader.stores, request)
             export = GroupedExport(
-                request,
-                clock,
-                reader,
-                root,
-                manifest,
-                failures,
-                changes,
-                progress,
-                segments,
-                open_span_texts(reader.stores, request),
+                request, clock, reader, root, manifest, failures, changes, progress, segments, texts
             )
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
             failures.check(request.set.num_members)

@@ -242,16 +242,18 @@ class SegmentReader:
         is_shown = [
             span.annotation_id in shown and shown[span.annotation_id]["text"] == span.text for span in spans
         ]
-        sought = {span.annotation_id for span, found in zip(spans, is_shown, strict=True) if not found}
+        sought = {
+            span.annotation_id for span, is_current in zip(spans, is_shown, strict=True) if not is_current
+        }
         stated = {
             own.annotation_id: self._state_in_log(own)
             for own in (annotations if sought - {""} else ())
             if own.maker_id in self._makers and own.annotation_id in sought
         }
         texts = []
-        for span, found in zip(spans, is_shown, strict=True):
+        for span, is_current in zip(spans, is_shown, strict=True):
             state = stated.get(span.annotation_id) or "ungraded"
-            row = shown[span.annotation_id] if found else {"state": state, "text": span.text}
+            row = shown[span.annotation_id] if is_current else {"state": state, "text": span.text}
             reason = self._reason_to_hold(row) if span.text else _NO_TEXT
             texts.append(SpanText(withheld=reason) if reason else SpanText(span.text))
         return texts
