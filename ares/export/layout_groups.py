@@ -305,7 +305,7 @@ def plan_datasets(
             groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed, trajectory, texts)
             number_by_name[name] = numbers.setdefault(key, len(numbers))
         group_numbers += [number_by_name.get(name, NO_GROUP) for name in batch.requested_ids]
-    failures.check(reader.set.num_members)
+    failures.check(len(group_numbers))
     return ExportPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
 
 
@@ -522,12 +522,13 @@ def export_groups(
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
             changes = ClockChanges(clock)
-            texts = open_span_texts(reader.stores, request)
+            are_spans = request.set.num_spans is not None
+            texts = open_span_texts(reader.stores, request) if are_spans else None
             export = GroupedExport(
                 request, clock, reader, root, manifest, failures, changes, progress, segments, texts
             )
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
-            failures.check(request.set.num_members)
+            failures.check(len(plan.group_numbers))
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
             report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
             manifest.write(report.counts())
@@ -566,7 +567,7 @@ def _make_export_report(
         failures=tuple(export.failures.tallies()),
         changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
         unknown=export.reader.conversion.unknown,
-        segments=segments.to_json(),
+        segments=segments.to_json() if export.segments or export.span_texts else {},
         **_sum_dataset_counts(written),
     )
 

@@ -49,6 +49,7 @@ class RetimedEpisode:
         steps: (N,) the stored step of each written one.
         shift_seconds: Largest difference between the stamp of a step and the second at which it is written.
         kept: The stored steps of the part that is written, all of them for a whole episode.
+        is_cut: Whether steps at the start or the end are left out.
     """
 
     source: Episode
@@ -58,11 +59,7 @@ class RetimedEpisode:
     steps: NDArray[np.int64]
     shift_seconds: float
     kept: range
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether steps at the start or the end are left out."""
-        return len(self.kept) < self.source.num_steps
+    is_cut: bool
 
     @property
     def reaches_end(self) -> bool:
@@ -145,7 +142,10 @@ def cut_record(
     """
     import numpy as np
 
-    stamps, text = _clean_stamps(episode, trajectory), f"{start_seconds:g} to {stop_seconds:g} s"
+    stamps = trajectory.timestamps
+    if not np.isfinite(stamps).all() or len(stamps) != episode.num_steps:
+        stamps = np.arange(episode.num_steps) / episode.rate_hz
+    text = f"{start_seconds:g} to {stop_seconds:g} s"
     slack, tolerance = 1 / episode.rate_hz, time_tolerance(episode.rate_hz)
     end = max(episode.duration_seconds, float(stamps.max(initial=0.0)) + slack)
     if not (-tolerance <= start_seconds < end and stop_seconds <= end + slack + tolerance):
@@ -170,16 +170,6 @@ def cut_record(
     return CutRecord(part, _at_steps(trajectory, np.arange(kept.start, kept.stop), own_stamps), stamps, kept)
 
 
-def _clean_stamps(episode: Episode, trajectory: Trajectory) -> NDArray[np.float64]:
-    """(T,) the stamps of an episode, by its rate where they are no clock."""
-    import numpy as np
-
-    stamps, count = trajectory.timestamps, episode.num_steps
-    return (
-        stamps if np.isfinite(stamps).all() and len(stamps) == count else np.arange(count) / episode.rate_hz
-    )
-
-
 def retime_episode(
     episode: Episode, trajectory: Trajectory, clock: ExportRate, span: Span | None = None
 ) -> RetimedEpisode:
@@ -188,21 +178,20 @@ def retime_episode(
     Raises:
         SourceError: Its stamps are no clock for another rate, or would give too many steps; or as `cut_record`.
     """
-    if span is None:
-        stamps = _clean_stamps(episode, trajectory)
-        return _retime_part(episode, CutRecord(episode, trajectory, stamps, range(episode.num_steps)), clock)
-    return _retime_part(
-        episode, cut_record(episode, trajectory, span.start_seconds, span.stop_seconds), clock
-    )
-
-
-def _retime_part(source: Episode, part: CutRecord, clock: ExportRate) -> RetimedEpisode:
     import numpy as np
 
+    source = episode
+    if span is None:
+        stamps = trajectory.timestamps
+        if not np.isfinite(stamps).all() or len(stamps) != episode.num_steps:
+            stamps = np.arange(episode.num_steps) / episode.rate_hz
+        part = CutRecord(episode, trajectory, stamps, range(episode.num_steps))
+    else:
+        part = cut_record(episode, trajectory, span.start_seconds, span.stop_seconds)
     episode, count, first = part.episode, part.episode.num_steps, part.kept.start
-    stamps = part.stamps
-    if count < source.num_steps:
-        stamps = part.stamps[first : part.kept.stop] - part.stamps[first]
+    stamps, is_cut = part.stamps, count < source.num_steps
+    if is_cut:
+        stamps = stamps[first : part.kept.stop] - stamps[first]
     rate_hz = export_rate_hz(episode)
     if episode.rate_source == "measured":
         rate_hz = clock.joined.get(rate_hz, rate_hz)
@@ -222,7 +211,7 @@ def _retime_part(source: Episode, part: CutRecord, clock: ExportRate) -> Retimed
         stamped_duration_seconds=None,
     )
     signals = _at_steps(part.trajectory, steps, times)
-    return RetimedEpisode(source, written, signals, part.stamps, steps + first, shift, part.kept)
+    return RetimedEpisode(source, written, signals, part.stamps, steps + first, shift, part.kept, is_cut)
 
 
 def export_rate_hz(episode: Episode) -> float:
@@ -250,7 +239,7 @@ def join_measured_rates(clock: ExportRate, reader: ExportReader) -> ExportRate:
     if clock.fps is not None:
         return clock
     measured: dict[float, _MeasuredRate] = {}
-    ids = reader.ids()
+    ids = (member.partition(" ")[0] for member in reader.members())
     while batch := list(islice(ids, _BATCH_IDS)):
         rows = reader.stores.tables.episodes.read_columns(_RATE_COLUMNS, ids_filter(batch)).to_pylist()
         for row in rows:

@@ -89,10 +89,6 @@ class ExportReader:
     set: CurationSet
     conversion: SetConverter
 
-    def ids(self) -> Iterator[str]:
-        """Ids of the episodes of the set, or of its spans, sorted, streamed."""
-        return Sets(self.stores.annotations).ids(self.set)
-
     def members(self) -> Iterator[str]:
         """The members of the set, sorted, streamed: episode ids, or lines of spans."""
         return Sets(self.stores.annotations).members(self.set)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -147,8 +146,7 @@ def cut_packets(
     container = open_video_container(ref.uri)
     try:
         clock = span_clock(ref, tick_seconds(_require_stream(container, ref.uri)))
-        select = _select_with_neighbours if with_neighbours else _packets_in_span
-        return _select_packets(container, ref, num_frames, rate_hz / clock.scale, select)
+        return _select_packets(container, ref, num_frames, rate_hz / clock.scale, with_neighbours)
     except BaseException:
         container.close()
         raise
@@ -180,7 +178,7 @@ def _require_stream(container: InputContainer, uri: str) -> VideoStream:
 
 
 def _select_packets(
-    container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: float, select: _SelectPackets
+    container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: float, with_neighbours: bool
 ) -> PacketSpan:
     stream = _require_stream(container, ref.uri)
     if stream_orientation(ref.uri, container, stream) != UPRIGHT:
@@ -188,9 +186,8 @@ def _select_packets(
     # A file may begin late (a camera that started after its clock); its first frame is still the first step.
     first_second = float((stream.start_time or 0) * _time_base(stream, ref))
     ref = replace(ref, start_seconds=ref.start_seconds + first_second)
-    timed_packets = select(
-        _read_packets(container, stream, ref, num_frames, rate_hz), ref, num_frames, rate_hz
-    )
+    read = _read_packets(container, stream, ref, num_frames, rate_hz)
+    timed_packets = _packets_in_span(read, ref, num_frames, rate_hz, with_neighbours)
     positions = _frame_positions([second for _, second in timed_packets], rate_hz, ref.uri)
     packets = tuple(packet for packet, _ in timed_packets)
     delay = _decoding_delay(packets, positions, rate_hz)
@@ -202,14 +199,37 @@ def _select_packets(
 
 # A packet and the second of the file at which its frame is shown.
 _TimedPacket = tuple["Packet[Any]", float]
-_SelectPackets = Callable[[list[_TimedPacket], MediaRef, int, float], list[_TimedPacket]]
 
 
-def _select_with_neighbours(
-    timed_packets: list[_TimedPacket], ref: MediaRef, num_frames: int, rate_hz: float
+def _packets_in_span(
+    timed_packets: list[_TimedPacket],
+    ref: MediaRef,
+    num_frames: int,
+    rate_hz: float,
+    with_neighbours: bool,
+) -> list[_TimedPacket]:
+    """The packets whose frames are shown in the span. Raises NotCopyable when they cannot stand alone."""
+    first_second = ref.start_seconds - 0.5 / rate_hz
+    last_second = first_second + num_frames / rate_hz
+    inside = [k for k, (_, second) in enumerate(timed_packets) if first_second <= second < last_second]
+    if len(inside) != num_frames:
+        raise NotCopyable(
+            "frames are not at a constant rate",
+            f"{ref.uri}: {len(inside)} frames where {num_frames} should be",
+        )
+    if with_neighbours:
+        return _add_neighbours(timed_packets, inside, ref, rate_hz)
+    if inside[-1] - inside[0] != num_frames - 1:
+        raise NotCopyable("frames depend on others outside of the episode", ref.uri)
+    if not timed_packets[inside[0]][0].is_keyframe:
+        raise NotCopyable("the episode does not start with a key frame", f"{ref.uri}: {ref.start_seconds} s")
+    return timed_packets[inside[0] : inside[-1] + 1]
+
+
+def _add_neighbours(
+    timed_packets: list[_TimedPacket], inside: list[int], ref: MediaRef, rate_hz: float
 ) -> list[_TimedPacket]:
     """The packets of a span from the keyframe before it, to the first place where no shown frame is missing."""
-    inside = _numbers_in_span(timed_packets, ref, num_frames, rate_hz)
     first_second = min(timed_packets[k][1] for k in inside)
     keys = (
         k
@@ -225,33 +245,6 @@ def _select_with_neighbours(
         if stop - first == round((last_second - timed_packets[first][1]) * rate_hz) + 1:
             return timed_packets[first:stop]
     raise NotCopyable("frames depend on others outside of the episode", ref.uri)
-
-
-def _packets_in_span(
-    timed_packets: list[tuple[Packet[Any], float]], ref: MediaRef, num_frames: int, rate_hz: float
-) -> list[tuple[Packet[Any], float]]:
-    """The packets whose frames are shown in the span. Raises NotCopyable when they cannot stand alone."""
-    inside = _numbers_in_span(timed_packets, ref, num_frames, rate_hz)
-    if inside[-1] - inside[0] != num_frames - 1:
-        raise NotCopyable("frames depend on others outside of the episode", ref.uri)
-    if not timed_packets[inside[0]][0].is_keyframe:
-        raise NotCopyable("the episode does not start with a key frame", f"{ref.uri}: {ref.start_seconds} s")
-    return timed_packets[inside[0] : inside[-1] + 1]
-
-
-def _numbers_in_span(
-    timed_packets: list[_TimedPacket], ref: MediaRef, num_frames: int, rate_hz: float
-) -> list[int]:
-    """Numbers of the packets whose frames are shown in the span. Raises NotCopyable for another number of frames."""
-    first_second = ref.start_seconds - 0.5 / rate_hz
-    last_second = first_second + num_frames / rate_hz
-    inside = [k for k, (_, second) in enumerate(timed_packets) if first_second <= second < last_second]
-    if len(inside) != num_frames:
-        raise NotCopyable(
-            "frames are not at a constant rate",
-            f"{ref.uri}: {len(inside)} frames where {num_frames} should be",
-        )
-    return inside
 
 
 def _read_packets(
