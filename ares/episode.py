@@ -350,6 +350,51 @@ class SourceSegment:
 
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A part [start, stop) of an episode, and the text of the segment that it was made from.
+
+    Attributes:
+        episode_id: The episode.
+        start_seconds: Start, seconds from the start of the episode; a set keeps whole microseconds.
+        stop_seconds: End, half open.
+        annotation_id: The segment that it was made from, or "".
+        text: The text of that segment at the time, or "".
+    """
+
+    episode_id: str
+    start_seconds: float
+    stop_seconds: float
+    annotation_id: str = ""
+    text: str = ""
+
+    @property
+    def line(self) -> str:
+        """The span as one text, which `parse` reads; texts sort by episode, then by start and end."""
+        seconds = f"{self.start_seconds:014.6f} {self.stop_seconds:014.6f}"
+        return f"{self.episode_id} {seconds} {self.annotation_id} {self.text}"
+
+    @classmethod
+    def parse(cls, line: str) -> Span:
+        """The span of a `line`. Raises ValueError for another text."""
+        episode_id, start, stop, annotation_id, text = line.split(" ", 4)
+        return cls(
+            episode_id=episode_id,
+            start_seconds=float(start),
+            stop_seconds=float(stop),
+            annotation_id=annotation_id,
+            text=text,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        return f"{self.episode_id}, {self.start_seconds:g} to {self.stop_seconds:g} s"
+
+
+@fast_slots_pickling
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One record of a source, as an ingester returns it.
 

@@ -17,6 +17,8 @@ from app.cli.arguments import (
 )
 from app.cli.output import OutputTable, answer
 from ares.console import write_stderr
+from ares.episode import Span
+from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN, TRUST_STATES
 
 if TYPE_CHECKING:
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="freeze the episodes of a filter, a search or a list")
+    create = actions.add_parser(
+        "create", help="freeze the episodes, or with --segments the spans, of a filter, a search or a list"
+    )
     _add_create_arguments(create)
     listing = actions.add_parser("list", help="all sets")
     show = actions.add_parser("show", help="one set with its episodes")
@@ -64,6 +68,11 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--where", default="", metavar="SQL", help="episodes that fulfil this filter")
     parser.add_argument(
+        "--segments",
+        action="store_true",
+        help="members are the spans of segments; --where is then over the columns of segments, --search over texts",
+    )
+    parser.add_argument(
         "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
     )
     add_query_arguments(parser)
@@ -91,17 +100,7 @@ def run_set(args: argparse.Namespace) -> int:
 
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
-    episode_set = workspace.sets.create(
-        args.name,
-        Path(args.ids) if args.ids else (),
-        where=args.where,
-        search=args.search,
-        like=args.like,
-        image=args.image,
-        by=args.by,
-        limit=args.limit,
-        min_score=args.min_score,
-    )
+    episode_set = _freeze_spans(workspace, args) if args.segments else _freeze_episodes(workspace, args)
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:
         write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
@@ -113,7 +112,36 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     }
     rests = ", ".join(f"{count} {state}" for state, count in trust.items())
     more = f"; the judge of their captions is: {rests}" if trust else ""
-    answer(args, document, lambda: f"set {episode_set.label}: {episode_set.episodes} episodes{more}")
+    answer(args, document, lambda: f"set {episode_set.label}: {_describe_size(episode_set)}{more}")
+
+
+def _describe_size(episode_set: StoredSet) -> str:
+    """For example "9 episodes", or "12 spans of 5 episodes"."""
+    spans = "" if episode_set.num_spans is None else f"{episode_set.num_spans} spans of "
+    return f"{spans}{episode_set.episodes} episodes"
+
+
+def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
+    return workspace.sets.create(
+        args.name,
+        Path(args.ids) if args.ids else (),
+        where=args.where,
+        search=args.search,
+        like=args.like,
+        image=args.image,
+        by=args.by,
+        limit=args.limit,
+        min_score=args.min_score,
+    )
+
+
+def _freeze_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
+    """Freeze the spans of segments. Raises RequestError for ways to compare, as `ares search --segments` does."""
+    ways = [name for name in ("image", "like", "by", "min_score", "ids") if getattr(args, name)]
+    if ways:
+        option = f"--{ways[0].replace('_', '-')}"
+        raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
+    return workspace.sets.create_spans(args.name, where=args.where, search=args.search, limit=args.limit)
 
 
 def _count_by_trust(workspace: Workspace, episode_set: StoredSet) -> dict[str, int]:
@@ -135,17 +163,20 @@ def _list_sets(workspace: Workspace, args: argparse.Namespace) -> None:
             episode_set.version,
             episode_set.episodes,
             episode_set.created,
-            ", ".join(
-                filter(
-                    None, [_describe_losses(removed[episode_set.label], episode_set.purged), episode_set.note]
-                )
-            ),
+            _describe_row(episode_set, removed[episode_set.label]),
         )
         for episode_set in sets
     ]
     documents = [{**episode_set.to_json(), "removed": removed[episode_set.label]} for episode_set in sets]
     header = ("set", "version", "episodes", "created", "note")
     answer(args, documents, lambda: OutputTable(rows, header), documents)
+
+
+def _describe_row(episode_set: StoredSet, removed: int) -> str:
+    """The last column of the list: its spans, what is gone, and its note."""
+    spans = "" if episode_set.num_spans is None else f"{episode_set.num_spans} spans"
+    losses = _describe_losses(removed, episode_set.purged)
+    return ", ".join(filter(None, [spans, losses, episode_set.note]))
 
 
 def _describe_losses(removed: int, purged: int) -> str:
@@ -164,7 +195,10 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
     removed = count_removed_members(workspace.stores, [episode_set])[episode_set.label]
     losses = _describe_losses(removed, episode_set.purged)
     if losses and args.output == "table":
-        write_stderr(f"ares set show: {episode_set.label}: {episode_set.episodes} episodes, {losses}")
+        write_stderr(f"ares set show: {episode_set.label}: {_describe_size(episode_set)}, {losses}")
+    if episode_set.num_spans is not None:
+        _show_spans(args, episode_set, removed)
+        return
     document = {
         **episode_set.to_json(),
         "removed": removed,
@@ -174,9 +208,25 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
     answer(args, document, episode_set.ids, ids)
 
 
+def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) -> None:
+    """Print the spans of a set, one a line."""
+    spans = (span.to_json() for span in episode_set.spans)
+    document = {**episode_set.to_json(), "removed": removed, "members": spans}
+    lines = (
+        f"{span.episode_id} {span.start_seconds:.3f} {span.stop_seconds:.3f} {' '.join(span.text.split())}".rstrip()
+        for span in episode_set.spans
+    )
+    answer(args, document, lambda: lines, (span.to_json() for span in episode_set.spans))
+
+
 def _compare_sets(workspace: Workspace, args: argparse.Namespace) -> None:
     diff = workspace.sets.diff(args.a, args.b)
-    document = {"added": diff.added_ids(), "removed": diff.removed_ids(), "common": diff.common}
+    are_spans = workspace.sets[args.a].num_spans is not None
+    added, removed = (
+        (Span.parse(line).to_json() for line in members) if are_spans else members
+        for members in (diff.added_ids(), diff.removed_ids())
+    )
+    document = {"added": added, "removed": removed, "common": diff.common}
     text = f"{diff.added} only in {args.b}, {diff.removed} only in {args.a}, {diff.common} in both"
     answer(args, document, lambda: text)
 

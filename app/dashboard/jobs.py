@@ -277,7 +277,7 @@ def start_export(stores: Stores, episode_set: CurationSet, format: str, dest: Pa
         ReadOnlyWorkspace: The workspace cannot be written.
     """
     return start_job(
-        stores, "export", subject=episode_set.label, name=str(dest), total=episode_set.episodes,
+        stores, "export", subject=episode_set.label, name=str(dest), total=episode_set.num_members,
         arguments={"format": format, "task": task},
     )  # fmt: skip
 

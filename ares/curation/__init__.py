@@ -36,16 +36,18 @@ if TYPE_CHECKING:
         SOURCE_ORDER as SOURCE_ORDER,
         SelectedEpisodes as SelectedEpisodes,
         freeze_selection as freeze_selection,
+        freeze_spans as freeze_spans,
         hash_request as hash_request,
         select_episodes as select_episodes,
         selected_ids as selected_ids,
+        span_of_segment as span_of_segment,
     )
     from ares.curation.sets import (
         MEMBERS_COLLECTION as MEMBERS_COLLECTION,
         CurationSet as CurationSet,
         SetDiff as SetDiff,
         Sets as Sets,
-        hash_ids as hash_ids,
+        hash_members as hash_members,
         stream_json as stream_json,
     )
     from ares.curation.tags_and_notes import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from ares.console import print_message, write_stderr
 from ares.contract import DatasetKey, delete_contracts_except
 from ares.curation.selection import SelectedEpisodes, selected_ids
-from ares.curation.sets import MEMBERS_COLLECTION, hash_ids
+from ares.curation.sets import MEMBERS_COLLECTION, hash_members
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
 from ares.jobs import ACCEPTED_FAILURES, FAILURES, EpisodeSelection, utc_now
@@ -189,11 +189,13 @@ def _correct_sets(log: AnnotationStore) -> None:
     for key, document in log.find_documents("sets"):
         header = cast("dict[str, Json]", document)
         blocks = (cast("list[str]", block) for _, block in log.find_documents(MEMBERS_COLLECTION, f"{key}/"))
-        ids_hash, count = hash_ids(episode_id for block in blocks for episode_id in block)
-        lost = int(str(header["episodes"])) - count
+        ids_hash, episodes, count = hash_members(member for block in blocks for member in block)
+        lost = int(str(header.get("spans", header["episodes"]))) - count
         if lost:
             purged = int(str(header.get("purged", 0))) + lost
-            changed = {**header, "episodes": count, "ids_hash": ids_hash, "purged": purged}
+            changed = {**header, "episodes": episodes, "ids_hash": ids_hash, "purged": purged}
+            if "spans" in header:
+                changed["spans"] = count
             if not count:  # how they were selected may hold words of theirs
                 changed["recipe"] = {}
             log.put_documents("sets", {key: changed})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ares.annotation import canonical_json
 from ares.curation.sets import CurationSet, Sets
-from ares.episode import Json
+from ares.episode import Json, Span
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.search import Query, score_episodes, search as search_episodes
@@ -18,7 +18,7 @@ from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ares.store import Stores
+    from ares.store import StoredSegment, Stores
 
 
 # The order of episodes in their source, independent of the order of ingestion.
@@ -83,6 +83,48 @@ def freeze_selection(stores: Stores, name: str, selection: EpisodeSelection) -> 
     return Sets(stores.annotations).create(
         name, ids, {**fields, "limit": resolved.limit, **resolved.describe()}
     )
+
+
+_SPAN_COLUMNS = ("episode_id", "start_seconds", "stop_seconds", "annotation_id", "text")
+
+
+def freeze_spans(
+    stores: Stores, name: str, *, where: str = "", search: str = "", limit: int | None = None
+) -> CurationSet:
+    """Freeze the spans of segments as the next version of a name; the same spans again give the same version.
+
+    Args:
+        stores: Stores of the workspace.
+        name: Name of the set.
+        where: SQL filter over the columns of segments.
+        search: Words; the `limit` segments that share most with them, 100 without a limit.
+        limit: Most segments; of a filter the first by episode and time.
+
+    Raises:
+        RequestError: The name is not plain, there is neither a filter nor a text, or no segment matches.
+    """
+    if not where.strip() and not search.strip():
+        raise RequestError("a set of segments needs words or a filter", "give a text or a filter")
+    stores.require_current()
+    stores.catch_up()
+    segments = stores.tables.segments
+    spans: Iterable[Span]
+    if search.strip() or limit is not None:
+        spans = map(span_of_segment, segments.find(search, where, limit or _DEFAULT_SEARCH_LIMIT))
+    else:
+        rows = segments.scan(_SPAN_COLUMNS, where)
+        spans = (_make_span(row) for batch in rows.to_batches() for row in batch.to_pylist())
+    recipe: dict[str, Json] = {"segments": True, "where": where, "search": search, "limit": limit}
+    return Sets(stores.annotations).create_spans(name, spans, recipe)
+
+
+def span_of_segment(segment: StoredSegment) -> Span:
+    """The span of a segment, which stays when the segment is gone."""
+    return _make_span({column: getattr(segment, column) for column in _SPAN_COLUMNS})
+
+
+def _make_span(row: Mapping[str, Any]) -> Span:
+    return Span(**{**row, "text": row["text"] or ""})
 
 
 def selected_ids(stores: Stores, selection: EpisodeSelection) -> Iterator[str]:

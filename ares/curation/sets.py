@@ -1,4 +1,4 @@
-"""Frozen, versioned sets of episodes: stored as documents, changed by actions, written as lock files."""
+"""Frozen, versioned sets of episodes or of spans: stored as documents, changed by actions, written as lock files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import canonical_json
-from ares.episode import Json
+from ares.episode import Json, Span
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 from ares.settings import user_name
-from ares.store import Action, ActionHistory, ActionKind, StagedIds, batched, read_history, record_action
+from ares.store import Action, ActionHistory, ActionKind, StagedIds, read_history, record_action
 
 if TYPE_CHECKING:
     from ares.store import AnnotationStore
@@ -103,6 +103,8 @@ _VERSIONS_COLLECTION = "set_versions"
 MEMBERS_COLLECTION = "set_members"
 # Ids per document: 160 kB, far below the limit of MongoDB (16 MB); a million ids are a hundred documents.
 _DOCUMENT_IDS = 10_000
+# Characters per document, for spans with long texts.
+_DOCUMENT_CHARACTERS = 2**20
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -115,11 +117,12 @@ class CurationSet:
         version: 1, 2, ... within the name.
         created: ISO 8601 time in UTC.
         recipe: How the members were selected (filter, search text, number of listed ids), to repeat the selection.
-        episodes: Number of members.
-        ids_hash: 16 hex digits over the sorted member ids.
+        episodes: Number of episodes that are members, or of which spans are.
+        ids_hash: 16 hex digits over the sorted members.
         note: What a person wrote of it, or "".
         purged: Former members that were deleted for good; `episodes` and `ids_hash` are those of the rest.
         frozen_as: Name and version that it was frozen under, where it was renamed since; else "".
+        num_spans: Number of members where these are spans; None where they are whole episodes.
     """
 
     name: str
@@ -131,6 +134,18 @@ class CurationSet:
     note: str = ""
     purged: int = 0
     frozen_as: str = ""
+    num_spans: int | None = None
+
+    @property
+    def num_members(self) -> int:
+        """Number of episodes or spans that are its members."""
+        return self.episodes if self.num_spans is None else self.num_spans
+
+    @property
+    def size(self) -> str:
+        """Its members in words: "5 episodes" or "12 spans of 5 episodes"."""
+        spans = "" if self.num_spans is None else f"{self.num_spans:,} spans of "
+        return f"{spans}{self.episodes:,} episodes"
 
     @property
     def label(self) -> str:
@@ -145,6 +160,7 @@ class CurationSet:
             "created": self.created,
             "recipe": dict(self.recipe),
             "episodes": self.episodes,
+            **({} if self.num_spans is None else {"spans": self.num_spans}),
             "ids_hash": self.ids_hash,
             **({"note": self.note} if self.note else {}),
             **({"purged": self.purged} if self.purged else {}),
@@ -156,9 +172,9 @@ class SetDiff:
     """The differences between two sets.
 
     Attributes:
-        added: Number of episodes only in the second set.
-        removed: Number of episodes only in the first set.
-        common: Number of episodes in both.
+        added: Number of members only in the second set.
+        removed: Number of members only in the first set.
+        common: Number of members in both.
     """
 
     added: int
@@ -168,11 +184,11 @@ class SetDiff:
     _pair: tuple[CurationSet, CurationSet] = field(repr=False)
 
     def added_ids(self) -> Iterator[str]:
-        """Ids only in the second set, sorted, streamed."""
+        """Members only in the second set, sorted, streamed: ids of episodes, or lines of spans."""
         return (id for id, side in self._sets.merge(*self._pair) if side == "right")
 
     def removed_ids(self) -> Iterator[str]:
-        """Ids only in the first set, sorted, streamed."""
+        """Members only in the first set, sorted, streamed: ids of episodes, or lines of spans."""
         return (id for id, side in self._sets.merge(*self._pair) if side == "left")
 
 
@@ -191,18 +207,32 @@ class Sets:
         Returns the newest version of that name when it has the same members, else a new version.
         Raises RequestError for an invalid name and for an empty selection.
         """
+        return self._freeze(name, episode_ids, recipe, are_spans=False)
+
+    def create_spans(self, name: str, spans: Iterable[Span], recipe: Mapping[str, Json]) -> CurationSet:
+        """Freeze spans; of several with the same episode, start and end one is kept, with a text if any has one.
+
+        Version and errors are those of `create`.
+        """
+        return self._freeze(name, (span.line for span in spans), recipe, are_spans=True)
+
+    def _freeze(
+        self, name: str, members: Iterable[str], recipe: Mapping[str, Json], *, are_spans: bool
+    ) -> CurationSet:
         if not _NAME.fullmatch(name):
             raise RequestError("a set needs a plain name", f"{name!r}; use letters, digits, '-', '_' and '.'")
-        with StagedIds(episode_ids) as ids:
-            if not ids.count:
+        with StagedIds(members) as staged:
+            if not staged.count:
                 raise RequestError(
                     "the set would be empty", f"nothing matched {canonical_json(dict(recipe))}"
                 )
             with self._store.atomic():
-                return self._create(name, ids, recipe)
+                return self._create(name, staged, recipe, are_spans=are_spans)
 
-    def _create(self, name: str, ids: StagedIds, recipe: Mapping[str, Json]) -> CurationSet:
-        ids_hash, count = hash_ids(ids)
+    def _create(
+        self, name: str, staged: StagedIds, recipe: Mapping[str, Json], *, are_spans: bool
+    ) -> CurationSet:
+        ids_hash, episodes, count = hash_members(_distinct_spans(staged) if are_spans else staged)
         versions = self.versions(name)
         if versions and versions[-1].ids_hash == ids_hash:
             return versions[-1]
@@ -212,10 +242,11 @@ class Sets:
             version=self._claim_version(name, versions[-1].version if versions else 0, created),
             created=created,
             recipe=dict(recipe),
-            episodes=count,
+            episodes=episodes,
             ids_hash=ids_hash,
+            num_spans=count if are_spans else None,
         )
-        self._write(selection, iter(ids))
+        self._write(selection, _distinct_spans(staged) if are_spans else iter(staged))
         return selection
 
     def delete(self, name: str, person: str = "") -> Action:
@@ -328,12 +359,26 @@ class Sets:
         return {key for key, _ in self._store.find_documents(_HEADERS_COLLECTION)}
 
     def ids(self, selection: CurationSet) -> Iterator[str]:
-        """Ids of the members, sorted, streamed."""
+        """Ids of the episodes that are members, or of which spans are, sorted, streamed."""
+        members = self.members(selection)
+        return members if selection.num_spans is None else _episodes_of_lines(members)
+
+    def spans(self, selection: CurationSet) -> Iterator[Span]:
+        """The members of a set of spans by episode and time, streamed; none of a set of episodes."""
+        return iter(()) if selection.num_spans is None else map(Span.parse, self.members(selection))
+
+    def members(self, selection: CurationSet) -> Iterator[str]:
+        """The members, sorted, streamed: ids of episodes, or lines of spans."""
         for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{_frozen_key(selection)}/"):
             yield from cast("list[str]", block)
 
     def diff(self, a: CurationSet, b: CurationSet) -> SetDiff:
-        """The changes from set `a` to set `b`."""
+        """The changes from set `a` to set `b`. Raises RequestError for one of episodes and one of spans."""
+        if (a.num_spans is None) != (b.num_spans is None):
+            raise RequestError(
+                "a set of spans and one of episodes cannot be compared",
+                f"{a.label} has {a.size}, {b.label} has {b.size}",
+            )
         counts = {"left": 0, "right": 0, "both": 0}
         for _, side in self.merge(a, b):
             counts[side] += 1
@@ -342,8 +387,8 @@ class Sets:
         )
 
     def merge(self, a: CurationSet, b: CurationSet) -> Iterator[tuple[str, str]]:
-        """Every id of either set, sorted, with the side that has it: "left", "right" or "both"."""
-        first_ids, second_ids = self.ids(a), self.ids(b)
+        """Every member of either set, sorted, with the side that has it: "left", "right" or "both"."""
+        first_ids, second_ids = self.members(a), self.members(b)
         first, second = next(first_ids, None), next(second_ids, None)
         while first is not None or second is not None:
             if second is None or (first is not None and first < second):
@@ -357,11 +402,11 @@ class Sets:
                 first, second = next(first_ids, None), next(second_ids, None)
 
     def write_lock(self, selection: CurationSet, path: Path) -> None:
-        """Write a set with its ids to a JSON file, for a training repository; `read_lock` reads it."""
+        """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".tmp")
         with partial.open("w") as file:
-            file.writelines(stream_json({**selection.to_json(), "ids": self.ids(selection)}))
+            file.writelines(stream_json({**selection.to_json(), "ids": self.members(selection)}))
             file.write("\n")
         partial.replace(path)
 
@@ -382,7 +427,7 @@ class Sets:
                 return version
 
     def _write(self, selection: CurationSet, ids: Iterator[str]) -> None:
-        for number, block in enumerate(batched(ids, _DOCUMENT_IDS)):
+        for number, block in enumerate(_blocks_of_members(ids)):
             self._store.put_documents(
                 MEMBERS_COLLECTION, {f"{_frozen_key(selection)}/{number:06d}": list[Json](block)}
             )
@@ -391,15 +436,19 @@ class Sets:
 
 
 def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
-    """Read a lock file. Raises RequestError for any other file, and when the ids were changed."""
+    """Read a lock file. Raises RequestError for any other file, and when the ids were changed.
+
+    Returns:
+        The set, and its members: ids of episodes, or lines of spans.
+    """
     try:
         document = json.loads(path.read_text())
         selection, ids = _read_header(document), [str(id) for id in document["ids"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
-    ids_hash, count = hash_ids(ids)
-    if (ids_hash, count) != (selection.ids_hash, selection.episodes):
-        expected = f"{selection.episodes} with {selection.ids_hash}"
+    ids_hash, _, count = hash_members(ids)
+    if (ids_hash, count) != (selection.ids_hash, selection.num_members):
+        expected = f"{selection.num_members} with {selection.ids_hash}"
         raise RequestError(
             "the lock file was changed after it was written",
             f"{path}: {count} ids with hash {ids_hash}, expected {expected}",
@@ -407,13 +456,43 @@ def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
     return selection, ids
 
 
-def hash_ids(ids: Iterable[str]) -> tuple[str, int]:
-    """A hash of sorted ids, 16 hex digits, and the number of ids."""
-    digest, count = hashlib.blake2b(digest_size=8), 0
-    for id in ids:
-        digest.update(f"{id}\n".encode())
+def hash_members(members: Iterable[str]) -> tuple[str, int, int]:
+    """A hash of sorted members, 16 hex digits, the number of episodes, and that of members."""
+    digest, count, episodes, last = hashlib.blake2b(digest_size=8), 0, 0, ""
+    for member in members:
+        digest.update(f"{member}\n".encode("utf-8", "surrogatepass"))
         count += 1
-    return digest.hexdigest(), count
+        episode_id = member.partition(" ")[0]
+        episodes += episode_id != last
+        last = episode_id
+    return digest.hexdigest(), episodes, count
+
+
+def _episodes_of_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The distinct episodes of sorted lines of spans."""
+    return (episode_id for episode_id, _ in groupby(lines, key=lambda line: line.partition(" ")[0]))
+
+
+def _distinct_spans(lines: Iterable[str]) -> Iterator[str]:
+    """Of sorted lines one for each episode, start and end: the first with a text, else the first."""
+    for _, same in groupby(lines, key=lambda line: line.split(" ", 3)[:3]):
+        first = next(same)
+        candidates = (line for line in chain([first], same) if line.split(" ", 4)[4])
+        yield next(candidates, first)
+
+
+def _blocks_of_members(members: Iterator[str]) -> Iterator[list[str]]:
+    """The members in lists that a document can hold."""
+    block: list[str] = []
+    characters = 0
+    for member in members:
+        if len(block) == _DOCUMENT_IDS or (block and characters + len(member) > _DOCUMENT_CHARACTERS):
+            yield block
+            block, characters = [], 0
+        block.append(member)
+        characters += len(member)
+    if block:
+        yield block
 
 
 def _frozen_key(selection: CurationSet) -> str:
@@ -444,4 +523,5 @@ def _read_header(document: Json) -> CurationSet:
         episodes=int(cast("int", fields["episodes"])),
         ids_hash=str(fields["ids_hash"]),
         purged=int(cast("int", fields.get("purged", 0))),
+        num_spans=None if fields.get("spans") is None else int(cast("int", fields["spans"])),
     )

@@ -18,7 +18,7 @@ from ares.curation import (
     apply_failure_clearings,
     count_pending_purges,
     finish_purges,
-    hash_ids,
+    hash_members,
 )
 from ares.episode import Json
 from ares.jobs import FAILURES, resolved_failures
@@ -246,12 +246,12 @@ def check_failure_log(stores: Stores, repair: bool) -> Iterator[Finding]:
 def _check_set(sets: Sets, episode_set: CurationSet, database: TempDatabase) -> Iterator[Finding]:
     import pyarrow as pa
 
-    ids_hash, count = hash_ids(sets.ids(episode_set))
-    expected = (episode_set.episodes, episode_set.ids_hash)
+    ids_hash, _, count = hash_members(sets.members(episode_set))
+    expected = (episode_set.num_members, episode_set.ids_hash)
     if (count, ids_hash) != expected:
         yield Finding(
             check=f"set {episode_set.label} has the members that it was frozen with",
-            count=abs(episode_set.episodes - count) or 1,
+            count=abs(episode_set.num_members - count) or 1,
             example=f"{count} members with hash {ids_hash}, frozen were {expected[0]} with {expected[1]}",
             repaired=False,
             remedy="restore the annotations from a backup, or the set from its lock file",

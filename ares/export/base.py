@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from ares.annotation import Annotation, Maker, canonical_json
-from ares.episode import Episode, Json
+from ares.episode import Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError, StoreError
-from ares.export.segments import NO_SEGMENTS, check_segment_choices
+from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
 from ares.jobs import Report
 
 if TYPE_CHECKING:
@@ -34,36 +34,39 @@ _MAX_LISTED = 10
 
 
 class ExportFailures:
-    """Episodes that cannot be exported; with `strict` the export fails, after all of them have been collected.
+    """Episodes or spans that cannot be exported; with `strict` the export fails, after all have been collected.
 
     Args:
-        folder: The export, where FAILURES_FILE gets a line per episode.
+        folder: The export, where FAILURES_FILE gets a line per episode or span.
         strict: Whether any failure ends the export.
     """
 
     def __init__(self, folder: Path, strict: bool) -> None:
         self._file, self._strict = folder / FAILURES_FILE, strict
-        self._episode_ids: set[str] = set()
+        self._members: set[str] = set()
         self._messages: list[str] = []
         self._report = Report()
 
     def __len__(self) -> int:
-        return len(self._episode_ids)
+        return len(self._members)
 
     @property
     def fatal(self) -> bool:
         """Whether the export will fail, so that nothing more has to be written."""
-        return self._strict and bool(self._episode_ids)
+        return self._strict and bool(self._members)
 
-    def add(self, episode_id: str, error: AresError) -> None:
-        """Leave an episode out; of several errors of one episode the first counts."""
-        if episode_id in self._episode_ids:
+    def add(self, member: str, error: AresError) -> None:
+        """Leave a member of the set out, by its episode id or the line of its span; its first error counts."""
+        if member in self._members:
             return
-        self._episode_ids.add(episode_id)
-        self._report.add_failure(error, episode_id)
+        self._members.add(member)
+        span = Span.parse(member) if " " in member else None
+        label = str(span) if span else member
+        self._report.add_failure(error, label)
         if len(self._messages) < _MAX_LISTED:
-            self._messages.append(f"{episode_id}: {error}")
-        line = canonical_json({"episode_id": episode_id, "reason": error.reason, "detail": error.detail})
+            self._messages.append(f"{label}: {error}")
+        subject: dict[str, Json] = span.to_json() if span else {"episode_id": member}
+        line = canonical_json({**subject, "reason": error.reason, "detail": error.detail})
         with self._file.open("a", encoding="utf-8", errors="replace") as file:
             file.write(line + "\n")
 
@@ -71,9 +74,9 @@ class ExportFailures:
         """Raise MediaError, with the first failures, when every episode failed or with `strict` any.
 
         Args:
-            total: Episodes of the set.
+            total: Members of the set.
         """
-        count = len(self._episode_ids)
+        count = len(self._members)
         if not self.fatal and count < max(total, 1):
             return
         listed = "; ".join(self._messages)
@@ -192,7 +195,8 @@ class ExportReport:
         frames: Steps written, over all episodes.
         tasks: Distinct task texts.
         task_source: What was to be the task of an episode.
-        task_sources: Number of episodes by what their task is: "instruction", "caption", or "none" for NO_TASK.
+        task_sources: Number of episodes by what their task is: "instruction", "caption", or "none" for NO_TASK; of
+            spans also "segment", the text of their segment.
         path: The folder.
         copied_packets: Video frames copied without decoding, over all cameras.
         encoded_frames: Frames encoded anew, over all cameras.
@@ -206,8 +210,9 @@ class ExportReport:
         changed: What the export changed in clocks and signals of episodes, by reason; see
             `ares.export.retime.ClockChange` and `ares.contract.SetConverter`.
         unknown: What of the meaning of signals is not known, so that it may clash.
-        segments: Segments by whose word they are ("written"), by why they are not in the export ("held_back"), and by
-            what of them the format has no place for ("not_held").
+        segments: Segments by whose word they are ("written"), by why they are not in the export ("held_back"), by
+            what of them the format has no place for ("not_held"), and spans by why the text of their segment is not
+            their task ("task_held_back").
     """
 
     set: str
@@ -300,7 +305,10 @@ def _make_staging_folder(partial: Path) -> None:
 
 
 class EpisodeTaskText(NamedTuple):
-    """The task of an episode: its text, and what it is ("instruction", "caption", or "none" for NO_TASK)."""
+    """The task of an episode: its text, and what it is.
+
+    That is "instruction", "caption", or "none" for NO_TASK; of a span also "segment", the text of its segment.
+    """
 
     text: str
     source: str
@@ -391,6 +399,14 @@ def find_segment_makers(stores: Stores, request: ExportRequest) -> dict[str, Mak
     }
 
 
+def open_span_texts(stores: Stores, request: ExportRequest) -> SegmentReader | None:
+    """Reads the texts that are the tasks of spans; None for a set of episodes, and where no texts are asked for."""
+    if request.set.num_spans is None or NO_SEGMENTS in request.segments:
+        return None
+    makers = {id: maker for id, maker in stores.annotations.makers().items() if maker.fills_segments}
+    return SegmentReader(stores, makers, request.segments)
+
+
 def segments_schema(stores: Stores) -> pa.Schema:
     """Columns of the shown segments: those of every segment, then by name those that annotators declare."""
     import pyarrow as pa
@@ -457,13 +473,14 @@ class ExportManifest:
     def __exit__(self, *_: object) -> None:
         self._lines.close()
 
-    def add(self, episode: Episode, path: str, index: int) -> None:
+    def add(self, episode: Episode, path: str, index: int, span: Span | None = None) -> None:
         """Add an episode that was written.
 
         Args:
             episode: The episode.
             path: Dataset folder inside the export, "." for the export itself.
             index: Number of the episode in that folder.
+            span: The part of the episode that was written; None for all of it.
         """
         line = canonical_json(
             {
@@ -475,6 +492,7 @@ class ExportManifest:
                 "key": episode.key,
                 "path": path,
                 "index": index,
+                **(span.to_json() if span else {}),
             }
         )
         self._lines.write(line + "\n")

@@ -1,7 +1,8 @@
 """Exports the segments of a set as JSON lines for the fine-tuning of vision-language models.
 
 Each line has a span of an episode with its text, whose word that is, and where its frames are: the pictures stay in the
-files of the source, and a line names the file of each camera and the seconds in it.
+files of the source, and a line names the file of each camera and the seconds in it. A set of spans has a line for each
+of them, with or without a text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ares.clock import camera_seconds
-from ares.episode import Camera, Episode, Json, Trajectory
+from ares.episode import Camera, Episode, Json, Span, Trajectory
 from ares.errors import AresError, RequestError
 from ares.export.base import (
     TASK_COLUMNS,
@@ -25,16 +26,19 @@ from ares.export.base import (
     ExportRequest,
     episode_tasks,
     find_segment_makers,
+    open_span_texts,
     read_rows,
     staging_folder,
     task_counter,
 )
-from ares.export.run import ExportBatch, ExportReader
+from ares.export.retime import cut_record
+from ares.export.run import ExportBatch, ExportMember, ExportReader
 from ares.export.segments import (
     EpisodeSegments,
     ExportSegment,
     SegmentCounts,
     SegmentReader,
+    SpanText,
     describe_segment,
 )
 
@@ -63,11 +67,12 @@ def export_jsonl(
         with (root / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
             makers = find_segment_makers(reader.stores, request)
             segments = SegmentReader(reader.stores, makers, request.segments)
-            job = _JsonlExport(request, reader.stores, manifest, file, segments)
-            for batch in reader.batches(failures):
+            span_texts = open_span_texts(reader.stores, request)
+            job = _JsonlExport(request, reader.stores, manifest, file, segments, span_texts)
+            for batch in reader.member_batches(failures):
                 _write_batch(job, batch, failures)
                 progress(len(batch.requested_ids))
-        failures.check(request.set.episodes)
+        failures.check(request.set.num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
         manifest.write(report.counts())
     return report
@@ -82,6 +87,7 @@ class _JsonlExport:
     manifest: ExportManifest
     file: TextIO
     segments: SegmentReader
+    span_texts: SegmentReader | None
     counts: SegmentCounts = field(default_factory=SegmentCounts)
     tasks: set[str] = field(default_factory=set)
     task_sources: Counter[str] = field(default_factory=task_counter)
@@ -117,6 +123,21 @@ def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in job.stores.tables.episodes.columns()]
     rows = read_rows(job.stores, columns, batch.ids).to_pylist()
     tasks = episode_tasks(batch.episodes, rows, job.request.task)
+    if batch.spans:
+        span_texts = job.span_texts.read_span_texts(batch.spans, annotations) if job.span_texts else ()
+        own_texts = dict(zip(batch.requested_ids, span_texts, strict=False))
+        by_id = dict(zip(batch.ids, tasks, strict=True))
+        for member in batch.members:
+            id, text = member.episode.episode_id, own_texts.get(member.name, SpanText())
+            task = EpisodeTaskText(text.text, "segment") if text.text else by_id[id]
+            own = texts.get(id, EpisodeSegments())
+            try:
+                _write_span(job, member, batch.trajectories[id], task, own)
+            except AresError as error:
+                failures.add(member.name, error)
+                continue
+            job.counts.task_withheld.update([text.withheld] if text.withheld else [])
+        return
     for episode, task in zip(batch.episodes, tasks, strict=True):
         own = texts.get(episode.episode_id, EpisodeSegments())
         try:
@@ -130,6 +151,44 @@ def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures
         job.tasks.add(task.text)
         job.task_sources[task.source] += 1
         job.steps[episode.dataset] += episode.num_steps
+
+
+def _write_span(
+    job: _JsonlExport,
+    member: ExportMember,
+    trajectory: Trajectory,
+    task: EpisodeTaskText,
+    own: EpisodeSegments,
+) -> None:
+    """Write the line of a span. Raises AresError where it cannot be cut or a file of its episode has changed."""
+    from ares.media import verify_source
+
+    episode, span = member.episode, member.span
+    assert span is not None
+    part = cut_record(episode, trajectory, span.start_seconds, span.stop_seconds).episode
+    for camera in episode.cameras:
+        verify_source(camera.media)
+    text = span.text if task.source == "segment" else ""
+    segments = (segment for segment in own.segments if text and segment.annotation_id == span.annotation_id)
+    segment = next(segments, None)
+    document: dict[str, Json] = {
+        "episode_index": job.manifest.episodes,
+        "episode_id": episode.episode_id,
+        "dataset": episode.dataset,
+        "key": episode.key,
+        "task": task.text,
+        "task_source": task.source,
+        **(describe_segment(segment) if segment else {}),
+        **span.to_json(),
+        "text": text,
+        "frames": [dict(_describe_frames(episode, trajectory, camera, span)) for camera in episode.cameras],
+    }
+    job.file.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    job.manifest.add(part, ".", job.manifest.episodes, span)
+    job.counts.written.update([segment.state] if segment else [])
+    job.tasks.add(task.text)
+    job.task_sources[task.source] += 1
+    job.steps[episode.dataset] += part.num_steps
 
 
 def _describe_episode(
@@ -159,7 +218,7 @@ def _describe_episode(
 
 
 def _describe_frames(
-    episode: Episode, trajectory: Trajectory, camera: Camera, segment: ExportSegment
+    episode: Episode, trajectory: Trajectory, camera: Camera, segment: ExportSegment | Span
 ) -> Mapping[str, Json]:
     """Where the frames of a span are: the file, and the seconds [start, stop) in it.
 

@@ -6,12 +6,12 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ares.episode import DEPTH_CAMERAS, Episode, Json, Trajectory
+from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
     EpisodeTaskText,
@@ -23,12 +23,13 @@ from ares.export.base import (
     annotator_values,
     episode_tasks,
     find_segment_makers,
+    open_span_texts,
     staging_folder,
     task_counter,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
 from ares.export.run import ExportReader
-from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
+from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader, SpanText
 from ares.media import verify_source
 
 # Fields of the sources' metadata that are counted and listed at most.
@@ -187,8 +188,9 @@ class DatasetGroup:
             more = f" and {len(fields) - _LISTED_FIELDS} more" if len(fields) > _LISTED_FIELDS else ""
             yield f"metadata of {self.name}: {', '.join(fields[:_LISTED_FIELDS])}{more}"
 
-    def add(self, episode: Episode, trajectory: Trajectory, texts: PlannedTexts) -> None:
+    def add(self, retimed: RetimedEpisode, trajectory: Trajectory, texts: PlannedTexts) -> None:
         """Count an episode."""
+        episode = retimed.episode
         self.episodes_with_segments += texts.segments > 0
         self.episodes_with_subtasks += texts.has_subtasks
         self.datasets[episode.dataset] += 1
@@ -201,7 +203,8 @@ class DatasetGroup:
         self.episodes_with_texts += len(episode.instructions) > 1
         depth = episode.metadata.get(DEPTH_CAMERAS)
         self.depth_cameras.update(depth.keys() if isinstance(depth, Mapping) else ())
-        for name, video in read_depth_videos(episode).items():
+        # Depth is copied for whole episodes only.
+        for name, video in ({} if retimed.is_cut else read_depth_videos(episode)).items():
             self.depth_videos.setdefault(name, []).append(video)
         if len(self.metadata_fields) < _MOST_FIELDS:
             self.metadata_fields.update(episode.metadata)
@@ -243,7 +246,7 @@ class ExportPlan:
     Attributes:
         groups: One per dataset.
         folders: Folder of each group inside the export; "." when there is only one.
-        group_numbers: For each episode of the set, in its order, the number of its group, or NO_GROUP.
+        group_numbers: For each member of the set, in its order, the number of its group, or NO_GROUP.
     """
 
     groups: list[DatasetGroup]
@@ -283,26 +286,26 @@ def plan_datasets(
     groups: dict[tuple[ExportLayout | float, str], DatasetGroup] = {}
     numbers: dict[tuple[ExportLayout | float, str], int] = {}
     group_numbers: list[int] = []
-    for batch in reader.batches(failures):
-        number_by_id: dict[str, int] = {}
+    for batch in reader.member_batches(failures):
+        number_by_name: dict[str, int] = {}
         planned = segments.plan(batch.ids) if segments else {}
-        for episode in batch.episodes:
+        for name, episode, span in batch.members:
             trajectory = batch.trajectories[episode.episode_id]
             try:
                 check_exportable(episode, trajectory)
-                retimed = retime_episode(episode, trajectory, clock)
+                retimed = retime_episode(episode, trajectory, clock, span)
             except AresError as error:
-                failures.add(episode.episode_id, error)
+                failures.add(name, error)
                 continue
             layout, texts = episode_layout(retimed.episode), planned.get(episode.episode_id, PlannedTexts())
             reasons = batch.reasons.get(episode.episode_id, ())
             # A record of the source has the texts of the source alone.
             origin = "" if texts.has_own else find_origin(retimed, reasons)
             key = (layout.rate_hz if origin else layout, origin)
-            groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed.episode, trajectory, texts)
-            number_by_id[episode.episode_id] = numbers.setdefault(key, len(numbers))
-        group_numbers += [number_by_id.get(episode_id, NO_GROUP) for episode_id in batch.requested_ids]
-    failures.check(reader.set.episodes)
+            groups.setdefault(key, DatasetGroup(layout, origin)).add(retimed, trajectory, texts)
+            number_by_name[name] = numbers.setdefault(key, len(numbers))
+        group_numbers += [number_by_name.get(name, NO_GROUP) for name in batch.requested_ids]
+    failures.check(len(group_numbers))
     return ExportPlan(list(groups.values()), _folder_names(list(groups.values())), group_numbers)
 
 
@@ -369,6 +372,8 @@ class ExportItem:
         values: By column, what annotators say of it.
         reasons: What was converted in its signals.
         texts: Its segments that are written.
+        span: The part of the episode that is a member of the set; None for all of it.
+        task_withheld: Why the text of the segment of the span is not the task, or "".
     """
 
     retimed: RetimedEpisode
@@ -376,11 +381,13 @@ class ExportItem:
     values: dict[str, Json]
     reasons: Sequence[str]
     texts: EpisodeSegments = field(default_factory=EpisodeSegments)
+    span: Span | None = None
+    task_withheld: str = ""
 
     @property
-    def episode_id(self) -> str:
-        """Id of the episode."""
-        return self.retimed.episode.episode_id
+    def member(self) -> str:
+        """What the set lists: the id of the episode, or the line of the span."""
+        return self.span.line if self.span else self.retimed.episode.episode_id
 
 
 @dataclass(slots=True)
@@ -408,6 +415,8 @@ class DatasetCounts:
         self.task_sources[item.task.source] += 1
         if item.texts.segments or item.texts.withheld:
             self.segments.add(item.texts)
+        if item.task_withheld:
+            self.segments.task_withheld[item.task_withheld] += 1
         self.episodes += 1
         self.frames += item.retimed.episode.num_steps
         return number
@@ -426,28 +435,53 @@ class GroupedExport:
     changes: ClockChanges
     progress: Callable[[int], None]
     segments: SegmentReader | None
+    span_texts: SegmentReader | None
 
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
         """The episodes of one group, in the order of the set; one batch at a time is in memory."""
         stores = self.reader.stores
-        ids = compress(self.reader.ids(), (group == number for group in plan.group_numbers))
-        for batch in self.reader.batches(self.failures, ids):
+        members = compress(self.reader.members(), (group == number for group in plan.group_numbers))
+        for batch in self.reader.member_batches(self.failures, members):
             annotations = stores.annotations.find_annotations(batch.ids)
             self.manifest.add_makers(annotations)
             texts = self.segments.read(batch.ids, annotations) if self.segments else {}
             rows = annotator_values(stores, batch.ids)
-            tasks = episode_tasks(batch.episodes, rows, self.request.task)
-            for episode, values, task in zip(batch.episodes, rows, tasks, strict=True):
+            tasks = dict(zip(batch.ids, episode_tasks(batch.episodes, rows, self.request.task), strict=True))
+            values = dict(zip(batch.ids, rows, strict=True))
+            span_texts = self.span_texts.read_span_texts(batch.spans, annotations) if self.span_texts else ()
+            text_by_name = dict(zip(batch.requested_ids, span_texts, strict=False))
+            for name, episode, span in batch.members:
                 id = episode.episode_id
-                retimed = retime_episode(episode, batch.trajectories[id], self.clock)
-                reasons = batch.reasons.get(id, ())
-                yield ExportItem(retimed, task, values, reasons, texts.get(id, EpisodeSegments()))
+                retimed = retime_episode(episode, batch.trajectories[id], self.clock, span)
+                item = ExportItem(
+                    retimed,
+                    tasks[id],
+                    values[id],
+                    batch.reasons.get(id, ()),
+                    texts.get(id, EpisodeSegments()),
+                )
+                yield _make_span_item(item, span, text_by_name.get(name, SpanText())) if span else item
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
         """Note that an episode is written as the one of a number in a dataset folder."""
-        self.manifest.add(item.retimed.episode, folder, number)
+        self.manifest.add(item.retimed.episode, folder, number, item.span)
         self.changes.add(item.retimed)
         self.reader.conversion.count(item.reasons)
+
+
+def _make_span_item(item: ExportItem, span: Span, text: SpanText) -> ExportItem:
+    """The item of a span: its text is the task, and of a part nothing is known that is said of the whole."""
+    retimed = item.retimed
+    task, values, texts = item.task, item.values, item.texts
+    if text.text:
+        task = EpisodeTaskText(text.text, "segment")
+        own = replace(retimed.episode, instruction=text.text, instructions=(text.text,))
+        retimed = replace(retimed, episode=own)
+    if retimed.is_cut:
+        values = {**dict.fromkeys(values), "episode_id": retimed.episode.episode_id}
+        start, last = float(retimed.stamps[retimed.kept.start]), float(retimed.stamps[retimed.kept.stop - 1])
+        texts = texts.within(start, last + 1 / retimed.source.rate_hz)
+    return ExportItem(retimed, task, values, item.reasons, texts, span, text.withheld)
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,11 +522,13 @@ def export_groups(
         progress(plan.group_numbers.count(NO_GROUP))
         with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
             changes = ClockChanges(clock)
+            are_spans = request.set.num_spans is not None
+            texts = open_span_texts(reader.stores, request) if are_spans else None
             export = GroupedExport(
-                request, clock, reader, root, manifest, failures, changes, progress, segments
+                request, clock, reader, root, manifest, failures, changes, progress, segments, texts
             )
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
-            failures.check(request.set.episodes)
+            failures.check(len(plan.group_numbers))
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
             report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
             manifest.write(report.counts())
@@ -508,7 +544,7 @@ def _make_export_report(
 ) -> ExportReport:
     texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
     segments = SegmentCounts()
-    for counts in written if export.segments else ():
+    for counts in written if export.segments or export.span_texts else ():
         segments.merge(counts.segments)
     return ExportReport(
         set=export.request.set.label,
@@ -531,7 +567,7 @@ def _make_export_report(
         failures=tuple(export.failures.tallies()),
         changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
         unknown=export.reader.conversion.unknown,
-        segments=segments.to_json() if export.segments else {},
+        segments=segments.to_json() if export.segments or export.span_texts else {},
         **_sum_dataset_counts(written),
     )
 
@@ -539,11 +575,13 @@ def _make_export_report(
 def _sum_dataset_counts(written: Sequence[DatasetCounts]) -> dict[str, Any]:
     """The counts of `ExportReport` that are sums over the datasets."""
     names = ("episodes", "frames", "copied_packets", "encoded_frames", "copied_records")
-    sources = {name: sum(counts.task_sources[name] for counts in written) for name in task_counter()}
+    sources = task_counter()
+    for counts in written:
+        sources.update(counts.task_sources)
     reencoded = sum((counts.reencoded for counts in written), Counter[str]())
     return {
         **{name: sum(getattr(counts, name) for counts in written) for name in names},
-        "task_sources": sources,
+        "task_sources": dict(sources),
         "reencoded": dict(reencoded),
     }
 

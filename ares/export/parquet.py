@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import Annotation, canonical_json
-from ares.episode import Episode, Signal, Trajectory
+from ares.episode import Episode, Signal, Span, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
     TASK_COLUMNS,
@@ -20,16 +20,19 @@ from ares.export.base import (
     ExportManifest,
     ExportReport,
     ExportRequest,
+    annotator_columns,
     episode_tasks,
     list_episode_columns,
+    open_span_texts,
     read_rows,
     read_segments,
     segments_schema,
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, RetimedEpisode, retime_episode
+from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
 from ares.export.run import ExportBatch, ExportReader
+from ares.export.segments import SegmentCounts, SegmentReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
 # Column of episodes.parquet with the task; a column of an annotator with this name is left out.
 _TASK_COLUMN = "task"
 _COST_COLUMNS = ("calls", "tokens_in", "tokens_out", "usd")
+# Columns of a span in episodes.parquet; the first is in steps.parquet too.
+_SPAN_COLUMNS = ("episode_index", "start_seconds", "stop_seconds", "annotation_id", "text")
+# Columns that are of the whole episode.
+_OUTCOME_COLUMNS = ("success", "success_source", "content_hash", "duplicate_of")
 # Columns that another clock changes, and those that another order of dimensions does.
 _CLOCK_FIELDS = ("num_steps", "rate_hz", "duration_seconds", "clock_shift_seconds")
 _NAME_FIELDS = ("state_names", "action_names")
@@ -74,14 +81,19 @@ def export_parquet(
     ):
         failures, written = ExportFailures(root, request.strict), _ParquetCounts()
         with ExitStack() as stack:
-            files = _ParquetFiles(stack, root, reader.stores)
-            job = _ParquetExport(request, reader, manifest, files, written, ClockChanges(request.clock))
-            for stored in reader.batches(failures):
-                batch = _retime_batch(job, stored, failures) if request.fps else stored
-                if batch.episodes:
-                    _write_batch(job, batch)
-                progress(len(batch.requested_ids))
-        failures.check(request.set.episodes)
+            are_spans = request.set.num_spans is not None
+            files = _ParquetFiles(stack, root, reader.stores, are_spans)
+            changes, span_texts = ClockChanges(request.clock), open_span_texts(reader.stores, request)
+            job = _ParquetExport(request, reader, manifest, files, written, changes, span_texts)
+            for stored in reader.member_batches(failures):
+                if are_spans:
+                    _write_spans(job, stored, failures)
+                else:
+                    batch = _retime_batch(job, stored, failures) if request.fps else stored
+                    if batch.episodes:
+                        _write_batch(job, batch)
+                progress(len(stored.requested_ids))
+        failures.check(request.set.num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
         manifest.write(report.counts())
     return report
@@ -105,6 +117,7 @@ def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: 
         datasets=({"path": ".", **counts},),
         failed=len(failures),
         failures=tuple(failures.tallies()),
+        segments=written.segments.to_json(),
         changed=(*job.changes.to_json(), *conversion.to_json()),
         unknown=conversion.unknown,
     )
@@ -112,26 +125,41 @@ def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: 
 
 @dataclass(slots=True)
 class _ParquetCounts:
-    """Counts of what was written: steps, task texts and where they come from, names of signals without a column."""
+    """Counts of what was written.
+
+    Attributes:
+        frames: Steps.
+        tasks: Task texts.
+        task_sources: Where they come from.
+        extra_signals: Names of signals without a column.
+        segments: Spans whose text is not their task.
+        last_id: The last episode of which a span was written.
+    """
 
     frames: int = 0
     tasks: set[str] = field(default_factory=set)
     task_sources: Counter[str] = field(default_factory=task_counter)
     extra_signals: set[str] = field(default_factory=set)
+    segments: SegmentCounts = field(default_factory=SegmentCounts)
+    last_id: str = ""
 
 
 class _ParquetFiles:
     """Writers of the four files, closed with the stack."""
 
-    def __init__(self, stack: ExitStack, root: Path, stores: Stores) -> None:
+    def __init__(self, stack: ExitStack, root: Path, stores: Stores, are_spans: bool) -> None:
         import pyarrow as pa
 
-        columns = list_episode_columns(stores)
-        self.columns = [name for name in columns if name != _TASK_COLUMN]
-        self.left_out = [f"column {name} of an annotator" for name in columns if name == _TASK_COLUMN]
+        columns, own = list_episode_columns(stores), (_TASK_COLUMN, *(_SPAN_COLUMNS if are_spans else ()))
+        self.columns = [name for name in columns if name not in own]
+        self.left_out = [f"column {name} of an annotator" for name in columns if name in own]
         schema = stores.tables.episodes.schema(self.columns).append(pa.field(_TASK_COLUMN, pa.string()))
+        steps = steps_schema()
+        if are_spans:
+            schema = pa.schema([*schema, *_span_schema()])
+            steps = steps.append(_span_schema().field(0))
         self.episodes = _open_writer(stack, root / "episodes.parquet", schema)
-        self.steps = _open_writer(stack, root / "steps.parquet", steps_schema())
+        self.steps = _open_writer(stack, root / "steps.parquet", steps)
         self.segment_schema = segments_schema(stores)
         self.segments = _open_writer(stack, root / "segments.parquet", self.segment_schema)
         self.annotations = _open_writer(stack, root / "annotations.parquet", annotations_schema())
@@ -147,6 +175,138 @@ class _ParquetExport:
     files: _ParquetFiles
     written: _ParquetCounts
     changes: ClockChanges
+    span_texts: SegmentReader | None
+
+
+def _span_schema() -> pa.Schema:
+    """The columns that episodes.parquet has of a span."""
+    import pyarrow as pa
+
+    types = (pa.int64(), pa.float64(), pa.float64(), pa.string(), pa.string())
+    return pa.schema(list(zip(_SPAN_COLUMNS, types, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SpanPart:
+    """A span as it is written: its steps as an episode, and the reason why its text is not the task, or ""."""
+
+    span: Span
+    episode: Episode
+    trajectory: Trajectory
+    is_cut: bool
+    task: EpisodeTaskText
+    withheld: str
+
+
+def _write_spans(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> None:
+    """Write the spans of a batch as episodes; what is said of whole episodes is written once for each."""
+    stores = job.reader.stores
+    annotations = stores.annotations.find_annotations(batch.ids)
+    rows = read_rows(stores, job.files.columns, batch.ids)
+    parts = list(_cut_spans(job, batch, failures, _tasks_by_name(job, batch, rows, annotations)))
+    if not parts:
+        return
+    _write_span_rows(job, batch, parts, rows)
+    # Spans are sorted by episode, of which the first may have been in the batch before.
+    new_ids = [
+        id for id in dict.fromkeys(part.episode.episode_id for part in parts) if id != job.written.last_id
+    ]
+    job.written.last_id = parts[-1].episode.episode_id
+    job.files.segments.write_table(read_segments(stores, job.files.segment_schema, new_ids))
+    own = [annotation for annotation in annotations if annotation.episode_id in set(new_ids)]
+    job.files.annotations.write_table(_annotation_table(own))
+    job.manifest.add_makers(annotations)
+
+
+def _tasks_by_name(
+    job: _ParquetExport, batch: ExportBatch, rows: pa.Table, annotations: Sequence[Annotation]
+) -> dict[str, tuple[EpisodeTaskText, str]]:
+    """The task of each span by its line, and why the text of its segment is not it, or ""."""
+    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
+    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.request.task)
+    by_id = dict(zip(batch.ids, tasks, strict=True))
+    own = job.span_texts.read_span_texts(batch.spans, annotations) if job.span_texts else ()
+    texts = dict(zip(batch.requested_ids, own, strict=False))
+    return {
+        name: (
+            EpisodeTaskText(texts[name].text, "segment")
+            if name in texts and texts[name].text
+            else by_id[episode.episode_id],
+            texts[name].withheld if name in texts else "",
+        )
+        for name, episode, _ in batch.members
+    }
+
+
+def _cut_spans(
+    job: _ParquetExport,
+    batch: ExportBatch,
+    failures: ExportFailures,
+    tasks: Mapping[str, tuple[EpisodeTaskText, str]],
+) -> Iterator[_SpanPart]:
+    """Yield the spans as episodes, those that cannot be cut left out."""
+    for name, episode, span in batch.members:
+        assert span is not None
+        stored = batch.trajectories[episode.episode_id]
+        try:
+            if job.request.fps:
+                retimed = retime_episode(episode, stored, job.request.clock, span)
+                job.changes.add(retimed)
+                part, trajectory = retimed.episode, retimed.trajectory
+                is_cut = retimed.is_cut
+            else:
+                cut = cut_record(episode, stored, span.start_seconds, span.stop_seconds)
+                part, trajectory, is_cut = cut.episode, cut.trajectory, len(cut.kept) < episode.num_steps
+        except AresError as error:
+            failures.add(name, error)
+            continue
+        yield _SpanPart(span, part, trajectory, is_cut, *tasks[name])
+
+
+def _write_span_rows(
+    job: _ParquetExport, batch: ExportBatch, parts: Sequence[_SpanPart], rows: pa.Table
+) -> None:
+    """Write the rows of spans and of their steps; a part has none of the values of annotators."""
+    import pyarrow as pa
+
+    positions = {id: position for position, id in enumerate(batch.ids)}
+    rows = rows.take(pa.array([positions[part.episode.episode_id] for part in parts]))
+    episodes = [part.episode for part in parts]
+    rows = _with_fields(rows, episodes, (*_CLOCK_FIELDS, *_NAME_FIELDS))
+    is_cut = pa.array([part.is_cut for part in parts])
+    for name in {*annotator_columns(job.reader.stores), *_OUTCOME_COLUMNS} & set(rows.column_names):
+        rows = _with_nulls(rows, name, is_cut)
+    first = job.manifest.episodes
+    numbers = range(first, first + len(parts))
+    columns = [numbers, *([getattr(part.span, name) for part in parts] for name in _SPAN_COLUMNS[1:])]
+    rows = _with_tasks(rows, [part.task for part in parts])
+    for field_, values in zip(_span_schema(), columns, strict=True):
+        rows = rows.append_column(field_, pa.array(values, field_.type))
+    job.files.episodes.write_table(rows)
+    steps = [
+        _episode_steps(part.episode, part.trajectory).append_column(
+            "episode_index", pa.array([number] * part.episode.num_steps, pa.int64())
+        )
+        for number, part in zip(numbers, parts, strict=True)
+    ]
+    job.files.steps.write_table(pa.concat_tables(steps))
+    for part in parts:
+        job.manifest.add(part.episode, ".", job.manifest.episodes, part.span)
+        job.reader.conversion.count(batch.reasons.get(part.episode.episode_id, ()))
+        job.written.segments.task_withheld.update([part.withheld] if part.withheld else [])
+    _count_batch(job.written, [(part.episode, part.trajectory, part.task) for part in parts])
+
+
+def _with_nulls(rows: pa.Table, name: str, is_null: pa.Array) -> pa.Table:
+    """The rows without the values of a column where one is set."""
+    import pyarrow as pa
+
+    field_ = rows.schema.field(name)
+    values = [
+        None if null else value
+        for null, value in zip(is_null.to_pylist(), rows[name].to_pylist(), strict=True)
+    ]
+    return rows.set_column(rows.schema.get_field_index(name), field_, pa.array(values, field_.type))
 
 
 def _retime_batch(job: _ParquetExport, batch: ExportBatch, failures: ExportFailures) -> ExportBatch:
@@ -182,7 +342,10 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     for episode in batch.episodes:
         job.manifest.add(episode, ".", job.manifest.episodes)
         conversion.count(batch.reasons.get(episode.episode_id, ()))
-    _count_batch(job.written, batch, tasks)
+    written = zip(batch.episodes, tasks, strict=True)
+    _count_batch(
+        job.written, [(episode, batch.trajectories[episode.episode_id], task) for episode, task in written]
+    )
 
 
 def _with_fields(rows: pa.Table, episodes: Sequence[Episode], names: Sequence[str]) -> pa.Table:
@@ -202,11 +365,13 @@ def _with_tasks(rows: pa.Table, tasks: Sequence[EpisodeTaskText]) -> pa.Table:
     return rows.append_column(_TASK_COLUMN, pa.array([task.text for task in tasks], pa.string()))
 
 
-def _count_batch(written: _ParquetCounts, batch: ExportBatch, tasks: Sequence[EpisodeTaskText]) -> None:
-    written.frames += sum(episode.num_steps for episode in batch.episodes)
-    written.tasks |= {task.text for task in tasks}
-    written.task_sources.update(task.source for task in tasks)
-    written.extra_signals |= {name for trajectory in batch.trajectories.values() for name in trajectory.extra}
+def _count_batch(
+    written: _ParquetCounts, episodes: Sequence[tuple[Episode, Trajectory, EpisodeTaskText]]
+) -> None:
+    written.frames += sum(episode.num_steps for episode, _, _ in episodes)
+    written.tasks |= {task.text for _, _, task in episodes}
+    written.task_sources.update(task.source for _, _, task in episodes)
+    written.extra_signals |= {name for _, trajectory, _ in episodes for name in trajectory.extra}
 
 
 def _open_writer(stack: ExitStack, path: Path, schema: pa.Schema) -> Any:

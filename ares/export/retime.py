@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.clock import camera_seconds, nearest_steps, time_tolerance
-from ares.episode import Camera, Episode, Json, Signal, Trajectory
+from ares.episode import Camera, Episode, Json, Signal, Span, Trajectory
 from ares.errors import SourceError
 from ares.export.base import ExportRate, RetimeMode
 from ares.media import all_frames, frames_at
@@ -28,6 +28,8 @@ _RATE_TOLERANCE = 1e-6
 _TELEVISION_RATES = {whole: whole * 1000 / 1001 for whole in (24, 30, 48, 60, 120)}
 _TELEVISION_TOLERANCE = 2e-4
 _MAX_STEPS = 10_000_000
+# A span of fewer steps shows no motion.
+_LEAST_STEPS = 2
 # Measured rates are joined where they differ by no more than the spread of their periods, within these shares: even
 # clocks of one recorder differ by the least, and beyond the largest the same step is too far from its second.
 _LEAST_SPREAD, _LARGEST_SPREAD = 0.015, 0.05
@@ -46,6 +48,8 @@ class RetimedEpisode:
         stamps: (T,) stamps of the stored steps.
         steps: (N,) the stored step of each written one.
         shift_seconds: Largest difference between the stamp of a step and the second at which it is written.
+        kept: The stored steps of the part that is written, all of them for a whole episode.
+        is_cut: Whether steps at the start or the end are left out.
     """
 
     source: Episode
@@ -54,6 +58,20 @@ class RetimedEpisode:
     stamps: NDArray[np.float64]
     steps: NDArray[np.int64]
     shift_seconds: float
+    kept: range
+    is_cut: bool
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether the part goes to the end of the episode."""
+        return self.kept.stop == self.source.num_steps
+
+    @cached_property
+    def keeps_rate(self) -> bool:
+        """Whether every stored step of the part is written, once and in order."""
+        import numpy as np
+
+        return np.array_equal(self.steps, np.arange(self.kept.start, self.kept.stop))
 
     @cached_property
     def keeps_steps(self) -> bool:
@@ -97,17 +115,83 @@ class RetimedEpisode:
         return stamps
 
 
-def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) -> RetimedEpisode:
-    """The episode at the rate of an export.
+@dataclass(frozen=True, eq=False)
+class CutRecord:
+    """A part of an episode as an episode of its own, whose cameras are still those of the whole one.
+
+    Attributes:
+        episode: The part; its success and its hash are unknown, unless it is the whole.
+        trajectory: Its signals, at seconds from its own start.
+        stamps: (T,) stamps of all stored steps.
+        kept: The stored steps of the part.
+    """
+
+    episode: Episode
+    trajectory: Trajectory
+    stamps: NDArray[np.float64]
+    kept: range
+
+
+def cut_record(
+    episode: Episode, trajectory: Trajectory, start_seconds: float, stop_seconds: float
+) -> CutRecord:
+    """The steps of an episode whose stamps lie in a span [start, stop).
 
     Raises:
-        SourceError: Its stamps are no clock for another rate, or would give too many steps.
+        SourceError: The span is not within the episode, or has fewer than two steps.
     """
     import numpy as np
 
-    stamps, count = trajectory.timestamps, episode.num_steps
-    if not np.isfinite(stamps).all() or len(stamps) != count:
-        stamps = np.arange(count) / episode.rate_hz
+    stamps = trajectory.timestamps
+    if not np.isfinite(stamps).all() or len(stamps) != episode.num_steps:
+        stamps = np.arange(episode.num_steps) / episode.rate_hz
+    text = f"{start_seconds:g} to {stop_seconds:g} s"
+    slack, tolerance = 1 / episode.rate_hz, time_tolerance(episode.rate_hz)
+    end = max(episode.duration_seconds, float(stamps.max(initial=0.0)) + slack)
+    if not (-tolerance <= start_seconds < end and stop_seconds <= end + slack + tolerance):
+        raise SourceError("the span is not within its episode", f"{text} of {end:g} s")
+    inside = (stamps >= start_seconds - tolerance) & (stamps < stop_seconds - tolerance)
+    steps = np.flatnonzero(inside)
+    kept = range(int(steps[0]), int(steps[-1]) + 1) if len(steps) else range(0)
+    if len(kept) < _LEAST_STEPS:
+        raise SourceError("the span has fewer than two steps", f"{text} of {end:g} s has {len(kept)}")
+    if len(kept) == episode.num_steps:
+        return CutRecord(episode, trajectory, stamps, kept)
+    own_stamps = stamps[kept.start : kept.stop] - stamps[kept.start]
+    is_even = _is_even(own_stamps, episode.rate_hz)
+    part = replace(
+        episode,
+        num_steps=len(kept),
+        content_hash="",
+        success=None,
+        success_source="",
+        stamped_duration_seconds=None if is_even else float(own_stamps.max()) + slack,
+    )
+    return CutRecord(part, _at_steps(trajectory, np.arange(kept.start, kept.stop), own_stamps), stamps, kept)
+
+
+def retime_episode(
+    episode: Episode, trajectory: Trajectory, clock: ExportRate, span: Span | None = None
+) -> RetimedEpisode:
+    """The episode, or a span of it, at the rate of an export.
+
+    Raises:
+        SourceError: Its stamps are no clock for another rate, or would give too many steps; or as `cut_record`.
+    """
+    import numpy as np
+
+    source = episode
+    if span is None:
+        stamps = trajectory.timestamps
+        if not np.isfinite(stamps).all() or len(stamps) != episode.num_steps:
+            stamps = np.arange(episode.num_steps) / episode.rate_hz
+        part = CutRecord(episode, trajectory, stamps, range(episode.num_steps))
+    else:
+        part = cut_record(episode, trajectory, span.start_seconds, span.stop_seconds)
+    episode, count, first = part.episode, part.episode.num_steps, part.kept.start
+    stamps, is_cut = part.stamps, count < source.num_steps
+    if is_cut:
+        stamps = stamps[first : part.kept.stop] - stamps[first]
     rate_hz = export_rate_hz(episode)
     if episode.rate_source == "measured":
         rate_hz = clock.joined.get(rate_hz, rate_hz)
@@ -126,7 +210,8 @@ def retime_episode(episode: Episode, trajectory: Trajectory, clock: ExportRate) 
         clock_shift_seconds=0.0,
         stamped_duration_seconds=None,
     )
-    return RetimedEpisode(episode, written, _at_steps(trajectory, steps, times), stamps, steps, shift)
+    signals = _at_steps(part.trajectory, steps, times)
+    return RetimedEpisode(source, written, signals, part.stamps, steps + first, shift, part.kept, is_cut)
 
 
 def export_rate_hz(episode: Episode) -> float:
@@ -154,7 +239,7 @@ def join_measured_rates(clock: ExportRate, reader: ExportReader) -> ExportRate:
     if clock.fps is not None:
         return clock
     measured: dict[float, _MeasuredRate] = {}
-    ids = reader.ids()
+    ids = (member.partition(" ")[0] for member in reader.members())
     while batch := list(islice(ids, _BATCH_IDS)):
         rows = reader.stores.tables.episodes.read_columns(_RATE_COLUMNS, ids_filter(batch)).to_pylist()
         for row in rows:
@@ -247,7 +332,7 @@ class ClockChange:
     def add(self, retimed: RetimedEpisode) -> None:
         """Count an episode."""
         self.episodes += 1
-        self.steps_before += retimed.source.num_steps
+        self.steps_before += len(retimed.kept)
         self.steps_after += retimed.episode.num_steps
         self.largest_shift_seconds = max(self.largest_shift_seconds, round(retimed.shift_seconds, 6))
 
@@ -269,7 +354,7 @@ class ClockChanges:
         if own_hz in self._clock.joined and retimed.episode.rate_hz != own_hz:
             reason = f"measured rates within their spread are one rate: {retimed.episode.rate_hz:g} Hz"
             self._changes.setdefault(reason, ClockChange()).add(retimed)
-        if not retimed.keeps_steps:
+        if not retimed.keeps_rate:
             reason = f"steps were selected at {self._clock.fps:g} Hz, {_MODE_TEXTS[self._clock.retime]}"
         elif retimed.shift_seconds > time_tolerance(retimed.episode.rate_hz):
             reason = "uneven stamps: step i is written at second i / fps (--fps retimes)"

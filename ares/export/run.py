@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
 from ares.curation import Sets
-from ares.episode import Episode, Trajectory
-from ares.errors import AresError, PluginError, StoreError
+from ares.episode import Episode, Span, Trajectory
+from ares.errors import AresError, PluginError, RequestError, StoreError
 from ares.export.base import ExportFailures, ExportReport, ExportRequest
 from ares.registry import exporters, plugin_faults
 from ares.store import ids_filter
@@ -24,21 +24,50 @@ if TYPE_CHECKING:
 BATCH_EPISODES = 128
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExportBatch:
-    """Some episodes of a set.
+class ExportMember(NamedTuple):
+    """A member of a set that the workspace has.
 
     Attributes:
-        requested_ids: Episode ids as the set lists them.
+        name: Its episode id, or the line of its span.
+        episode: The episode, as it is stored.
+        span: The part of it that is the member; None for all of it.
+    """
+
+    name: str
+    episode: Episode
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportBatch:
+    """Some members of a set and their episodes.
+
+    Attributes:
+        requested_ids: Members as the set lists them: episode ids, or lines of spans.
         episodes: Those of them that the workspace has, in the same order, as they are stored.
         trajectories: By episode_id, as they are stored.
         reasons: By episode_id, what was converted in the signals of an episode.
+        spans: The members of a set of spans, in the order of `requested_ids`.
     """
 
     requested_ids: list[str]
     episodes: list[Episode]
     trajectories: dict[str, Trajectory]
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def members(self) -> list[ExportMember]:
+        """The members of which the workspace has the episode, in their order."""
+        if not self.spans:
+            return [ExportMember(episode.episode_id, episode, None) for episode in self.episodes]
+        by_id = {episode.episode_id: episode for episode in self.episodes}
+        pairs = zip(self.requested_ids, self.spans, strict=True)
+        return [
+            ExportMember(name, by_id[span.episode_id], span)
+            for name, span in pairs
+            if span.episode_id in by_id
+        ]
 
     @property
     def ids(self) -> list[str]:
@@ -60,48 +89,77 @@ class ExportReader:
     set: CurationSet
     conversion: SetConverter
 
-    def ids(self) -> Iterator[str]:
-        """Ids of the episodes of the set, sorted, streamed."""
-        return Sets(self.stores.annotations).ids(self.set)
+    def members(self) -> Iterator[str]:
+        """The members of the set, sorted, streamed: episode ids, or lines of spans."""
+        return Sets(self.stores.annotations).members(self.set)
 
     def batches(self, failures: ExportFailures, ids: Iterable[str] | None = None) -> Iterator[ExportBatch]:
-        """Read episodes in the order of their ids.
+        """Read whole episodes in the order of their ids.
 
         Args:
             failures: Where episodes are added that the workspace no longer has, or that cannot be converted.
             ids: Their ids; None for all of the set.
+
+        Raises:
+            RequestError: The members of the set are spans, which `member_batches` reads.
         """
-        remaining_ids = self.ids() if ids is None else iter(ids)
-        while requested_ids := list(islice(remaining_ids, BATCH_EPISODES)):
-            yield _converted_batch(self._read_batch(requested_ids, failures), self.conversion, failures)
+        if self.set.num_spans is not None:
+            detail = f"{self.set.label} has {self.set.size}"
+            raise RequestError("this format writes whole episodes, not spans", detail)
+        return self.member_batches(failures, ids)
 
-    def _read_batch(self, requested_ids: list[str], failures: ExportFailures) -> ExportBatch:
+    def member_batches(
+        self, failures: ExportFailures, members: Iterable[str] | None = None
+    ) -> Iterator[ExportBatch]:
+        """Read members in their order, with the whole episodes that spans are of.
+
+        Args:
+            failures: Where members are added whose episode the workspace no longer has, or that cannot be converted.
+            members: Episode ids, or lines of spans; None for all of the set.
+        """
+        remaining = self.members() if members is None else iter(members)
+        while requested := list(islice(remaining, BATCH_EPISODES)):
+            are_spans = self.set.num_spans is not None
+            spans = tuple(map(Span.parse, requested)) if are_spans else ()
+            ids = list(dict.fromkeys(span.episode_id for span in spans)) if are_spans else requested
+            episodes, trajectories, errors = self._read_episodes(ids)
+            batch = ExportBatch(requested, episodes, trajectories, {}, spans)
+            converted = _converted_batch(batch, self.conversion, errors)
+            for name in requested if errors else ():
+                if error := errors.get(name.partition(" ")[0]):
+                    failures.add(name, error)
+            yield converted
+
+    def _read_episodes(
+        self, ids: Sequence[str]
+    ) -> tuple[list[Episode], dict[str, Trajectory], dict[str, AresError]]:
+        """Some episodes in their order, the signals of each, and what became of those that are not there."""
         tables = self.stores.tables
-        trajectories = dict(tables.trajectories.read(requested_ids))
-        by_id = {episode.episode_id: episode for episode in tables.episodes.get(requested_ids)}
+        trajectories = dict(tables.trajectories.read(ids))
+        by_id = {episode.episode_id: episode for episode in tables.episodes.get(ids)}
         stored_ids = by_id.keys() & trajectories.keys()
-        absent = [id for id in requested_ids if id not in stored_ids]
+        absent = [id for id in ids if id not in stored_ids]
         removed = frozenset(tables.removed.ids(ids_filter(absent)).to_pylist() if absent else ())
-        for id in absent:
-            failures.add(id, _removed_error() if id in removed else _absent_error())
-        episodes = [by_id[id] for id in requested_ids if id in stored_ids]
-        return ExportBatch(requested_ids, episodes, trajectories)
+        errors: dict[str, AresError] = {
+            id: _removed_error() if id in removed else _absent_error() for id in absent
+        }
+        return [by_id[id] for id in ids if id in stored_ids], trajectories, errors
 
 
-def _converted_batch(batch: ExportBatch, convert: SetConverter, failures: ExportFailures) -> ExportBatch:
-    """The batch with converted signals, without the episodes that cannot be converted."""
+def _converted_batch(batch: ExportBatch, convert: SetConverter, errors: dict[str, AresError]) -> ExportBatch:
+    """The batch with converted signals, without the episodes that cannot be converted: they get an error."""
     episodes: list[Episode] = []
     trajectories: dict[str, Trajectory] = {}
     for stored in batch.episodes:
         try:
             episode, trajectory = convert.apply(stored, batch.trajectories[stored.episode_id])
         except AresError as error:
-            failures.add(stored.episode_id, error)
+            errors[stored.episode_id] = error
             continue
         episodes.append(episode)
         trajectories[episode.episode_id] = trajectory
     reasons = {episode.episode_id: convert.reasons(episode) for episode in batch.episodes}
-    return ExportBatch(batch.requested_ids, episodes, trajectories, reasons)
+    return ExportBatch(batch.requested_ids, episodes, trajectories, reasons, batch.spans)
 
 
 def _removed_error() -> StoreError:

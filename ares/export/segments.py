@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from ares.annotation import SOURCE_PREFIX
-from ares.episode import Json
+from ares.episode import Json, Span
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -108,6 +108,27 @@ class EpisodeSegments:
     segments: tuple[ExportSegment, ...] = ()
     withheld: Counter[str] = field(default_factory=Counter)
 
+    def within(self, start_seconds: float, stop_seconds: float) -> EpisodeSegments:
+        """What of them lies in a span [start, stop) of the episode."""
+        inside = (
+            replace(
+                segment,
+                start_seconds=max(segment.start_seconds, start_seconds),
+                stop_seconds=min(segment.stop_seconds, stop_seconds),
+            )
+            for segment in self.segments
+            if segment.start_seconds < stop_seconds
+            and (segment.stop_seconds > start_seconds or segment.start_seconds >= start_seconds)
+        )
+        return EpisodeSegments(tuple(inside))
+
+
+class SpanText(NamedTuple):
+    """The text of the segment that a span was made from, or "" and why it may not leave."""
+
+    text: str = ""
+    withheld: str = ""
+
 
 class PlannedTexts(NamedTuple):
     """How many segments of an episode are written, whether any is not of the source, and whether any is a subtask."""
@@ -125,11 +146,13 @@ class SegmentCounts:
         written: Those that are written, by whose word they are.
         withheld: Those that are held back, by reason.
         lacks: Those of which the format cannot hold all, by what it lacks.
+        task_withheld: Spans of which the text of their segment is not the task, by reason.
     """
 
     written: Counter[str] = field(default_factory=Counter)
     withheld: Counter[str] = field(default_factory=Counter)
     lacks: Counter[str] = field(default_factory=Counter)
+    task_withheld: Counter[str] = field(default_factory=Counter)
 
     def add(self, of_episode: EpisodeSegments) -> None:
         """Count the segments of an episode."""
@@ -141,10 +164,12 @@ class SegmentCounts:
         self.written.update(other.written)
         self.withheld.update(other.withheld)
         self.lacks.update(other.lacks)
+        self.task_withheld.update(other.task_withheld)
 
     def to_json(self) -> dict[str, Json]:
         """The counts that are not empty, as `ExportReport.segments`; {} where no episode has a segment."""
         named = {"written": self.written, "held_back": self.withheld, "not_held": self.lacks}
+        named["task_held_back"] = self.task_withheld
         return {name: dict(sorted(counts.items())) for name, counts in named.items() if counts}
 
 
@@ -199,6 +224,42 @@ class SegmentReader:
             for id in ids
             if id in segments or id in withheld
         }
+
+    def read_span_texts(self, spans: Sequence[Span], annotations: Iterable[Annotation]) -> list[SpanText]:
+        """The text of each of some spans, as far as it may leave.
+
+        A text that is no longer shown, because segments were made anew or it was corrected, has no grade: it leaves as
+        the word of a person or a source, or where ungraded text does.
+
+        Args:
+            spans: The spans.
+            annotations: All annotations of their episodes.
+        """
+        ids = list(dict.fromkeys(span.episode_id for span in spans))
+        shown = {row["annotation_id"]: row for row in self._read_rows(ids, _PLAN_COLUMNS)}
+        is_shown = [
+            span.annotation_id in shown and shown[span.annotation_id]["text"] == span.text for span in spans
+        ]
+        sought = {
+            span.annotation_id for span, is_current in zip(spans, is_shown, strict=True) if not is_current
+        }
+        stated = {
+            own.annotation_id: self._state_in_log(own)
+            for own in (annotations if sought - {""} else ())
+            if own.maker_id in self._makers and own.annotation_id in sought
+        }
+        texts = []
+        for span, is_current in zip(spans, is_shown, strict=True):
+            state = stated.get(span.annotation_id) or "ungraded"
+            row = shown[span.annotation_id] if is_current else {"state": state, "text": span.text}
+            reason = self._reason_to_hold(row) if span.text else _NO_TEXT
+            texts.append(SpanText(withheld=reason) if reason else SpanText(span.text))
+        return texts
+
+    def _state_in_log(self, own: Annotation) -> str:
+        """Whose word a text is, as `_own_state` says, of an annotation that need not be shown."""
+        row = {"text": own.value.get("text"), "author": own.value.get("author")}
+        return _own_state(self._makers[own.maker_id], row)
 
     def _read_rows(self, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """The shown segments of some episodes with their state, in the order of the episodes and of time."""

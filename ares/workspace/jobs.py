@@ -74,7 +74,7 @@ class WorkspaceJobs:
             **options,
         )
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
-        with closing(Progress(label, request.set.episodes, stream)) as progress:
+        with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
             return export_set(request, self._stores, progress.advance)
 
     @refuse_unknown_keywords

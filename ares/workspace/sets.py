@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from ares.curation import CurationSet, SetDiff, Sets, freeze_selection
+from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
+from ares.errors import RequestError
 from ares.registry import refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
@@ -15,8 +16,8 @@ from ares.workspace.printed_tables import format_table, html_table
 
 if TYPE_CHECKING:
     from ares.contract import Clash
-    from ares.episode import Json
-    from ares.store import Action, Stores
+    from ares.episode import Json, Span
+    from ares.store import Action, StoredSegment, Stores
     from ares.workspace.arguments import EpisodesLike
 
 
@@ -36,8 +37,13 @@ class StoredSet(CurationSet):
     _stores: Stores = field(compare=False)
 
     @property
+    def spans(self) -> Iterator[Span]:
+        """The members of a set of spans by episode and time, streamed; none of a set of whole episodes."""
+        return Sets(self._stores.annotations).spans(self)
+
+    @property
     def members(self) -> Episodes:
-        """Its episodes, as far as the workspace still has them."""
+        """Its episodes, or those of its spans, as far as the workspace still has them."""
         return Episodes(self._stores).with_ids(self.ids())
 
     def ids(self) -> Iterator[str]:
@@ -49,7 +55,7 @@ class StoredSet(CurationSet):
         Sets(self._stores.annotations).write_lock(self, Path(path))
 
     def __repr__(self) -> str:
-        return f"StoredSet({self.label!r}: {self.episodes:,} episodes, created {self.created})"
+        return f"StoredSet({self.label!r}: {self.size}, created {self.created})"
 
 
 class SetCollection(Mapping[str, StoredSet]):
@@ -88,7 +94,7 @@ class SetCollection(Mapping[str, StoredSet]):
 
         Args:
             name: Letters, digits, "-", "_" and ".".
-            ids: Ids, episodes, hits of a search, or segments; or the path of a text file of ids.
+            ids: Ids, episodes, hits of a search, or segments, for their episodes; or the path of a text file of ids.
             recipe: How the episodes were selected, stored with the set; by default these arguments.
             where: SQL filter; also applies to a search and to a list.
             set: Name of another set, or "name@version".
@@ -107,6 +113,45 @@ class SetCollection(Mapping[str, StoredSet]):
         if recipe is not None:
             return self._stored(self._sets.create(name, selection.ids, recipe))
         return self._stored(freeze_selection(self._stores, name, selection))
+
+    @refuse_unknown_keywords
+    def create_spans(
+        self,
+        name: str,
+        segments: Iterable[StoredSegment] = (),
+        *,
+        where: str = "",
+        search: str = "",
+        limit: int | None = None,
+    ) -> StoredSet:
+        """Freeze spans of episodes as the next version of a name: each is an episode of an export.
+
+            >>> ws.sets.create_spans("picks", where="verb = 'pick'")
+            >>> ws.sets.create_spans("mugs", ws.search_segments("pick the mug", limit=500))
+
+        A set keeps spans and texts, also where segments are made anew. Segments of equal spans are one member.
+
+        Args:
+            name: Letters, digits, "-", "_" and ".".
+            segments: Segments, such as those of a search; without any those of the conditions.
+            where: SQL filter over the columns of segments.
+            search: Words; the best `limit` segments for them, 100 without a limit.
+            limit: Maximum number of segments.
+
+        Raises:
+            RequestError: The name is not plain, the filter is wrong, both are given, or no segment was selected.
+        """
+        listed = list(segments)
+        if not listed and not isinstance(segments, tuple):
+            raise RequestError("the set would be empty", "the list of segments is empty")
+        if listed and (where or search or limit is not None):
+            raise RequestError(
+                "segments are listed or found by conditions, not both", f"got {len(listed)} segments"
+            )
+        if listed:
+            recipe: dict[str, Json] = {"segments": True, "listed": len(listed)}
+            return self._stored(self._sets.create_spans(name, map(span_of_segment, listed), recipe))
+        return self._stored(freeze_spans(self._stores, name, where=where, search=search, limit=limit))
 
     def __getitem__(self, name: str) -> StoredSet:
         """The newest version of "name", or exactly "name@2". Raises RequestError naming those that exist."""

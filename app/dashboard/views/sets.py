@@ -42,7 +42,9 @@ def render() -> None:
         return
     selected = _draw_list(sets)
     st.divider()
-    _draw_set(selected, [other for other in sets if other != selected])
+    are_spans = selected.num_spans is not None
+    others = (other for other in sets if (other.num_spans is not None) == are_spans)
+    _draw_set(selected, [other for other in others if other != selected])
 
 
 def _draw_list(sets: list[CurationSet]) -> CurationSet:
@@ -85,7 +87,7 @@ def _recipe_text(episode_set: CurationSet) -> str:
 def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     st.subheader(escape_markdown(episode_set.label))
     recipe = _recipe_text(episode_set) or "every episode"
-    counts = f"{episode_set.episodes:,} episodes, frozen {episode_set.created}"
+    counts = f"{episode_set.size}, frozen {episode_set.created}"
     st.caption(escape_markdown(f"{counts}, hash {episode_set.ids_hash}; {recipe}"))
     left_column, right_column = st.columns([1, 1], gap="large")
     with left_column:
@@ -187,7 +189,10 @@ def _draw_differences(episode_set: CurationSet, other: CurationSet) -> None:
 def _draw_only_in(label: str, count: int, ids: Callable[[], Iterable[str]]) -> None:
     if count:
         with st.expander(f"Only in {escape_markdown(label)}: {count:,}"):
-            _draw_cards(cached_reads.limited(lambda: list(islice(ids(), _MAX_CARDS))), count, label)
+            # A line of a span begins with its episode.
+            episodes = (member.partition(" ")[0] for member in ids())
+            shown = cached_reads.limited(lambda: list(dict.fromkeys(islice(episodes, _MAX_CARDS))))
+            _draw_cards(shown, count, label)
 
 
 def _draw_members(episode_set: CurationSet) -> None:

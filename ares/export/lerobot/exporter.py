@@ -117,6 +117,8 @@ class LeRobotV21Writer:
         stores: Stores of the workspace, for the columns that annotators filled.
     """
 
+    can_point = False
+
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group
         self._features = data_features(group)
@@ -223,9 +225,15 @@ _SCRATCH_FOLDER = ".scratch"
 
 
 class DatasetWriter(Protocol):
-    """Writes the episodes of one group as one dataset: `LeRobotWriter` or `LeRobotV21Writer`."""
+    """Writes the episodes of one group as one dataset: `LeRobotWriter` or `LeRobotV21Writer`.
+
+    Attributes:
+        counts: What has been written.
+        can_point: Whether an episode may begin in the middle of a video.
+    """
 
     counts: DatasetCounts
+    can_point: bool
 
     def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
         """Append an episode with its videos by camera."""
@@ -289,7 +297,8 @@ def _write_dataset(
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
         closing(open_writer(export.root / folder, group, export.reader.stores)) as writer,
     ):
-        started = _start_episodes(export, group, export.items(plan, number), pool)
+        items = export.items(plan, number)
+        started = _start_episodes(export, group, items, pool, writer.can_point)
         for pending in prefetched(started, workers * _PREFETCHED_PER_THREAD):
             _write_episode(export, writer, pending, folder)
         if writer.counts.episodes and not export.failures.fatal:
@@ -313,18 +322,23 @@ def _write_episode(
 
 
 def _start_episodes(
-    export: GroupedExport, group: DatasetGroup, items: Iterator[ExportItem], pool: ThreadPoolExecutor
+    export: GroupedExport,
+    group: DatasetGroup,
+    items: Iterator[ExportItem],
+    pool: ThreadPoolExecutor,
+    can_point: bool,
 ) -> Iterator[_PendingEpisode]:
     """Yield the episodes of a group after submitting the preparation of their videos to the pool."""
     scratch = export.root / _SCRATCH_FOLDER
-    for item in items:
+    for number, item in enumerate(items):
         videos = {
             name: pool.submit(
                 prepare_video,
                 item.retimed.episode.camera(name),
                 item.retimed,
                 group.rate_hz,
-                scratch / f"{item.episode_id}-{position}.mp4",
+                scratch / f"{item.retimed.episode.episode_id}-{number}-{position}.mp4",
+                can_point,
             )
             for position, name in enumerate(group.cameras)
         }
@@ -340,11 +354,11 @@ def _collect_videos(pending: _PendingEpisode, failures: ExportFailures) -> dict[
         try:
             videos[camera] = future.result()
         except AresError as error:
-            failures.add(pending.item.episode_id, error)
+            failures.add(pending.item.member, error)
         except OSError:
             raise
         except Exception as error:  # damaged data may raise anything in the libraries that read it
-            failures.add(pending.item.episode_id, plugin_fault(f"the exporter of camera {camera}", error))
+            failures.add(pending.item.member, plugin_fault(f"the exporter of camera {camera}", error))
     if len(videos) < len(pending.videos):
         for video in videos.values():
             video.close()

@@ -171,7 +171,7 @@ def _written_start(segment: ExportSegment, retimed: RetimedEpisode, step: int) -
     written, at_step = retimed.written_seconds(_seconds_of_source(segment)), step / retimed.episode.rate_hz
     is_stated = _column_of_source(segment) in _COLUMNS
     is_near = abs(at_step - written) <= time_tolerance(retimed.episode.rate_hz)
-    return at_step if is_near and not is_stated else written
+    return at_step if is_near and (retimed.is_cut or not is_stated) else written
 
 
 def _add_event(

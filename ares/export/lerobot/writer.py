@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -106,7 +106,7 @@ class PreparedVideo:
 
 
 def prepare_video(
-    camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path
+    camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path, can_point: bool = False
 ) -> PreparedVideo:
     """Cut the packets out of an mp4, or encode the frames to the scratch file.
 
@@ -115,6 +115,8 @@ def prepare_video(
         retimed: Its episode, which has a frame for each written step.
         rate_hz: Frames per second to write.
         scratch_file: File to encode to.
+        can_point: Whether an episode may begin in the middle of a video, so that a span is copied from the keyframe
+            before it.
 
     Raises MediaError or SourceError when the frames cannot be read.
     """
@@ -122,7 +124,7 @@ def prepare_video(
     if camera.media.kind != "mp4":
         return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, _NO_VIDEO)
     try:
-        span = _cut_steps(camera, retimed, rate_hz)
+        span = _cut_steps(camera, retimed, rate_hz, can_point)
     except NotCopyable as error:
         return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, error.reason)
     try:
@@ -133,17 +135,40 @@ def prepare_video(
         raise
 
 
-def _cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float) -> PacketSpan:
+def _cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float, can_point: bool) -> PacketSpan:
     """The packets of a camera, one for each step. Raises NotCopyable where frames are not those of the steps."""
-    if not retimed.keeps_steps:
+    if not retimed.keeps_rate:
         raise NotCopyable("the export has another rate", f"{camera.media.uri}: {rate_hz:g} Hz")
     count, media = retimed.episode.num_steps, camera.media
+    if retimed.is_cut:
+        return _cut_part(media, retimed, rate_hz, can_point)
     if retimed.source.frame_pairing == "index":
         return cut_packets(media, count, media.rate_hz)
     # Steps have to be as even as the packets that are copied.
     if retimed.shift_seconds > time_tolerance(rate_hz):
         raise NotCopyable("steps are not at a constant rate", f"{media.uri}: {retimed.shift_seconds:.3f} s")
     return cut_packets(media, count, rate_hz)
+
+
+def _cut_part(media: MediaRef, retimed: RetimedEpisode, rate_hz: float, can_point: bool) -> PacketSpan:
+    """The packets of the steps of a part of an episode. Raises NotCopyable."""
+    first, count, is_indexed = retimed.kept.start, len(retimed.kept), retimed.source.frame_pairing == "index"
+    if not is_indexed and retimed.shift_seconds > time_tolerance(rate_hz):
+        raise NotCopyable("steps are not at a constant rate", f"{media.uri}: {retimed.shift_seconds:.3f} s")
+    rate_hz = media.rate_hz if is_indexed else rate_hz
+    stored_frames = (media.stop_seconds - media.start_seconds) * media.rate_hz
+    if stored_frames > 0 and abs(stored_frames - media.num_frames) > 1:
+        raise NotCopyable("the video plays at another rate than its episode", media.uri)
+    seconds = first / rate_hz if is_indexed else float(retimed.stamps[first])
+    start = media.start_seconds + seconds
+    part = replace(media, start_seconds=start, stop_seconds=start + count / media.rate_hz, num_frames=count)
+    try:
+        return cut_packets(part, count, rate_hz, with_neighbours=can_point)
+    except NotCopyable as error:
+        if can_point:
+            raise
+        detail = f"{error.reason}; {error.detail}"
+        raise NotCopyable("a span of a video, which the format cannot point into", detail) from None
 
 
 def _sample_numbers(num_frames: int) -> list[int]:
@@ -248,7 +273,7 @@ def prepare_depth(camera: str, retimed: RetimedEpisode) -> PreparedVideo:
 def count_written_video(counts: DatasetCounts, video: PreparedVideo) -> None:
     """Count the frames of a video that is written, and why it was encoded."""
     if video.is_encoded:
-        counts.encoded_frames += len(video.span.packets)
+        counts.encoded_frames += video.span.num_frames
     else:
         counts.copied_packets += len(video.span.packets)
     if video.encoding_reason:
@@ -287,9 +312,9 @@ class CameraVideoWriter:
         if self._file is None:
             self._file = PacketJoiner(self._path(), self._rate_hz, span)
             self.format = self.format or span.format
-        first = self._file.append(span)
-        count = len(span.packets)
-        return VideoLocation(self._file_number, first / self._rate_hz, (first + count) / self._rate_hz)
+        first = self._file.append(span) + span.lead
+        stop = first + span.num_frames
+        return VideoLocation(self._file_number, first / self._rate_hz, stop / self._rate_hz)
 
     def close(self) -> None:
         """Finish the current file."""
@@ -332,6 +357,8 @@ class LeRobotWriter:
         group: The episodes and their layout.
         stores: Stores of the workspace, for the columns that annotators filled.
     """
+
+    can_point = True
 
     def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
         self._root, self._group = root, group

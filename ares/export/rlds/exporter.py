@@ -217,11 +217,13 @@ def export_rlds(
     All others are written anew: an image of the source keeps its bytes, every other frame becomes a JPEG. Arguments
     and errors are those of `Exporter`.
     """
+    # A span has a text of its own.
+    copies_records = request.task == _INSTRUCTION and request.set.num_spans is None
     format = GroupedFormat(
         name="rlds tfrecord",
         write_dataset=_write_dataset,
         folders=dataset_folders,
-        find_origin=RecordCopyRule() if request.task == _INSTRUCTION else rewrite_every_episode,
+        find_origin=RecordCopyRule() if copies_records else rewrite_every_episode,
         left_out=_left_out,
         has_segments=True,
     )
@@ -307,11 +309,11 @@ def _collect_record(export: GroupedExport, item: ExportItem, future: Future[Rlds
     try:
         return future.result()
     except AresError as error:
-        export.failures.add(item.episode_id, error)
+        export.failures.add(item.member, error)
     except OSError:
         raise
     except Exception as error:  # damaged data may raise anything in the libraries that read it
-        export.failures.add(item.episode_id, plugin_fault("the exporter of records", error))
+        export.failures.add(item.member, plugin_fault("the exporter of records", error))
     return None
 
 

@@ -331,7 +331,10 @@ def encode_rlds_record(group: DatasetGroup, keys: RldsKeys, item: ExportItem) ->
 
 
 def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mapping[str, ExampleValues]:
-    """The texts and numbers of the steps; without other knowledge the last step is terminal and nothing discounted."""
+    """The texts and numbers of the steps.
+
+    Without other knowledge nothing is discounted and the last step is terminal, unless the episode goes on behind it.
+    """
     import numpy as np
 
     trajectory, count = item.retimed.trajectory, item.retimed.episode.num_steps
@@ -340,7 +343,7 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
     values: dict[str, ExampleValues] = {
         LANGUAGE_KEY: [_encode_text(text) for text in _instructions_of_steps(item)],
         DISCOUNT_KEY: np.ones(count, np.float32),
-        **dict(zip(FLAG_KEYS, (steps == 0, is_last, is_last), strict=True)),
+        **dict(zip(FLAG_KEYS, (steps == 0, is_last, is_last & item.retimed.reaches_end), strict=True)),
     }
     if group.episodes_with_subtasks:
         subtasks = subtasks_of_steps(item.texts.segments, item.retimed)
@@ -391,6 +394,7 @@ def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
                 "task": item.task.text,
                 "task_source": item.task.source,
                 "annotations": _to_json_value(annotations),
+                **({"span": item.span.to_json()} if item.span else {}),
                 **_describe_segments(item),
             }
         ),

@@ -69,6 +69,8 @@ def span_clock(ref: MediaRef, tick_seconds: float) -> SpanClock:
 _JITTER_SECONDS = 1e-3
 # How far before the span to seek: demuxers seek by decoding time, which differs from presentation time.
 _SEEK_BACK_SECONDS = 1.0
+# How far behind the span frames are read that are shown later and that it depends on.
+_READ_ON_SECONDS = 0.5
 
 
 class NotCopyable(MediaError):
@@ -91,10 +93,12 @@ class PacketSpan:
 
     Attributes:
         packets: One per frame; the first is a keyframe.
-        positions: Number of each packet's frame in the episode, in presentation order.
+        positions: Number of each packet's frame, in presentation order; 0 is the first of all packets.
         decoding_delay: Frames by which decoding precedes presentation (0 without B-frames).
         format: Codec and size.
         template: The stream that the packets come from.
+        lead: Frames before the first of the episode, which it depends on; a reader must skip them.
+        num_frames: Frames of the episode; frames behind them are there only because others depend on them.
     """
 
     packets: tuple[Packet[Any], ...]
@@ -103,6 +107,8 @@ class PacketSpan:
     format: StreamFormat
     template: VideoStream
     _container: InputContainer
+    lead: int = 0
+    num_frames: int = 0
 
     @property
     def num_bytes(self) -> int:
@@ -114,15 +120,23 @@ class PacketSpan:
         self._container.close()
 
 
-def cut_packets(ref: MediaRef, num_frames: int, rate_hz: float) -> PacketSpan:
+def cut_packets(
+    ref: MediaRef, num_frames: int, rate_hz: float, *, with_neighbours: bool = False
+) -> PacketSpan:
     """The packets of the first `num_frames` frames of a span of an mp4; the caller closes the result.
 
     The file may play at another rate than the episode if the user set one: packets get new times anyway.
 
+    Args:
+        ref: The span.
+        num_frames: Frames of it.
+        rate_hz: Frames per second.
+        with_neighbours: Whether frames outside that the span depends on come along, from the keyframe before it.
+
     Raises:
         MediaError: The file does not exist or cannot be read.
-        NotCopyable: The span does not start with a keyframe, needs frames outside of it, is not at a
-            constant `rate_hz`, has swapped colours, turned pictures or a rotation.
+        NotCopyable: The span does not start with a keyframe or needs frames outside of it (and they may not come
+            along), is not at a constant `rate_hz`, has swapped colours, turned pictures or a rotation.
     """
     if ref.channels != "rgb":
         raise NotCopyable(
@@ -132,7 +146,7 @@ def cut_packets(ref: MediaRef, num_frames: int, rate_hz: float) -> PacketSpan:
     container = open_video_container(ref.uri)
     try:
         clock = span_clock(ref, tick_seconds(_require_stream(container, ref.uri)))
-        return _select_packets(container, ref, num_frames, rate_hz / clock.scale)
+        return _select_packets(container, ref, num_frames, rate_hz / clock.scale, with_neighbours)
     except BaseException:
         container.close()
         raise
@@ -163,25 +177,37 @@ def _require_stream(container: InputContainer, uri: str) -> VideoStream:
     return stream
 
 
-def _select_packets(container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: float) -> PacketSpan:
+def _select_packets(
+    container: InputContainer, ref: MediaRef, num_frames: int, rate_hz: float, with_neighbours: bool
+) -> PacketSpan:
     stream = _require_stream(container, ref.uri)
     if stream_orientation(ref.uri, container, stream) != UPRIGHT:
         raise NotCopyable("frames are stored rotated", ref.uri)
     # A file may begin late (a camera that started after its clock); its first frame is still the first step.
     first_second = float((stream.start_time or 0) * _time_base(stream, ref))
     ref = replace(ref, start_seconds=ref.start_seconds + first_second)
-    timed_packets = _packets_in_span(
-        _read_packets(container, stream, ref, num_frames, rate_hz), ref, num_frames, rate_hz
-    )
+    read = _read_packets(container, stream, ref, num_frames, rate_hz)
+    timed_packets = _packets_in_span(read, ref, num_frames, rate_hz, with_neighbours)
     positions = _frame_positions([second for _, second in timed_packets], rate_hz, ref.uri)
     packets = tuple(packet for packet, _ in timed_packets)
     delay = _decoding_delay(packets, positions, rate_hz)
-    return PacketSpan(packets, positions, delay, _stream_format(stream), stream, container)
+    lead = round((ref.start_seconds - timed_packets[0][1]) * rate_hz)
+    return PacketSpan(
+        packets, positions, delay, _stream_format(stream), stream, container, max(lead, 0), num_frames
+    )
+
+
+# A packet and the second of the file at which its frame is shown.
+_TimedPacket = tuple["Packet[Any]", float]
 
 
 def _packets_in_span(
-    timed_packets: list[tuple[Packet[Any], float]], ref: MediaRef, num_frames: int, rate_hz: float
-) -> list[tuple[Packet[Any], float]]:
+    timed_packets: list[_TimedPacket],
+    ref: MediaRef,
+    num_frames: int,
+    rate_hz: float,
+    with_neighbours: bool,
+) -> list[_TimedPacket]:
     """The packets whose frames are shown in the span. Raises NotCopyable when they cannot stand alone."""
     first_second = ref.start_seconds - 0.5 / rate_hz
     last_second = first_second + num_frames / rate_hz
@@ -191,6 +217,8 @@ def _packets_in_span(
             "frames are not at a constant rate",
             f"{ref.uri}: {len(inside)} frames where {num_frames} should be",
         )
+    if with_neighbours:
+        return _add_neighbours(timed_packets, inside, ref, rate_hz)
     if inside[-1] - inside[0] != num_frames - 1:
         raise NotCopyable("frames depend on others outside of the episode", ref.uri)
     if not timed_packets[inside[0]][0].is_keyframe:
@@ -198,10 +226,31 @@ def _packets_in_span(
     return timed_packets[inside[0] : inside[-1] + 1]
 
 
+def _add_neighbours(
+    timed_packets: list[_TimedPacket], inside: list[int], ref: MediaRef, rate_hz: float
+) -> list[_TimedPacket]:
+    """The packets of a span from the keyframe before it, to the first place where no shown frame is missing."""
+    first_second = min(timed_packets[k][1] for k in inside)
+    keys = (
+        k
+        for k in range(inside[0], -1, -1)
+        if timed_packets[k][0].is_keyframe and timed_packets[k][1] <= first_second
+    )
+    first = next(keys, None)
+    if first is None:
+        raise NotCopyable("no key frame lies before the span", f"{ref.uri}: {ref.start_seconds} s")
+    last_second = max(second for _, second in timed_packets[first : inside[-1] + 1])
+    for stop in range(inside[-1] + 1, len(timed_packets) + 1):
+        last_second = max(last_second, timed_packets[stop - 1][1])
+        if stop - first == round((last_second - timed_packets[first][1]) * rate_hz) + 1:
+            return timed_packets[first:stop]
+    raise NotCopyable("frames depend on others outside of the episode", ref.uri)
+
+
 def _read_packets(
     container: InputContainer, stream: VideoStream, ref: MediaRef, num_frames: int, rate_hz: float
 ) -> list[tuple[Packet[Any], float]]:
-    """Packets around the span with their second in the file, in decoding order."""
+    """Packets around the span with their second in the file, in decoding order; they end a little behind it."""
     import av
 
     time_base = _time_base(stream, ref)
@@ -213,7 +262,7 @@ def _read_packets(
         for packet in container.demux(stream):
             if packet.dts is None or packet.pts is None:
                 continue
-            if float(packet.dts * time_base) >= stop:
+            if float(packet.dts * time_base) >= stop + _READ_ON_SECONDS:
                 break
             timed_packets.append((packet, float(packet.pts * time_base)))
     except (av.error.FFmpegError, OSError) as error:

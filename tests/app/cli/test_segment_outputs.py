@@ -161,3 +161,29 @@ def test_a_set_is_made_of_the_episodes_that_have_some_segments(
 def test_python_refuses_a_search_without_words_and_filter(segmented: tuple[Workspace, str, str]) -> None:
     with pytest.raises(RequestError, match="needs words or a filter"):
         segmented[0].search_segments(" ")
+
+
+def test_segments_become_a_set_of_spans_whose_bad_ones_cost_themselves(
+    segmented: tuple[Workspace, str, str], capsys: Capture, tmp_path: Path
+) -> None:
+    opened, few, _ = segmented
+    where = f"episode_id = '{few}' AND style = 'subtask'"
+    made = _output(capsys, opened, "set", "create", "parts", "--segments", "--where", where)
+    assert made.startswith("set parts@1: ") and made.endswith(" spans of 1 episodes\n")
+    spans: Any = json.loads(_output(capsys, opened, "set", "show", "parts", "--json"))
+    assert spans["spans"] == len(spans["members"]) and spans["episodes"] == 1
+    lines = _output(capsys, opened, "set", "show", "parts").splitlines()
+    assert len(lines) == spans["spans"] and any(
+        line.startswith(f"{few} 1.000 2.500 lift it") for line in lines
+    )
+    assert f"{spans['spans']} spans" in _output(capsys, opened, "set", "list")
+    for option in (["--like", few], ["--ids", "x.txt"], ["--by", "text"]):
+        refused = _output(capsys, opened, "set", "create", "no", "--segments", *option, status=2)
+        assert f"leave out {option[0]}" in refused and refused.count("\n") == 1
+    _output(capsys, opened, "set", "create", "instants", "--segments", "--where", f"episode_id = '{few}'")
+    difference: Any = json.loads(_output(capsys, opened, "set", "diff", "parts", "instants", "--json"))
+    assert difference["added"][0]["episode_id"] == few and difference["removed"] == []
+    arguments = ("export", "instants", str(tmp_path / "out"), "--format", "jsonl")
+    _output(capsys, opened, *arguments, status=1)
+    failed = (tmp_path / "out" / "manifest.failed.jsonl").read_text().splitlines()
+    assert failed and {json.loads(line)["reason"] for line in failed} == {"the span has fewer than two steps"}

@@ -55,10 +55,10 @@ def test_an_episode_whose_video_fails_in_a_library_is_left_out(
 
     bad_id = min(ws.stores.tables.episodes.ids())
 
-    def prepare_most(camera: Any, retimed: Any, rate_hz: float, scratch: Path) -> Any:
+    def prepare_most(camera: Any, retimed: Any, rate_hz: float, scratch: Path, can_point: bool) -> Any:
         if scratch.name.startswith(bad_id):
             raise ValueError("a codec raised something of its own")
-        return prepare_video(camera, retimed, rate_hz, scratch)
+        return prepare_video(camera, retimed, rate_hz, scratch, can_point)
 
     monkeypatch.setattr(exporter, "prepare_video", prepare_most)
     report = ws.export("all", tmp_path / "out", format="lerobot", quiet=True)

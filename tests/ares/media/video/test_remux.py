@@ -154,3 +154,22 @@ def test_a_missing_or_broken_video_is_reported(span_ref: MakeRef, tmp_path: Path
     (tmp_path / "empty.mp4").touch()
     with pytest.raises(MediaError, match="cannot be opened"):
         cut_packets(span_ref(tmp_path / "empty.mp4", 10, 30.0), 10, 30.0)
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 12), (5, 4), (13, 9), (12, 6), (30, 15), (1, 2)])
+def test_a_span_comes_with_the_frames_that_it_depends_on(
+    span_ref: MakeRef, tmp_path: Path, first: int, count: int
+) -> None:
+    video = write(tmp_path / "v.mp4", list(range(45)), {"g": "12", "bf": "3", "sc_threshold": "0"})
+    ref, joiner, starts = span_ref(video, count, 30.0, first / 30), None, []
+    for _ in range(2):
+        span = cut_packets(ref, count, 30.0, with_neighbours=True)
+        joiner = joiner or PacketJoiner(tmp_path / "joined.mp4", 30, span)
+        starts.append(joiner.append(span) + span.lead)
+        assert (span.num_frames, span.lead) == (count, first % 12)
+        span.close()
+    assert joiner
+    joiner.close()
+    expected = [image for _, image in frame_hashes(video)[first : first + count]]
+    joined = [image for _, image in frame_hashes(tmp_path / "joined.mp4")]
+    assert [joined[start : start + count] for start in starts] == [expected, expected]
