@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ares.review.answers import (
         Answer as Answer,
         answer_from_row as answer_from_row,
-        answer_to_row as answer_to_row,
         give_answer as give_answer,
         list_answers as list_answers,
         read_answer as read_answer,
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
         withdraw_answer as withdraw_answer,
     )
     from ares.review.drawing import (
+        GUIDELINE as GUIDELINE,
         QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
         Queue as Queue,
         QueueRequest as QueueRequest,

@@ -196,16 +196,6 @@ def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterat
                 yield annotation, answer
 
 
-def answer_to_row(annotation: Annotation, answer: Answer) -> dict[str, Json]:
-    """An answer as a row of a file: its fields, and beside them the episode, the time and the id that takes it back."""
-    return {
-        **answer.to_json(),
-        "episode_id": annotation.episode_id,
-        "created": annotation.created,
-        "answer_id": annotation.annotation_id,
-    }
-
-
 def answer_from_row(row: Mapping[str, Any]) -> Answer:
     """The answer of a row of a file, of which CSV has texts alone; columns that no answer has are left out.
 
