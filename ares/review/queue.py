@@ -193,8 +193,12 @@ class ReviewQueue:
             drawn=item.drawn,
             **said,
         )
+        return self.give(answer, item.seat)
+
+    def give(self, answer: Answer, seat: int | None = None) -> Annotation:
+        """Store an answer about an item of this queue, such as an earlier one with another verdict; see `answer`."""
         annotation = store_answer(self._stores, answer)
-        self.record(answer, annotation, item.seat)
+        self.record(answer, annotation, seat)
         return annotation
 
     def record(self, answer: Answer, annotation: Annotation, seat: int | None = None) -> None:
@@ -205,7 +209,8 @@ class ReviewQueue:
         place, now = self._place(person), self._clock()
         entry: list[Json] = [answer.item, seat, annotation.annotation_id, now]
         last = [*cast("list[Json]", place["last"]), entry]
-        place |= {"last": last[-_REMEMBERED:], "current": None, "own": int(str(place["own"])) + 1}
+        place |= {"last": last[-_REMEMBERED:], "current": None}
+        place["own"] = int(str(place["own"])) + (not _has_answered(seats, person))
         lease = self._lease(person, answer.verdict)
         with self._log.atomic():
             self._put_lease(answer.item, seat, lease)
@@ -228,6 +233,10 @@ class ReviewQueue:
             self._log.put_documents(PLACES, {self._place_key(person): place})
             self._note_dispute(number, self._seats(number) | {seat: lease})
         return self._hold(number, seat, person)
+
+    def own_count(self, person: str) -> int:
+        """Number of items that a person has answered."""
+        return int(str(self._place(person)["own"]))
 
     def progress(self, person: str = "") -> Progress:
         """How far the queue is, counted from its seats."""

@@ -16,11 +16,9 @@ import pytest
 
 from ares.errors import RequestError
 from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
-from ares.rubric import make_grade_value
 from ares.settings import Settings
 from ares.store import Stores, open_stores
-from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
-from tests.ingesting import ingest_paths
+from tests.ares.review.conftest import fill_with_captions
 
 REQUEST = QueueRequest(name="q", question="acceptable", person="Ada", random_items=20, worth_items=10)
 
@@ -38,7 +36,7 @@ class Clock:
 def template(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
     path = tmp_path_factory.mktemp("queue") / "ws"
     with closing(open_stores(str(path), Settings())) as opened:
-        _fill(opened, demo_samples)
+        fill_with_captions(opened, demo_samples)
     return path
 
 
@@ -56,24 +54,8 @@ def any_stores(request: pytest.FixtureRequest, tmp_path: Path, demo_samples: Pat
         return
     settings = Settings(mongo_uri=request.getfixturevalue("mongo_uri"))
     with closing(open_stores(str(tmp_path / "mongo"), settings)) as opened:
-        _fill(opened, demo_samples)
+        fill_with_captions(opened, demo_samples)
         yield opened
-
-
-def _fill(stores: Stores, samples: Path) -> None:
-    """40 captions of two episodes, half of which a judge has accepted, each with another margin."""
-    ingest_paths(stores, [str(samples / "video")], limit=2, quiet=True)
-    for maker in (CAPTIONER, JUDGE):
-        stores.annotations.add_maker(maker)
-    for number, episode_id in enumerate(sorted(stores.tables.episodes.ids()) * 20):
-        draft = make_annotation(CAPTIONER, episode_id, episode_id, {"text": f"lift lid {number}"})
-        caption = replace(draft, start_seconds=float(number), stop_seconds=number + 1.0)
-        stores.annotations.append([caption])
-        if number % 2:
-            ruling = {"criterion": "VERB", "verdict": "MET", "category": "essential", "evidence": [0.5]}
-            value = make_grade_value([{**ruling, "margin": number / 40}])
-            stores.annotations.append([make_annotation(JUDGE, episode_id, caption.annotation_id, value)])
-    stores.sync()
 
 
 def _create(stores: Stores, request: QueueRequest = REQUEST) -> ReviewQueue:
