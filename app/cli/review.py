@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # The queue that is made where there is none.
-_USUAL_NAME = "review"
+_USUAL_NAME, _USUAL_ANNOTATOR = "review", "caption"
 _USUAL_KEYS = {"y": "met", "n": "unmet", "?": "unsure"}
 _SUCCESS_KEYS = {"y": "success", "n": "failure", "?": "unsure"}
 _UNDO, _GUIDELINE, _QUIT = "u", "g", "q"
@@ -90,7 +90,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--guideline", type=Path, metavar="FILE", help="text with examples, shown beside the question"
     )
     parser.add_argument(
-        "--annotator", default="caption", metavar="NAME", help="whose texts (default: caption)"
+        "--annotator", default=_USUAL_ANNOTATOR, metavar="NAME", help="whose texts (default: caption)"
     )
     parser.add_argument(
         "--first", default="", metavar="SET", help="members of a set come first among --worth items"
@@ -102,11 +102,11 @@ def run_review(args: argparse.Namespace) -> int:
     """Do the action that the arguments name. Returns 1 when rows of a file were no answers."""
     workspace = open_workspace(args)
     actions: Mapping[str, Callable[[Workspace, argparse.Namespace], int]] = {
-        "create": _create,
-        "next": _ask,
-        "list": _list,
-        "import": _import,
-        "export": _export,
+        "create": _create_queue,
+        "next": _ask_questions,
+        "list": _list_answers,
+        "import": _import_file,
+        "export": _export_file,
     }
     return actions[args.action](workspace, args)
 
@@ -116,13 +116,13 @@ def describe_review_stop(args: argparse.Namespace) -> str:
     return "every answer that was given is stored; the same command goes on"
 
 
-def _create(workspace: Workspace, args: argparse.Namespace) -> int:
+def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
     from ares.review import GUIDELINE, QueueRequest
 
     request = QueueRequest(
         name=args.name,
         question=args.question,
-        person=_person(args),
+        person=_person_name(args),
         random_items=args.random,
         worth_items=args.worth,
         repeat=args.repeat,
@@ -152,15 +152,15 @@ def _read_guideline(path: Path) -> str:
     return text
 
 
-def _person(args: argparse.Namespace) -> str:
+def _person_name(args: argparse.Namespace) -> str:
     from ares.settings import user_name
 
     return args.person.strip() or user_name()
 
 
-def _ask(workspace: Workspace, args: argparse.Namespace) -> int:
+def _ask_questions(workspace: Workspace, args: argparse.Namespace) -> int:
     """Ask in the terminal until nothing is left; with --json only say what is next."""
-    queue, person = _find_queue(workspace, args), _person(args)
+    queue, person = _find_queue(workspace, args), _person_name(args)
     if args.output == "json":
         item = queue.next(person)
         document = {"item": item and item.to_json(), "progress": queue.progress(person).to_json()}
@@ -173,7 +173,7 @@ def _ask(workspace: Workspace, args: argparse.Namespace) -> int:
         key = _read_key()
         if key in ("", _QUIT):
             break
-        item = _react(queue, item, person, key)
+        item = _react_to_key(queue, item, person, key)
     workspace.sync()
     progress = queue.progress(person)
     end = "nothing is left for you" if item is None else "stopped"
@@ -181,7 +181,7 @@ def _ask(workspace: Workspace, args: argparse.Namespace) -> int:
     return 0
 
 
-def _react(queue: ReviewQueue, item: QueueItem, person: str, key: str) -> QueueItem | None:
+def _react_to_key(queue: ReviewQueue, item: QueueItem, person: str, key: str) -> QueueItem | None:
     """Store an answer, take one back or show the guideline; returns what is asked next."""
     verdict = _keys_of(item).get(key)
     if verdict:
@@ -200,13 +200,17 @@ def _find_queue(workspace: Workspace, args: argparse.Namespace) -> ReviewQueue:
 
     queues = workspace.review.queues()
     if not args.name and not queues:
-        made = workspace.review.create(
-            QueueRequest(name=_USUAL_NAME, question="acceptable", person=_person(args))
+        new_queue = workspace.review.create(
+            QueueRequest(
+                name=_USUAL_NAME, question="acceptable", person=_person_name(args), annotator=_USUAL_ANNOTATOR
+            )
         )
-        write_stderr(_describe_queue(made))
-        return workspace.review.queue(made.name)
+        write_stderr(_describe_queue(new_queue))
+        return workspace.review.queue(new_queue.name)
     if not args.name and len(queues) > 1:
-        raise RequestError("there are several queues", f"name one: {', '.join(each.name for each in queues)}")
+        raise RequestError(
+            "there are several queues", f"name one: {', '.join(queue.name for queue in queues)}"
+        )
     return workspace.review.queue(args.name or queues[0].name)
 
 
@@ -249,7 +253,7 @@ def _read_key() -> str:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _list(workspace: Workspace, args: argparse.Namespace) -> int:
+def _list_answers(workspace: Workspace, args: argparse.Namespace) -> int:
     if args.name or args.person:
         if args.name:
             workspace.review.queue(args.name)  # an unknown one is refused
@@ -274,7 +278,7 @@ def _answer_table(documents: Sequence[Mapping[str, object]]) -> OutputTable:
     return OutputTable([tuple(row[name] for name in names) for row in documents], names)
 
 
-def _import(workspace: Workspace, args: argparse.Namespace) -> int:
+def _import_file(workspace: Workspace, args: argparse.Namespace) -> int:
     report = workspace.review.import_file(args.file)
     write_stderr(*(f"row {row.number}: {row.reason}" for row in report.bad))
     text = f"stored {report.stored} answers; {report.known} counted already, {report.bad_rows} bad rows"
@@ -282,7 +286,7 @@ def _import(workspace: Workspace, args: argparse.Namespace) -> int:
     return 1 if report.bad_rows else 0
 
 
-def _export(workspace: Workspace, args: argparse.Namespace) -> int:
+def _export_file(workspace: Workspace, args: argparse.Namespace) -> int:
     count = workspace.review.export_file(args.file, queue=args.queue, person=args.person)
     document = {"file": str(args.file), "answers": count}
     answer(args, document, lambda: f"wrote {count} answers to {args.file}")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         compare_makers as compare_makers,
     )
     from ares.review.queue import (
-        Progress as Progress,
         QueueItem as QueueItem,
+        QueueProgress as QueueProgress,
         ReviewQueue as ReviewQueue,
     )
 

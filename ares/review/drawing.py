@@ -100,7 +100,7 @@ class QueueRequest:
         repeat: Share of the items that two people are asked.
         seed: Of the draw.
         guideline: Text with examples; a short one by default.
-        annotator: Whose texts are asked about.
+        annotator: Whose texts are asked about; "" for all texts.
         recipe: How the episodes were selected, for the record.
 
     Raises:
@@ -115,7 +115,7 @@ class QueueRequest:
     repeat: float = 0.1
     seed: int = 0
     guideline: str = GUIDELINE
-    annotator: str = "caption"
+    annotator: str = ""
     recipe: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -153,12 +153,12 @@ def create_queue(
         _check_criterion(stores, request.question)
     candidates = list(_find_candidates(stores, request.question, request.annotator, episode_ids))
     if not candidates:
-        kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator
+        kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator or "text"
         raise RequestError("there is nothing to ask about", f"no {kind} is selected")
     generator = random.Random(request.seed)
     drawn, strata = _draw_within_strata(candidates, request.random_items, generator)
-    chosen, own = {row["subject"] for row in drawn}, set(members)
-    rest = [row for row in candidates if row["subject"] not in chosen]
+    drawn_subjects, own = {row["subject"] for row in drawn}, set(members)
+    rest = [row for row in candidates if row["subject"] not in drawn_subjects]
     rest.sort(key=lambda row: (row["episode_id"] in own, worth(row)), reverse=True)
     rows = [(row, "random") for row in drawn] + [(row, "worth") for row in rest[: request.worth_items]]
     doubled = set(generator.sample(range(len(rows)), round(request.repeat * len(rows))))
@@ -223,13 +223,13 @@ def _find_candidates(
     own = [name for name in grades if name in (episodes if is_of_episodes else segments).columns()]
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
-        wanted = ["episode_id", "dataset", *(own if is_of_episodes else ())]
-        rows = episodes.read_columns(wanted, where).to_pylist()
+        columns = ["episode_id", "dataset", *(own if is_of_episodes else ())]
+        rows = episodes.read_columns(columns, where).to_pylist()
         datasets = {row["episode_id"]: row["dataset"] for row in rows}
         if not is_of_episodes:
             columns = ["annotation_id", "episode_id", "annotator", "text", *own]
             of_segments = segments.scan(columns, where).to_pylist()
-            rows = [row for row in of_segments if row["annotator"] == annotator and row["text"]]
+            rows = [row for row in of_segments if row["text"] and annotator in ("", row["annotator"])]
         for row in sorted(rows, key=lambda row: (row["episode_id"], row.get("annotation_id", ""))):
             if row["episode_id"] in datasets:
                 stratum = f"{datasets[row['episode_id']]}/{row.get('grade') or 'not graded'}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Kinds of documents: seats of items, what two people differ on, and how far a person is.
-SEATS, DISPUTES, PLACES = "review_seats", "review_disputes", "review_places"
+SEATS, DISPUTES, POSITIONS = "review_seats", "review_disputes", "review_positions"
 # An item that nobody has answered for so long is free again; who answers late keeps the word.
 LEASE_SECONDS = 900.0
 # Answers that the pace is measured over, and that an undo goes back.
@@ -76,7 +76,7 @@ class QueueItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class QueueProgress:
     """How far a queue is.
 
     Attributes:
@@ -154,28 +154,28 @@ class ReviewQueue:
             RequestError: The person has no name.
         """
         person = str(person_settings(person)["person"])
-        place = self._place(person)
-        current = place.get("current")
+        position = self._read_position(person)
+        current = position.get("current")
         if isinstance(current, list):
             number, seat = int(str(current[0])), int(str(current[1]))
             if (item := self._hold(number, seat, person)) is not None:
                 return item
-        if (item := self._find_free(person, place, int(str(place["start"])))) is not None:
+        if (item := self._find_free(person, position, int(str(position["start"])))) is not None:
             return item
         progress = self.progress()
-        # What was taken back since stands before the place of this person.
+        # What was taken back since stands before the position of this person.
         if progress.answered < progress.items or progress.second < progress.doubled:
-            item = self._find_free(person, place, 0)
-        return item or self._find_disputed(person, place)
+            item = self._find_free(person, position, 0)
+        return item or self._find_disputed(person, position)
 
-    def answer(self, item: QueueItem, person: str, verdict: str, **said: Any) -> Annotation:
+    def answer(self, item: QueueItem, person: str, verdict: str, **fields: Any) -> Annotation:
         """Store what a person says of an item; after this call it is in the log.
 
         Args:
             item: The item, as `next` gave it.
             person: Who says it.
             verdict: As in `Answer`.
-            said: Other fields of `Answer`: reason, failure_kind, severity, text.
+            fields: Other fields of `Answer`: reason, failure_kind, severity, text.
 
         Raises:
             RequestError: The answer is none that can be given.
@@ -191,7 +191,7 @@ class ReviewQueue:
             item=item.item,
             stratum=item.stratum,
             drawn=item.drawn,
-            **said,
+            **fields,
         )
         return self.give(answer, item.seat)
 
@@ -206,49 +206,53 @@ class ReviewQueue:
         seats, person = self._seats(answer.item), answer.person
         if seat is None:
             seat = _seat_of(seats, person)
-        place, now = self._place(person), self._clock()
+        position, now = self._read_position(person), self._clock()
         entry: list[Json] = [answer.item, seat, annotation.annotation_id, now]
-        last = [*cast("list[Json]", place["last"]), entry]
-        place |= {"last": last[-_REMEMBERED:], "current": None}
-        place["own"] = int(str(place["own"])) + (not _has_answered(seats, person))
+        last = [*cast("list[Json]", position["last"]), entry]
+        position |= {"last": last[-_REMEMBERED:], "current": None}
+        position["own"] = int(str(position["own"])) + (not _has_answered(seats, person))
         lease = self._lease(person, answer.verdict)
         with self._log.atomic():
             self._put_lease(answer.item, seat, lease)
-            self._log.put_documents(PLACES, {self._place_key(person): place})
+            self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(answer.item, seats | {seat: lease})
 
     def undo(self, person: str) -> QueueItem | None:
         """Take the last answer of a person back, and ask it again; None where nothing is left to take back."""
         person = str(person_settings(person)["person"])
-        place = self._place(person)
-        last = cast("list[list[Json]]", place["last"])
+        position = self._read_position(person)
+        last = cast("list[list[Json]]", position["last"])
         if not last:
             return None
         number, seat, annotation_id = int(str(last[-1][0])), int(str(last[-1][1])), str(last[-1][2])
         take_back(self._stores, annotation_id, person)
-        place |= {"last": list[Json](last[:-1]), "current": [number, seat], "own": int(str(place["own"])) - 1}
+        position |= {
+            "last": list[Json](last[:-1]),
+            "current": [number, seat],
+            "own": int(str(position["own"])) - 1,
+        }
         lease = self._lease(person)
         with self._log.atomic():
             self._put_lease(number, seat, lease)
-            self._log.put_documents(PLACES, {self._place_key(person): place})
+            self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(number, self._seats(number) | {seat: lease})
         return self._hold(number, seat, person)
 
     def own_count(self, person: str) -> int:
         """Number of items that a person has answered."""
-        return int(str(self._place(person)["own"]))
+        return int(str(self._read_position(person)["own"]))
 
-    def progress(self, person: str = "") -> Progress:
+    def progress(self, person: str = "") -> QueueProgress:
         """How far the queue is, counted from its seats."""
         answered: set[str] = set()
-        own = self._place(person) if person else {"own": 0, "last": []}
+        own = self._read_position(person) if person else {"own": 0, "last": []}
         for key, lease in self._log.find_documents(SEATS, f"{self.queue.name}/"):
             if cast("dict[str, Json]", lease)["verdict"]:
                 answered.add(key.rpartition("/")[0])
         times = [float(str(entry[3])) for entry in cast("list[list[Json]]", own["last"])]
         gaps = sorted(later - earlier for earlier, later in pairwise(times))
         disputed = sum(1 for _ in self._log.find_documents(DISPUTES, f"{self.queue.name}/"))
-        return Progress(
+        return QueueProgress(
             answered=sum(key.endswith("/0") for key in answered),
             items=self.queue.items,
             own=int(str(own["own"])),
@@ -258,7 +262,7 @@ class ReviewQueue:
             seconds_per_answer=gaps[len(gaps) // 2] if gaps else None,
         )
 
-    def _find_free(self, person: str, place: dict[str, Json], start: int) -> QueueItem | None:
+    def _find_free(self, person: str, position: dict[str, Json], start: int) -> QueueItem | None:
         """Claim the first seat from a position on that a person may have."""
         start_is_fixed = False
         for number in range(start, self.queue.items):
@@ -267,20 +271,20 @@ class ReviewQueue:
             is_open = [seat for seat in range(people) if seat not in seats or not seats[seat]["verdict"]]
             if not start_is_fixed and (is_open and not _has_answered(seats, person)):
                 # What is before this is answered, or was by this person: it need not be looked at again.
-                place["start"], start_is_fixed = number, True
+                position["start"], start_is_fixed = number, True
             if not is_open or _has_answered(seats, person) or _is_gone(self._row(number)):
                 continue
             for seat in is_open:
                 item = self._claim(number, seat, person, seats)
                 if item is not None:
-                    place["current"] = [number, seat]
-                    self._log.put_documents(PLACES, {self._place_key(person): place})
+                    position["current"] = [number, seat]
+                    self._log.put_documents(POSITIONS, {self._position_key(person): position})
                     return item
         return None
 
-    def _find_disputed(self, person: str, place: dict[str, Json]) -> QueueItem | None:
+    def _find_disputed(self, person: str, position: dict[str, Json]) -> QueueItem | None:
         """Claim an item that two people differ on; a third decides it, where there are only two one of them."""
-        people = sum(1 for _ in self._log.find_documents(PLACES, f"{self.queue.name}/"))
+        people = sum(1 for _ in self._log.find_documents(POSITIONS, f"{self.queue.name}/"))
         for key, _ in list(self._log.find_documents(DISPUTES, f"{self.queue.name}/")):
             number = int(key.rpartition("/")[2])
             seats = self._seats(number)
@@ -288,8 +292,8 @@ class ReviewQueue:
                 continue
             item = self._claim(number, _ADJUDICATOR, person, seats)
             if item is not None:
-                place["current"] = [number, _ADJUDICATOR]
-                self._log.put_documents(PLACES, {self._place_key(person): place})
+                position["current"] = [number, _ADJUDICATOR]
+                self._log.put_documents(POSITIONS, {self._position_key(person): position})
                 return item
         return None
 
@@ -297,13 +301,13 @@ class ReviewQueue:
         self, number: int, seat: int, person: str, seats: Mapping[int, Mapping[str, Any]]
     ) -> QueueItem | None:
         """Take a seat that is free or whose lease has ended; None where somebody else was faster."""
-        held = seats.get(seat)
-        if held is not None and held["person"] == person:
+        current = seats.get(seat)
+        if current is not None and current["person"] == person:
             return self._show(number, seat)
-        if held is not None and held["until"] > self._clock():
+        if current is not None and current["until"] > self._clock():
             return None
         # Each lease of a seat has a number: of several who find the same one ended, one gets the next.
-        attempt = 0 if held is None else int(held["attempt"]) + 1
+        attempt = 0 if current is None else int(current["attempt"]) + 1
         key = self._seat_key(number, seat, attempt)
         return self._show(number, seat) if self._log.claim_document(SEATS, key, self._lease(person)) else None
 
@@ -334,8 +338,8 @@ class ReviewQueue:
             self._log.find_annotations([self._row(number)["episode_id"]])
         ):
             answer = read_answer(annotation)
-            place = (answer.queue, answer.item, answer.person, answer.drawn) if answer else ()
-            if answer and place == (self.queue.name, number, person, drawn):
+            position = (answer.queue, answer.item, answer.person, answer.drawn) if answer else ()
+            if answer and position == (self.queue.name, number, person, drawn):
                 self.record(answer, annotation, seat)
                 return True
         return False
@@ -406,11 +410,11 @@ class ReviewQueue:
 
     def _row(self, number: int) -> Mapping[str, Any]:
         """An item as it was drawn."""
-        block, place = divmod(number, BLOCK_ITEMS)
+        block, position = divmod(number, BLOCK_ITEMS)
         if block not in self._blocks:
             document = self._log.get_document(ITEMS, f"{self.queue.name}/{block:06d}")
             self._blocks[block] = cast("list[Mapping[str, Any]]", document)
-        return self._blocks[block][place]
+        return self._blocks[block][position]
 
     def _seats(self, number: int) -> dict[int, Mapping[str, Any]]:
         """Who has or had the seats of an item, by number of the seat."""
@@ -424,19 +428,19 @@ class ReviewQueue:
 
     def _attempts(self, number: int, seat: int) -> dict[int, Mapping[str, Any]]:
         prefix = f"{self.queue.name}/{number:07d}/{seat}/"
-        found = self._log.find_documents(SEATS, prefix)
-        return {int(key.rpartition("/")[2]): cast("Mapping[str, Any]", lease) for key, lease in found}
+        documents = self._log.find_documents(SEATS, prefix)
+        return {int(key.rpartition("/")[2]): cast("Mapping[str, Any]", lease) for key, lease in documents}
 
-    def _place(self, person: str) -> dict[str, Json]:
+    def _read_position(self, person: str) -> dict[str, Json]:
         """How far a person is."""
-        document = self._log.get_document(PLACES, self._place_key(person))
+        document = self._log.get_document(POSITIONS, self._position_key(person))
         empty: dict[str, Json] = {"start": 0, "current": None, "own": 0, "last": []}
         return {**empty, **cast("dict[str, Json]", document or {})}
 
     def _seat_key(self, number: int, seat: int, attempt: int) -> str:
         return f"{self.queue.name}/{number:07d}/{seat}/{attempt:04d}"
 
-    def _place_key(self, person: str) -> str:
+    def _position_key(self, person: str) -> str:
         return f"{self.queue.name}/{person}"
 
 

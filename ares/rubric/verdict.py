@@ -327,7 +327,7 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
     Raises:
         ValueError: A ruling lacks its criterion, verdict or category, or has an unknown one.
     """
-    wholes = [place for place, ruling in enumerate(corrections) if ruling.get("category") == WHOLE]
+    wholes = [number for number, ruling in enumerate(corrections) if ruling.get("category") == WHOLE]
     corrected = _correct_criteria(value, [item for item in corrections if item.get("category") != WHOLE])
     later = corrections[wholes[-1] + 1 :] if wholes else ()
     if not wholes or any(_decides_against(ruling) for ruling in later):

@@ -28,7 +28,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenAnswer:
+class AnswerRow:
     """An answer that counts, as a row of a list or a file.
 
     Attributes:
@@ -49,10 +49,10 @@ class GivenAnswer:
         return {**self.answer.to_json(), **own, "answer_id": self.answer_id}
 
 
-class AnswerList(ResultTable[GivenAnswer]):
+class AnswerList(ResultTable[AnswerRow]):
     """Answers that count."""
 
-    shown: ClassVar[Mapping[str, Callable[[GivenAnswer], object]]] = {
+    shown: ClassVar[Mapping[str, Callable[[AnswerRow], object]]] = {
         "answer": lambda row: row.answer_id,
         "episode": lambda row: row.episode_id,
         "question": lambda row: row.answer.question,
@@ -138,8 +138,10 @@ class Reviews:
             every = (key for block in self._stores.tables.episodes.id_batches() for key in block)
             return create_queue(self._stores, request, every, members)
         with select_episodes(self._stores, selection) as selected:
-            chosen = (key for block in selected.batches() for key in block)
-            return create_queue(self._stores, replace(request, recipe=selection.describe()), chosen, members)
+            selected_ids = (key for block in selected.batches() for key in block)
+            return create_queue(
+                self._stores, replace(request, recipe=selection.describe()), selected_ids, members
+            )
 
     def queues(self) -> list[Queue]:
         """All queues, by name."""
@@ -167,12 +169,12 @@ class Reviews:
 
     def answers(self, *, queue: str = "", person: str = "") -> AnswerList:
         """The answers that count, the newest first."""
-        rows = [_given_answer(*pair) for pair in self._pairs(queue, person)]
+        rows = [_answer_row(*pair) for pair in self._pairs(queue, person)]
         return AnswerList(sorted(rows, key=lambda row: row.created, reverse=True))
 
     def export_file(self, path: str | Path, *, queue: str = "", person: str = "") -> int:
         """Write the answers that count to a file, JSONL or CSV by its ending. Returns their number."""
-        rows = (_given_answer(*pair).to_json() for pair in self._pairs(queue, person))
+        rows = (_answer_row(*pair).to_json() for pair in self._pairs(queue, person))
         target, count = Path(path), 0
         is_csv = _is_csv(target)
         try:
@@ -229,8 +231,8 @@ class Reviews:
         return list_answers(self._stores, queue=queue, person=person)
 
 
-def _given_answer(annotation: Annotation, answer: Answer) -> GivenAnswer:
-    return GivenAnswer(
+def _answer_row(annotation: Annotation, answer: Answer) -> AnswerRow:
+    return AnswerRow(
         answer=answer,
         episode_id=annotation.episode_id,
         created=annotation.created,

@@ -20,7 +20,7 @@ from ares.settings import user_name
 
 if TYPE_CHECKING:
     from ares.episode import Episode, Json
-    from ares.workspace.review import GivenAnswer
+    from ares.workspace import AnswerRow
 
 
 _USUAL_KEYS = (("y", "met", "yes"), ("n", "unmet", "no"), ("?", "unsure", "cannot tell"))
@@ -62,7 +62,7 @@ def render() -> None:
 
 
 def _make_queue(person: str) -> None:
-    request = QueueRequest(name="review", question="acceptable", person=person)
+    request = QueueRequest(name="review", question="acceptable", person=person, annotator="caption")
     cached_reads.limited(partial(cached_reads.workspace().review.create, request))
 
 
@@ -97,7 +97,7 @@ def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
     progress = cached_reads.limited(partial(queue.progress, person))
     if item is None:
         st.success(f"Nothing is left for you: {progress}")
-        st.button("Take the last answer back", key="review.undo", on_click=_undo, args=(queue, person))
+        st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
         return
     episode = cached_reads.workspace().episodes[item.episode_id]
     data: dict[str, Json] = {
@@ -109,21 +109,23 @@ def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
         "guideline": queue.queue.guideline,
         "start": item.start_seconds,
         "stop": item.stop_seconds,
-        "cameras": _cameras(episode, item),
-        "keys": [{"key": key, "verdict": verdict, "label": label} for key, verdict, label in _keys(item)],
+        "cameras": _camera_rows(episode, item),
+        "keys": [
+            {"key": key, "verdict": verdict, "label": label} for key, verdict, label in _answer_keys(item)
+        ],
     }
-    draw_review(data, "review.item", partial(_react, queue, item, person))
+    draw_review(data, "review.item", partial(_react_to_key, queue, item, person))
 
 
 def _item_id(item: QueueItem) -> str:
     return f"{item.queue}/{item.item}/{item.seat}"
 
 
-def _keys(item: QueueItem) -> Sequence[tuple[str, str, str]]:
+def _answer_keys(item: QueueItem) -> Sequence[tuple[str, str, str]]:
     return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
 
 
-def _cameras(episode: Episode, item: QueueItem) -> list[Json]:
+def _camera_rows(episode: Episode, item: QueueItem) -> list[Json]:
     """Clips of the good cameras, with the frames that decide."""
     good = [camera for camera in episode.cameras if not camera.flags] or list(episode.cameras)
     middle = (item.start_seconds + item.stop_seconds) / 2
@@ -140,7 +142,9 @@ def _cameras(episode: Episode, item: QueueItem) -> list[Json]:
     ]
 
 
-def _react(queue: ReviewQueue, item: QueueItem, person: str, clicks: Sequence[Mapping[str, Any]]) -> None:
+def _react_to_key(
+    queue: ReviewQueue, item: QueueItem, person: str, clicks: Sequence[Mapping[str, Any]]
+) -> None:
     """Store the answer that a key gave, or take the last one back; a key for an item that is gone is left out."""
     for click in clicks:
         verdict = str(click["verdict"])
@@ -148,12 +152,12 @@ def _react(queue: ReviewQueue, item: QueueItem, person: str, clicks: Sequence[Ma
             continue
         if verdict == _UNDO:
             queue.undo(person)
-        elif verdict in (known for _, known, _ in _keys(item)):
+        elif verdict in (known for _, known, _ in _answer_keys(item)):
             queue.answer(item, person, verdict)
         _let_tables_follow(queue, person)
 
 
-def _undo(queue: ReviewQueue, person: str) -> None:
+def _undo_last(queue: ReviewQueue, person: str) -> None:
     queue.undo(person)
     _let_tables_follow(queue, person)
 
@@ -190,22 +194,22 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
         _draw_changes(queue, shown[number], person)
 
 
-def _draw_changes(queue: ReviewQueue, given: GivenAnswer, person: str) -> None:
+def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
     verdicts = [
-        verdict for _, verdict, _ in (_SUCCESS_KEYS if given.answer.question == "success" else _USUAL_KEYS)
+        verdict for _, verdict, _ in (_SUCCESS_KEYS if row.answer.question == "success" else _USUAL_KEYS)
     ]
     for verdict, column in zip(verdicts, st.columns(len(verdicts)), strict=True):
         column.button(
             f"Change to {verdict}",
             key=f"review.change.{verdict}",
-            disabled=verdict == given.answer.verdict,
-            on_click=_change,
-            args=(queue, given, verdict, person),
+            disabled=verdict == row.answer.verdict,
+            on_click=_change_answer,
+            args=(queue, row, verdict, person),
         )
 
 
-def _change(queue: ReviewQueue, given: GivenAnswer, verdict: str, person: str) -> None:
-    if given.answer.person != person:
-        raise RequestError("that is not your answer", given.answer.person)
-    queue.give(replace(given.answer, verdict=verdict))
+def _change_answer(queue: ReviewQueue, row: AnswerRow, verdict: str, person: str) -> None:
+    if row.answer.person != person:
+        raise RequestError("that is not your answer", row.answer.person)
+    queue.give(replace(row.answer, verdict=verdict))
     _let_tables_follow(queue, person)

@@ -137,10 +137,10 @@ class MakerCatalog:
 
     def review_columns(self, newest: Iterable[Annotation]) -> dict[str, Any]:
         """Whether people have said something of an episode, and who, by the newest annotations of it."""
-        said = [
+        counting = [
             item for item in newest if self.is_projected(item) and not (item.ordinal or item.is_withdrawn)
         ]
-        makers = [self.makers[item.maker_id] for item in said]
+        makers = [self.makers[item.maker_id] for item in counting]
         people = {str(maker.settings.get("person", "")) for maker in makers if maker.kind == "person"}
         return {REVIEWED: bool(people), REVIEWER: sorted(people - {""}) or None}
 

@@ -47,6 +47,21 @@ function buildClip(camera, start, stop) {
   return h("figure", {}, video, h("figcaption", { class: "muted" }, camera.name), frames);
 }
 
+/**
+ * A button and the key that does the same.
+ *
+ * @param {AnswerKey} answer
+ * @param {(verdict: string) => void} say
+ */
+function buildKey({ key, verdict, label }, say) {
+  return h(
+    "button",
+    { onclick: () => say(verdict), "data-verdict": verdict },
+    h("kbd", {}, key),
+    ` ${label}`,
+  );
+}
+
 /** @type {(root: HTMLElement, data: ReviewData, send: import("../dom.js").Send) => () => void} */
 function buildReview(root, data, send) {
   let isSaid = false;
@@ -57,10 +72,9 @@ function buildReview(root, data, send) {
     root.querySelector(".review")?.classList.add("said");
     send("said", { number: numberClick(), id: data.id, verdict });
   };
-  const buttons = data.keys.map(({ key, verdict, label }) =>
-    h("button", { onclick: () => say(verdict), "data-verdict": verdict }, h("kbd", {}, key), ` ${label}`),
-  );
-  const undo = h("button", { onclick: () => say(UNDO) }, h("kbd", {}, UNDO), " undo");
+  const answers = [...data.keys, { key: UNDO, verdict: UNDO, label: "undo" }];
+  const buttons = answers.map((answer) => buildKey(answer, say));
+  const note = data.note && h("span", { class: "muted" }, ` ${data.note}`);
   root.append(
     h(
       "div",
@@ -75,8 +89,8 @@ function buildReview(root, data, send) {
         { class: "asked" },
         h("p", { class: "progress muted", role: "status" }, data.progress),
         data.text && h("p", { class: "text" }, data.text),
-        h("p", {}, h("b", {}, data.question), data.note && h("span", { class: "muted" }, ` ${data.note}`)),
-        h("div", { class: "keys" }, buttons, undo),
+        h("p", {}, h("b", {}, data.question), note),
+        h("div", { class: "keys" }, buttons),
         h("pre", { class: "guideline", tabIndex: 0, "aria-label": "guideline" }, data.guideline),
       ),
     ),
@@ -85,9 +99,8 @@ function buildReview(root, data, send) {
   /** @param {KeyboardEvent} event */
   const react = (event) => {
     if (isForPage(event, false) || event.repeat) return;
-    const pressed = data.keys.find(({ key }) => key === event.key);
+    const pressed = answers.find(({ key }) => key === event.key);
     if (pressed) say(pressed.verdict);
-    else if (event.key === UNDO) say(UNDO);
   };
   document.addEventListener("keydown", react, { signal: listeners.signal });
   return () => listeners.abort();
