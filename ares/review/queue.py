@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -34,6 +35,8 @@ LEASE_SECONDS = 900.0
 # Answers that the pace is measured over, and that an undo goes back.
 _REMEMBERED = 50
 _ADJUDICATOR = 2
+# Items that are looked at one by one before all that are answered are read at once.
+_PROBED_ITEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +214,7 @@ class ReviewQueue:
         last = [*cast("list[Json]", position["last"]), entry]
         position |= {"last": last[-_REMEMBERED:], "current": None}
         position["own"] = int(str(position["own"])) + (not _has_answered(seats, person))
+        _count_seat(position, seat, not seats.get(seat, {}).get("verdict"))
         lease = self._lease(person, answer.verdict)
         with self._log.atomic():
             self._put_lease(answer.item, seat, lease)
@@ -232,6 +236,7 @@ class ReviewQueue:
             "own": int(str(position["own"])) - 1,
         }
         lease = self._lease(person)
+        _count_seat(position, seat, -1)
         with self._log.atomic():
             self._put_lease(number, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
@@ -243,20 +248,21 @@ class ReviewQueue:
         return int(str(self._read_position(person)["own"]))
 
     def progress(self, person: str = "") -> QueueProgress:
-        """How far the queue is, counted from its seats."""
-        answered: set[str] = set()
+        """How far the queue is, from what each person has answered."""
         own = self._read_position(person) if person else {"own": 0, "last": []}
-        for key, lease in self._log.find_documents(SEATS, f"{self.queue.name}/"):
-            if cast("dict[str, Json]", lease)["verdict"]:
-                answered.add(key.rpartition("/")[0])
+        tallies = [
+            cast("dict[str, Any]", document).get("seats", {})
+            for _, document in self._log.find_documents(POSITIONS, f"{self.queue.name}/")
+        ]
+        first, second = (sum(int(tally.get(seat, 0)) for tally in tallies) for seat in "01")
         times = [float(str(entry[3])) for entry in cast("list[list[Json]]", own["last"])]
         gaps = sorted(later - earlier for earlier, later in pairwise(times))
         disputed = sum(1 for _ in self._log.find_documents(DISPUTES, f"{self.queue.name}/"))
         return QueueProgress(
-            answered=sum(key.endswith("/0") for key in answered),
+            answered=min(max(first, 0), self.queue.items),
             items=self.queue.items,
             own=int(str(own["own"])),
-            second=sum(key.endswith("/1") for key in answered),
+            second=min(max(second, 0), self.queue.doubled),
             doubled=self.queue.doubled,
             disputed=disputed,
             seconds_per_answer=gaps[len(gaps) // 2] if gaps else None,
@@ -265,7 +271,7 @@ class ReviewQueue:
     def _find_free(self, person: str, position: dict[str, Json], start: int) -> QueueItem | None:
         """Claim the first seat from a position on that a person may have."""
         start_is_fixed = False
-        for number in range(start, self.queue.items):
+        for number in self._unanswered_items(start):
             people = int(self._row(number).get("people", 1))
             seats = self._seats(number)
             is_open = [seat for seat in range(people) if seat not in seats or not seats[seat]["verdict"]]
@@ -281,6 +287,17 @@ class ReviewQueue:
                     self._log.put_documents(POSITIONS, {self._position_key(person): position})
                     return item
         return None
+
+    def _unanswered_items(self, start: int) -> Iterator[int]:
+        """Numbers of items from a position on; after some, those that are answered are left out at once."""
+        yield from range(start, min(start + _PROBED_ITEMS, self.queue.items))
+        prefix, answers = f"{self.queue.name}/", Counter[int]()
+        for key, lease in self._log.find_documents(SEATS, prefix):
+            if cast("dict[str, Json]", lease)["verdict"]:
+                answers[int(key.removeprefix(prefix).partition("/")[0])] += 1
+        for number in range(start + _PROBED_ITEMS, self.queue.items):
+            if answers[number] < int(self._row(number).get("people", 1)):
+                yield number
 
     def _find_disputed(self, person: str, position: dict[str, Json]) -> QueueItem | None:
         """Claim an item that two people differ on; a third decides it, where there are only two one of them."""
@@ -418,12 +435,13 @@ class ReviewQueue:
 
     def _seats(self, number: int) -> dict[int, Mapping[str, Any]]:
         """Who has or had the seats of an item, by number of the seat."""
+        prefix = f"{self.queue.name}/{number:07d}/"
         seats: dict[int, Mapping[str, Any]] = {}
-        for seat in (0, 1, _ADJUDICATOR):
-            for attempt, lease in self._attempts(number, seat).items():
-                # Who has answered keeps the word, also behind a lease that had ended.
-                if seat not in seats or not seats[seat]["verdict"]:
-                    seats[seat] = {**lease, "attempt": attempt}
+        for key, document in self._log.find_documents(SEATS, prefix):
+            seat, attempt = map(int, key.removeprefix(prefix).split("/"))
+            # Who has answered keeps the word, also behind a lease that had ended.
+            if seat not in seats or not seats[seat]["verdict"]:
+                seats[seat] = {**cast("Mapping[str, Any]", document), "attempt": attempt}
         return seats
 
     def _attempts(self, number: int, seat: int) -> dict[int, Mapping[str, Any]]:
@@ -434,7 +452,7 @@ class ReviewQueue:
     def _read_position(self, person: str) -> dict[str, Json]:
         """How far a person is."""
         document = self._log.get_document(POSITIONS, self._position_key(person))
-        empty: dict[str, Json] = {"start": 0, "current": None, "own": 0, "last": []}
+        empty: dict[str, Json] = {"start": 0, "current": None, "own": 0, "last": [], "seats": {}}
         return {**empty, **cast("dict[str, Json]", document or {})}
 
     def _seat_key(self, number: int, seat: int, attempt: int) -> str:
@@ -442,6 +460,12 @@ class ReviewQueue:
 
     def _position_key(self, person: str) -> str:
         return f"{self.queue.name}/{person}"
+
+
+def _count_seat(position: dict[str, Json], seat: int, change: int) -> None:
+    """Count an answer of a person, by seat."""
+    seats = cast("dict[str, Any]", position["seats"])
+    position["seats"] = {**seats, str(seat): int(seats.get(str(seat), 0)) + change}
 
 
 def _seat_of(seats: Mapping[int, Mapping[str, Any]], person: str) -> int:

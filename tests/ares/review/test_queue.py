@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from ares.curation import purge_episodes
 from ares.errors import RequestError
 from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
 from ares.settings import Settings
-from ares.store import Stores, open_stores
+from ares.store import StagedIds, Stores, open_stores
 from tests.ares.review.conftest import fill_with_captions
 
 REQUEST = QueueRequest(name="q", question="acceptable", person="Ada", random_items=20, worth_items=10)
@@ -245,3 +246,23 @@ def test_a_wrong_queue_is_refused_in_one_line(stores: Stores) -> None:
             replace(REQUEST, **fields)
     with pytest.raises(RequestError, match="no queue 'none'"):
         ReviewQueue(stores, "none")
+
+
+def test_a_purge_takes_the_answers_and_items_of_an_episode_along(stores: Stores) -> None:
+    queue = _create(stores, replace(REQUEST, repeat=0.0))
+    first = queue.next("Ada")
+    assert first is not None
+    queue.answer(first, "Ada", "met")
+    stores.sync()
+    with StagedIds([first.episode_id]) as ids:
+        purge_episodes(stores, ids)
+    assert list(list_answers(stores)) == []
+    documents = [
+        document
+        for collection in stores.annotations.collections()
+        for _, document in stores.annotations.find_documents(collection)
+    ]
+    assert first.episode_id not in str(documents)
+    left = _answer_all(ReviewQueue(stores, "q", Clock()), "Ada")
+    assert 0 < len(left) < 29
+    assert {answer.verdict for _, answer in list_answers(stores, queue="q")} == {"met"}
