@@ -5,10 +5,32 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.review.answers import (
+        Answer as Answer,
+        answer_from_row as answer_from_row,
+        give_answer as give_answer,
+        list_answers as list_answers,
+        read_answer as read_answer,
+        store_answer as store_answer,
+        withdraw_answer as withdraw_answer,
+    )
+    from ares.review.drawing import (
+        GUIDELINE as GUIDELINE,
+        QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
+        Queue as Queue,
+        QueueRequest as QueueRequest,
+        create_queue as create_queue,
+        list_queues as list_queues,
+    )
     from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,
         compare_makers as compare_makers,
+    )
+    from ares.review.queue import (
+        QueueItem as QueueItem,
+        QueueProgress as QueueProgress,
+        ReviewQueue as ReviewQueue,
     )
 
 __getattr__ = lazy_exports(__name__)

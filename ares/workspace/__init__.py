@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ingest_operation as ingest_operation,
         plan_ingest_operation as plan_ingest_operation,
     )
+    from ares.workspace.review import AnswerRow as AnswerRow
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
     from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_to_json as makers_to_json
     from ares.workspace.summary import (

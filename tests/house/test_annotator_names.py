@@ -22,6 +22,8 @@ READ = [
 NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
+    "ares/review/answers.py": {"caption"},
+    "ares/review/drawing.py": {"grade"},
     "ares/export/base.py": {"caption", "grade"},
     "ares/export/rlds/record.py": {"grade"},
     # A column of tables of spans.

@@ -299,7 +299,7 @@ _OF_THE_REQUEST = (*_BAD_REQUEST, 413, 415, 451)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """What became of one request.
 
     Attributes:
@@ -361,7 +361,7 @@ class ServerConnection:
         )
         weakref.finalize(self, self._client.close)
 
-    def post(self, path: str, body: bytes, is_stopped: Callable[[], bool]) -> Answer:
+    def post(self, path: str, body: bytes, is_stopped: Callable[[], bool]) -> ServerAnswer:
         """Send a JSON document; the answer has status 200, or an error says why there is none.
 
         Args:
@@ -459,12 +459,12 @@ class ServerConnection:
         )
 
 
-def _combine_attempts(attempts: Sequence[_Attempt]) -> Answer:
+def _combine_attempts(attempts: Sequence[_Attempt]) -> ServerAnswer:
     """The last attempt, with the calls of all."""
     calls = sum(attempt.was_sent for attempt in attempts)
     unknown_calls = sum(attempt.is_usage_unknown for attempt in attempts)
     last = attempts[-1]
-    return Answer(last.body, calls, unknown_calls, last.error, last.is_bad_request)
+    return ServerAnswer(last.body, calls, unknown_calls, last.error, last.is_bad_request)
 
 
 def _was_sent(error: Exception) -> bool:

@@ -21,7 +21,7 @@ from annotators.models.server.chat_completions import (
     make_request_body,
     read_completion,
 )
-from annotators.models.server.connection import MOST_CALLS, Answer, ServerConnection
+from annotators.models.server.connection import MOST_CALLS, ServerAnswer, ServerConnection
 from annotators.models.shared_language_models import find_family
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
@@ -229,12 +229,12 @@ class OpenAiVlm:
             probabilities=reply.probabilities,
         )
 
-    def _read(self, answer: Answer, request: VlmRequest) -> CompletionReply:
+    def _read(self, answer: ServerAnswer, request: VlmRequest) -> CompletionReply:
         if answer.error:
             return CompletionReply(tokens=(0, 0), probabilities={})
         return read_completion(answer.body, request, request.max_tokens or self.max_new_tokens)
 
-    def _error(self, answer: Answer, reply: CompletionReply) -> ModelError | None:
+    def _error(self, answer: ServerAnswer, reply: CompletionReply) -> ModelError | None:
         if answer.error:
             return answer.error
         if reply.problem:
@@ -248,7 +248,7 @@ class OpenAiVlm:
             )
         return None
 
-    def _cost(self, answer: Answer, reply: CompletionReply) -> Cost:
+    def _cost(self, answer: ServerAnswer, reply: CompletionReply) -> Cost:
         if answer.error:
             return Cost(calls=answer.calls, unknown_calls=answer.unknown_calls)
         if reply.tokens is None:
