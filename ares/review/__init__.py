@@ -1,4 +1,4 @@
-"""What people say of annotations: rulings, corrections; and makers compared on the same segments."""
+"""What people say of annotations, how far judges agree with it, and what it certifies; and makers compared."""
 
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,22 @@ if TYPE_CHECKING:
         store_answer as store_answer,
         withdraw_answer as withdraw_answer,
     )
+    from ares.review.calibration import Calibration as Calibration, report_calibration as report_calibration
+    from ares.review.certificate import (
+        CERTIFICATES as CERTIFICATES,
+        Certificate as Certificate,
+        certificate_from_json as certificate_from_json,
+        certify as certify,
+        find_reasons_void as find_reasons_void,
+    )
     from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,
         compare_makers as compare_makers,
+    )
+    from ares.review.person_labels import (
+        LabelledItem as LabelledItem,
+        read_labelled_items as read_labelled_items,
     )
 
 __getattr__ = lazy_exports(__name__)
