@@ -236,6 +236,7 @@ def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> tuple[in
 
 def _judged_columns(stores: Stores, item: LabelledItem, column: str) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Keys and judgements of everything that the judge of an item has judged in its dataset, in batches."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     maker = maker_column(_JUDGES.get(item.question, "grade"))
@@ -251,7 +252,7 @@ def _judged_columns(stores: Stores, item: LabelledItem, column: str) -> Iterator
             yield batch["episode_id"], batch[column]
         return
     rows = tables.segments.scan(["annotation_id", "episode_id", column], is_judged)
-    chosen = pc.is_in(rows["episode_id"], value_set=tables.episodes.ids(in_dataset))
+    chosen = pc.is_in(rows["episode_id"], value_set=pa.array(tables.episodes.ids(in_dataset), pa.string()))
     for batch in rows.filter(chosen).to_batches():
         yield batch["annotation_id"], batch[column]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
@@ -89,10 +89,9 @@ class Certificate:
 
     @property
     def where(self) -> str:
-        """The filter of the episodes that it speaks of."""
+        """The filter of the episodes that it speaks of; see also `find_changed_members`."""
         judges = in_condition(maker_column("grade"), self.judges)
-        captioners = in_condition(maker_column("caption"), self.captioners)
-        return f"grade = 'acceptable' AND grade_margin >= {self.cut!r} AND {judges} AND {captioners}"
+        return f"grade = 'acceptable' AND grade_margin >= {self.cut!r} AND {judges}"
 
     def describe(self) -> str:
         """One sentence for people."""
@@ -113,10 +112,10 @@ class Certificate:
             "precision": self.precision,
             "confidence": CONFIDENCE,
             "cut": self.cut,
-            "coverage": round(self.coverage, 4),
+            "coverage": self.coverage,
             "labels": self.labels,
             "errors": self.errors,
-            "bound": round(self.bound, 4),
+            "bound": self.bound,
             "created": self.created,
             "judges": list(self.judges),
             "captioners": list(self.captioners),
@@ -175,10 +174,10 @@ def certify_items(items: Sequence[LabelledItem], precision: float) -> Certificat
     return Certificate(
         precision=precision,
         cut=round(2 * (cut - _ACCEPTED_RANK), 6),
-        coverage=sum(_rank(item) >= cut for item in items) / len(items),
+        coverage=round(sum(_rank(item) >= cut for item in items) / len(items), 6),
         labels=labels,
         errors=errors,
-        bound=bound,
+        bound=round(bound, 6),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         items=tuple(
             CertifiedItem(
@@ -209,7 +208,7 @@ def find_reasons_void(
         found = read_labelled_items(stores, question=ACCEPTABLE, where=where)
         now = {item.subject_id: item for item in found}
         reasons.extend(reason for item in part if (reason := _find_change(item, now.get(item.subject_id))))
-    changed = _count_changed_members(stores, certificate, members)
+    changed = sum(1 for _ in find_changed_members(stores, certificate, members))
     if changed:
         reasons.append(f"{changed} members have another caption or grade now")
     return tuple(reasons)
@@ -224,19 +223,18 @@ def _find_change(item: CertifiedItem, now: LabelledItem | None) -> str:
     return "" if now.judge == item.judge else f"episode {item.episode_id} was graded anew by {now.judge}"
 
 
-def _count_changed_members(stores: Stores, certificate: Certificate, members: Iterable[str]) -> int:
-    """Members whose caption or grade is by neither a person nor a maker of the certificate."""
+def find_changed_members(stores: Stores, certificate: Certificate, members: Iterable[str]) -> Iterator[str]:
+    """Yield the members whose caption or grade is by neither a person nor a maker of the certificate."""
     makers = stores.annotations.makers()
     people = [maker_id for maker_id, maker in makers.items() if maker.kind == "person"]
-    known = (
-        f"({in_condition(maker_column('grade'), [*certificate.judges, *people])} AND "
-        f"{in_condition(maker_column('caption'), [*certificate.captioners, *people])})"
-    )
-    episodes = stores.tables.episodes
-    return sum(
-        episodes.count(ids_filter(ids)) - episodes.count(f"{ids_filter(ids)} AND {known}")
-        for ids in batched(members, _ITEMS_PER_READ)
-    )
+    is_graded = in_condition(maker_column("grade"), [*certificate.judges, *people])
+    is_captioned = in_condition("maker_id", [*certificate.captioners, *people])
+    tables = stores.tables
+    for ids in batched(members, _ITEMS_PER_READ):
+        graded = tables.episodes.ids(f"{ids_filter(ids)} AND {is_graded}")
+        is_other = f"{ids_filter(ids)} AND annotator = 'caption' AND NOT ({is_captioned})"
+        others = tables.segments.scan(["episode_id"], is_other)["episode_id"].to_pylist()
+        yield from sorted(set(ids) - graded | set(others))
 
 
 def _rank(item: LabelledItem) -> float:

@@ -28,6 +28,7 @@ _COMMON_VERDICTS: Mapping[str, str] = {
     "true": MET,
     "false": UNMET,
 }
+_RESTORES = "restores"
 _RANDOM, _ADJUDICATED, _GRADE, _AUDIT = "random", "adjudicate", "acceptable", "instruction_audit"
 
 
@@ -181,7 +182,8 @@ def _make_item(
             PersonAnswer(
                 answer.person.strip(),
                 _COMMON_VERDICTS.get(answer.verdict, answer.verdict),
-                annotation.annotation_id,
+                # An answer that an undo let count again is the one that was given first.
+                str(annotation.value.get(_RESTORES, annotation.annotation_id)),
                 answer.drawn,
                 answer.stratum,
                 answer.queue,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ _SEED, _CASES = 20261126, 15
 
 def make_means(random: np.random.Generator) -> list[dict[str, Any]]:
     """Labels and judgements of random sizes and error rates, with the mean and interval of PPI++."""
-    import ppi_py
-
+    ppi_py = import_module("ppi_py")
     cases = []
     for _ in range(_CASES):
-        count, rest, share = int(random.integers(5, 40)), int(random.integers(5, 60)), random.uniform(0.1, 0.9)
+        count, rest, share = (
+            int(random.integers(5, 40)),
+            int(random.integers(5, 60)),
+            random.uniform(0.1, 0.9),
+        )
         labels, hidden = random.random(count) < share, random.random(rest) < share
         if random.random() < 0.7:
             right = random.uniform(0.5, 1)
@@ -42,9 +46,7 @@ def make_means(random: np.random.Generator) -> list[dict[str, Any]]:
 
 def make_alphas(random: np.random.Generator) -> list[dict[str, Any]]:
     """Ratings of two to five people with gaps, with Krippendorff's alpha."""
-    import krippendorff
-
-    cases = []
+    krippendorff, cases = import_module("krippendorff"), list[dict[str, Any]]()
     while len(cases) < _CASES:
         people, items, kinds = (int(random.integers(*span)) for span in ((2, 6), (2, 20), (2, 5)))
         truth = random.integers(0, kinds, items)

@@ -32,9 +32,7 @@ def test_prediction_powered_means_equal_those_of_ppi_python(case: dict[str, list
 
 @pytest.mark.parametrize("case", _ORACLES["alphas"])
 def test_alpha_equals_that_of_krippendorff(case: dict[str, list[list[int | None]]]) -> None:
-    ratings = [
-        {f"person {n}": str(v) for n, v in enumerate(row) if v is not None} for row in case["ratings"]
-    ]
+    ratings = [{f"person {n}": str(v) for n, v in enumerate(row) if v is not None} for row in case["ratings"]]
     assert krippendorff_alpha(ratings) == pytest.approx(case["alpha"], abs=1e-9)
 
 

@@ -1,0 +1,199 @@
+"""A judge of known error rates is measured by what people answered; certificates hold what they say, or are refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ares.episode import Record, Trajectory
+from ares.errors import RequestError
+from ares.review import (
+    Answer,
+    certificate_from_json,
+    certify,
+    find_reasons_void,
+    report_calibration,
+    store_answer,
+    withdraw_answer,
+)
+from ares.review.certificate import certify_items
+from ares.review.person_labels import LabelledItem, PersonAnswer
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
+from tests.ingesting import ingest_paths
+
+_EPISODES = 260
+
+
+class LabelledWorld:
+    """A workspace whose captions are true or not, with a judge that accepts some of each."""
+
+    def __init__(self, workspace: Workspace, seed: int, false_accepted: float = 0.0) -> None:
+        self.workspace, source = workspace, random.Random(seed)
+        for maker in (CAPTIONER, JUDGE):
+            workspace.stores.annotations.add_maker(maker)
+        like = next(iter(workspace.stores.tables.episodes.read()))
+        blank = Trajectory(timestamps=np.arange(2) / 10.0)
+        names = [f"{number:016x}" for number in range(_EPISODES)]
+        episodes = [replace(like, episode_id=name, key=name, content_hash=name) for name in names]
+        workspace.stores.tables.episodes.add(
+            [Record(episode=replace(episode, num_steps=2), trajectory=blank) for episode in episodes]
+        )
+        self.truth = {name: source.random() < 0.7 for name in names}
+        self.accepted = {
+            name: source.random() < (0.9 if true else false_accepted) for name, true in self.truth.items()
+        }
+        self.captions = {name: self._add_caption(name, source.random()) for name in names}
+        workspace.sync()
+
+    def _add_caption(self, name: str, margin: float) -> str:
+        caption = make_annotation(CAPTIONER, name, name, {"text": "lift the lid", "caption": "lift the lid"})
+        grade = "acceptable" if self.accepted[name] else "not_acceptable"
+        value = {"grade": grade, "acceptable": self.accepted[name], "grade_margin": margin, "rulings": []}
+        graded = make_annotation(JUDGE, name, caption.annotation_id, value)
+        self.workspace.stores.annotations.append([caption, graded])
+        return caption.annotation_id
+
+    def answer(self, name: str, person: str = "Ada", **fields: str) -> str:
+        """A person says what is true, of an episode that was drawn at random."""
+        said = Answer(
+            question="acceptable",
+            subject_id=self.captions[name],
+            subject_kind="annotation",
+            verdict="met" if self.truth[name] else "unmet",
+            person=person,
+            queue="first",
+            drawn="random",
+        )
+        given = store_answer(self.workspace.stores, replace(said, **fields))  # type: ignore[arg-type]
+        return given.annotation_id
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[LabelledWorld]:
+    with open_workspace(str(tmp_path_factory.mktemp("calibration") / "ws"), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+        yield LabelledWorld(workspace, seed=11)
+
+
+@pytest.fixture(scope="module")
+def answered(world: LabelledWorld) -> dict[str, str]:
+    """Ids of the answers by episode: 220 at random, of which Bob answers ten, too."""
+    names = sorted(world.truth)[:220]
+    answers = {name: world.answer(name) for name in names}
+    for name in names[:10]:
+        world.answer(name, "Bob", drawn="repeat")
+    world.workspace.sync()
+    return answers
+
+
+def test_the_report_counts_what_judge_and_people_say(world: LabelledWorld, answered: dict[str, str]) -> None:
+    (report,) = report_calibration(world.workspace.stores, question="acceptable")
+    table = {
+        (judged, truth): sum(
+            world.accepted[name] is (judged == "met") and world.truth[name] is (truth == "met")
+            for name in answered
+        )
+        for judged in ("met", "unmet")
+        for truth in ("met", "unmet")
+    }
+    assert report.table == {key: count for key, count in table.items() if count}
+    assert (report.items, report.random_items, report.disputed, report.alpha) == (220, 220, 0, 1.0)
+    assert report.precision is not None and report.recall is not None and report.true_share is not None
+    assert (report.precision.share, report.coverage and report.coverage.share) == (1.0, 1.0)
+    true = table["met", "met"] + table["unmet", "met"]
+    assert report.recall.share == pytest.approx(table["met", "met"] / true)
+    everything = sum(world.truth.values()) / _EPISODES
+    assert report.true_share.method == "ppi++"
+    assert report.true_share.low < everything < report.true_share.high
+
+
+def test_what_was_not_drawn_at_random_estimates_nothing(world: LabelledWorld) -> None:
+    name = sorted(world.truth)[230]
+    given = world.answer(name, "Eve", question="success", subject_id=name, subject_kind="episode",
+                         verdict="success", drawn="", queue="")  # fmt: skip
+    (report,) = report_calibration(world.workspace.stores, question="success")
+    assert (report.items, report.random_items, report.precision, report.true_share) == (1, 0, None, None)
+    withdraw_answer(world.workspace.stores, given, "Eve")
+    assert report_calibration(world.workspace.stores, question="success") == []
+
+
+def test_a_certificate_is_void_once_something_under_it_changes(
+    world: LabelledWorld, answered: dict[str, str]
+) -> None:
+    stores = world.workspace.stores
+    certificate = certify(stores, 0.95)
+    assert (certificate.errors, certificate.cut, certificate.coverage) == (0, 0.0, 1.0)
+    assert certificate_from_json(certificate.to_json()) == certificate
+    members = [name for name in answered if world.accepted[name]]
+    assert find_reasons_void(stores, certificate, members) == ()
+    assert stores.tables.episodes.count(certificate.where) >= len(members) - len(answered)
+    name = members[3]
+    changed = world.answer(name, verdict="unmet")
+    world.workspace.sync()
+    assert find_reasons_void(stores, certificate, members) == (
+        f"an answer on episode {name} was changed or taken back",
+    )
+    withdraw_answer(stores, changed, "Ada")
+    assert find_reasons_void(stores, certificate, members) == ()
+    again = replace(make_annotation(JUDGE, name, world.captions[name], {"grade": "unsure"}))
+    other = replace(JUDGE, model="another judge")
+    stores.annotations.add_maker(other)
+    stores.annotations.append([replace(again, maker_id=other.maker_id)])
+    world.workspace.sync()
+    by_answer, by_member = find_reasons_void(stores, certificate, members)
+    assert by_answer == f"episode {name} was graded anew by {other.maker_id}"
+    assert by_member == "1 members have another caption or grade now"
+
+
+def _draw_items(seed: int, count: int, low: float, high: float = 1.0) -> list[LabelledItem]:
+    """Accepted captions that are true as often as `low` where the judge is least sure, up to `high`."""
+    source = random.Random(seed)
+    margins = [source.random() for _ in range(count)]
+    return [
+        LabelledItem(
+            question="acceptable",
+            subject_id=f"{seed} {number}",
+            episode_id=f"{seed} {number}",
+            dataset="d",
+            answers=(
+                PersonAnswer("Ada", "met" if source.random() < low + (high - low) * margin else "unmet", str(number)),
+            ),
+            judged="met",
+            rank=0.5 + margin / 2,
+        )
+        for number, margin in enumerate(margins)
+    ]  # fmt: skip
+
+
+def count_wrong_certificates(runs: int, seed: int, precision: float = 0.95) -> int:
+    """Certificates of which less is true than they say, over judges of all kinds."""
+    wrong = 0
+    for run in range(seed, seed + runs):
+        low = 0.8 + 0.2 * random.Random(-run).random()
+        try:
+            cut = certify_items(_draw_items(run, 400, low), precision).cut
+        except RequestError:
+            continue
+        wrong += low + (1 - low) * (1 + cut) / 2 < precision
+    return wrong
+
+
+def test_few_certificates_are_wrong() -> None:
+    assert count_wrong_certificates(60, seed=1) <= 3
+
+
+def test_a_refusal_says_how_many_answers_are_missing() -> None:
+    with pytest.raises(RequestError, match="0 answers tested it"):
+        certify_items([], 0.95)
+    with pytest.raises(RequestError) as refusal:
+        certify_items(_draw_items(1, 80, 1.0), 0.95)
+    assert "about 38 more random answers" in str(refusal.value)
+    with pytest.raises(RequestError, match="cannot be certified"):
+        certify_items(_draw_items(1, 900, 0.8, 0.8), 0.95)
