@@ -142,14 +142,23 @@ def test_a_certificate_is_void_once_something_under_it_changes(
     )
     withdraw_answer(stores, changed, "Ada")
     assert find_reasons_void(stores, certificate, members) == ()
-    again = replace(make_annotation(JUDGE, name, world.captions[name], {"grade": "unsure"}))
     other = replace(JUDGE, model="another judge")
-    stores.annotations.add_maker(other)
-    stores.annotations.append([replace(again, maker_id=other.maker_id)])
+    stranger = replace(CAPTIONER, model="another captioner")
+    outside = next(one for one in sorted(world.truth)[235:] if world.accepted[one])
+    for maker in (other, stranger):
+        stores.annotations.add_maker(maker)
+    text = {"text": "push the lid", "caption": "push the lid"}
+    stores.annotations.append(
+        [
+            make_annotation(other, name, world.captions[name], {"grade": "unsure"}),
+            make_annotation(stranger, outside, outside, text),
+        ]
+    )
     world.workspace.sync()
-    by_answer, by_member = find_reasons_void(stores, certificate, members)
-    assert by_answer == f"episode {name} was graded anew by {other.maker_id}"
-    assert by_member == "1 members have another caption or grade now"
+    assert find_reasons_void(stores, certificate, [*members, outside]) == (
+        f"episode {name} was graded anew by {other.maker_id}",
+        "1 members have another caption or grade now",
+    )
 
 
 def _draw_items(seed: int, count: int, low: float, high: float = 1.0) -> list[LabelledItem]:
