@@ -210,7 +210,7 @@ def find_reasons_void(
         reasons.extend(reason for item in part if (reason := _find_change(item, now.get(item.subject_id))))
     changed = sum(1 for _ in find_changed_members(stores, certificate, members))
     if changed:
-        reasons.append(f"{changed} members have another caption or grade now")
+        reasons.append(f"of {changed} members another caption or grade is shown now")
     return tuple(reasons)
 
 
