@@ -22,9 +22,9 @@ from ares.review import (
     withdraw_answer,
 )
 from ares.review.certificate import certify_items
-from ares.review.person_labels import LabelledItem, PersonAnswer
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from benchmarks.review_estimates import draw_accepted_items
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
 from tests.ingesting import ingest_paths
 
@@ -162,48 +162,11 @@ def test_a_certificate_is_void_once_something_under_it_changes(
     )
 
 
-def _draw_items(seed: int, count: int, low: float, high: float = 1.0) -> list[LabelledItem]:
-    """Accepted captions that are true as often as `low` where the judge is least sure, up to `high`."""
-    source = random.Random(seed)
-    margins = [source.random() for _ in range(count)]
-    return [
-        LabelledItem(
-            question="acceptable",
-            subject_id=f"{seed} {number}",
-            episode_id=f"{seed} {number}",
-            dataset="d",
-            answers=(
-                PersonAnswer("Ada", "met" if source.random() < low + (high - low) * margin else "unmet", str(number)),
-            ),
-            judged="met",
-            rank=0.5 + margin / 2,
-        )
-        for number, margin in enumerate(margins)
-    ]  # fmt: skip
-
-
-def count_wrong_certificates(runs: int, seed: int, precision: float = 0.95) -> int:
-    """Certificates of which less is true than they say, over judges of all kinds."""
-    wrong = 0
-    for run in range(seed, seed + runs):
-        low = 0.8 + 0.2 * random.Random(-run).random()
-        try:
-            cut = certify_items(_draw_items(run, 400, low), precision).cut
-        except RequestError:
-            continue
-        wrong += low + (1 - low) * (1 + cut) / 2 < precision
-    return wrong
-
-
-def test_few_certificates_are_wrong() -> None:
-    assert count_wrong_certificates(60, seed=1) <= 3
-
-
 def test_a_refusal_says_how_many_answers_are_missing() -> None:
     with pytest.raises(RequestError, match="0 answers tested it"):
         certify_items([], 0.95)
     with pytest.raises(RequestError) as refusal:
-        certify_items(_draw_items(1, 80, 1.0), 0.95)
+        certify_items(draw_accepted_items(1, 80, 1.0), 0.95)
     assert "about 38 more random answers" in str(refusal.value)
     with pytest.raises(RequestError, match="cannot be certified"):
-        certify_items(_draw_items(1, 900, 0.8, 0.8), 0.95)
+        certify_items(draw_accepted_items(1, 900, 0.8, 0.8), 0.95)
