@@ -106,6 +106,15 @@ COMMANDS = {
         "save, list and delete views of the dashboard",
         ("ares view save drawers 'q=open+the+drawer&cut=0.6'", "ares view list", "ares view delete drawers"),
     ),
+    "review": CommandEntry(
+        "app.cli.review",
+        "ask people what is true, and keep what they say",
+        (
+            "ares review create lids --question acceptable --random 60 --repeat 0.1",
+            "ares review next lids",
+            "ares review export answers.csv --queue lids",
+        ),
+    ),
     "remove": CommandEntry(
         "app.cli.remove",
         "take episodes out of the workspace",

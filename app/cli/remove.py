@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
@@ -144,6 +145,7 @@ def _purge_text(report: PurgeReport) -> str:
     )
 
 
+_ANSWER_ID = re.compile(r"[0-9a-f]{16}")
 _VERBS = {
     "remove": "removed {count} episodes",
     "tag": "tagged {count} episodes {tag}",
@@ -168,16 +170,21 @@ def add_undo_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=_action_number,
         metavar="NUMBER",
-        help="the action (default: your last that counts)",
+        help="the action (default: your last that counts), or the id of an answer of a review",
     )
     parser.add_argument("--list", action="store_true", help="show the last actions: who, when, what")
     parser.add_argument(
         "--limit", type=episode_count, default=20, metavar="N", help="of the list, the last N (default: 20)"
     )
+    parser.add_argument(
+        "--person", default="", metavar="NAME", help="of an answer: whose it is (default: the user)"
+    )
     add_workspace_arguments(parser)
 
 
-def _action_number(text: str) -> int:
+def _action_number(text: str) -> int | str:
+    if _ANSWER_ID.fullmatch(text):
+        return text
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not the number of an action; `ares undo --list` shows them"
@@ -192,6 +199,11 @@ def run_undo(args: argparse.Namespace) -> int:
     workspace = open_workspace(args)
     if args.list:
         _list_actions(workspace, args)
+        return 0
+    if isinstance(args.number, str):
+        workspace.review.withdraw(args.number, args.person)
+        text = f"took back answer {args.number}; `ares review list` shows what counts"
+        answer(args, {"answer_id": args.number, "withdrawn": True}, lambda: text)
         return 0
     report = undo(workspace.stores, args.number)
     answer(args, report.to_json(), lambda: _undo_summary(report))

@@ -223,6 +223,25 @@ def draw_pairs(rows: Mapping[str, str], key: str) -> None:
     load_component("rulings")(data={"captions": [], "pairs": pairs}, key=key)
 
 
+def draw_review(
+    data: dict[str, Json], key: str, on_said: Callable[[Sequence[Mapping[str, Any]]], None]
+) -> None:
+    """Draw an item of a review queue.
+
+    Args:
+        data: What `app.dashboard.views.review` says of it.
+        key: Streamlit key of the component, the same for every item.
+        on_said: Called with the answers of the user, before the page is drawn again.
+    """
+
+    def handle_said() -> None:
+        said = sent_value(key, "said")
+        if said:
+            on_said([said])
+
+    load_component("review")(data=data, key=key, on_said_change=handle_said)
+
+
 def draw_search_input(key: str, on_image: Callable[[bytes], None]) -> None:
     """Draw nothing but the link; listen for the key and for images that are dropped on the search box.
 

@@ -11,6 +11,7 @@ from ares.doctor.checks import DUPLICATE_ROWS, REPAIR, Finding, copy_table_to_da
 from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, GradeProjection, find_outdated_grades, trust_documents
 from ares.store import (
     CONFLICT,
+    REVIEWED,
     InstalledProjections,
     MakerCatalog,
     TableChanges,
@@ -181,11 +182,13 @@ def _check_column(check: _ColumnCheck, database: TempDatabase, name: str, kind: 
         database.insert(_FOLLOWED, pa.schema([(key, pa.string())]), check.scan([key], check.followed[name]))
         compared += f' ANTI JOIN "{_FOLLOWED}" USING ({key})'
     current = f'"{name}"' if exists else "NULL"
+    # What nobody has reviewed is written as such, and the log says nothing of it.
+    value = "COALESCE(e.value, false)" if name == REVIEWED else "e.value"
     wrong = database.create_table_as(
         "wrong",
-        f'SELECT s.{key}, e.value AS "{name}" FROM "{current_table}" s {compared}'
+        f'SELECT s.{key}, {value} AS "{name}" FROM "{current_table}" s {compared}'
         f" LEFT JOIN ({expected}) e USING ({key})"
-        f" WHERE {current} IS DISTINCT FROM e.value",
+        f" WHERE {current} IS DISTINCT FROM {value}",
     )
     if wrong:
         yield from _report_wrong_rows(

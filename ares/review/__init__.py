@@ -1,4 +1,4 @@
-"""What people say of annotations, how far judges agree with it, and what it certifies; and makers compared."""
+"""What people say of annotations: rulings, corrections; and makers compared on the same segments."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,9 @@ from ares.imports import lazy_exports
 if TYPE_CHECKING:
     from ares.review.answers import (
         Answer as Answer,
+        answer_from_row as answer_from_row,
         give_answer as give_answer,
+        list_answers as list_answers,
         read_answer as read_answer,
         store_answer as store_answer,
         withdraw_answer as withdraw_answer,
@@ -18,16 +20,26 @@ if TYPE_CHECKING:
         Certificate as Certificate,
         certificate_from_json as certificate_from_json,
         certify as certify,
+        find_changed_members as find_changed_members,
         find_reasons_void as find_reasons_void,
+    )
+    from ares.review.drawing import (
+        GUIDELINE as GUIDELINE,
+        QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
+        Queue as Queue,
+        QueueRequest as QueueRequest,
+        create_queue as create_queue,
+        list_queues as list_queues,
     )
     from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,
         compare_makers as compare_makers,
     )
-    from ares.review.person_labels import (
-        LabelledItem as LabelledItem,
-        read_labelled_items as read_labelled_items,
+    from ares.review.queue import (
+        Progress as Progress,
+        QueueItem as QueueItem,
+        ReviewQueue as ReviewQueue,
     )
 
 __getattr__ = lazy_exports(__name__)

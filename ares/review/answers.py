@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+=======
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+>>>>>>> review35
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Maker
 from ares.errors import RequestError
 from ares.review.labels import add_correction, person_settings, store_annotation, store_ruling
 from ares.rubric import WHOLE, Ruling, Verdict, make_slot_columns, slots_from_json
+<<<<<<< HEAD
 from ares.store import ids_filter, in_condition
+=======
+from ares.store import batched, ids_filter, in_condition, keep_newest_annotations
+>>>>>>> review35
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -25,7 +38,11 @@ _VERDICTS: Mapping[str, tuple[str, ...]] = {SUCCESS: ("success", "failure", "uns
 _USUAL_VERDICTS = ("met", "unmet", "unsure")
 # Key of the answer in the value of its annotation, and of the answer that an undo let count again.
 _ANSWER, _RESTORES = "answer", "restores"
+<<<<<<< HEAD
 _LONGEST_TEXT = 4_000
+=======
+_LONGEST_TEXT, _EPISODES_PER_READ = 4_000, 2_000
+>>>>>>> review35
 _SUCCESS_COLUMNS = (
     Column(
         name="person_success",
@@ -147,7 +164,17 @@ def store_answer(stores: Stores, answer: Answer) -> Annotation:
 
 
 def withdraw_answer(stores: Stores, annotation_id: str, person: str) -> None:
+<<<<<<< HEAD
     """Take an answer back: what the same person had said of the same before counts again.
+=======
+    """Take an answer back and let the tables show it; errors are those of `take_back`."""
+    take_back(stores, annotation_id, person)
+    stores.sync()
+
+
+def take_back(stores: Stores, annotation_id: str, person: str) -> None:
+    """Take an answer back, in the log alone: what the same person had said of the same before counts again.
+>>>>>>> review35
 
     Args:
         stores: Stores of the workspace.
@@ -173,7 +200,52 @@ def withdraw_answer(stores: Stores, annotation_id: str, person: str) -> None:
     earlier = counting[-2] if len(counting) > 1 else None
     value = {**earlier.value, _RESTORES: _restored_id(earlier)} if earlier else WITHDRAWN
     store_annotation(stores, maker, replace(annotation, value=value))
+<<<<<<< HEAD
     stores.sync()
+=======
+
+
+def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterator[tuple[Annotation, Answer]]:
+    """The answers that count, with their annotations, episode by episode; of one queue and one person if named."""
+    log = stores.annotations
+    people = [maker for maker in log.makers().values() if maker.kind == "person"]
+    own = [maker for maker in people if not person or maker.settings.get("person") == person]
+    ids = {episode_id for maker in own for episode_id in log.find_episodes(maker.annotator, maker.maker_id)}
+    for chunk in batched(sorted(ids), _EPISODES_PER_READ):
+        annotations = log.find_annotations(chunk, maker_ids=[maker.maker_id for maker in own])
+        for annotation in keep_newest_annotations(annotations):
+            answer = read_answer(annotation)
+            if answer and queue in ("", answer.queue):
+                yield annotation, answer
+
+
+def answer_from_row(row: Mapping[str, Any]) -> Answer:
+    """The answer of a row of a file, of which CSV has texts alone; columns that no answer has are left out.
+
+    Raises:
+        RequestError: A column is missing, or has a wrong value.
+    """
+    fields: dict[str, Any] = {
+        name: value
+        for name, value in row.items()
+        if name in Answer.__dataclass_fields__ and value is not None
+    }
+    missing = [name for name in ("question", "subject_id", "verdict", "person") if name not in fields]
+    if missing:
+        raise RequestError("an answer lacks a column", ", ".join(missing))
+    try:
+        fields["item"] = int(fields.get("item") or 0)
+        slots = fields.get("slots") or {}
+        fields["slots"] = dict(json.loads(slots) if isinstance(slots, str) else slots)
+    except (TypeError, ValueError) as error:
+        raise RequestError("an answer has a wrong value", str(error)) from None
+    texts = {name: value for name, value in fields.items() if name not in ("item", "slots")}
+    wrong = [name for name, value in texts.items() if not isinstance(value, str)]
+    if wrong or not all(isinstance(text, str) for text in fields["slots"].values()):
+        raise RequestError("an answer has a wrong value", f"{', '.join(wrong) or 'slots'} is no text")
+    is_of_episode = fields["question"] in _EPISODE_LABELS
+    return Answer(**{"subject_kind": "episode" if is_of_episode else "annotation", **fields})
+>>>>>>> review35
 
 
 def find_subject(stores: Stores, subject_id: str, subject_kind: str) -> Annotation:

@@ -90,6 +90,8 @@ if TYPE_CHECKING:
     from ares.store.sync.makers import (
         CONFLICT as CONFLICT,
         DISAGREEMENT as DISAGREEMENT,
+        REVIEWED as REVIEWED,
+        REVIEWER as REVIEWER,
         MakerCatalog as MakerCatalog,
         declared_columns as declared_columns,
         maker_column as maker_column,

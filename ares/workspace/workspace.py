@@ -29,6 +29,7 @@ from ares.workspace.operations import (
     ingest_operation,
     plan_ingest_operation,
 )
+from ares.workspace.review import Reviews
 from ares.workspace.sets import SetCollection
 
 if TYPE_CHECKING:
@@ -147,11 +148,13 @@ class Workspace:
 
     @property
     def sets(self) -> SetCollection:
-        """The frozen selections, by name.
-
-        >>> ws.sets.create("sinks", where="acceptable AND success")
-        """
+        """The frozen selections, by name."""
         return SetCollection(self.stores)
+
+    @property
+    def review(self) -> Reviews:
+        """What people say is true, and the queues in which they are asked."""
+        return Reviews(self.stores)
 
     def sheet(self, dataset: str) -> DatasetSheet:
         """What is believed of a dataset, each line with the key of a spec that corrects it.

@@ -34,6 +34,7 @@ from ares.store.sync.refresh import (
     move_in_restored_episodes,
     move_out_removed_episodes,
     refresh_conflicts,
+    refresh_reviewed,
     refresh_texts,
 )
 from ares.store.sync.shown_values import TableChangeCollector, TableChanges
@@ -475,6 +476,7 @@ class _ApplyJob:
                 wrong = find_stale_episodes(self._tables, self.catalog, name)
                 self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
+            refresh_reviewed(self._tables)
             self._follow_projections(end)
         if self.state.views_sequence < end or self.state.sequence < end:
             self.state.views_sequence = self.state.sequence = end

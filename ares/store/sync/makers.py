@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 CONFLICT, DISAGREEMENT = "conflict", "disagreement"
+REVIEWED, REVIEWER = "reviewed", "reviewer"
 # The word of a person stands above that of a consensus, and this above that of a model or code.
 _RANKS = {"person": 2, "consensus": 1}
 
@@ -128,6 +129,21 @@ class MakerCatalog:
         """Annotators whose annotations or segments others describe."""
         return {name for maker in self.makers.values() for name in maker.after}
 
+    @cached_property
+    def reviewed_groups(self) -> frozenset[str]:
+        """Annotators of the groups in which people say something."""
+        people = {maker.annotator for maker in self.makers.values() if maker.kind == "person"}
+        return frozenset().union(*(self.groups[name] for name in people))
+
+    def review_columns(self, newest: Iterable[Annotation]) -> dict[str, Any]:
+        """Whether people have said something of an episode, and who, by the newest annotations of it."""
+        said = [
+            item for item in newest if self.is_projected(item) and not (item.ordinal or item.is_withdrawn)
+        ]
+        makers = [self.makers[item.maker_id] for item in said]
+        people = {str(maker.settings.get("person", "")) for maker in makers if maker.kind == "person"}
+        return {REVIEWED: bool(people), REVIEWER: sorted(people - {""}) or None}
+
     def several_makers(self) -> set[str]:
         """Annotators of which several makers have annotations."""
         names = [self.makers[key].annotator for key in self.maker_sequences if key in self.makers]
@@ -217,6 +233,12 @@ def needs_current(maker: Maker) -> bool:
     return any(column.needs_current_maker for column in maker.columns)
 
 
+_REVIEW_COLUMNS = (
+    Column(name=REVIEWED, type="bool", meaning="Whether a person has ruled on it or corrected it."),
+    Column(name=REVIEWER, type="list<string>", meaning="Who has ruled on it or corrected it."),
+)
+
+
 def declared_columns(makers: Iterable[Maker]) -> list[Column]:
     """Every column of the episodes table that makers fill: those they declare, and those that compare makers."""
     all_makers = list(makers)
@@ -227,9 +249,11 @@ def declared_columns(makers: Iterable[Maker]) -> list[Column]:
                 name=CONFLICT, type="string", meaning="Who says success and who says failure, if they differ."
             )
         )
+    has_people = any(maker.kind == "person" for maker in all_makers)
+    columns += _REVIEW_COLUMNS if has_people else ()
     names = [maker.annotator for maker in all_makers]
-    if len(set(names)) < len(names):
-        meaning = "Columns for which two makers of an annotator differ."
+    if has_people or len(set(names)) < len(names):
+        meaning = "Columns for which two makers of an annotator differ, and what two people rule otherwise."
         columns.append(Column(name=DISAGREEMENT, type="list<string>", meaning=meaning))
     return columns
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ares.store.actions import NOTE_KINDS, TAG_KINDS, write_desired_notes, write_desired_tags
 from ares.store.lance.schema import episode_schema
-from ares.store.sql import ids_filter
-from ares.store.sync.makers import CONFLICT, MakerCatalog, maker_column, needs_current, stale_column
+from ares.store.sql import batched, ids_filter
+from ares.store.sync.makers import (
+    CONFLICT,
+    REVIEWED,
+    MakerCatalog,
+    maker_column,
+    needs_current,
+    stale_column,
+)
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:
@@ -211,6 +219,17 @@ def _is_current(makers: pa.Array, catalog: MakerCatalog, name: str) -> pa.Array:
 
     current = [maker.maker_id for maker in catalog.makers_of([name]) if not catalog.is_stale(maker)]
     return pc.is_in(makers, value_set=pa.array(current, pa.string()))
+
+
+def refresh_reviewed(tables: Tables) -> None:
+    """Write that nobody has said anything of an episode, where nothing is written: a filter finds no empty value."""
+    import pyarrow as pa
+
+    if REVIEWED in tables.episodes.columns():
+        unreviewed = chain.from_iterable(tables.episodes.id_batches(f"{REVIEWED} IS NULL"))
+        for ids in batched(unreviewed, _WRITE_ROWS):
+            columns = {"episode_id": pa.array(ids, pa.string()), REVIEWED: pa.array([False] * len(ids))}
+            tables.episodes.set_values(pa.table(columns))
 
 
 def refresh_conflicts(tables: Tables, catalog: MakerCatalog) -> None:

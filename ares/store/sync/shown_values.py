@@ -377,20 +377,25 @@ def find_disagreements(
     for members in candidates.values():
         values: dict[tuple[str, float, str], dict[str, Json]] = {}
         for annotation in members:
-            for column in (
-                () if catalog.is_ruling(annotation) else catalog.makers[annotation.maker_id].columns
-            ):
-                if column.name in annotation.value and column.type != "float64":
-                    key = (annotation.subject, annotation.start_seconds, column.name)
-                    values.setdefault(key, {})[annotation.maker_id] = annotation.value[column.name]
-        different |= {
-            name for (_, _, name), by_maker in values.items() if _values_differ(list(by_maker.values()))
-        }
+            for name, value in _compared_values(annotation, catalog):
+                key = (annotation.subject, annotation.start_seconds, name)
+                values.setdefault(key, {})[annotation.maker_id] = value
+        for (_, _, name), by_maker in values.items():
+            first, *others = by_maker.values()
+            different |= {name} if any(value != first for value in others) else set()
     return sorted(different)
 
 
-def _values_differ(values: Sequence[Json]) -> bool:
-    return any(value != values[0] for value in values)
+def _compared_values(annotation: Annotation, catalog: MakerCatalog) -> Iterator[tuple[str, Json]]:
+    """Values by column in which makers may differ; of the ruling of a person its verdict."""
+    if catalog.is_ruling(annotation):
+        yield from (
+            (annotation.part.lower(), item.get("verdict")) for item in _read_rulings(annotation.value)
+        )
+        return
+    for column in catalog.makers[annotation.maker_id].columns:
+        if column.name in annotation.value and column.type != "float64":
+            yield column.name, annotation.value[column.name]
 
 
 # Episodes whose annotations are read together.
@@ -496,11 +501,11 @@ class TableChangeCollector:
     def resolve(self, episode_ids: Sequence[str], group: Collection[str], changes: TableChanges) -> None:
         """Add what all annotations of a group say of some episodes, and which columns have no value."""
         compared = self._compared_groups()
-        names = {*group, *compared}
+        names, reviewed = {*group, *compared}, self.catalog.reviewed_groups
         empty = dict.fromkeys(self.catalog.episode_columns(group))
         empty_segment = dict.fromkeys(self.catalog.segment_columns(group))
         maker_ids = {maker.maker_id for maker in self.catalog.makers_of(group)}
-        read_makers = [maker.maker_id for maker in self.catalog.makers_of(names)]
+        read_makers = [maker.maker_id for maker in self.catalog.makers_of(names | reviewed)]
         for ids in batched(episode_ids, _EPISODES_PER_READ):
             by_episode = _by_episode(self._annotations.find_annotations(ids, maker_ids=read_makers))
             for episode_id in ids:
@@ -513,6 +518,8 @@ class TableChangeCollector:
                 row.update(empty | values.columns)
                 if compared:
                     row[DISAGREEMENT] = find_disagreements(annotations, self.catalog, names) or None
+                if reviewed:
+                    row |= self.catalog.review_columns(keep_newest_annotations(annotations))
                 changes.errors += values.errors
                 changes.resolved.setdefault(episode_id, set()).update(maker_ids)
                 self._replace_segments(own, values, empty_segment, changes)

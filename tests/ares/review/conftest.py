@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+<<<<<<< HEAD
+=======
+from dataclasses import replace
+>>>>>>> review35
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,10 @@ from annotators.grade import load_rubric
 from ares.annotation import Annotation, Column, Maker
 from ares.rubric import GRADE_COLUMNS, Rubric, make_grade_value
 from ares.settings import Settings
+<<<<<<< HEAD
+=======
+from ares.store import Stores
+>>>>>>> review35
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
 
@@ -96,3 +104,22 @@ def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any
         return rows[0]
 
     return read
+<<<<<<< HEAD
+=======
+
+
+def fill_with_captions(stores: Stores, samples: Path, per_episode: int = 20) -> None:
+    """40 captions of two episodes, half of which a judge has accepted, each with another margin."""
+    ingest_paths(stores, [str(samples / "video")], limit=2, quiet=True)
+    for maker in (CAPTIONER, JUDGE):
+        stores.annotations.add_maker(maker)
+    for number, episode_id in enumerate(sorted(stores.tables.episodes.ids()) * per_episode):
+        draft = make_annotation(CAPTIONER, episode_id, episode_id, {"text": f"lift lid {number}"})
+        caption = replace(draft, start_seconds=float(number), stop_seconds=number + 1.0)
+        stores.annotations.append([caption])
+        if number % 2:
+            ruling = {"criterion": "VERB", "verdict": "MET", "category": "essential", "evidence": [0.5]}
+            value = make_grade_value([{**ruling, "margin": number / 40}])
+            stores.annotations.append([make_annotation(JUDGE, episode_id, caption.annotation_id, value)])
+    stores.sync()
+>>>>>>> review35

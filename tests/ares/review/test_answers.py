@@ -128,3 +128,17 @@ def test_whatever_was_said_and_taken_back_the_last_word_of_each_counts(
     newest = keep_newest_annotations(log.find_annotations([judged.episode_id]))
     counting = {(item.person, item.question): item.verdict for item in map(read_answer, newest) if item}
     assert counting == {key: own[-1][1] for key, own in said.items() if own}
+
+
+def test_filters_tell_what_people_reviewed_who_did_and_where_they_differ(
+    workspace: Workspace, judged: Annotation
+) -> None:
+    count = workspace.stores.tables.episodes.count
+    given = give_answer(workspace.stores, _about(judged, "acceptable", "met"))
+    assert (count("reviewed"), count("reviewed = false"), count("reviewer IS NULL")) == (1, 1, 1)
+    assert count("array_has(reviewer, 'Ada') AND disagreement IS NULL") == 1
+    give_answer(workspace.stores, _about(judged, "acceptable", "unmet", person="Ben"))
+    assert count("array_has(disagreement, 'acceptable') AND array_has(reviewer, 'Ben')") == 1
+    withdraw_answer(workspace.stores, given.annotation_id, "Ada")
+    assert count("array_has(disagreement, 'acceptable')") == 0
+    assert count("reviewed AND NOT array_has(reviewer, 'Ada')") == 1

@@ -237,6 +237,8 @@ def without_empty(rows: Iterator[Row], hidden: set[str]) -> list[Row]:
         for row in rows
     ]
     for row in comparable:
+        if row.get("reviewed") is False:
+            del row["reviewed"]
         if "conflict" in row:
             row["conflict"] = set(row["conflict"].split(", "))
     return comparable

@@ -153,6 +153,7 @@ class Oracle:
         for name in ("subtask", "label"):
             self._roll_up(row, name, shown[name], {_segment_of(item[1]) for item in shown["subtask"]})
         row["disagreement"] = self._disagreement(candidates)
+        row["reviewed"] = any(self._maker(item).kind == "person" for item in self._newest(episode_id)) or None
         row["conflict"] = self._conflict(episode_id, row)
         return row
 
@@ -188,7 +189,12 @@ class Oracle:
     def _disagreement(self, candidates: Mapping[str, Sequence[Item]]) -> list[str] | None:
         values: dict[tuple[str, str, float, str], Row] = defaultdict(dict)
         for name, items in candidates.items():
-            for item in (item for item in items if not self._is_ruling(item)):
+            for item in items:
+                if self._is_ruling(item):
+                    for ruling in item[1].value["rulings"]:
+                        key = (name, item[1].subject, item[1].start_seconds, item[1].part.lower())
+                        values[key][item[1].maker_id] = ruling.get("verdict")
+                    continue
                 for column in self._maker(item).columns:
                     if column.type != "float64" and column.name in item[1].value:
                         key = (name, item[1].subject, item[1].start_seconds, column.name)

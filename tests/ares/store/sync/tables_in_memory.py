@@ -67,8 +67,9 @@ class EpisodesInMemory(RowsInMemory):
     def scan(self, names: Sequence[str], where: str = "") -> Iterator[pa.RecordBatch]:
         yield from self.select(names, where).to_batches()
 
-    def id_batches(self) -> Iterator[list[str]]:
-        yield list(self.rows)
+    def id_batches(self, where: str = "") -> Iterator[list[str]]:
+        empty = where.removesuffix(" IS NULL")
+        yield [key for key, row in self.rows.items() if not where or row.get(empty) is None]
 
 
 class SegmentsInMemory(RowsInMemory):

@@ -1,0 +1,289 @@
+"""`ares review`: make queues, answer them by keyboard, list answers, and read and write files of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.arguments import (
+    add_selection_arguments,
+    add_workspace_arguments,
+    episode_count,
+    open_workspace,
+    parse_selection,
+)
+from app.cli.output import OutputTable, answer
+from ares.console import visible, write_stderr
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    from ares.review import Queue, QueueItem, ReviewQueue
+    from ares.workspace import Workspace
+
+
+# The queue that is made where there is none.
+_USUAL_NAME = "review"
+_USUAL_KEYS = {"y": "met", "n": "unmet", "?": "unsure"}
+_SUCCESS_KEYS = {"y": "success", "n": "failure", "?": "unsure"}
+_UNDO, _GUIDELINE, _QUIT = "u", "g", "q"
+_QUESTIONS = {
+    "acceptable": "is the text true?",
+    "success": "did the episode succeed?",
+    "instruction": "is the instruction of this episode?",
+}
+
+
+def add_review_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a queue of what people are to be asked")
+    _add_create_arguments(create)
+    following = actions.add_parser("next", help="answer a queue, one key an answer")
+    following.add_argument(
+        "name", nargs="?", default="", metavar="QUEUE", help="the queue (default: the only one, or a new one)"
+    )
+    listing = actions.add_parser("list", help="all queues; of a queue or a person the answers")
+    listing.add_argument("name", nargs="?", default="", metavar="QUEUE", help="the answers of a queue")
+    taking = actions.add_parser("import", help="store the answers of a file")
+    giving = actions.add_parser("export", help="write the answers to a file")
+    for action in (taking, giving):
+        action.add_argument("file", type=Path, metavar="FILE", help=".csv or .jsonl")
+    giving.add_argument("--queue", default="", metavar="NAME", help="only the answers of a queue")
+    for action in (create, following):
+        action.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
+    for action in (listing, giving):
+        action.add_argument("--person", default="", metavar="NAME", help="only the answers of a person")
+    for action in (create, following, listing, taking, giving):
+        add_workspace_arguments(action, rows=action is listing)
+
+
+def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="QUEUE", help="its name")
+    parser.add_argument(
+        "--question",
+        default="acceptable",
+        metavar="Q",
+        help="acceptable, success, instruction, or a criterion such as VERB (default: acceptable)",
+    )
+    parser.add_argument(
+        "--random",
+        type=int,
+        default=60,
+        metavar="N",
+        help="items drawn at random within strata (default: 60)",
+    )
+    parser.add_argument(
+        "--worth", type=int, default=0, metavar="N", help="more items, least sure first (default: 0)"
+    )
+    parser.add_argument(
+        "--repeat",
+        type=float,
+        default=0.1,
+        metavar="P",
+        help="share that two people are asked (default: 0.1)",
+    )
+    parser.add_argument("--seed", type=episode_count, default=1, metavar="N", help="of the draw (default: 1)")
+    parser.add_argument(
+        "--guideline", type=Path, metavar="FILE", help="text with examples, shown beside the question"
+    )
+    parser.add_argument(
+        "--annotator", default="caption", metavar="NAME", help="whose texts (default: caption)"
+    )
+    parser.add_argument(
+        "--first", default="", metavar="SET", help="members of a set come first among --worth items"
+    )
+    add_selection_arguments(parser)
+
+
+def run_review(args: argparse.Namespace) -> int:
+    """Do the action that the arguments name. Returns 1 when rows of a file were no answers."""
+    workspace = open_workspace(args)
+    actions: Mapping[str, Callable[[Workspace, argparse.Namespace], int]] = {
+        "create": _create,
+        "next": _ask,
+        "list": _list,
+        "import": _import,
+        "export": _export,
+    }
+    return actions[args.action](workspace, args)
+
+
+def describe_review_stop(args: argparse.Namespace) -> str:
+    """What was kept when a signal stopped the command."""
+    return "every answer that was given is stored; the same command goes on"
+
+
+def _create(workspace: Workspace, args: argparse.Namespace) -> int:
+    from ares.review import GUIDELINE, QueueRequest
+
+    request = QueueRequest(
+        name=args.name,
+        question=args.question,
+        person=_person(args),
+        random_items=args.random,
+        worth_items=args.worth,
+        repeat=args.repeat,
+        seed=args.seed,
+        guideline=_read_guideline(args.guideline) if args.guideline else GUIDELINE,
+        annotator=args.annotator,
+    )
+    queue = workspace.review.create(request, parse_selection(args), first=args.first)
+    answer(args, queue.to_json(), lambda: _describe_queue(queue))
+    return 0
+
+
+def _describe_queue(queue: Queue) -> str:
+    return (
+        f"queue {queue.name}: {queue.items} items ({queue.random_items} drawn at random within "
+        f"{len(queue.strata)} strata), {queue.doubled} for two people; `ares review next {queue.name}`"
+    )
+
+
+def _read_guideline(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError("the guideline cannot be read", f"{str(path)!r}: {error}") from None
+    if len(text) > 100_000:
+        raise RequestError("the guideline is too long", f"{len(text):,} characters, at most 100,000")
+    return text
+
+
+def _person(args: argparse.Namespace) -> str:
+    from ares.settings import user_name
+
+    return args.person.strip() or user_name()
+
+
+def _ask(workspace: Workspace, args: argparse.Namespace) -> int:
+    """Ask in the terminal until nothing is left; with --json only say what is next."""
+    queue, person = _find_queue(workspace, args), _person(args)
+    if args.output == "json":
+        item = queue.next(person)
+        document = {"item": item and item.to_json(), "progress": queue.progress(person).to_json()}
+        answer(args, document, lambda: ())
+        return 0
+    write_stderr(*queue.queue.guideline.splitlines())
+    item = queue.next(person)
+    while item is not None:
+        write_stderr(*_item_lines(workspace, queue, item, person))
+        key = _read_key()
+        if key in ("", _QUIT):
+            break
+        item = _react(queue, item, person, key)
+    workspace.sync()
+    progress = queue.progress(person)
+    end = "nothing is left for you" if item is None else "stopped"
+    answer(args, progress.to_json(), lambda: f"{end}: {progress}; yours: {progress.own}")
+    return 0
+
+
+def _react(queue: ReviewQueue, item: QueueItem, person: str, key: str) -> QueueItem | None:
+    """Store an answer, take one back or show the guideline; returns what is asked next."""
+    verdict = _keys_of(item).get(key)
+    if verdict:
+        queue.answer(item, person, verdict)
+        return queue.next(person)
+    if key == _UNDO:
+        return queue.undo(person) or item
+    if key == _GUIDELINE:
+        write_stderr(*queue.queue.guideline.splitlines())
+    return item
+
+
+def _find_queue(workspace: Workspace, args: argparse.Namespace) -> ReviewQueue:
+    """The named queue, the only one, or a new one of all captions."""
+    from ares.review import QueueRequest
+
+    queues = workspace.review.queues()
+    if not args.name and not queues:
+        made = workspace.review.create(
+            QueueRequest(name=_USUAL_NAME, question="acceptable", person=_person(args))
+        )
+        write_stderr(_describe_queue(made))
+        return workspace.review.queue(made.name)
+    if not args.name and len(queues) > 1:
+        raise RequestError("there are several queues", f"name one: {', '.join(each.name for each in queues)}")
+    return workspace.review.queue(args.name or queues[0].name)
+
+
+def _keys_of(item: QueueItem) -> dict[str, str]:
+    return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
+
+
+def _item_lines(workspace: Workspace, queue: ReviewQueue, item: QueueItem, person: str) -> Iterator[str]:
+    """An item for the terminal: where the clip is, what is said, and the keys."""
+    episode = workspace.episodes[item.episode_id]
+    span = f"{item.start_seconds:.1f} to {item.stop_seconds:.1f} s"
+    yield ""
+    yield f"{queue.progress(person)} · episode {item.episode_id}, {span}"
+    yield from (f"  {camera.name}: {camera.media.uri}" for camera in episode.cameras)
+    if item.evidence:
+        yield "  frames that decide: " + ", ".join(f"{second:.1f} s" for second in item.evidence)
+    if item.drawn == "adjudicate":
+        yield "  two people differ on this"
+    yield f"  {visible(item.text)}"
+    keys = ", ".join(f"{key} {verdict}" for key, verdict in _keys_of(item).items())
+    question = _QUESTIONS.get(item.question, f"is {item.question} met?")
+    yield f"{question} {keys}, {_UNDO} undo, {_GUIDELINE} guideline, {_QUIT} quit"
+
+
+def _read_key() -> str:
+    """One key from the terminal, or one character of a pipe that is no line break; "" at its end."""
+    if not sys.stdin.isatty():
+        while (key := sys.stdin.read(1)) in ("\n", "\r", " "):
+            pass
+        return key
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        return sys.stdin.read(1)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _list(workspace: Workspace, args: argparse.Namespace) -> int:
+    if args.name or args.person:
+        if args.name:
+            workspace.review.queue(args.name)  # an unknown one is refused
+        answers = workspace.review.answers(queue=args.name, person=args.person)
+        documents = [row.to_json() for row in answers]
+        answer(args, documents, lambda: _answer_table(documents) if documents else answers.empty, documents)
+        return 0
+    queues = workspace.review.queues()
+    progress = {queue.name: workspace.review.queue(queue.name).progress() for queue in queues}
+    rows = [{**queue.to_json(), "progress": progress[queue.name].to_json()} for queue in queues]
+    table = [
+        (queue.name, queue.question, str(progress[queue.name]), queue.person, queue.created)
+        for queue in queues
+    ]
+    header = ("queue", "question", "answered", "made by", "created")
+    answer(args, rows, lambda: OutputTable(table, header) if table else "no queues", rows)
+    return 0
+
+
+def _answer_table(documents: Sequence[Mapping[str, object]]) -> OutputTable:
+    names = ("answer_id", "episode_id", "question", "verdict", "person", "text", "reason", "created")
+    return OutputTable([tuple(row[name] for name in names) for row in documents], names)
+
+
+def _import(workspace: Workspace, args: argparse.Namespace) -> int:
+    report = workspace.review.import_file(args.file)
+    write_stderr(*(f"row {row.number}: {row.reason}" for row in report.bad))
+    text = f"stored {report.stored} answers; {report.known} counted already, {report.bad_rows} bad rows"
+    answer(args, report.to_json(), lambda: text)
+    return 1 if report.bad_rows else 0
+
+
+def _export(workspace: Workspace, args: argparse.Namespace) -> int:
+    count = workspace.review.export_file(args.file, queue=args.queue, person=args.person)
+    document = {"file": str(args.file), "answers": count}
+    answer(args, document, lambda: f"wrote {count} answers to {args.file}")
+    return 0

@@ -1,0 +1,211 @@
+"""Page "Review": one item of a queue at a time, answered by one key, blind to judge, maker and other people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.dashboard import cached_reads
+from app.dashboard.cards import make_poster_url, make_video_url
+from app.dashboard.components import draw_review
+from app.dashboard.navigation import entered_text, read_parameter, write_parameter
+from app.dashboard.view_state import AddressError
+from ares.errors import RequestError
+from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue
+from ares.settings import user_name
+
+if TYPE_CHECKING:
+    from ares.episode import Episode, Json
+    from ares.workspace.review import GivenAnswer
+
+
+_USUAL_KEYS = (("y", "met", "yes"), ("n", "unmet", "no"), ("?", "unsure", "cannot tell"))
+_SUCCESS_KEYS = (("y", "success", "success"), ("n", "failure", "failure"), ("?", "unsure", "cannot tell"))
+_QUESTIONS = {
+    "acceptable": "Is the text true?",
+    "success": "Did the episode succeed?",
+    "instruction": "Is this the instruction of the episode?",
+}
+_UNDO = "u"
+# Cameras and frames of one item that are drawn, and answers in the list.
+_MAX_CAMERAS, _MAX_FRAMES, _MAX_ANSWERS = 4, 3, 200
+# The tables of a larger workspace follow after so many answers of a person; the log has each at once.
+_FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
+# Keys of the fields.
+_QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
+
+
+def render() -> None:
+    """Draw what the person is asked next."""
+    workspace = cached_reads.workspace()
+    queues = cached_reads.limited(workspace.review.queues)
+    person = read_parameter("person") or user_name()
+    if not queues:
+        st.header("Nothing to review yet")
+        st.write("A queue asks about captions: 60 of them, drawn at random within datasets and grades.")
+        st.button("Make a queue", key="review.make", on_click=_make_queue, args=(person,))
+        return
+    named = read_parameter("queue", queues[0].name)
+    if named not in (queue.name for queue in queues):
+        names = ", ".join(queue.name for queue in queues[:20])
+        raise AddressError("queue", f"there is no queue {named!r}", f"there are: {names}")
+    _draw_choice(queues, named, person)
+    queue = ReviewQueue(workspace.stores, named)
+    item = cached_reads.limited(partial(queue.next, person))
+    _draw_item(queue, item, person)
+    if st.toggle("Your answers", key=_ANSWERS):
+        _draw_answers(queue, person)
+
+
+def _make_queue(person: str) -> None:
+    request = QueueRequest(name="review", question="acceptable", person=person)
+    cached_reads.limited(partial(cached_reads.workspace().review.create, request))
+
+
+def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
+    """Draw who answers, and which queue; both stand in the address, so that a reload keeps them."""
+    columns = st.columns([2, 2, 4])
+    names = [queue.name for queue in queues]
+    with columns[0]:
+        st.selectbox(
+            "Queue",
+            names,
+            names.index(named),
+            key=f"{_QUEUE}.{named}",
+            on_change=_choose_queue,
+            args=(named,),
+        )
+    with columns[1]:
+        st.text_input(
+            "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,)
+        )
+
+
+def _choose_queue(before: str) -> None:
+    write_parameter("queue", entered_text(f"{_QUEUE}.{before}", before))
+
+
+def _choose_person(before: str) -> None:
+    write_parameter("person", entered_text(f"{_PERSON}.{before}", before) or before)
+
+
+def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
+    progress = cached_reads.limited(partial(queue.progress, person))
+    if item is None:
+        st.success(f"Nothing is left for you: {progress}")
+        st.button("Take the last answer back", key="review.undo", on_click=_undo, args=(queue, person))
+        return
+    episode = cached_reads.workspace().episodes[item.episode_id]
+    data: dict[str, Json] = {
+        "id": _item_id(item),
+        "question": _QUESTIONS.get(item.question, f"Is {item.question} met?"),
+        "text": item.text,
+        "note": "two people differ on this" if item.drawn == "adjudicate" else "",
+        "progress": str(progress),
+        "guideline": queue.queue.guideline,
+        "start": item.start_seconds,
+        "stop": item.stop_seconds,
+        "cameras": _cameras(episode, item),
+        "keys": [{"key": key, "verdict": verdict, "label": label} for key, verdict, label in _keys(item)],
+    }
+    draw_review(data, "review.item", partial(_react, queue, item, person))
+
+
+def _item_id(item: QueueItem) -> str:
+    return f"{item.queue}/{item.item}/{item.seat}"
+
+
+def _keys(item: QueueItem) -> Sequence[tuple[str, str, str]]:
+    return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
+
+
+def _cameras(episode: Episode, item: QueueItem) -> list[Json]:
+    """Clips of the good cameras, with the frames that decide."""
+    good = [camera for camera in episode.cameras if not camera.flags] or list(episode.cameras)
+    middle = (item.start_seconds + item.stop_seconds) / 2
+    return [
+        {
+            "name": camera.name,
+            "video": make_video_url(episode, camera.name),
+            "poster": make_poster_url(episode, camera.name, middle),
+            "frames": [
+                make_poster_url(episode, camera.name, second) for second in item.evidence[:_MAX_FRAMES]
+            ],
+        }
+        for camera in good[:_MAX_CAMERAS]
+    ]
+
+
+def _react(queue: ReviewQueue, item: QueueItem, person: str, clicks: Sequence[Mapping[str, Any]]) -> None:
+    """Store the answer that a key gave, or take the last one back; a key for an item that is gone is left out."""
+    for click in clicks:
+        verdict = str(click["verdict"])
+        if str(click["id"]) != _item_id(item):
+            continue
+        if verdict == _UNDO:
+            queue.undo(person)
+        elif verdict in (known for _, known, _ in _keys(item)):
+            queue.answer(item, person, verdict)
+        _let_tables_follow(queue, person)
+
+
+def _undo(queue: ReviewQueue, person: str) -> None:
+    queue.undo(person)
+    _let_tables_follow(queue, person)
+
+
+def _let_tables_follow(queue: ReviewQueue, person: str) -> None:
+    """Let filters and counts show the answers, at once where that is quick."""
+    workspace = cached_reads.workspace()
+    is_small = workspace.stores.tables.episodes.count() <= _FEW_EPISODES
+    if is_small or queue.own_count(person) % _ANSWERS_PER_SYNC == 0:
+        workspace.sync()
+
+
+def _draw_answers(queue: ReviewQueue, person: str) -> None:
+    """Draw the answers of the person; a selected one can be changed."""
+    reviews = cached_reads.workspace().review
+    answers = cached_reads.limited(partial(reviews.answers, queue=queue.queue.name, person=person))
+    shown = answers[:_MAX_ANSWERS]
+    if not shown:
+        st.caption("none yet")
+        return
+    rows = [
+        {
+            "item": row.answer.item + 1,
+            "episode": row.episode_id,
+            "answer": row.answer.verdict,
+            "when": row.created,
+        }
+        for row in shown
+    ]
+    event = st.dataframe(
+        rows, hide_index=True, key="review.list", on_select="rerun", selection_mode="single-row"
+    )
+    for number in event["selection"]["rows"]:
+        _draw_changes(queue, shown[number], person)
+
+
+def _draw_changes(queue: ReviewQueue, given: GivenAnswer, person: str) -> None:
+    verdicts = [
+        verdict for _, verdict, _ in (_SUCCESS_KEYS if given.answer.question == "success" else _USUAL_KEYS)
+    ]
+    for verdict, column in zip(verdicts, st.columns(len(verdicts)), strict=True):
+        column.button(
+            f"Change to {verdict}",
+            key=f"review.change.{verdict}",
+            disabled=verdict == given.answer.verdict,
+            on_click=_change,
+            args=(queue, given, verdict, person),
+        )
+
+
+def _change(queue: ReviewQueue, given: GivenAnswer, verdict: str, person: str) -> None:
+    if given.answer.person != person:
+        raise RequestError("that is not your answer", given.answer.person)
+    queue.give(replace(given.answer, verdict=verdict))
+    _let_tables_follow(queue, person)

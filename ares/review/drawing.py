@@ -1,0 +1,266 @@
+"""How a review queue is made: a random part within strata, then what an answer is worth most."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from ares.episode import Json
+from ares.errors import RequestError
+from ares.review.answers import (
+    ACCEPTABLE,
+    INSTRUCTION,
+    SUCCESS,
+)
+from ares.review.labels import person_settings
+from ares.rubric import RESERVED_CRITERIA
+from ares.store import batched, ids_filter
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+
+# Kinds of documents: headers, and blocks of items.
+QUEUES, ITEMS = "review_queues", "review_items"
+BLOCK_ITEMS = 1_000
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,79}", re.ASCII)
+QUESTIONS_OF_EPISODES = (SUCCESS, INSTRUCTION)
+GUIDELINE = """Say what the picture shows, not what was probably meant.
+
+- met: everything that is said can be seen, or nothing speaks against it and the rest is seen.
+- unmet: at least one thing that is said is wrong: the object, the place, the arm, the count or the outcome.
+- cannot tell: no camera shows what would decide it.
+"""
+# What an answer about a candidate is worth, by its columns.
+Worth = Callable[[Mapping[str, Any]], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queue as it was made; nothing of it changes later.
+
+    Attributes:
+        name: Its name.
+        question: "acceptable", "success", "instruction", or a criterion such as "VERB".
+        items: Number of items.
+        random_items: How many of them, the first, were drawn at random within strata.
+        doubled: How many items two people are asked.
+        strata: By stratum how many candidates it has, and how many of them were drawn at random.
+        seed: Of the draw.
+        recipe: How the candidates were selected.
+        guideline: Text with examples, for whoever answers.
+        person: Who made it.
+        created: ISO 8601 time in UTC.
+    """
+
+    name: str
+    question: str
+    items: int
+    random_items: int
+    doubled: int
+    strata: Mapping[str, tuple[int, int]]
+    seed: int
+    recipe: Mapping[str, Json]
+    guideline: str
+    person: str
+    created: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return {
+            **asdict(self),
+            "strata": {name: list[Json](counts) for name, counts in self.strata.items()},
+            "recipe": dict(self.recipe),
+        }
+
+
+def grade_margin_worth(row: Mapping[str, Any]) -> float:
+    """The worth of an answer where nothing is calibrated: what is undecided first, then what is least sure."""
+    if row.get("grade") not in ("acceptable", "not_acceptable"):
+        return 1.0
+    margin = row.get("grade_margin")
+    return 1.0 - (1.0 if margin is None else float(margin))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRequest:
+    """How a queue is to be made.
+
+    Attributes:
+        name: Its name: letters, digits and "_", "-" or ".".
+        question: "acceptable", "success", "instruction", or a criterion of the rubric.
+        person: Who makes it.
+        random_items: How many items are drawn at random; a stratum is a dataset with a grade.
+        worth_items: How many more items come, those whose answer is worth most first.
+        repeat: Share of the items that two people are asked.
+        seed: Of the draw.
+        guideline: Text with examples; a short one by default.
+        annotator: Whose texts are asked about.
+        recipe: How the episodes were selected, for the record.
+
+    Raises:
+        RequestError: The name is not plain, or a number is out of its range.
+    """
+
+    name: str
+    question: str
+    person: str
+    random_items: int = 60
+    worth_items: int = 0
+    repeat: float = 0.1
+    seed: int = 0
+    guideline: str = GUIDELINE
+    annotator: str = "caption"
+    recipe: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise RequestError(
+                "that cannot be the name of a queue", f"{self.name!r}; use letters, digits, '_', '-', '.'"
+            )
+        is_empty = min(self.random_items, self.worth_items) < 0 or self.random_items + self.worth_items < 1
+        if is_empty or not 0 <= self.repeat <= 1:
+            raise RequestError("a queue needs items", "give --random 1 or more, and --repeat from 0 to 1")
+        person_settings(self.person)
+
+
+def create_queue(
+    stores: Stores,
+    request: QueueRequest,
+    episode_ids: Iterable[str],
+    members: Collection[str] = (),
+    worth: Worth = grade_margin_worth,
+) -> Queue:
+    """Make a queue: a random part within strata, whose size is fixed here, then what an answer is worth most.
+
+    Args:
+        stores: Stores of the workspace.
+        request: How.
+        episode_ids: The episodes that may be asked about.
+        members: Episodes of a set, which come before others among those that are worth most.
+        worth: What the answer about a candidate is worth, by its columns.
+
+    Raises:
+        RequestError: The name is taken, or there is nothing to ask about.
+        StoreError: It cannot be written.
+    """
+    if request.question not in (ACCEPTABLE, *QUESTIONS_OF_EPISODES):
+        _check_criterion(stores, request.question)
+    candidates = list(_find_candidates(stores, request.question, request.annotator, episode_ids))
+    if not candidates:
+        kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator
+        raise RequestError("there is nothing to ask about", f"no {kind} is selected")
+    generator = random.Random(request.seed)
+    drawn, strata = _draw_within_strata(candidates, request.random_items, generator)
+    chosen, own = {row["subject"] for row in drawn}, set(members)
+    rest = [row for row in candidates if row["subject"] not in chosen]
+    rest.sort(key=lambda row: (row["episode_id"] in own, worth(row)), reverse=True)
+    rows = [(row, "random") for row in drawn] + [(row, "worth") for row in rest[: request.worth_items]]
+    doubled = set(generator.sample(range(len(rows)), round(request.repeat * len(rows))))
+    queue = Queue(
+        name=request.name,
+        question=request.question,
+        items=len(rows),
+        random_items=len(drawn),
+        doubled=len(doubled),
+        strata=strata,
+        seed=request.seed,
+        recipe=request.recipe,
+        guideline=request.guideline,
+        person=request.person,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    _write_queue(stores, queue, rows, doubled)
+    return queue
+
+
+def _check_criterion(stores: Stores, criterion: str) -> None:
+    prefix = "grade_"
+    graded = {name for name in stores.tables.segments.columns() if name.startswith(prefix)}
+    if f"{prefix}{criterion.lower()}" not in graded or criterion in RESERVED_CRITERIA:
+        names = sorted(name.removeprefix(prefix).upper() for name in graded)
+        known = ", ".join(name for name in names if name not in RESERVED_CRITERIA)
+        raise RequestError(
+            f"no question {criterion!r}", f"there are: acceptable, success, instruction, {known}"
+        )
+
+
+def _write_queue(
+    stores: Stores, queue: Queue, rows: Sequence[tuple[Mapping[str, Any], str]], doubled: Collection[int]
+) -> None:
+    """Write the items before the header: what was begun and not finished is no queue."""
+    log = stores.annotations
+    if log.get_document(QUEUES, queue.name) is not None:
+        raise RequestError(f"there is a queue {queue.name!r}", "give another name")
+    items: list[Json] = [
+        {
+            "subject": row["subject"],
+            "episode_id": row["episode_id"],
+            "stratum": row["stratum"],
+            "drawn": drawn,
+            "people": 2 if number in doubled else 1,
+        }
+        for number, (row, drawn) in enumerate(rows)
+    ]
+    for number, block in enumerate(batched(items, BLOCK_ITEMS)):
+        log.put_documents(ITEMS, {f"{queue.name}/{number:06d}": list[Json](block)})
+    if not log.claim_document(QUEUES, queue.name, queue.to_json()):
+        raise RequestError(f"there is a queue {queue.name!r}", "give another name")
+
+
+def _find_candidates(
+    stores: Stores, question: str, annotator: str, episode_ids: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    """What may be asked about: rows of subject, episode_id, stratum and the columns that the worth follows from."""
+    episodes, segments = stores.tables.episodes, stores.tables.segments
+    is_of_episodes = question in QUESTIONS_OF_EPISODES
+    grades = ("grade", "grade_margin")
+    own = [name for name in grades if name in (episodes if is_of_episodes else segments).columns()]
+    for ids in batched(episode_ids, BLOCK_ITEMS):
+        where = ids_filter(ids)
+        wanted = ["episode_id", "dataset", *(own if is_of_episodes else ())]
+        rows = episodes.read_columns(wanted, where).to_pylist()
+        datasets = {row["episode_id"]: row["dataset"] for row in rows}
+        if not is_of_episodes:
+            columns = ["annotation_id", "episode_id", "annotator", "text", *own]
+            of_segments = segments.scan(columns, where).to_pylist()
+            rows = [row for row in of_segments if row["annotator"] == annotator and row["text"]]
+        for row in sorted(rows, key=lambda row: (row["episode_id"], row.get("annotation_id", ""))):
+            if row["episode_id"] in datasets:
+                stratum = f"{datasets[row['episode_id']]}/{row.get('grade') or 'not graded'}"
+                yield {**row, "subject": row.get("annotation_id") or row["episode_id"], "stratum": stratum}
+
+
+def _draw_within_strata(
+    candidates: Sequence[dict[str, Any]], size: int, generator: random.Random
+) -> tuple[list[dict[str, Any]], dict[str, tuple[int, int]]]:
+    """Draw from each stratum in proportion to its size, by the largest remainders; in random order."""
+    strata: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in candidates:
+        strata[row["stratum"]].append(row)
+    size = min(size, len(candidates))
+    exact = {name: size * len(rows) / len(candidates) for name, rows in strata.items()}
+    counts = {name: int(share) for name, share in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: (counts[name] - exact[name], name))
+    for name in by_remainder[: size - sum(counts.values())]:
+        counts[name] += 1
+    drawn = [row for name in sorted(strata) for row in generator.sample(strata[name], counts[name])]
+    generator.shuffle(drawn)
+    return drawn, {name: (len(strata[name]), counts[name]) for name in sorted(strata)}
+
+
+def list_queues(stores: Stores) -> list[Queue]:
+    """All queues by name. Raises StoreError."""
+    return [queue_from_json(document) for _, document in stores.annotations.find_documents(QUEUES)]
+
+
+def queue_from_json(document: Json) -> Queue:
+    """The queue that `Queue.to_json` wrote."""
+    fields = cast("dict[str, Any]", document)
+    strata = {name: (int(counts[0]), int(counts[1])) for name, counts in fields["strata"].items()}
+    return Queue(**{**fields, "strata": strata})

@@ -1,0 +1,283 @@
+"""What people say is true: the answers of a workspace, the queues they are asked in, and files of answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, Unpack
+
+from ares.episode import Json
+from ares.errors import AresError, RequestError, StoreError
+from ares.settings import user_name
+from ares.workspace.arguments import SelectionOptions, make_selection
+from ares.workspace.printed_tables import ResultTable
+
+if TYPE_CHECKING:
+    from ares.annotation import Annotation
+    from ares.review import Answer, Queue, QueueRequest, ReviewQueue
+    from ares.store import Stores
+    from ares.workspace.arguments import EpisodesLike
+
+
+# Bad rows of a file that are named one by one.
+_NAMED_ROWS = 20
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswer:
+    """An answer that counts, as a row of a list or a file.
+
+    Attributes:
+        answer: What was said.
+        episode_id: The episode that it is about.
+        created: When, ISO 8601 time in UTC.
+        answer_id: What `ares undo` and `withdraw` take back.
+    """
+
+    answer: Answer
+    episode_id: str
+    created: str
+    answer_id: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The row of a file."""
+        own: dict[str, Json] = {"episode_id": self.episode_id, "created": self.created}
+        return {**self.answer.to_json(), **own, "answer_id": self.answer_id}
+
+
+class AnswerList(ResultTable[GivenAnswer]):
+    """Answers that count."""
+
+    shown: ClassVar[Mapping[str, Callable[[GivenAnswer], object]]] = {
+        "answer": lambda row: row.answer_id,
+        "episode": lambda row: row.episode_id,
+        "question": lambda row: row.answer.question,
+        "verdict": lambda row: row.answer.verdict or row.answer.text,
+        "person": lambda row: row.answer.person,
+        "queue": lambda row: f"{row.answer.queue} {row.answer.item + 1}" if row.answer.queue else "",
+        "created": lambda row: row.created,
+    }
+    empty: ClassVar[str] = "no answers yet"
+
+
+class BadRow(NamedTuple):
+    """A row of a file that is no answer: its number, the header not counted, and why."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What became of the rows of a file.
+
+    Attributes:
+        stored: Answers that were stored.
+        known: Rows that say what counts already.
+        bad: The first rows that are no answers.
+        bad_rows: How many there are.
+    """
+
+    stored: int
+    known: int
+    bad: tuple[BadRow, ...]
+    bad_rows: int
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts as JSON."""
+        bad: list[Json] = [{"row": row.number, "reason": row.reason} for row in self.bad]
+        return {"stored": self.stored, "known": self.known, "bad_rows": self.bad_rows, "bad": bad}
+
+
+class Reviews:
+    """What people say of the episodes and texts of a workspace.
+
+        >>> request = QueueRequest(name="lids", question="acceptable", person="Ada")
+        >>> ws.review.create(request, where="dataset = 'lids'")
+        >>> queue = ws.review.queue("lids")
+        >>> item = queue.next("Ada")
+        >>> queue.answer(item, "Ada", "met")
+        >>> ws.review.answers(person="Ada")
+
+    Args:
+        stores: Stores of the workspace.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def create(
+        self,
+        request: QueueRequest,
+        ids: EpisodesLike = (),
+        first: str = "",
+        **conditions: Unpack[SelectionOptions],
+    ) -> Queue:
+        """Make a queue of the selected episodes, all of them by default.
+
+        Args:
+            request: Its name, question and size; see `ares.review.QueueRequest`.
+            ids: Episodes.
+            first: Name of a set, whose members come first among the items that are worth most.
+            conditions: As for `Workspace.sets.create`.
+
+        Raises:
+            RequestError: The name is taken, the selection is wrong, or there is nothing to ask about.
+        """
+        from ares.curation import Sets, select_episodes
+        from ares.review import create_queue
+
+        sets = Sets(self._stores.annotations)
+        members = set(sets.ids(sets[first])) if first else set()
+        selection = make_selection(ids, conditions)
+        if selection.is_empty:
+            every = (key for block in self._stores.tables.episodes.id_batches() for key in block)
+            return create_queue(self._stores, request, every, members)
+        with select_episodes(self._stores, selection) as selected:
+            chosen = (key for block in selected.batches() for key in block)
+            return create_queue(self._stores, replace(request, recipe=selection.describe()), chosen, members)
+
+    def queues(self) -> list[Queue]:
+        """All queues, by name."""
+        from ares.review import list_queues
+
+        return list_queues(self._stores)
+
+    def queue(self, name: str) -> ReviewQueue:
+        """A queue, to be asked and to answer. Raises RequestError when there is none of that name."""
+        from ares.review import ReviewQueue
+
+        return ReviewQueue(self._stores, name)
+
+    def give(self, answer: Answer) -> str:
+        """Store what a person says; returns the id that `withdraw` takes back. Raises RequestError as `give_answer`."""
+        from ares.review import give_answer
+
+        return give_answer(self._stores, answer).annotation_id
+
+    def withdraw(self, answer_id: str, person: str = "") -> None:
+        """Take an answer back: what the person, you by default, had said before counts again."""
+        from ares.review import withdraw_answer
+
+        withdraw_answer(self._stores, answer_id, person or user_name())
+
+    def answers(self, *, queue: str = "", person: str = "") -> AnswerList:
+        """The answers that count, the newest first."""
+        rows = [_given_answer(*pair) for pair in self._pairs(queue, person)]
+        return AnswerList(sorted(rows, key=lambda row: row.created, reverse=True))
+
+    def export_file(self, path: str | Path, *, queue: str = "", person: str = "") -> int:
+        """Write the answers that count to a file, JSONL or CSV by its ending. Returns their number."""
+        rows = (_given_answer(*pair).to_json() for pair in self._pairs(queue, person))
+        target, count = Path(path), 0
+        is_csv = _is_csv(target)
+        try:
+            with target.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                for row in rows:
+                    if is_csv and not count:
+                        writer.writerow(row)
+                    if is_csv:
+                        writer.writerow([_csv_text(value) for value in row.values()])
+                    else:
+                        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    count += 1
+        except OSError as error:
+            raise RequestError("the file cannot be written", f"{str(target)!r}: {error.strerror}") from None
+        return count
+
+    def import_file(self, path: str | Path) -> ImportReport:
+        """Store the answers of a file that `export_file` or a person wrote; what counts already is left as it is.
+
+        A bad row is named in the report, and the others are stored.
+
+        Raises:
+            RequestError: The file cannot be read.
+        """
+        from ares.review import answer_from_row, store_answer
+
+        known = {json.dumps(answer.to_json(), sort_keys=True) for _, answer in self._pairs("", "")}
+        stored, same, bad = 0, 0, list[BadRow]()
+        names = {queue.name for queue in self.queues()}
+        for number, row in _read_rows(Path(path)):
+            try:
+                answer = answer_from_row(_checked_row(row))
+                key = json.dumps(answer.to_json(), sort_keys=True)
+                if key in known:
+                    same += 1
+                    continue
+                annotation = store_answer(self._stores, answer)
+                if answer.queue in names:
+                    self.queue(answer.queue).record(answer, annotation)
+            except StoreError:
+                raise
+            except AresError as error:
+                bad.append(BadRow(number, str(error)))
+            else:
+                known.add(key)
+                stored += 1
+        self._stores.sync()
+        return ImportReport(stored=stored, known=same, bad=tuple(bad[:_NAMED_ROWS]), bad_rows=len(bad))
+
+    def _pairs(self, queue: str, person: str) -> Iterator[tuple[Annotation, Answer]]:
+        from ares.review import list_answers
+
+        return list_answers(self._stores, queue=queue, person=person)
+
+
+def _given_answer(annotation: Annotation, answer: Answer) -> GivenAnswer:
+    return GivenAnswer(
+        answer=answer,
+        episode_id=annotation.episode_id,
+        created=annotation.created,
+        answer_id=annotation.annotation_id,
+    )
+
+
+def _is_csv(path: Path) -> bool:
+    if path.suffix not in (".csv", ".jsonl"):
+        raise RequestError("a file of answers is .csv or .jsonl", repr(str(path)))
+    return path.suffix == ".csv"
+
+
+def _csv_text(value: Json) -> object:
+    """A cell; a text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA_STARTS) else text
+
+
+def _csv_rows(file: TextIO) -> Iterator[dict[str, Any]]:
+    for row in csv.DictReader(file):
+        yield {name: _without_apostrophe(text) for name, text in row.items()}
+
+
+def _without_apostrophe(text: Any) -> Any:
+    is_escaped = isinstance(text, str) and text.startswith("'") and text[1:].startswith(_FORMULA_STARTS)
+    return text[1:] if is_escaped else text
+
+
+def _read_rows(path: Path) -> Iterator[tuple[int, Any]]:
+    """The rows of a file with their numbers, from 1; None for one that is no JSON."""
+    is_csv = _is_csv(path)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            yield from enumerate(_csv_rows(file) if is_csv else map(_parse_line, file), start=1)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RequestError("the file of answers cannot be read", f"{str(path)!r}: {error}") from None
+
+
+def _parse_line(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _checked_row(row: Any) -> Mapping[str, Any]:
+    if not isinstance(row, dict) or None in row:
+        raise RequestError("a row is no answer", "give one JSON object, or as many cells as the header has")
+    return row

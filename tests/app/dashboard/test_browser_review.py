@@ -1,0 +1,92 @@
+"""The review page in a real browser: 60 answers by keyboard, a reload in the middle, and two people at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ares.review import QueueRequest
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.app.dashboard.browser import open_tab, serve
+from tests.ares.review.conftest import fill_with_captions
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[tuple[Workspace, str]]:
+    """Queues of 60 captions, one for a person alone and one for two."""
+    with open_workspace(str(tmp_path_factory.mktemp("review") / "w"), Settings()) as opened:
+        fill_with_captions(opened.stores, demo_samples, per_episode=30)
+        for name, size in (("alone", 60), ("together", 8)):
+            repeat = 0.0 if name == "alone" else 0.25
+            request = QueueRequest(
+                name=name, question="acceptable", person="Ada", random_items=size, repeat=repeat
+            )
+            opened.review.create(request)
+        with serve(opened) as address:
+            yield opened, address
+
+
+def _open(page: Page, address: str, queue: str, person: str) -> None:
+    page.goto(f"{address}/review?queue={queue}&person={person}")
+    page.locator(".review .text").wait_for()
+
+
+def _press(page: Page, key: str, progress: str) -> None:
+    """Press a key and wait for what the page says of the progress."""
+    page.keyboard.press(key)
+    page.get_by_text(progress, exact=False).first.wait_for()
+
+
+def test_sixty_labels_cost_sixty_keys_and_no_click_and_a_reload_loses_none(
+    browser: Browser, served: tuple[Workspace, str]
+) -> None:
+    workspace, address = served
+    with open_tab(browser, address) as page:
+        _open(page, address, "alone", "Ada")
+        assert "0 of 60" in page.locator(".progress").inner_text()
+        assert "met: everything that is said" in page.locator(".guideline").inner_text()
+        shown = page.locator(".root").last.inner_text()
+        assert "MET" not in shown and "grade" not in shown, "blind to the judge"
+        keys = 0
+        for number in range(1, 61):
+            _press(page, "yn?"[number % 3], f"{number} of 60")
+            keys += 1
+            if number == 30:
+                before = page.locator(".text").inner_text()
+                page.reload()
+                page.locator(".review .text").wait_for()
+                assert page.locator(".text").inner_text() == before
+                page.get_by_text("30 of 60").first.wait_for()
+                _press(page, "u", "29 of 60")
+                _press(page, "y", "30 of 60")
+                keys += 2
+        page.get_by_text("Nothing is left for you").wait_for()
+        assert keys <= 62
+    answers = workspace.review.answers(queue="alone", person="Ada")
+    assert sorted(row.answer.item for row in answers) == list(range(60))
+    assert {row.answer.verdict for row in answers} == {"met", "unmet", "unsure"}
+
+
+def test_two_people_at_once_are_never_asked_the_same_seat(
+    browser: Browser, served: tuple[Workspace, str]
+) -> None:
+    workspace, address = served
+    with open_tab(browser, address) as ada, open_tab(browser, address) as ben:
+        _open(ada, address, "together", "Ada")
+        _open(ben, address, "together", "Ben")
+        for page in (ada, ben) * 3:
+            before = page.locator(".text").inner_text()
+            page.keyboard.press("y")
+            page.get_by_text(before, exact=True).wait_for(state="detached")
+            page.locator(".review:not(.said) .text").wait_for()
+    answers = [row.answer for row in workspace.review.answers(queue="together")]
+    seats = {(answer.item, answer.drawn) for answer in answers}
+    assert len(answers) == len(seats) == 6
+    assert {answer.person for answer in answers} == {"Ada", "Ben"}

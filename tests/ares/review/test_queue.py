@@ -1,0 +1,247 @@
+"""A queue asks everybody what nobody else is asked, blind, and forgets nothing that was answered."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ares.errors import RequestError
+from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
+from ares.settings import Settings
+from ares.store import Stores, open_stores
+from tests.ares.review.conftest import fill_with_captions
+
+REQUEST = QueueRequest(name="q", question="acceptable", person="Ada", random_items=20, worth_items=10)
+
+
+class Clock:
+    """A time that tests set, in seconds."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    path = tmp_path_factory.mktemp("queue") / "ws"
+    with closing(open_stores(str(path), Settings())) as opened:
+        fill_with_captions(opened, demo_samples)
+    return path
+
+
+@pytest.fixture
+def stores(tmp_path: Path, template: Path) -> Iterator[Stores]:
+    shutil.copytree(template, tmp_path / "ws")
+    with closing(open_stores(str(tmp_path / "ws"), Settings())) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["sqlite", "mongodb"])
+def any_stores(request: pytest.FixtureRequest, tmp_path: Path, demo_samples: Path) -> Iterator[Stores]:
+    if request.param == "sqlite":
+        yield request.getfixturevalue("stores")
+        return
+    settings = Settings(mongo_uri=request.getfixturevalue("mongo_uri"))
+    with closing(open_stores(str(tmp_path / "mongo"), settings)) as opened:
+        fill_with_captions(opened, demo_samples)
+        yield opened
+
+
+def _create(stores: Stores, request: QueueRequest = REQUEST) -> ReviewQueue:
+    create_queue(stores, request, stores.tables.episodes.ids())
+    return ReviewQueue(stores, request.name, Clock())
+
+
+def _answer_all(queue: ReviewQueue, person: str, verdict: str = "met") -> list[int]:
+    numbers: list[int] = []
+    while item := queue.next(person):
+        queue.answer(item, person, verdict)
+        numbers.append(item.item)
+    return numbers
+
+
+def test_a_random_part_comes_first_and_its_strata_are_fixed_before_the_first_answer(stores: Stores) -> None:
+    queue = _create(stores).queue
+    assert (queue.items, queue.random_items, queue.doubled) == (30, 20, 3)
+    assert sum(drawn for _, drawn in queue.strata.values()) == 20
+    assert sum(size for size, _ in queue.strata.values()) == 40
+    assert all(abs(drawn - size / 2) <= 1 for size, drawn in queue.strata.values())
+    again = _create(stores, replace(REQUEST, name="again"))
+    other = _create(stores, replace(REQUEST, name="other", seed=1))
+    first = ReviewQueue(stores, "q")
+    assert _subjects(first) == _subjects(again) != _subjects(other)
+    drawn = [first._drawn(number, 0) for number in range(30)]
+    assert drawn == ["random"] * 20 + ["worth"] * 10
+    with pytest.raises(RequestError, match="there is a queue 'q'"):
+        _create(stores)
+
+
+def _subjects(queue: ReviewQueue) -> list[str]:
+    return [queue._row(number)["subject"] for number in range(queue.queue.items)]
+
+
+def test_what_a_judge_is_least_sure_of_comes_first_among_the_rest(stores: Stores) -> None:
+    queue = _create(stores, replace(REQUEST, random_items=0, worth_items=40, repeat=0.0))
+    shown = [queue.next("Ada")]
+    while item := shown[-1]:
+        queue.answer(item, "Ada", "met")
+        shown.append(queue.next("Ada"))
+    numbers = [int(item.text.split()[-1]) for item in shown if item]
+    graded = [number for number in numbers if number % 2]
+    assert numbers[:20] == [number for number in numbers if number % 2 == 0]
+    assert graded == sorted(graded)
+
+
+def test_two_people_never_meet_and_a_tenth_is_asked_twice(any_stores: Stores) -> None:
+    queue, second = _create(any_stores), ReviewQueue(any_stores, "q", Clock())
+    asked: Counter[int] = Counter()
+    for turn in range(100):
+        use, person = (queue, "Ada") if turn % 2 else (second, "Ben")
+        item = use.next(person)
+        if item:
+            assert use.next(person) == item, "the same until it is answered"
+            assert "grade" not in item.to_json() and "maker" not in item.to_json()
+            other = queue.next("Ada" if person == "Ben" else "Ben")
+            assert other is None or (other.item, other.seat) != (item.item, item.seat)
+            use.answer(item, person, "met")
+            asked[item.item] += 1
+    assert sorted(asked) == list(range(30))
+    assert sum(count == 2 for count in asked.values()) == 3
+    progress = queue.progress("Ada")
+    assert (progress.answered, progress.items, progress.second, progress.disputed) == (30, 30, 3, 0)
+
+
+def test_what_two_people_differ_on_comes_back_to_a_third(stores: Stores) -> None:
+    queue = _create(stores)
+    own = queue.next("Cleo")
+    assert own is not None
+    queue.answer(own, "Cleo", "met")
+    _answer_all(queue, "Ada")
+    doubled = _answer_all(queue, "Ben", "unmet")
+    disputed = queue.progress().disputed
+    assert 2 <= disputed <= len(doubled) <= 3
+    assert queue.next("Ada") is None
+    decided = _answer_all(queue, "Cleo", "unmet")
+    assert queue.progress().disputed == 0
+    assert set(decided) >= set(doubled) - {own.item}
+    drawn = Counter(answer.drawn for _, answer in list_answers(stores, queue="q", person="Cleo"))
+    assert drawn["adjudicate"] == disputed
+
+
+def test_where_there_are_only_two_one_of_them_decides(stores: Stores) -> None:
+    queue = _create(stores)
+    _answer_all(queue, "Ada")
+    numbers = Counter(_answer_all(queue, "Ben", "unmet"))
+    assert (len(numbers), set(numbers.values()), queue.progress().disputed) == (3, {2}, 0)
+
+
+def test_an_item_that_nobody_answers_is_free_again_and_a_late_answer_keeps_its_word(stores: Stores) -> None:
+    queue, clock = _create(stores, replace(REQUEST, repeat=0.0)), Clock()
+    queue._clock = clock
+    left, other = queue.next("Ada"), queue.next("Ben")
+    assert left is not None
+    assert other is not None
+    assert other.item == left.item + 1
+    queue.answer(other, "Ben", "met")
+    clock.now += 10_000
+    taken = queue.next("Ben")
+    assert taken is not None and taken.item == left.item
+    queue.answer(left, "Ada", "met")
+    assert queue.progress("Ada").own == 1
+    assert queue.next("Ada") is not None
+
+
+def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> None:
+    queue = _create(any_stores)
+    assert queue.undo("Ada") is None
+    shown = []
+    for _ in range(3):
+        item = queue.next("Ada")
+        assert item is not None
+        queue.answer(item, "Ada", "met")
+        shown.append(item.item)
+    back = queue.undo("Ada")
+    assert back is not None and back.item == shown[-1] and queue.next("Ada") == back
+    assert len(list(list_answers(any_stores, queue="q", person="Ada"))) == queue.progress("Ada").own == 2
+    queue.answer(back, "Ada", "unmet")
+    assert queue.undo("Ada") == back and queue.undo("Ada") is not None
+    assert [answer.item for _, answer in list_answers(any_stores)] == [shown[0]]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_people_do_every_item_is_answered_once_by_each(stores: Stores, seed: int) -> None:
+    generator, queue = random.Random(seed), _create(stores, replace(REQUEST, repeat=0.5))
+    said: dict[tuple[str, int], str] = {}
+    stack: dict[str, list[int]] = {"Ada": [], "Ben": [], "Cleo": []}
+    for _ in range(80):
+        person = generator.choice(list(stack))
+        if stack[person] and generator.random() < 0.2:
+            queue.undo(person)
+            del said[person, stack[person].pop()]
+        elif (item := queue.next(person)) and (person, item.item) not in said:
+            said[person, item.item] = generator.choice(["met", "unmet"])
+            stack[person].append(item.item)
+            queue.answer(item, person, said[person, item.item])
+    counting = {(answer.person, answer.item): answer.verdict for _, answer in list_answers(stores, queue="q")}
+    assert counting == said
+
+
+def test_nothing_is_lost_by_a_kill_between_the_key_and_the_next_item(stores: Stores) -> None:
+    """50 processes answer and are killed; what a process had acknowledged is in the log and asked no second time."""
+    queue = _create(stores, replace(REQUEST, random_items=40, worth_items=0, repeat=0.0))
+    acknowledged: set[int] = set()
+    for turn in range(50):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            _answer_until_killed(stores.location, writer, pause=turn % 3 == 0)
+        os.close(writer)
+        first = os.read(reader, 1)
+        for _ in range(turn % 4):
+            os.sched_yield()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        acknowledged.update(first + os.read(reader, 100))
+        os.close(reader)
+        counting = [answer.item for _, answer in list_answers(stores, queue="q")]
+        assert acknowledged <= set(counting) and len(counting) == len(set(counting))
+        if len(counting) > 35:
+            while queue.undo("Ada"):
+                pass
+            acknowledged.clear()
+
+
+def _answer_until_killed(location: str, writer: int, pause: bool) -> None:
+    """The body of a process that is killed: it writes the number of each item behind its answer."""
+    own = ReviewQueue(open_stores(location, Settings()), "q")
+    while item := own.next("Ada"):
+        own.answer(item, "Ada", "met")
+        os.write(writer, bytes([item.item]))
+        if pause:
+            signal.pause()
+    os._exit(0)
+
+
+def test_a_wrong_queue_is_refused_in_one_line(stores: Stores) -> None:
+    for request, message in (
+        (replace(REQUEST, question="NOPE"), "no question 'NOPE'.*VERB"),
+        (replace(REQUEST, annotator="guess"), "nothing to ask about.*no guess"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            _create(stores, request)
+    for fields in ({"name": "a b"}, {"random_items": 0, "worth_items": 0}, {"repeat": 2.0}, {"person": " "}):
+        with pytest.raises(RequestError):
+            replace(REQUEST, **fields)
+    with pytest.raises(RequestError, match="no queue 'none'"):
+        ReviewQueue(stores, "none")
