@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,11 @@ from app.cli.arguments import (
 )
 from app.cli.output import OutputTable, answer
 from ares.console import write_stderr
+from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN, TRUST_STATES
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.store import Action
     from ares.workspace import StoredSet, Workspace
 
@@ -72,6 +75,12 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
     )
     add_min_score_argument(parser)
+    parser.add_argument(
+        "--min-precision",
+        type=float,
+        metavar="P",
+        help="accepted captions of --where above a cut at which people's answers certify this share of true ones",
+    )
 
 
 def run_set(args: argparse.Namespace) -> int:
@@ -91,7 +100,36 @@ def run_set(args: argparse.Namespace) -> int:
 
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
-    episode_set = workspace.sets.create(
+    episode_set = _freeze_set(workspace, args)
+    clashes = workspace.sets.clashes(episode_set)
+    for clash in clashes:
+        write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
+    trust = _count_by_trust(workspace, episode_set)
+    document = {
+        **episode_set.to_json(),
+        "clashes": [clash.to_json() for clash in clashes],
+        "grade_trust": dict(trust),
+    }
+    certificate = episode_set.certificate
+    if certificate:
+        document["certificate"] = certificate
+    rests = ", ".join(f"{count} {state}" for state, count in trust.items())
+    more = f"; the judge of their captions is: {rests}" if trust else ""
+    more += f"; {certificate['says']}" if certificate else ""
+    answer(args, document, lambda: f"set {episode_set.label}: {episode_set.episodes} episodes{more}")
+
+
+def _freeze_set(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
+    """The set of the arguments, with a certificate where one is asked for."""
+    if args.min_precision is not None:
+        others = ("ids", "search", "like", "image", "limit", "min_score")
+        if given := [name for name in others if getattr(args, name)]:
+            raise RequestError(
+                "a certificate speaks of all accepted captions of a filter",
+                f"give --where without {', '.join('--' + name.replace('_', '-') for name in given)}",
+            )
+        return workspace.sets.create_certified(args.name, args.min_precision, where=args.where)
+    return workspace.sets.create(
         args.name,
         Path(args.ids) if args.ids else (),
         where=args.where,
@@ -102,18 +140,6 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
         limit=args.limit,
         min_score=args.min_score,
     )
-    clashes = workspace.sets.clashes(episode_set)
-    for clash in clashes:
-        write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
-    trust = _count_by_trust(workspace, episode_set)
-    document = {
-        **episode_set.to_json(),
-        "clashes": [clash.to_json() for clash in clashes],
-        "grade_trust": dict(trust),
-    }
-    rests = ", ".join(f"{count} {state}" for state, count in trust.items())
-    more = f"; the judge of their captions is: {rests}" if trust else ""
-    answer(args, document, lambda: f"set {episode_set.label}: {episode_set.episodes} episodes{more}")
 
 
 def _count_by_trust(workspace: Workspace, episode_set: StoredSet) -> dict[str, int]:
@@ -165,13 +191,24 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
     losses = _describe_losses(removed, episode_set.purged)
     if losses and args.output == "table":
         write_stderr(f"ares set show: {episode_set.label}: {episode_set.episodes} episodes, {losses}")
+    certificate = episode_set.certificate
+    if certificate and args.output == "table":
+        write_stderr(f"ares set show: {_describe_certificate(certificate)}")
     document = {
         **episode_set.to_json(),
         "removed": removed,
+        **({"certificate": certificate} if certificate else {}),
         "episode_ids": episode_set.ids(),
     }
     ids = ({"episode_id": episode_id} for episode_id in episode_set.ids())
     answer(args, document, episode_set.ids, ids)
+
+
+def _describe_certificate(certificate: Mapping[str, Json]) -> str:
+    """A certificate for people, with why it holds no more."""
+    void = certificate["void"]
+    reasons = f"; VOID: {'; '.join(map(str, void))}" if isinstance(void, list) and void else ""
+    return f"certified: {certificate['says']}{reasons}"
 
 
 def _compare_sets(workspace: Workspace, args: argparse.Namespace) -> None:

@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     )
     from ares.review.calibration import Calibration as Calibration, report_calibration as report_calibration
     from ares.review.certificate import (
-        CERTIFICATES as CERTIFICATES,
-        Certificate as Certificate,
-        certificate_from_json as certificate_from_json,
+        certified_members as certified_members,
         certify as certify,
-        find_changed_members as find_changed_members,
-        find_reasons_void as find_reasons_void,
+        describe_certificate as describe_certificate,
+        keep_certificate as keep_certificate,
     )
     from ares.review.drawing import (
         GUIDELINE as GUIDELINE,
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
         create_queue as create_queue,
         list_queues as list_queues,
     )
+    from ares.review.estimates import ShareEstimate as ShareEstimate
     from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,

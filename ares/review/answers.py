@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-=======
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
->>>>>>> review35
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Maker
 from ares.errors import RequestError
 from ares.review.labels import add_correction, person_settings, store_annotation, store_ruling
 from ares.rubric import WHOLE, Ruling, Verdict, make_slot_columns, slots_from_json
-<<<<<<< HEAD
-from ares.store import ids_filter, in_condition
-=======
 from ares.store import batched, ids_filter, in_condition, keep_newest_annotations
->>>>>>> review35
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -38,11 +26,7 @@ _VERDICTS: Mapping[str, tuple[str, ...]] = {SUCCESS: ("success", "failure", "uns
 _USUAL_VERDICTS = ("met", "unmet", "unsure")
 # Key of the answer in the value of its annotation, and of the answer that an undo let count again.
 _ANSWER, _RESTORES = "answer", "restores"
-<<<<<<< HEAD
-_LONGEST_TEXT = 4_000
-=======
 _LONGEST_TEXT, _EPISODES_PER_READ = 4_000, 2_000
->>>>>>> review35
 _SUCCESS_COLUMNS = (
     Column(
         name="person_success",
@@ -164,9 +148,6 @@ def store_answer(stores: Stores, answer: Answer) -> Annotation:
 
 
 def withdraw_answer(stores: Stores, annotation_id: str, person: str) -> None:
-<<<<<<< HEAD
-    """Take an answer back: what the same person had said of the same before counts again.
-=======
     """Take an answer back and let the tables show it; errors are those of `take_back`."""
     take_back(stores, annotation_id, person)
     stores.sync()
@@ -174,7 +155,6 @@ def withdraw_answer(stores: Stores, annotation_id: str, person: str) -> None:
 
 def take_back(stores: Stores, annotation_id: str, person: str) -> None:
     """Take an answer back, in the log alone: what the same person had said of the same before counts again.
->>>>>>> review35
 
     Args:
         stores: Stores of the workspace.
@@ -200,9 +180,6 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
     earlier = counting[-2] if len(counting) > 1 else None
     value = {**earlier.value, _RESTORES: _restored_id(earlier)} if earlier else WITHDRAWN
     store_annotation(stores, maker, replace(annotation, value=value))
-<<<<<<< HEAD
-    stores.sync()
-=======
 
 
 def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterator[tuple[Annotation, Answer]]:
@@ -245,7 +222,6 @@ def answer_from_row(row: Mapping[str, Any]) -> Answer:
         raise RequestError("an answer has a wrong value", f"{', '.join(wrong) or 'slots'} is no text")
     is_of_episode = fields["question"] in _EPISODE_LABELS
     return Answer(**{"subject_kind": "episode" if is_of_episode else "annotation", **fields})
->>>>>>> review35
 
 
 def find_subject(stores: Stores, subject_id: str, subject_kind: str) -> Annotation:

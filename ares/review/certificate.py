@@ -192,6 +192,44 @@ def certify_items(items: Sequence[LabelledItem], precision: float) -> Certificat
     )
 
 
+def certified_members(stores: Stores, certificate: Certificate, where: str = "") -> Iterator[str]:
+    """Yield the episodes that a certificate speaks of, and those whose captions people accepted.
+
+    Args:
+        stores: Stores of the workspace.
+        certificate: The certificate.
+        where: The filter that it was made with.
+    """
+    makers = stores.annotations.makers()
+    people = [maker_id for maker_id, maker in makers.items() if maker.kind == "person"]
+    by_people = f"acceptable AND {in_condition(maker_column('grade'), people)}"
+    chosen = f"(({certificate.where}) OR ({by_people})){f' AND ({where})' if where else ''}"
+    for ids in stores.tables.episodes.id_batches(chosen):
+        changed = set(find_changed_members(stores, certificate, ids))
+        yield from (episode_id for episode_id in ids if episode_id not in changed)
+
+
+def keep_certificate(stores: Stores, key: str, certificate: Certificate) -> None:
+    """Store the certificate of a set under the name and version that it was frozen under. Raises StoreError."""
+    stores.annotations.put_documents(CERTIFICATES, {key: certificate.to_json()})
+
+
+def describe_certificate(stores: Stores, key: str, members: Iterable[str]) -> dict[str, Json]:
+    """What is to be said of the certificate of a set: its numbers and "void", the reasons; {} where it has none.
+
+    Args:
+        stores: Stores of the workspace.
+        key: Name and version that the set was frozen under.
+        members: Ids of its episodes.
+    """
+    document = stores.annotations.get_document(CERTIFICATES, key)
+    if not isinstance(document, Mapping):
+        return {}
+    certificate = certificate_from_json(document)
+    reasons = find_reasons_void(stores, certificate, members)
+    return {**certificate.summary(), "says": certificate.describe(), "void": list(reasons)}
+
+
 def find_reasons_void(
     stores: Stores, certificate: Certificate, members: Iterable[str] = ()
 ) -> tuple[str, ...]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-<<<<<<< HEAD
-=======
 from dataclasses import replace
->>>>>>> review35
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +13,7 @@ from annotators.grade import load_rubric
 from ares.annotation import Annotation, Column, Maker
 from ares.rubric import GRADE_COLUMNS, Rubric, make_grade_value
 from ares.settings import Settings
-<<<<<<< HEAD
-=======
 from ares.store import Stores
->>>>>>> review35
 from ares.workspace import Workspace, open_workspace
 from tests.ingesting import ingest_paths
 
@@ -104,8 +98,6 @@ def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any
         return rows[0]
 
     return read
-<<<<<<< HEAD
-=======
 
 
 def fill_with_captions(stores: Stores, samples: Path, per_episode: int = 20) -> None:
@@ -122,4 +114,3 @@ def fill_with_captions(stores: Stores, samples: Path, per_episode: int = 20) -> 
             value = make_grade_value([{**ruling, "margin": number / 40}])
             stores.annotations.append([make_annotation(JUDGE, episode_id, caption.annotation_id, value)])
     stores.sync()
->>>>>>> review35

@@ -14,14 +14,12 @@ from ares.episode import Record, Trajectory
 from ares.errors import RequestError
 from ares.review import (
     Answer,
-    certificate_from_json,
     certify,
-    find_reasons_void,
     report_calibration,
     store_answer,
     withdraw_answer,
 )
-from ares.review.certificate import certify_items
+from ares.review.certificate import certificate_from_json, certify_items, find_reasons_void
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from benchmarks.review_estimates import draw_accepted_items
