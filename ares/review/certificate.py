@@ -13,7 +13,7 @@ from ares.review.answers import ACCEPTABLE
 from ares.review.estimates import labels_for_precision
 from ares.review.person_labels import MET, LabelledItem, read_labelled_items
 from ares.statistics import effective_items, share_lower_bound, share_upper_bound
-from ares.store import batched, ids_filter, in_condition, maker_column
+from ares.store import REVIEWED, batched, ids_filter, in_condition, maker_column
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -200,9 +200,8 @@ def certified_members(stores: Stores, certificate: Certificate, where: str = "")
         certificate: The certificate.
         where: The filter that it was made with.
     """
-    makers = stores.annotations.makers()
-    people = [maker_id for maker_id, maker in makers.items() if maker.kind == "person"]
-    by_people = f"acceptable AND {in_condition(maker_column('grade'), people)}"
+    # No judge's margin stands for what people decided.
+    by_people = f"acceptable AND {REVIEWED} AND grade_margin IS NULL"
     chosen = f"(({certificate.where}) OR ({by_people})){f' AND ({where})' if where else ''}"
     for ids in stores.tables.episodes.id_batches(chosen):
         changed = set(find_changed_members(stores, certificate, ids))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.cli.main import main
 from ares.episode import Record, Trajectory
 from ares.errors import RequestError
 from ares.review import (
@@ -32,8 +34,8 @@ _EPISODES = 260
 class LabelledWorld:
     """A workspace whose captions are true or not, with a judge that accepts some of each."""
 
-    def __init__(self, workspace: Workspace, seed: int, false_accepted: float = 0.0) -> None:
-        self.workspace, source = workspace, random.Random(seed)
+    def __init__(self, workspace: Workspace, path: Path, seed: int, false_accepted: float = 0.0) -> None:
+        self.workspace, self.path, source = workspace, path, random.Random(seed)
         for maker in (CAPTIONER, JUDGE):
             workspace.stores.annotations.add_maker(maker)
         like = next(iter(workspace.stores.tables.episodes.read()))
@@ -75,9 +77,10 @@ class LabelledWorld:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[LabelledWorld]:
-    with open_workspace(str(tmp_path_factory.mktemp("calibration") / "ws"), Settings()) as workspace:
+    path = tmp_path_factory.mktemp("calibration") / "ws"
+    with open_workspace(str(path), Settings()) as workspace:
         ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
-        yield LabelledWorld(workspace, seed=11)
+        yield LabelledWorld(workspace, path, seed=11)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +94,17 @@ def answered(world: LabelledWorld) -> dict[str, str]:
     return answers
 
 
-def test_the_report_counts_what_judge_and_people_say(world: LabelledWorld, answered: dict[str, str]) -> None:
+def test_from_answers_to_a_certificate_and_its_end(
+    world: LabelledWorld, answered: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # One test, since each part changes what the next one sees.
+    check_report(world, answered)
+    check_certified_set(world, capsys, tmp_path)
+    check_reasons_void(world, answered)
+
+
+def check_report(world: LabelledWorld, answered: dict[str, str]) -> None:
+    """The report counts what judge and people say."""
     (report,) = report_calibration(world.workspace.stores, question="acceptable")
     table = {
         (judged, truth): sum(
@@ -122,16 +135,40 @@ def test_what_was_not_drawn_at_random_estimates_nothing(world: LabelledWorld) ->
     assert report_calibration(world.workspace.stores, question="success") == []
 
 
-def test_a_certificate_is_void_once_something_under_it_changes(
-    world: LabelledWorld, answered: dict[str, str]
-) -> None:
+def check_certified_set(world: LabelledWorld, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A set with a certificate has what it speaks of, and an export says so."""
+    path = str(world.path)
+    assert main(["set", "create", "true", "--min-precision", "0.95", "-w", path]) == 0
+    assert (
+        "precision of acceptable at least 0.95 with 95% confidence at coverage 1.00"
+        in capsys.readouterr().out
+    )
+    expected = {
+        name for number, name in enumerate(sorted(world.truth)) if world.accepted[name] or
+        (number < 220 and world.truth[name])
+    }  # fmt: skip
+    certified = world.workspace.sets["true"]
+    assert set(certified.ids()) == expected
+    assert certified.certificate["void"] == []
+    world.workspace.export(certified, tmp_path / "out", format="parquet", quiet=True)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["certificate"]["precision"] == 0.95
+    assert main(["set", "create", "more", "--min-precision", "0.99", "-w", path]) == 2
+    assert "more random answers on accepted captions are missing" in capsys.readouterr().err
+    assert main(["set", "create", "few", "--min-precision", "0.9", "--limit", "3", "-w", path]) == 2
+    assert "--limit" in capsys.readouterr().err
+    assert main(["review", "report", "--question", "acceptable", "-w", path]) == 0
+    assert "1.00 (" in capsys.readouterr().out
+
+
+def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
+    """A certificate is void once something under it changes, and says what."""
     stores = world.workspace.stores
     certificate = certify(stores, 0.95)
     assert (certificate.errors, certificate.cut, certificate.coverage) == (0, 0.0, 1.0)
     assert certificate_from_json(certificate.to_json()) == certificate
     members = [name for name in answered if world.accepted[name]]
     assert find_reasons_void(stores, certificate, members) == ()
-    assert stores.tables.episodes.count(certificate.where) >= len(members) - len(answered)
     name = members[3]
     changed = world.answer(name, verdict="unmet")
     world.workspace.sync()
