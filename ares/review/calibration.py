@@ -64,7 +64,7 @@ class Calibration:
         brier: Mean squared distance of its ranks from what people say.
         reliability: Its ranks by intervals, beside what people say.
         true_share: Share of true items among all that it judged.
-        missing: Answers still needed until that share is known to +- 0.03.
+        missing: Answers still needed until that share is known to +- 0.03, at most those that are left.
     """
 
     question: str
@@ -153,7 +153,8 @@ def _measure_group(stores: Stores, items: Sequence[LabelledItem], model: str) ->
     judged = [item for item in drawn if item.judged]
     ranked = [(item.rank, item.truth == MET) for item in judged if item.rank is not None]
     ranks, labels = [rank for rank, _ in ranked], [label for _, label in ranked]
-    share = _estimate_share(judged, _count_unlabelled(stores, items)) if judged else None
+    rest = _count_unlabelled(stores, items)
+    share = _estimate_share(judged, rest) if judged else None
     table = count_verdicts(judged)
     return Calibration(
         question=first.question,
@@ -173,7 +174,8 @@ def _measure_group(stores: Stores, items: Sequence[LabelledItem], model: str) ->
         ),
         brier=brier_score(ranks, labels),
         true_share=share,
-        missing=labels_for_half_width(share, len(judged), _TARGET_HALF_WIDTH) if share else 0,
+        # Nobody can answer more than there is.
+        missing=min(rest[1], labels_for_half_width(share, len(judged), _TARGET_HALF_WIDTH)) if share else 0,
         reliability=reliability_curve(ranks, labels),
     )
 
