@@ -20,7 +20,7 @@ from ares.console import visible, write_stderr
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
-    from ares.review import Queue, QueueItem, ReviewQueue
+    from ares.review import Queue, QueueItem, ReviewQueue, ShareEstimate
     from ares.workspace import Workspace
 
 
@@ -49,6 +49,9 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("name", nargs="?", default="", metavar="QUEUE", help="the answers of a queue")
     taking = actions.add_parser("import", help="store the answers of a file")
     giving = actions.add_parser("export", help="write the answers to a file")
+    report = actions.add_parser("report", help="how far each judge agrees with people")
+    report.add_argument("--question", default="", metavar="Q", help="of one question (default: all)")
+    report.add_argument("--where", default="", metavar="SQL", help="of episodes that fulfil this filter")
     for action in (taking, giving):
         action.add_argument("file", type=Path, metavar="FILE", help=".csv or .jsonl")
     giving.add_argument("--queue", default="", metavar="NAME", help="only the answers of a queue")
@@ -56,8 +59,8 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--person", default="", metavar="NAME", help="who you are (default: the user)")
     for action in (listing, giving):
         action.add_argument("--person", default="", metavar="NAME", help="only the answers of a person")
-    for action in (create, following, listing, taking, giving):
-        add_workspace_arguments(action, rows=action is listing)
+    for action in (create, following, listing, taking, giving, report):
+        add_workspace_arguments(action, rows=action in (listing, report))
 
 
 def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +110,7 @@ def run_review(args: argparse.Namespace) -> int:
         "list": _list_answers,
         "import": _import_file,
         "export": _export_file,
+        "report": _report_calibration,
     }
     return actions[args.action](workspace, args)
 
@@ -291,3 +295,34 @@ def _export_file(workspace: Workspace, args: argparse.Namespace) -> int:
     document = {"file": str(args.file), "answers": count}
     answer(args, document, lambda: f"wrote {count} answers to {args.file}")
     return 0
+
+
+_REPORT_HEADER = ("question", "dataset", "judge", "answered", "random", "disputed", "decided", "precision", "recall",
+                  "kappa", "alpha", "true share", "missing")  # fmt: skip
+
+
+def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
+    found = workspace.review.report(question=args.question, where=args.where)
+    documents = [each.to_json() for each in found]
+    rows = [
+        (
+            each.question,
+            each.dataset,
+            each.model or "none",
+            each.items,
+            each.random_items,
+            each.disputed,
+            *(_format_estimate(part) for part in (each.coverage, each.precision, each.recall)),
+            *("" if part is None else f"{part:.2f}" for part in (each.kappa, each.alpha)),
+            _format_estimate(each.true_share),
+            each.missing or "",
+        )
+        for each in found
+    ]
+    empty = "no answers yet; `ares review next` asks for them"
+    answer(args, documents, lambda: OutputTable(rows, _REPORT_HEADER) if rows else empty, documents)
+    return 0
+
+
+def _format_estimate(estimate: ShareEstimate | None) -> str:
+    return "" if estimate is None else f"{estimate.share:.2f} ({estimate.low:.2f}-{estimate.high:.2f})"

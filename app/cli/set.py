@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from ares.errors import RequestError
 from ares.rubric import TRUST_COLUMN, TRUST_STATES
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.store import Action
     from ares.workspace import StoredSet, Workspace
 
@@ -81,6 +83,12 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
     )
     add_min_score_argument(parser)
+    parser.add_argument(
+        "--min-precision",
+        type=float,
+        metavar="P",
+        help="accepted captions of --where above a cut at which people's answers certify this share of true ones",
+    )
 
 
 def run_set(args: argparse.Namespace) -> int:
@@ -110,8 +118,12 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
         "clashes": [clash.to_json() for clash in clashes],
         "grade_trust": dict(trust),
     }
+    certificate = episode_set.certificate
+    if certificate:
+        document["certificate"] = certificate
     rests = ", ".join(f"{count} {state}" for state, count in trust.items())
     more = f"; the judge of their captions is: {rests}" if trust else ""
+    more += f"; {certificate['says']}" if certificate else ""
     answer(args, document, lambda: f"set {episode_set.label}: {_describe_size(episode_set)}{more}")
 
 
@@ -122,6 +134,15 @@ def _describe_size(episode_set: StoredSet) -> str:
 
 
 def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
+    """The set of the arguments, with a certificate where one is asked for."""
+    if args.min_precision is not None:
+        others = ("ids", "search", "like", "image", "limit", "min_score")
+        if given := [name for name in others if getattr(args, name)]:
+            raise RequestError(
+                "a certificate speaks of all accepted captions of a filter",
+                f"give --where without {', '.join('--' + name.replace('_', '-') for name in given)}",
+            )
+        return workspace.sets.create_certified(args.name, args.min_precision, where=args.where)
     return workspace.sets.create(
         args.name,
         Path(args.ids) if args.ids else (),
@@ -196,12 +217,16 @@ def _show_set(workspace: Workspace, args: argparse.Namespace) -> None:
     losses = _describe_losses(removed, episode_set.purged)
     if losses and args.output == "table":
         write_stderr(f"ares set show: {episode_set.label}: {_describe_size(episode_set)}, {losses}")
+    certificate = episode_set.certificate
+    if certificate and args.output == "table":
+        write_stderr(f"ares set show: {_describe_certificate(certificate)}")
     if episode_set.num_spans is not None:
         _show_spans(args, episode_set, removed)
         return
     document = {
         **episode_set.to_json(),
         "removed": removed,
+        **({"certificate": certificate} if certificate else {}),
         "episode_ids": episode_set.ids(),
     }
     ids = ({"episode_id": episode_id} for episode_id in episode_set.ids())
@@ -217,6 +242,13 @@ def _show_spans(args: argparse.Namespace, episode_set: StoredSet, removed: int) 
         for span in episode_set.spans
     )
     answer(args, document, lambda: lines, (span.to_json() for span in episode_set.spans))
+
+
+def _describe_certificate(certificate: Mapping[str, Json]) -> str:
+    """A certificate for people, with why it holds no more."""
+    void = certificate["void"]
+    reasons = f"; VOID: {'; '.join(map(str, void))}" if isinstance(void, list) and void else ""
+    return f"certified: {certificate['says']}{reasons}"
 
 
 def _compare_sets(workspace: Workspace, args: argparse.Namespace) -> None:

@@ -506,8 +506,13 @@ class ExportManifest:
     def write(self, counts: Mapping[str, Json]) -> None:
         """Write MANIFEST_FILE, last of all files."""
         self._lines.close()
+        from ares.curation import Sets
+        from ares.review import describe_certificate
         from ares.rubric import read_judge_trust
 
+        key = self._selection.frozen_as or self._selection.label
+        members = Sets(self._stores.annotations).ids(self._selection)
+        certificate = describe_certificate(self._stores, key, members)
         makers = self._stores.annotations.makers()
         selection = self._selection.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -523,6 +528,8 @@ class ExportManifest:
             "counts": dict(counts),
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **(left_out if counts["failed"] else {}),
+            # What people's answers certify of the captions, and why it holds no more.
+            **({"certificate": certificate} if certificate else {}),
             "makers": {id: _maker_document(maker) for id, maker in used_makers.items()},
             # What the controls of the judges of captions say, by dataset.
             "judge_trust": {id: dict(trust[id]) for id in used_makers if id in trust},

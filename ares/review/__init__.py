@@ -14,6 +14,13 @@ if TYPE_CHECKING:
         store_answer as store_answer,
         withdraw_answer as withdraw_answer,
     )
+    from ares.review.calibration import Calibration as Calibration, report_calibration as report_calibration
+    from ares.review.certificate import (
+        certified_members as certified_members,
+        certify as certify,
+        describe_certificate as describe_certificate,
+        keep_certificate as keep_certificate,
+    )
     from ares.review.drawing import (
         GUIDELINE as GUIDELINE,
         QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
         create_queue as create_queue,
         list_queues as list_queues,
     )
+    from ares.review.estimates import ShareEstimate as ShareEstimate
     from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,

@@ -17,7 +17,7 @@ from ares.workspace.printed_tables import ResultTable
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
-    from ares.review import Answer, Queue, QueueRequest, ReviewQueue
+    from ares.review import Answer, Calibration, Queue, QueueRequest, ReviewQueue
     from ares.store import Stores
     from ares.workspace.arguments import EpisodesLike
 
@@ -171,6 +171,12 @@ class Reviews:
         """The answers that count, the newest first."""
         rows = [_answer_row(*pair) for pair in self._pairs(queue, person)]
         return AnswerList(sorted(rows, key=lambda row: row.created, reverse=True))
+
+    def report(self, *, question: str = "", dataset: str = "", where: str = "") -> list[Calibration]:
+        """How far each judge agrees with people, by question and dataset. Raises RequestError for a wrong filter."""
+        from ares.review import report_calibration
+
+        return report_calibration(self._stores, question=question, dataset=dataset, where=where)
 
     def export_file(self, path: str | Path, *, queue: str = "", person: str = "") -> int:
         """Write the answers that count to a file, JSONL or CSV by its ending. Returns their number."""

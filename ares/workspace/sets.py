@@ -50,6 +50,13 @@ class StoredSet(CurationSet):
         """Ids of all its episodes, sorted, streamed."""
         return Sets(self._stores.annotations).ids(self)
 
+    @property
+    def certificate(self) -> dict[str, Json]:
+        """What people's answers certify of its captions, and "void": why it holds no more; {} without a certificate."""
+        from ares.review import describe_certificate
+
+        return describe_certificate(self._stores, self.frozen_as or self.label, self.ids())
+
     def write_lock(self, path: str | Path) -> None:
         """Write the set with its ids to a JSON file that proves its content, for a training repository."""
         Sets(self._stores.annotations).write_lock(self, Path(path))
@@ -185,6 +192,28 @@ class SetCollection(Mapping[str, StoredSet]):
     def select(self, name: str) -> list[StoredSet]:
         """All versions of "name", or exactly "name@2". Raises RequestError for an unknown name."""
         return [self._stored(version) for version in self._sets.select(name)]
+
+    def create_certified(self, name: str, precision: float, *, where: str = "") -> StoredSet:
+        """Freeze the accepted captions of a filter that people's random answers certify, from the cut they choose on.
+
+            >>> ws.sets.create_certified("true", 0.95, where="dataset = 'lids'")
+
+        Args:
+            name: Letters, digits, "-", "_" and ".".
+            precision: Share of true captions that is to be certified with 95 % confidence, above 0 and below 1.
+            where: SQL filter over the episode columns.
+
+        Raises:
+            RequestError: The answers do not show it: says how many are missing; or the filter or name is wrong.
+        """
+        from ares.review import certified_members, certify, keep_certificate
+
+        certificate = certify(self._stores, precision, where=where)
+        recipe: dict[str, Json] = {"where": where, "certified": certificate.summary()}
+        members = certified_members(self._stores, certificate, where)
+        selection = self._stored(self._sets.create(name, members, recipe))
+        keep_certificate(self._stores, selection.frozen_as or selection.label, certificate)
+        return selection
 
     def delete(self, name: str) -> Action:
         """Delete all versions of "name", or exactly "name@2"; its episodes stay, and `ws.undo()` brings it back.

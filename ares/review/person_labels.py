@@ -1,0 +1,239 @@
+"""Reads what people answered, item by item, beside what the judge says of the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, TEXT, read_answer
+from ares.store import batched, ids_filter, keep_newest_annotations
+
+if TYPE_CHECKING:
+    from ares.annotation import Annotation, Maker
+    from ares.review.answers import Answer
+    from ares.store import Stores
+
+
+MET, UNMET, UNSURE = "met", "unmet", "unsure"
+# Annotators of what people say, see `answers.give_answer`.
+_PERSON_ANNOTATORS = ("ruling", "success_label", "instruction_label")
+_EPISODES_PER_READ = 5_000
+_COMMON_VERDICTS: Mapping[str, str] = {
+    "success": MET,
+    "failure": UNMET,
+    "acceptable": MET,
+    "not_acceptable": UNMET,
+    "true": MET,
+    "false": UNMET,
+}
+_RESTORES = "restores"
+_RANDOM, _ADJUDICATED, _GRADE, _AUDIT = "random", "adjudicate", "acceptable", "instruction_audit"
+
+
+class PersonAnswer(NamedTuple):
+    """What one person says of an item.
+
+    Attributes:
+        person: Who.
+        verdict: "met", "unmet" or "unsure".
+        annotation_id: Id of the annotation that holds the answer.
+        drawn: Why it was asked, see `Answer.drawn`.
+        stratum: The stratum of its queue, or "".
+        queue: The queue, or "".
+    """
+
+    person: str
+    verdict: str
+    annotation_id: str
+    drawn: str = ""
+    stratum: str = ""
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledItem:
+    """One question about one subject, as people and the judge answer it.
+
+    Attributes:
+        question: "acceptable", "success", "instruction" or a criterion.
+        subject_id: The episode, or the annotation with the text.
+        episode_id: Its episode.
+        dataset: Its dataset.
+        answers: What people say, one answer for each person.
+        judged: What the judge says: "met", "unmet", "unsure", or "" where none has judged it.
+        rank: How sure the judge is that it is met, 0 to 1; None where it does not say.
+        judge: Id of the maker of the judgement, or "".
+        captioner: Id of the maker of the text, or "".
+        is_segment: Whether the text is about a segment.
+    """
+
+    question: str
+    subject_id: str
+    episode_id: str
+    dataset: str
+    answers: tuple[PersonAnswer, ...]
+    judged: str = ""
+    rank: float | None = None
+    judge: str = ""
+    captioner: str = ""
+    is_segment: bool = False
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it was drawn at random: what was asked for another reason says nothing of the rest."""
+        return any(answer.drawn == _RANDOM for answer in self.answers)
+
+    @property
+    def truth(self) -> str:
+        """What people say together: the adjudicator, else the word of all; "" where they differ."""
+        decided = [answer.verdict for answer in self.answers if answer.drawn == _ADJUDICATED]
+        verdicts = {decided[-1]} if decided else {answer.verdict for answer in self.answers}
+        return verdicts.pop() if len(verdicts) == 1 else ""
+
+
+def read_labelled_items(
+    stores: Stores, *, question: str = "", dataset: str = "", where: str = ""
+) -> Iterator[LabelledItem]:
+    """Yield everything that people answered and did not take back, but edited texts.
+
+    Args:
+        stores: Stores of the workspace.
+        question: Of this question alone; "" for all.
+        dataset: Of this dataset alone; "" for all.
+        where: SQL filter over the episode columns.
+
+    Raises:
+        RequestError: The filter is wrong.
+        StoreError: The log cannot be read.
+    """
+    makers = stores.annotations.makers()
+    found = (stores.annotations.find_episodes(name) for name in _PERSON_ANNOTATORS)
+    episodes = sorted(set().union(*found))
+    for ids in batched(episodes, _EPISODES_PER_READ):
+        condition = f"({ids_filter(ids)}){f' AND ({where})' if where else ''}"
+        rows = stores.tables.episodes.read_columns(["episode_id", "dataset"], condition).to_pylist()
+        datasets = {row["episode_id"]: row["dataset"] for row in rows if dataset in ("", row["dataset"])}
+        log = keep_newest_annotations(stores.annotations.find_annotations(list(datasets)))
+        for item in _join_answers([one for one in log if not one.is_withdrawn], makers, datasets):
+            if question in ("", item.question):
+                yield item
+
+
+@dataclass(slots=True)
+class _EpisodeLog:
+    """Annotations by id, and judgements by what they are about."""
+
+    by_id: dict[str, Annotation] = field(default_factory=dict)
+    judgements: dict[tuple[str, str], Annotation] = field(default_factory=dict)
+    answers: dict[tuple[str, str], list[tuple[Answer, Annotation]]] = field(default_factory=dict)
+
+
+def _join_answers(
+    annotations: Sequence[Annotation], makers: Mapping[str, Maker], datasets: Mapping[str, str]
+) -> Iterator[LabelledItem]:
+    log = _EpisodeLog()
+    graders = _grading_makers(makers.values())
+    for annotation in annotations:
+        answer = read_answer(annotation)
+        if answer is not None and answer.question != TEXT:
+            log.answers.setdefault((answer.question, annotation.subject), []).append((answer, annotation))
+        elif answer is None:
+            log.by_id[annotation.annotation_id] = annotation
+            _add_judgement(log, annotation, graders)
+    for (question, subject), given in log.answers.items():
+        yield _make_item(log, question, subject, given, datasets)
+
+
+def _add_judgement(log: _EpisodeLog, annotation: Annotation, graders: Collection[str]) -> None:
+    if annotation.maker_id in graders and not annotation.part:
+        log.judgements["grade", annotation.subject] = annotation
+    elif annotation.name in (SUCCESS, _AUDIT):
+        log.judgements[annotation.name, annotation.subject] = annotation
+
+
+def _grading_makers(makers: Iterable[Maker]) -> set[str]:
+    """Ids of the makers of grades that are no people."""
+    return {
+        maker.maker_id
+        for maker in makers
+        if maker.kind != "person" and any(column.name == _GRADE for column in maker.columns)
+    }
+
+
+def _make_item(
+    log: _EpisodeLog,
+    question: str,
+    subject: str,
+    given: Sequence[tuple[Answer, Annotation]],
+    datasets: Mapping[str, str],
+) -> LabelledItem:
+    kind = {SUCCESS: SUCCESS, INSTRUCTION: _AUDIT}.get(question, "grade")
+    judgement, text = log.judgements.get((kind, subject)), log.by_id.get(subject)
+    judged, rank = ("", None) if judgement is None else _read_judgement(judgement, question)
+    first = given[0][1]
+    return LabelledItem(
+        question=question,
+        subject_id=subject,
+        episode_id=first.episode_id,
+        dataset=datasets[first.episode_id],
+        answers=tuple(
+            PersonAnswer(
+                answer.person.strip(),
+                _COMMON_VERDICTS.get(answer.verdict, answer.verdict),
+                # An answer that an undo let count again is the one that was given first.
+                str(annotation.value.get(_RESTORES, annotation.annotation_id)),
+                answer.drawn,
+                answer.stratum,
+                answer.queue,
+            )
+            for answer, annotation in given
+        ),
+        judged=judged,
+        rank=rank,
+        judge="" if judgement is None else judgement.maker_id,
+        captioner="" if text is None else text.maker_id,
+        is_segment=text is not None and text.subject_kind == "segment",
+    )
+
+
+def _read_judgement(annotation: Annotation, question: str) -> tuple[str, float | None]:
+    """What a judge says of a question, and how sure it is that the answer is yes, 0 to 1."""
+    value = annotation.value
+    if question in (SUCCESS, INSTRUCTION):
+        verdict = value.get("success_verdict" if question == SUCCESS else "audit_verdict")
+        probability = value.get("success_probability" if question == SUCCESS else "audit_probability")
+        return _common_verdict(verdict), _as_number(probability)
+    if question == ACCEPTABLE:
+        verdict = _common_verdict(value.get("grade"))
+        return verdict, _signed_rank(verdict, _as_number(value.get("grade_margin")))
+    rulings = value.get("rulings")
+    for ruling in rulings if isinstance(rulings, list) else []:
+        if isinstance(ruling, Mapping) and ruling.get("criterion") == question:
+            verdict = _common_verdict(ruling.get("verdict"))
+            return verdict, _signed_rank(verdict, _as_number(ruling.get("margin")))
+    return "", None
+
+
+def _common_verdict(verdict: object) -> str:
+    """ "met", "unmet", "unsure", or "" for what says nothing ("NA")."""
+    text = str(verdict or "").lower()
+    known = _COMMON_VERDICTS.get(text, text)
+    return known if known in (MET, UNMET) else ("" if known in ("", "na") else UNSURE)
+
+
+def _signed_rank(verdict: str, margin: float | None) -> float | None:
+    """A margin of a refusal counts against the item: .5 where nothing is decided."""
+    if margin is None or verdict not in (MET, UNMET):
+        return None
+    return 0.5 + margin / 2 if verdict == MET else 0.5 - margin / 2
+
+
+def _as_number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def count_verdicts(items: Iterable[LabelledItem]) -> dict[tuple[str, str], int]:
+    """Items by what the judge and what people say; items on which people differ are left out."""
+    return dict(Counter((item.judged, item.truth) for item in items if item.judged and item.truth))

@@ -1,0 +1,207 @@
+"""A judge of known error rates is measured by what people answered; certificates hold what they say, or are refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from ares.episode import Record, Trajectory
+from ares.errors import RequestError
+from ares.review import (
+    Answer,
+    certify,
+    report_calibration,
+    store_answer,
+    withdraw_answer,
+)
+from ares.review.certificate import certificate_from_json, certify_items, find_reasons_void
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from benchmarks.review_estimates import draw_accepted_items
+from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
+from tests.ingesting import ingest_paths
+
+_EPISODES = 260
+
+
+class LabelledWorld:
+    """A workspace whose captions are true or not, with a judge that accepts some of each."""
+
+    def __init__(self, workspace: Workspace, path: Path, seed: int, false_accepted: float = 0.0) -> None:
+        self.workspace, self.path, source = workspace, path, random.Random(seed)
+        for maker in (CAPTIONER, JUDGE):
+            workspace.stores.annotations.add_maker(maker)
+        like = next(iter(workspace.stores.tables.episodes.read()))
+        blank = Trajectory(timestamps=np.arange(2) / 10.0)
+        names = [f"{number:016x}" for number in range(_EPISODES)]
+        episodes = [replace(like, episode_id=name, key=name, content_hash=name) for name in names]
+        workspace.stores.tables.episodes.add(
+            [Record(episode=replace(episode, num_steps=2), trajectory=blank) for episode in episodes]
+        )
+        self.truth = {name: source.random() < 0.7 for name in names}
+        self.accepted = {
+            name: source.random() < (0.9 if true else false_accepted) for name, true in self.truth.items()
+        }
+        self.captions = {name: self._add_caption(name, source.random()) for name in names}
+        workspace.sync()
+
+    def _add_caption(self, name: str, margin: float) -> str:
+        caption = make_annotation(CAPTIONER, name, name, {"text": "lift the lid", "caption": "lift the lid"})
+        grade = "acceptable" if self.accepted[name] else "not_acceptable"
+        value = {"grade": grade, "acceptable": self.accepted[name], "grade_margin": margin, "rulings": []}
+        graded = make_annotation(JUDGE, name, caption.annotation_id, value)
+        self.workspace.stores.annotations.append([caption, graded])
+        return caption.annotation_id
+
+    def answer(self, name: str, person: str = "Ada", **fields: str) -> str:
+        """A person says what is true, of an episode that was drawn at random."""
+        said = Answer(
+            question="acceptable",
+            subject_id=self.captions[name],
+            subject_kind="annotation",
+            verdict="met" if self.truth[name] else "unmet",
+            person=person,
+            queue="first",
+            drawn="random",
+        )
+        given = store_answer(self.workspace.stores, replace(said, **fields))  # type: ignore[arg-type]
+        return given.annotation_id
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[LabelledWorld]:
+    path = tmp_path_factory.mktemp("calibration") / "ws"
+    with open_workspace(str(path), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+        yield LabelledWorld(workspace, path, seed=11)
+
+
+@pytest.fixture(scope="module")
+def answered(world: LabelledWorld) -> dict[str, str]:
+    """Ids of the answers by episode: 220 at random, of which Bob answers ten, too."""
+    names = sorted(world.truth)[:220]
+    answers = {name: world.answer(name) for name in names}
+    for name in names[:10]:
+        world.answer(name, "Bob", drawn="repeat")
+    world.workspace.sync()
+    return answers
+
+
+def test_from_answers_to_a_certificate_and_its_end(
+    world: LabelledWorld, answered: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # One test, since each part changes what the next one sees.
+    check_report(world, answered)
+    check_certified_set(world, capsys, tmp_path)
+    check_reasons_void(world, answered)
+
+
+def check_report(world: LabelledWorld, answered: dict[str, str]) -> None:
+    """The report counts what judge and people say."""
+    (report,) = report_calibration(world.workspace.stores, question="acceptable")
+    table = {
+        (judged, truth): sum(
+            world.accepted[name] is (judged == "met") and world.truth[name] is (truth == "met")
+            for name in answered
+        )
+        for judged in ("met", "unmet")
+        for truth in ("met", "unmet")
+    }
+    assert report.table == {key: count for key, count in table.items() if count}
+    assert (report.items, report.random_items, report.disputed, report.alpha) == (220, 220, 0, 1.0)
+    assert report.precision is not None and report.recall is not None and report.true_share is not None
+    assert (report.precision.share, report.coverage and report.coverage.share) == (1.0, 1.0)
+    true = table["met", "met"] + table["unmet", "met"]
+    assert report.recall.share == pytest.approx(table["met", "met"] / true)
+    everything = sum(world.truth.values()) / _EPISODES
+    assert report.true_share.method == "ppi++"
+    assert report.true_share.low < everything < report.true_share.high
+
+
+def test_what_was_not_drawn_at_random_estimates_nothing(world: LabelledWorld) -> None:
+    name = sorted(world.truth)[230]
+    given = world.answer(name, "Eve", question="success", subject_id=name, subject_kind="episode",
+                         verdict="success", drawn="", queue="")  # fmt: skip
+    (report,) = report_calibration(world.workspace.stores, question="success")
+    assert (report.items, report.random_items, report.precision, report.true_share) == (1, 0, None, None)
+    withdraw_answer(world.workspace.stores, given, "Eve")
+    assert report_calibration(world.workspace.stores, question="success") == []
+
+
+def check_certified_set(world: LabelledWorld, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A set with a certificate has what it speaks of, and an export says so."""
+    path = str(world.path)
+    assert main(["set", "create", "true", "--min-precision", "0.95", "-w", path]) == 0
+    assert (
+        "precision of acceptable at least 0.95 with 95% confidence at coverage 1.00"
+        in capsys.readouterr().out
+    )
+    expected = {
+        name for number, name in enumerate(sorted(world.truth)) if world.accepted[name] or
+        (number < 220 and world.truth[name])
+    }  # fmt: skip
+    certified = world.workspace.sets["true"]
+    assert set(certified.ids()) == expected
+    assert certified.certificate["void"] == []
+    world.workspace.export(certified, tmp_path / "out", format="parquet", quiet=True)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["certificate"]["precision"] == 0.95
+    assert main(["set", "create", "more", "--min-precision", "0.99", "-w", path]) == 2
+    assert "more random answers on accepted captions are missing" in capsys.readouterr().err
+    assert main(["set", "create", "few", "--min-precision", "0.9", "--limit", "3", "-w", path]) == 2
+    assert "--limit" in capsys.readouterr().err
+    assert main(["review", "report", "--question", "acceptable", "-w", path]) == 0
+    assert "1.00 (" in capsys.readouterr().out
+
+
+def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
+    """A certificate is void once something under it changes, and says what."""
+    stores = world.workspace.stores
+    certificate = certify(stores, 0.95)
+    assert (certificate.errors, certificate.cut, certificate.coverage) == (0, 0.0, 1.0)
+    assert certificate_from_json(certificate.to_json()) == certificate
+    members = [name for name in answered if world.accepted[name]]
+    assert find_reasons_void(stores, certificate, members) == ()
+    name = members[3]
+    changed = world.answer(name, verdict="unmet")
+    world.workspace.sync()
+    assert find_reasons_void(stores, certificate, members) == (
+        f"an answer on episode {name} was changed or taken back",
+    )
+    withdraw_answer(stores, changed, "Ada")
+    assert find_reasons_void(stores, certificate, members) == ()
+    other = replace(JUDGE, model="another judge")
+    stranger = replace(CAPTIONER, model="another captioner")
+    outside = next(one for one in sorted(world.truth)[235:] if world.accepted[one])
+    for maker in (other, stranger):
+        stores.annotations.add_maker(maker)
+    text = {"text": "push the lid", "caption": "push the lid"}
+    stores.annotations.append(
+        [
+            make_annotation(other, name, world.captions[name], {"grade": "unsure"}),
+            make_annotation(stranger, outside, outside, text),
+        ]
+    )
+    world.workspace.use(caption=stranger.maker_id)
+    world.workspace.sync()
+    assert find_reasons_void(stores, certificate, [*members, outside]) == (
+        f"episode {name} was graded anew by {other.maker_id}",
+        f"of {len(members) + 1} members another caption or grade is shown now",
+    )
+
+
+def test_a_refusal_says_how_many_answers_are_missing() -> None:
+    with pytest.raises(RequestError, match="0 answers tested it"):
+        certify_items([], 0.95)
+    with pytest.raises(RequestError) as refusal:
+        certify_items(draw_accepted_items(1, 80, 1.0), 0.95)
+    assert "about 38 more random answers" in str(refusal.value)
+    with pytest.raises(RequestError, match="cannot be certified"):
+        certify_items(draw_accepted_items(1, 900, 0.8, 0.8), 0.95)

@@ -1,0 +1,89 @@
+"""Estimates equal those of the packages that define them, and their intervals cover the truth as often as they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ares.review.estimates import (
+    brier_score,
+    cohen_kappa,
+    estimate_shifted_share,
+    estimate_true_share,
+    krippendorff_alpha,
+    labels_for_half_width,
+    labels_for_precision,
+    prediction_powered_mean,
+    reliability_curve,
+)
+from benchmarks.review_estimates import simulate_review
+
+_ORACLES = json.loads((Path(__file__).parents[2] / "fixtures" / "estimates.json").read_text())
+
+
+@pytest.mark.parametrize("case", _ORACLES["means"])
+def test_prediction_powered_means_equal_those_of_ppi_python(case: dict[str, list[float]]) -> None:
+    found = prediction_powered_mean(case["labels"], case["judged"], case["rest"])
+    expected = (case["mean"], case["low"], case["high"])
+    assert (found.share, found.low, found.high) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", _ORACLES["alphas"])
+def test_alpha_equals_that_of_krippendorff(case: dict[str, list[list[int | None]]]) -> None:
+    ratings = [{f"person {n}": str(v) for n, v in enumerate(row) if v is not None} for row in case["ratings"]]
+    assert krippendorff_alpha(ratings) == pytest.approx(case["alpha"], abs=1e-9)
+
+
+def test_agreement_is_unknown_where_nothing_could_differ() -> None:
+    assert krippendorff_alpha([{"Ada": "met"}, {"Bob": "unmet"}]) is None
+    assert krippendorff_alpha([{"Ada": "met", "Bob": "met"}]) is None
+    assert cohen_kappa({}) is None
+    assert cohen_kappa({("met", "met"): 9}) is None
+    # Worked example of Cohen (1960): 20, 5, 10, 15.
+    assert cohen_kappa({("y", "y"): 20, ("y", "n"): 5, ("n", "y"): 10, ("n", "n"): 15}) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("precision", "errors", "labels"), [(0.95, 0, 59), (0.95, 1, 93), (0.95, 2, 124), (0.99, 0, 299)]
+)
+def test_answers_that_certify_a_precision(precision: float, errors: int, labels: int) -> None:
+    assert labels_for_precision(precision, errors) == labels
+
+
+def test_few_answers_of_one_kind_are_estimated_without_the_judge() -> None:
+    labels = [True] * 90 + [False] * 10
+    few = estimate_true_share(labels, [1.0] * 100, [1.0] * 900)
+    assert (few.method, few.share) == ("wilson", 0.9)
+    many = estimate_true_share(labels * 3, [float(label) for label in labels * 3], [1.0] * 810 + [0.0] * 90)
+    assert many.method == "ppi++"
+    assert many.half_width < few.half_width
+    assert labels_for_half_width(few, 100, few.half_width) == 0
+    assert labels_for_half_width(few, 100, few.half_width / 2) == 300
+    with pytest.raises(ValueError, match="each item has one of both"):
+        estimate_true_share([True], [], [])
+
+
+def test_intervals_cover_the_truth_and_few_certificates_are_wrong() -> None:
+    # 150 runs are within 3.6 points of their rate; benchmarks/RESULTS.md has 2,000.
+    found = simulate_review(150, seed=7)
+    assert 0.91 * 150 <= found.covered <= 0.99 * 150
+    assert 0.91 * 150 <= found.shifted <= 0.99 * 150
+    assert 0 < found.wrong < found.certified
+    assert found.wrong <= 0.05 * 150
+
+
+def test_a_judge_without_power_says_nothing_of_another_share() -> None:
+    with pytest.raises(ValueError, match="its share says nothing"):
+        estimate_shifted_share(50, 100, true_accepted=10, true=20, false_refused=10, false=20)
+
+
+def test_ranks_beside_what_people_say() -> None:
+    ranks, labels = [0.05, 0.95, 0.95, 1.0], [False, True, False, True]
+    assert brier_score(ranks, labels) == pytest.approx((0.05**2 + 0.05**2 + 0.95**2) / 4)
+    assert [(part.low, part.items, part.true_share) for part in reliability_curve(ranks, labels)] == [
+        (0.0, 1, 0.0),
+        (0.9, 3, pytest.approx(2 / 3)),
+    ]
+    assert brier_score([], []) is None
