@@ -91,7 +91,7 @@ const RELEASE_MS = 50;
 
 /**
  * Draws a component into its element. A rerun of the page with the same data leaves what plays alone;
- * otherwise what `build` has returned ends what it drew before. What it returns may take the data of every rerun.
+ * otherwise what `build` has returned ends what it drew before. It may take the data of every rerun.
  *
  * @template Data
  * @param {Component<Data>} component

@@ -1,4 +1,4 @@
-// The cameras of an episode: each a video on the clock, or a still picture until it is played; a caption hides it.
+// The cameras of an episode: each a video on the clock, or a still picture until it is played.
 // Which are hidden, which is large, and their order are kept for each dataset by the browser.
 import { h } from "../dom.js";
 
@@ -114,8 +114,8 @@ export class CameraGrid {
       view.show(!hidden.includes(name), name === large);
       return view.node;
     });
-    place(this.large, large ? [/** @type {CameraView} */ (this.views.get(large)).node] : []);
-    place(this.small, large ? nodes.filter((node) => node.dataset.camera !== large) : nodes);
+    putInto(this.large, large ? [/** @type {CameraView} */ (this.views.get(large)).node] : []);
+    putInto(this.small, large ? nodes.filter((node) => node.dataset.camera !== large) : nodes);
     const count = order.length - hidden.length;
     this.node.className = `cameras n${Math.min(4, count)}${large ? " one" : ""}`;
     if (!this.chooser.hidden) this.drawChooser();
@@ -154,8 +154,9 @@ function toggled(names, name) {
  *
  * @type {(parent: HTMLElement, nodes: HTMLElement[]) => void}
  */
-function place(parent, nodes) {
-  const isSame = parent.children.length === nodes.length && nodes.every((node, at) => parent.children[at] === node);
+function putInto(parent, nodes) {
+  const isSame =
+    parent.children.length === nodes.length && nodes.every((node, at) => parent.children[at] === node);
   if (!isSame) parent.replaceChildren(...nodes);
   parent.hidden = nodes.length === 0;
 }
@@ -178,7 +179,11 @@ class CameraView {
     this.fold = buildFold(camera);
     this.enlarge = h("button", { class: "alike enlarge", "aria-label": `Enlarge ${camera.name}` }, "⤢");
     this.enlarge.title = "Large, or as the others";
-    this.play = h("button", { class: "alike play-camera", title: "Play this camera with the others" }, "Play");
+    this.play = h(
+      "button",
+      { class: "alike play-camera", title: "Play this camera with the others" },
+      "Play",
+    );
     const gone = camera.lost && h("span", { class: "badge bad" }, "gone");
     const flags = camera.flags.map((flag) => h("span", { class: "badge bad" }, flag));
     const actions = !camera.lost && [this.play, buildAlike(camera, clock, search)];

@@ -1,4 +1,4 @@
-// The column beside the picture: what a person says of the episode, its text and each criterion, and its tags.
+// The column beside the picture: what a person says of the episode, its text and criteria, and its tags.
 import { h, numberClick, verdictBadge } from "../dom.js";
 
 /** @typedef {import("../dom.js").Child} Child */
@@ -6,7 +6,7 @@ import { h, numberClick, verdictBadge } from "../dom.js";
  * @typedef {object} Criterion
  * @property {string} id
  * @property {string} verdict "MET", "UNMET", "UNSURE" or another word of a judge.
- * @property {string} said What a person has said: "met", "unmet", "unsure", or "".
+ * @property {string} ruled What a person has said: "met", "unmet", "unsure", or "".
  * @property {string} reason Of the person, else of the judge.
  * @property {string} observed What the judge saw.
  * @property {number[]} seconds Evidence.
@@ -92,7 +92,7 @@ export class JudgePanel {
   }
 
   /**
-   * Does something at once: with all that the page does not know yet, since of two messages it may see only the later.
+   * Does something at once: with all that the page does not know yet, of two messages it may see the later.
    *
    * @param {string} name
    * @param {Record<string, unknown>} [values]
@@ -124,17 +124,30 @@ export class JudgePanel {
   draw() {
     const { text, undo, person, isAsked } = this.data;
     const focused = this.focusedKey();
-    this.nameField = h("input", { class: "who", placeholder: "your name", "aria-label": "Your name", value: "" });
+    this.nameField = h("input", {
+      class: "who",
+      placeholder: "your name",
+      "aria-label": "Your name",
+      value: "",
+    });
     const who = isAsked ? this.nameField : h("span", { class: "muted" }, `as ${person}`);
-    const back = h("button", { class: "undo", title: "Undo (u)", disabled: !undo, onclick: () => this.undo() });
+    const back = h("button", {
+      class: "undo",
+      title: "Undo (u)",
+      disabled: !undo,
+      onclick: () => this.undo(),
+    });
     back.append(undo ? `Undo: ${undo}` : "Undo");
     this.node.replaceChildren(
       this.buildOutcome(),
-      ...(text ? this.buildText(text) : [h("p", { class: "muted" }, "No caption: ares annotate caption grade")]),
+      ...(text
+        ? this.buildText(text)
+        : [h("p", { class: "muted" }, "No caption: ares annotate caption grade")]),
       this.buildTags(),
       h("div", { class: "judge-foot" }, back, who),
     );
-    if (focused) this.node.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    const again = focused && this.node.querySelector(`[data-key="${CSS.escape(focused)}"]`);
+    if (again instanceof HTMLElement) again.focus();
   }
 
   focusedKey() {
@@ -186,17 +199,34 @@ export class JudgePanel {
     const back = () => Object.assign(field, { value: text.text });
     field.addEventListener("keydown", (event) => leaveField(event, field, back));
     for (const node of [field, ...slots.map(({ input }) => input)]) node.addEventListener("change", save);
-    for (const { input } of slots) input.addEventListener("keydown", (event) => leaveField(event, input, () => {}));
-    const why = text.why && h("p", { class: `judge-why${text.grade === "unsure" ? " open" : " muted"}` }, text.why);
+    for (const { input } of slots)
+      input.addEventListener("keydown", (event) => leaveField(event, input, () => {}));
+    const why =
+      text.why && h("p", { class: `judge-why${text.grade === "unsure" ? " open" : " muted"}` }, text.why);
     const fold = h(
       "details",
       { class: "slots" },
       h("summary", {}, `slots: ${text.slots.map(([, value]) => value).join(" · ")}`),
-      h("div", { class: "slot-grid" }, slots.map(({ node }) => node)),
+      h(
+        "div",
+        { class: "slot-grid" },
+        slots.map(({ node }) => node),
+      ),
     );
-    const head = h("div", { class: "judge-head" }, verdictBadge(text.grade), h("span", { class: "muted" }, text.made));
+    const head = h(
+      "div",
+      { class: "judge-head" },
+      verdictBadge(text.grade),
+      h("span", { class: "muted" }, text.made),
+    );
     const rows = sortCriteria(text.criteria).map((criterion) => this.buildCriterion(text, criterion));
-    const parts = [head, why || "", field, text.slots.length ? fold : "", h("div", { class: "criteria" }, rows)];
+    const parts = [
+      head,
+      why || "",
+      field,
+      text.slots.length ? fold : "",
+      h("div", { class: "criteria" }, rows),
+    ];
     return parts.filter((part) => part instanceof Node);
   }
 
@@ -206,7 +236,13 @@ export class JudgePanel {
     if (!value) return;
     const changed = slots.filter(({ input }) => input.value.trim());
     const named = Object.fromEntries(changed.map(({ name, input }) => [name, input.value.trim()]));
-    this.act("answer", { question: "text", subject_id: text.id, subject_kind: "annotation", text: value, slots: named });
+    this.act("answer", {
+      question: "text",
+      subject_id: text.id,
+      subject_kind: "annotation",
+      text: value,
+      slots: named,
+    });
   }
 
   /**
@@ -214,21 +250,30 @@ export class JudgePanel {
    * @param {Criterion} criterion
    */
   buildCriterion(text, criterion) {
-    const { id, said, verdict } = criterion;
+    const { id, ruled, verdict } = criterion;
     const rule = (/** @type {string} */ word) => this.rule(text, criterion, word);
     const choices = VERDICTS.map(([word, sign, label]) => {
-      const isOn = said ? said === word : verdict.toLowerCase() === word;
+      const isOn = ruled ? ruled === word : verdict.toLowerCase() === word;
       const button = buildChoice(`${id} ${word}`, sign, `${id}: ${label}`, isOn, () => rule(word));
-      button.classList.add(word, said ? "said" : "judged");
+      button.classList.add(word, ruled ? "ruled" : "judged");
       return button;
     });
     const short = criterion.reason || criterion.observed;
-    const name = h("button", { class: "criterion-name", title: short, "aria-expanded": String(this.openId === id) }, id);
+    const name = h(
+      "button",
+      { class: "criterion-name", title: short, "aria-expanded": String(this.openId === id) },
+      id,
+    );
     name.dataset.key = `open ${id}`;
     name.addEventListener("click", () => this.open(id));
     const line = h("span", { class: "muted criterion-reason", title: short }, short);
     const head = h("div", { class: "criterion-line" }, h("span", { class: "choices" }, choices), name, line);
-    return h("div", { class: "criterion", "data-criterion": id }, head, this.openId === id && this.buildOpen(text, criterion));
+    return h(
+      "div",
+      { class: "criterion", "data-criterion": id },
+      head,
+      this.openId === id && this.buildOpen(text, criterion),
+    );
   }
 
   /**
@@ -239,12 +284,14 @@ export class JudgePanel {
     const reason = h("input", {
       class: "reason",
       placeholder: "why, in your words",
-      value: this.reasons[criterion.id] ?? (criterion.said ? criterion.reason : ""),
+      value: this.reasons[criterion.id] ?? (criterion.ruled ? criterion.reason : ""),
       "aria-label": `Reason for ${criterion.id}`,
     });
     reason.addEventListener("input", () => Object.assign(this.reasons, { [criterion.id]: reason.value }));
     reason.addEventListener("keydown", (event) => leaveField(event, reason, () => {}));
-    reason.addEventListener("change", () => this.rule(text, criterion, criterion.said || criterion.verdict.toLowerCase()));
+    reason.addEventListener("change", () =>
+      this.rule(text, criterion, criterion.ruled || criterion.verdict.toLowerCase()),
+    );
     const seconds = criterion.seconds.map((second) =>
       h("button", { class: "moment", onclick: () => this.seek(second) }, `${second.toFixed(2)} s`),
     );
@@ -266,8 +313,8 @@ export class JudgePanel {
    */
   rule(text, criterion, verdict) {
     if (!VERDICTS.some(([word]) => word === verdict)) return;
-    const reason = this.reasons[criterion.id] ?? (criterion.said ? criterion.reason : "");
-    Object.assign(criterion, { said: verdict });
+    const reason = this.reasons[criterion.id] ?? (criterion.ruled ? criterion.reason : "");
+    Object.assign(criterion, { ruled: verdict });
     this.act("answer", {
       question: criterion.id,
       subject_id: text.id,
@@ -299,7 +346,12 @@ function buildChoice(key, label, title, isOn, action) {
 /** @type {(name: string, options: string[], value: string, change: (value: string) => void) => HTMLElement} */
 function buildSelect(name, options, value, change) {
   const none = h("option", { value: "" }, name);
-  const select = h("select", { "aria-label": name }, none, options.map((option) => h("option", { value: option }, option)));
+  const select = h(
+    "select",
+    { "aria-label": name },
+    none,
+    options.map((option) => h("option", { value: option }, option)),
+  );
   select.value = value;
   select.dataset.key = name;
   select.addEventListener("change", () => change(select.value));

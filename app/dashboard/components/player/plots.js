@@ -1,4 +1,4 @@
-// A small plot per group of a signal: lines on a canvas, the cursor above it, and a table of the values beside it.
+// A small plot per group of a signal: lines on a canvas, the cursor above it, a table of values beside it.
 import { h } from "../dom.js";
 import { nearestBefore } from "./clock.js";
 import { JointTable } from "./joints.js";
