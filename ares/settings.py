@@ -44,6 +44,8 @@ class ConfigFile(TypedDict, total=False):
     record_seconds: float | int
     follow_links: bool
     video_device: str
+    failure_kinds: str | tuple[str, ...]
+    failure_severities: str | tuple[str, ...]
 
 
 def read_config_file(path: Path) -> dict[str, str]:
@@ -148,7 +150,21 @@ _VARIABLES = {
     "record_seconds": "ARES_RECORD_SECONDS",
     "follow_links": "ARES_FOLLOW_LINKS",
     "video_device": "ARES_VIDEO_DEVICE",
+    "failure_kinds": "ARES_FAILURE_KINDS",
+    "failure_severities": "ARES_FAILURE_SEVERITIES",
 }
+# What people say of failures where a lab has no list of its own.
+FAILURE_KINDS = (
+    "missed grasp",
+    "dropped",
+    "wrong object",
+    "wrong place",
+    "collision",
+    "not finished",
+    "robot fault",
+    "other",
+)
+FAILURE_SEVERITIES = ("minor", "major", "critical")
 _SECRET_FIELDS = {"mongo_uri", "openai_api_key", "app_password"}
 
 
@@ -189,6 +205,8 @@ class Settings:
         follow_links: Whether symbolic links may lead out of a dataset (ARES_FOLLOW_LINKS, 0 or 1).
         video_device: FFmpeg device that decodes videos, such as "cuda" or "cuda:1" (ARES_VIDEO_DEVICE); "" for the
             processors.
+        failure_kinds: Kinds of failure that people choose from in a review (ARES_FAILURE_KINDS, separated by commas).
+        failure_severities: How bad a failure may be, the least first (ARES_FAILURE_SEVERITIES, separated by commas).
     """
 
     workspace: str = "./ares-workspace"
@@ -210,6 +228,8 @@ class Settings:
     record_seconds: float = 300.0
     follow_links: bool = False
     video_device: str = ""
+    failure_kinds: tuple[str, ...] = FAILURE_KINDS
+    failure_severities: tuple[str, ...] = FAILURE_SEVERITIES
 
     def __repr__(self) -> str:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password
@@ -234,6 +254,8 @@ def settings_from_environment(environ: Mapping[str, str] | None = None) -> Setti
         "export_dirs": _split_list(texts.pop("export_dirs", ""), os.pathsep),
         "follow_links": _parse_flag("ARES_FOLLOW_LINKS", texts.pop("follow_links", "0")),
         "trusted_proxies": _split_list(texts.pop("trusted_proxies", ""), ","),
+        "failure_kinds": _split_list(texts.pop("failure_kinds", ""), ",") or FAILURE_KINDS,
+        "failure_severities": _split_list(texts.pop("failure_severities", ""), ",") or FAILURE_SEVERITIES,
         **numbers,
     }
     return Settings(**texts, **parsed)  # type: ignore[arg-type]

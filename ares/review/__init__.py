@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.review.answers import (
+        Answer as Answer,
+        give_answer as give_answer,
+        read_answer as read_answer,
+        store_answer as store_answer,
+        withdraw_answer as withdraw_answer,
+    )
     from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ares.annotation import Annotation, Cost, Maker
+from ares.annotation import Annotation, Column, Cost, Maker
 from ares.errors import RequestError
 from ares.rubric import GRADE_COLUMNS, Rubric, Ruling, Verdict
 
@@ -50,35 +50,55 @@ def add_ruling(
     categories = dict(rubric.categories)
     if criterion not in categories:
         raise RequestError(f"no criterion {criterion!r}", f"rubric {rubric.id} has {', '.join(categories)}")
-    annotator = stores.annotations.makers()[annotation.maker_id].annotator
+    ruling = Ruling(criterion=criterion, verdict=verdict, source="person", judge=person, reason=reason)
+    described: dict[str, Json] = {"rubric": rubric.id, "rubric_hash": rubric.hash}
     columns = (*GRADE_COLUMNS, *rubric.verdict_columns)
+    return store_ruling(stores, annotation, ruling, categories[criterion], described, columns)
+
+
+def store_ruling(
+    stores: Stores,
+    annotation: Annotation,
+    ruling: Ruling,
+    category: str,
+    described: Mapping[str, Json],
+    columns: Sequence[Column] = GRADE_COLUMNS,
+) -> Annotation:
+    """Store a ruling of the person `ruling.judge`, on one criterion of a text or on the text as a whole.
+
+    Args:
+        stores: Stores of the workspace.
+        annotation: The text.
+        ruling: The ruling.
+        category: Category of the criterion, or `WHOLE`.
+        described: What else its value has, such as the rubric.
+        columns: Columns of grades that follow from it.
+
+    Raises:
+        RequestError: The person has no name.
+        StoreError: It cannot be stored.
+    """
+    makers = stores.annotations.makers()
     maker = Maker(
         annotator="ruling",
         version=_VERSION,
-        settings={**_person_settings(person), **_segment_settings(annotation)},
-        # The word of a person is never stale.
-        columns=tuple(replace(column, needs_current_maker=False) for column in columns),
+        settings={**person_settings(ruling.judge), **_segment_settings(annotation)},
         kind="person",
         subject_kind="annotation",
-        after=(annotator,),
+        after=(makers[annotation.maker_id].annotator,),
     )
-    ruling = Ruling(criterion=criterion, verdict=verdict, source="person", judge=person, reason=reason)
-    value: dict[str, Json] = {
-        "rulings": [{**ruling.to_json(), "category": categories[criterion]}],
-        "rubric": rubric.id,
-        "rubric_hash": rubric.hash,
-    }
-    return _store_annotation(
-        stores,
-        maker,
-        replace(
-            annotation,
-            subject=annotation.annotation_id,
-            subject_kind="annotation",
-            value=value,
-            part=criterion,
-        ),
+    # The word of a person is never stale; what the person ruled on by another rubric keeps its columns.
+    earlier = makers[maker.maker_id].columns if maker.maker_id in makers else ()
+    own = {column.name: replace(column, needs_current_maker=False) for column in (*earlier, *columns)}
+    value: dict[str, Json] = {**described, "rulings": [{**ruling.to_json(), "category": category}]}
+    draft = replace(
+        annotation,
+        subject=annotation.annotation_id,
+        subject_kind="annotation",
+        value=value,
+        part=ruling.criterion,
     )
+    return store_annotation(stores, replace(maker, columns=tuple(own.values())), draft)
 
 
 def add_correction(
@@ -105,10 +125,10 @@ def add_correction(
         version=_VERSION,
         model="",
         prompt_hash="",
-        settings=_person_settings(person),
+        settings=person_settings(person),
         kind="person",
     )
-    return _store_annotation(stores, maker, replace(annotation, value=value, ordinal=0))
+    return store_annotation(stores, maker, replace(annotation, value=value, ordinal=0))
 
 
 def _segment_settings(annotation: Annotation) -> dict[str, Json]:
@@ -116,13 +136,15 @@ def _segment_settings(annotation: Annotation) -> dict[str, Json]:
     return {"described": annotation.name} if annotation.subject_kind == "segment" else {}
 
 
-def _person_settings(person: str) -> dict[str, Json]:
+def person_settings(person: str) -> dict[str, Json]:
+    """Settings of the makers of a person. Raises RequestError where the name is empty."""
     if not person.strip():
         raise RequestError("a person needs a name", "the log says who said what")
     return {"person": person.strip()}
 
 
-def _store_annotation(stores: Stores, maker: Maker, draft: Annotation) -> Annotation:
+def store_annotation(stores: Stores, maker: Maker, draft: Annotation) -> Annotation:
+    """Store what a person says now, by the maker that stands for the person. Returns it as stored."""
     annotation = replace(
         draft,
         name=maker.annotator,

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         OLDER_GRADE as OLDER_GRADE,
         PANEL_COLUMNS as PANEL_COLUMNS,
         RESERVED_CRITERIA as RESERVED_CRITERIA,
+        WHOLE as WHOLE,
         Ruling as Ruling,
         Verdict as Verdict,
         make_grade_value as make_grade_value,

@@ -78,7 +78,11 @@ PANEL_COLUMNS = (
 # Columns of the verdicts on single criteria: Lance takes no dot in a name, and `grade` is a column itself.
 _VERDICT_PREFIX = "grade_"
 # Criteria whose columns would be others of grades.
-RESERVED_CRITERIA = frozenset({"SCORE", "TRUST", "STALE", "MAKER", "SPLIT", "VERDICTS", "MARGIN"})
+RESERVED_CRITERIA = frozenset(
+    {"SCORE", "TRUST", "STALE", "MAKER", "SPLIT", "VERDICTS", "MARGIN", "ACCEPTABLE"}
+)
+# Category of what a person says of a caption as a whole, under the name of no criterion.
+WHOLE = "whole"
 # Weights of Rubrics as Rewards (arXiv 2507.17746); pitfalls are phrased so that MET is good.
 WEIGHTS: dict[Category, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": 0.9}
 GATES: tuple[Category, ...] = ("essential", "pitfall")
@@ -317,11 +321,43 @@ def correct_grade(value: Mapping[str, Json], corrections: Sequence[Mapping[str, 
     Args:
         value: Value of the judge's annotation; without "rulings" the caption was not judged, and people can refuse it
             but not accept it, because they have not ruled on all criteria.
-        corrections: Rulings of people, the newest last; they need criterion, verdict and category.
+        corrections: Rulings of people, the newest last; they need criterion, verdict and category. One of the category
+            `WHOLE` is of the caption itself: it decides, unless a criterion was refuted or doubted after it.
 
     Raises:
         ValueError: A ruling lacks its criterion, verdict or category, or has an unknown one.
     """
+    wholes = [place for place, ruling in enumerate(corrections) if ruling.get("category") == WHOLE]
+    corrected = _correct_criteria(value, [item for item in corrections if item.get("category") != WHOLE])
+    later = corrections[wholes[-1] + 1 :] if wholes else ()
+    if not wholes or any(_decides_against(ruling) for ruling in later):
+        return corrected
+    return corrected | _decide_whole(corrections[wholes[-1]])
+
+
+def _decides_against(ruling: Mapping[str, Json]) -> bool:
+    return ruling.get("category") in GATES and ruling.get("verdict") != Verdict.MET
+
+
+def _decide_whole(ruling: Mapping[str, Json]) -> dict[str, Json]:
+    """What a grade becomes by the word of a person on the caption as a whole."""
+    verdict = Verdict(_ruling_field(ruling, "verdict"))
+    grade = decide_grade_from_gates([verdict])
+    acceptable = {"acceptable": True, "not_acceptable": False}.get(grade)
+    gate = (_ruling_field(ruling, "criterion"), verdict.value, "person", "")
+    reason = str(ruling.get("reason") or "no reason is stored")
+    return {
+        "grade": grade,
+        "acceptable": acceptable,
+        "acceptable_unproven": acceptable,
+        VERDICTS_COLUMN: format_gate_verdicts([gate]),
+        "why": f"{grade.replace('_', ' ')}, as {ruling.get('judge') or 'a person'} says: {reason}",
+    }
+
+
+def _correct_criteria(
+    value: Mapping[str, Json], corrections: Sequence[Mapping[str, Json]]
+) -> dict[str, Json]:
     judged = value.get("rulings")
     rulings = [ruling for ruling in judged if isinstance(ruling, dict)] if isinstance(judged, list) else []
     by_criterion: dict[str, dict[str, Json]] = {}

@@ -257,6 +257,11 @@ class MongoAnnotationStore:
             for document in sorted(documents, key=lambda document: int(document["sequence"]))
         ]
 
+    def get_annotation(self, annotation_id: str) -> Annotation | None:
+        """Return the annotation of an id, or None."""
+        document = self._run(lambda: self._annotations.find_one({"_id": annotation_id}))
+        return _to_annotation(document) if document else None
+
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
         """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
         by_maker = {"maker_id": maker_id} if maker_id else {}

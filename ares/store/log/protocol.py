@@ -329,6 +329,9 @@ class AnnotationStore(Protocol):
             maker_ids: Only annotations by these makers; empty for all.
         """
 
+    def get_annotation(self, annotation_id: str) -> Annotation | None:
+        """Return the annotation of an id, or None."""
+
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
         """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
 

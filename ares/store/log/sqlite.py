@@ -171,6 +171,11 @@ class SqliteAnnotationStore:
         rows = self._rows(query, (ids, not names, name_list, not maker_ids, maker_list))
         return [_log_entry(row).annotation for row in rows]
 
+    def get_annotation(self, annotation_id: str) -> Annotation | None:
+        """Return the annotation of an id, or None."""
+        rows = self._rows(f"SELECT {_COLUMNS} FROM facts WHERE annotation_id = ?", (annotation_id,))
+        return next((_log_entry(row).annotation for row in rows), None)
+
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
         """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
         by_maker = " AND maker_id = ?" if maker_id else ""

@@ -2,102 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from annotators.grade import load_rubric
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation, Maker
 from ares.errors import RequestError
 from ares.review import add_correction, add_ruling
 from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, make_grade_value
-from ares.settings import Settings
-from ares.workspace import Workspace, open_workspace
-from tests.ingesting import ingest_paths
-
-CAPTIONER = Maker(
-    annotator="caption",
-    version="1",
-    model="m",
-    columns=(Column(name="caption", type="string", meaning="Caption."),),
-    kind="model",
-    fills_segments=True,
-)
-JUDGE = Maker(
-    annotator="grade",
-    version="1",
-    model="j",
-    columns=(*GRADE_COLUMNS, *load_rubric("caption").verdict_columns),
-    kind="model",
-    subject_kind="annotation",
-    after=("caption",),
-)
-
-
-@pytest.fixture(scope="module")
-def rubric() -> Rubric:
-    return load_rubric("caption")
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, demo_samples: Path) -> Iterator[Workspace]:
-    opened = open_workspace(str(tmp_path / "ws"), Settings())
-    ingest_paths(opened.stores, [str(demo_samples / "video")], limit=2, quiet=True)
-    for maker in (CAPTIONER, JUDGE):
-        opened.stores.annotations.add_maker(maker)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def caption(workspace: Workspace) -> Annotation:
-    """A caption without a grade."""
-    episode_id = min(workspace.stores.tables.episodes.ids())
-    value = {"text": "lift the lid", "caption": "lift the lid"}
-    annotation = _annotation(CAPTIONER, episode_id, episode_id, value)
-    workspace.stores.annotations.append([annotation])
-    return annotation
-
-
-@pytest.fixture
-def judged(workspace: Workspace, caption: Annotation, rubric: Rubric) -> Annotation:
-    """The same caption after a judge has accepted it."""
-    rulings: list[dict[str, Any]] = [
-        {"criterion": name, "verdict": "MET", "category": category} for name, category in rubric.categories
-    ]
-    grade = _annotation(JUDGE, caption.episode_id, caption.annotation_id, make_grade_value(rulings))
-    workspace.stores.annotations.append([grade])
-    return caption
-
-
-def _annotation(maker: Maker, episode_id: str, subject: str, value: dict[str, Any]) -> Annotation:
-    return Annotation(
-        episode_id=episode_id,
-        name=maker.annotator,
-        value=value,
-        maker_id=maker.maker_id,
-        subject=subject,
-        start_seconds=0.0,
-        stop_seconds=5.0,
-        created="2026-01-01T00:00:00+00:00",
-    )
-
-
-@pytest.fixture
-def row(workspace: Workspace, caption: Annotation) -> Callable[[], dict[str, Any]]:
-    """The columns of the episode, after what was said has been applied."""
-
-    def read() -> dict[str, Any]:
-        workspace.sync()
-        columns = ["caption", "grade", "acceptable", "acceptable_unproven", "grade_score"]
-        rows: list[dict[str, Any]] = workspace.stores.tables.episodes.read_columns(
-            columns, where=f"episode_id = '{caption.episode_id}'"
-        ).to_pylist()
-        return rows[0]
-
-    return read
+from ares.workspace import Workspace
+from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
 
 
 def test_the_verdict_on_a_criterion_filters_episodes_as_people_have_corrected_it(
@@ -123,7 +38,7 @@ def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
     shorter = replace(JUDGE, version="2", columns=GRADE_COLUMNS)
     workspace.stores.annotations.add_maker(shorter)
     rulings: list[dict[str, Any]] = [{"criterion": "VERB", "verdict": "MET", "category": "essential"}]
-    grade = _annotation(shorter, judged.episode_id, judged.annotation_id, make_grade_value(rulings))
+    grade = make_annotation(shorter, judged.episode_id, judged.annotation_id, make_grade_value(rulings))
     workspace.stores.annotations.append([grade])
     assert row()["grade"] == "acceptable"
     assert workspace.stores.tables.episodes.count("grade_object IS NULL") == 2
@@ -182,7 +97,7 @@ def test_a_corrected_caption_is_shown_ungraded_whatever_a_model_says_later(
     assert (row()["caption"], row()["grade"], row()["acceptable"]) == ("push the lid", None, None)
     other = Maker(annotator="caption", version="2", model="n", columns=CAPTIONER.columns, fills_segments=True)
     workspace.stores.annotations.add_maker(other)
-    later = _annotation(
+    later = make_annotation(
         other, judged.episode_id, judged.episode_id, {"text": "drop it", "caption": "drop it"}
     )
     workspace.stores.annotations.append([later])

@@ -123,6 +123,12 @@ class MemoryAnnotationStore:
             rows = [self._rows[position] for position in sorted(positions)]
         return [row for row in rows if row is not None]
 
+    def get_annotation(self, annotation_id: str) -> Annotation | None:
+        """Return the annotation of an id, or None."""
+        with self._lock:
+            rows = [row for row in self._rows if row is not None and row.annotation_id == annotation_id]
+        return next(map(_to_annotation, rows), None)
+
     def find_episodes(self, name: str, maker_id: str = "") -> list[str]:
         """Return the episodes that have an annotation of that name, sorted; with a maker, those that have one by it."""
         with self._lock:

@@ -1,0 +1,307 @@
+"""What a person says of an episode, a segment or a text: stored at once with the name, and taken back by its id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ares.annotation import WITHDRAWN, Annotation, Column, Maker
+from ares.errors import RequestError
+from ares.review.labels import add_correction, person_settings, store_annotation, store_ruling
+from ares.rubric import WHOLE, Ruling, Verdict, make_slot_columns, slots_from_json
+from ares.store import ids_filter, in_condition
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
+
+# Questions that are no criterion.
+SUCCESS, TEXT, INSTRUCTION, ACCEPTABLE = "success", "text", "instruction", "acceptable"
+_VERDICTS: Mapping[str, tuple[str, ...]] = {SUCCESS: ("success", "failure", "unsure"), TEXT: ("",)}
+_USUAL_VERDICTS = ("met", "unmet", "unsure")
+# Key of the answer in the value of its annotation, and of the answer that an undo let count again.
+_ANSWER, _RESTORES = "answer", "restores"
+_LONGEST_TEXT = 4_000
+_SUCCESS_COLUMNS = (
+    Column(
+        name="person_success",
+        type="bool",
+        meaning="Whether the episode succeeded, as a person says; empty where the person cannot tell.",
+        is_outcome=True,
+    ),
+    Column(name="failure_kind", type="string", meaning="Kind of the failure that a person saw."),
+    Column(name="failure_severity", type="string", meaning="How bad the failure is that a person saw."),
+)
+_INSTRUCTION_COLUMNS = (
+    Column(
+        name="instruction_fits",
+        type="bool",
+        meaning="Whether the instruction is of this episode, as a person says; empty where the person cannot tell.",
+    ),
+    Column(
+        name="corrected_instruction",
+        type="string",
+        meaning="What a person says in place of the instruction of the source.",
+    ),
+)
+# Annotators of what is said of whole episodes, by question.
+_EPISODE_LABELS: Mapping[str, tuple[str, tuple[Column, ...]]] = {
+    SUCCESS: ("success_label", _SUCCESS_COLUMNS),
+    INSTRUCTION: ("instruction_label", _INSTRUCTION_COLUMNS),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a person says of one episode, segment or text.
+
+    Attributes:
+        question: "success", "text" (edited text or slots), "instruction", "acceptable", or a criterion such as "VERB".
+        subject_id: Id of the episode for "success" and "instruction"; else of the annotation that has the text, or of
+            the segment that it is shown on.
+        subject_kind: "episode", "annotation" or "segment".
+        verdict: "met", "unmet" or "unsure"; for "success" "success", "failure" or "unsure"; for "text" "".
+        person: Who says it.
+        reason: Why, in the person's words, or "".
+        failure_kind: For "success", one of the lab's list, or "".
+        severity: For "success", one of the lab's list, or "".
+        text: The new text, for "text" and a corrected instruction.
+        slots: The new slots by name, for "text".
+        queue: Name of the queue in which it was asked, or "".
+        item: Position of the item in the queue, from 0.
+        stratum: The stratum that the item was drawn from, or "".
+        drawn: Why it was asked: "random", "worth", "repeat", "adjudicate", or "" outside a queue.
+    """
+
+    question: str
+    subject_id: str
+    subject_kind: str
+    verdict: str
+    person: str
+    reason: str = ""
+    failure_kind: str = ""
+    severity: str = ""
+    text: str = ""
+    slots: Mapping[str, str] = field(default_factory=dict)
+    queue: str = ""
+    item: int = 0
+    stratum: str = ""
+    drawn: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON, for the log and for files."""
+        return {**asdict(self), "slots": dict(self.slots)}
+
+
+def read_answer(annotation: Annotation) -> Answer | None:
+    """The answer that an annotation stores; None for any other annotation, and for one that was taken back."""
+    document = annotation.value.get(_ANSWER)
+    if not isinstance(document, Mapping):
+        return None
+    known = {name: value for name, value in document.items() if name in Answer.__dataclass_fields__}
+    return Answer(**known)  # type: ignore[arg-type]  # `to_json` wrote it
+
+
+def give_answer(stores: Stores, answer: Answer) -> Annotation:
+    """Store an answer and let the tables show it: the grade is derived anew, filters and counts follow.
+
+    Args:
+        stores: Stores of the workspace.
+        answer: What the person says; it takes the place of what the same person said of the same before.
+
+    Returns:
+        The annotation that holds it; `withdraw_answer` and `ares undo` take it back by its id.
+
+    Raises:
+        RequestError: The question, verdict or subject does not exist, or the person has no name.
+        StoreError: It cannot be stored.
+    """
+    annotation = store_answer(stores, answer)
+    stores.sync()
+    return annotation
+
+
+def store_answer(stores: Stores, answer: Answer) -> Annotation:
+    """As `give_answer`, in the log alone: the tables show it after `Stores.sync`."""
+    _check_answer(stores, answer)
+    person, document = answer.person, {_ANSWER: answer.to_json()}
+    if answer.question in _EPISODE_LABELS:
+        return _store_episode_label(stores, answer)
+    subject = find_subject(stores, answer.subject_id, answer.subject_kind)
+    if answer.question == TEXT:
+        return add_correction(stores, subject, {**_edited_value(subject, answer), **document}, person)
+    verdict = Verdict(answer.verdict.upper())
+    is_whole = answer.question == ACCEPTABLE
+    criterion = answer.question.upper() if is_whole else answer.question
+    ruling = Ruling(
+        criterion=criterion, verdict=verdict, source="person", judge=person.strip(), reason=answer.reason
+    )
+    if is_whole:
+        return store_ruling(stores, subject, ruling, WHOLE, document)
+    category, rubric, columns = _find_criterion(stores, subject, criterion)
+    return store_ruling(stores, subject, ruling, category, {**rubric, **document}, columns)
+
+
+def withdraw_answer(stores: Stores, annotation_id: str, person: str) -> None:
+    """Take an answer back: what the same person had said of the same before counts again.
+
+    Args:
+        stores: Stores of the workspace.
+        annotation_id: Id of the annotation that `give_answer` returned.
+        person: Who takes it back; nobody takes back what somebody else said.
+
+    Raises:
+        RequestError: There is no such answer, it is of somebody else, or it does not count any more.
+        StoreError: The log cannot be written.
+    """
+    annotation = stores.annotations.get_annotation(annotation_id)
+    maker = stores.annotations.makers().get(annotation.maker_id) if annotation else None
+    if annotation is None or maker is None or maker.kind != "person":
+        raise RequestError(f"no answer {annotation_id!r}", "`ares review list` shows them")
+    if maker.settings.get("person") != person.strip():
+        raise RequestError(
+            f"the answer is of {maker.settings.get('person')}", f"{person} cannot take it back"
+        )
+    same_maker = stores.annotations.find_annotations([annotation.episode_id], maker_ids=[annotation.maker_id])
+    counting = _counting_answers(other for other in same_maker if other.address == annotation.address)
+    if not counting or annotation_id not in (counting[-1].annotation_id, _restored_id(counting[-1])):
+        raise RequestError(f"answer {annotation_id} does not count any more", "it was changed or taken back")
+    earlier = counting[-2] if len(counting) > 1 else None
+    value = {**earlier.value, _RESTORES: _restored_id(earlier)} if earlier else WITHDRAWN
+    store_annotation(stores, maker, replace(annotation, value=value))
+    stores.sync()
+
+
+def find_subject(stores: Stores, subject_id: str, subject_kind: str) -> Annotation:
+    """The annotation with the text that a person speaks of, by its id or by that of the segment it is shown on.
+
+    Raises:
+        RequestError: There is none.
+    """
+    if subject_kind == "segment":
+        where = in_condition("segment_id", [subject_id])
+        rows = stores.tables.segments.scan(["annotation_id", "text"], where).to_pylist()
+        subject_id = next((row["annotation_id"] for row in rows if row["text"]), "")
+    annotation = stores.annotations.get_annotation(subject_id) if subject_id else None
+    if annotation is None:
+        raise RequestError("nothing is said there", f"no {subject_kind} {subject_id!r} with a text")
+    return annotation
+
+
+def _check_answer(stores: Stores, answer: Answer) -> None:
+    """Raise RequestError for what nobody can say."""
+    person_settings(answer.person)
+    verdicts = _VERDICTS.get(answer.question, _USUAL_VERDICTS)
+    if answer.verdict not in verdicts:
+        allowed = ", ".join(verdicts) or "no verdict"
+        raise RequestError(f"{answer.question} cannot be {answer.verdict!r}", f"there are: {allowed}")
+    if max(len(answer.text), len(answer.reason)) > _LONGEST_TEXT:
+        raise RequestError("a text is too long", f"at most {_LONGEST_TEXT:,} characters")
+    if answer.question == TEXT and not answer.text.strip():
+        raise RequestError("the new text is empty", "to refuse a text, say that it is not acceptable")
+    _check_choice("kind of failure", answer.failure_kind, stores.settings.failure_kinds)
+    _check_choice("severity", answer.severity, stores.settings.failure_severities)
+
+
+def _check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
+    if choice and choice not in choices:
+        raise RequestError(f"no {name} {choice!r}", f"there are: {', '.join(choices)}")
+
+
+def _store_episode_label(stores: Stores, answer: Answer) -> Annotation:
+    """Store what is said of a whole episode."""
+    ids = ids_filter([answer.subject_id])
+    row = next(iter(stores.tables.episodes.read_columns(["duration_seconds"], ids).to_pylist()), None)
+    if row is None or answer.subject_kind != "episode":
+        raise RequestError("no such episode", f"{answer.subject_kind} {answer.subject_id!r}")
+    name, columns = _EPISODE_LABELS[answer.question]
+    maker = Maker(
+        annotator=name,
+        version="1",
+        settings=person_settings(answer.person),
+        columns=columns,
+        kind="person",
+    )
+    draft = Annotation(
+        episode_id=answer.subject_id,
+        name=name,
+        value={**_label_columns(answer), _ANSWER: answer.to_json()},
+        maker_id=maker.maker_id,
+        subject=answer.subject_id,
+        start_seconds=0.0,
+        stop_seconds=float(row["duration_seconds"] or 0.0),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        revision=time.time_ns(),
+    )
+    return store_annotation(stores, maker, draft)
+
+
+def _label_columns(answer: Answer) -> dict[str, Json]:
+    """The columns that an answer about an episode fills; "cannot tell" leaves its own empty."""
+    is_good = {"success": True, "met": True, "failure": False, "unmet": False}.get(answer.verdict)
+    if answer.question == INSTRUCTION:
+        columns: dict[str, Json] = {
+            "instruction_fits": is_good,
+            "corrected_instruction": answer.text.strip() or None,
+        }
+    else:
+        columns = {
+            "person_success": is_good,
+            "failure_kind": answer.failure_kind or None,
+            "failure_severity": answer.severity or None,
+        }
+    return {name: value for name, value in columns.items() if value is not None}
+
+
+def _edited_value(annotation: Annotation, answer: Answer) -> dict[str, Json]:
+    """The value of an annotation with a person's text; slots of the old text say nothing of the new one."""
+    slots = slots_from_json(dict(answer.slots))
+    kept = ("style", "name")
+    value = {name: annotation.value[name] for name in kept if name in annotation.value}
+    text = answer.text.strip()
+    whole: dict[str, Json] = {"caption": text} if "caption" in annotation.value else {}
+    described: dict[str, Json] = {"slots": dict(answer.slots), **make_slot_columns(slots)} if slots else {}
+    return {**value, "text": text, "author": "person", **whole, **described}
+
+
+def _find_criterion(
+    stores: Stores, subject: Annotation, criterion: str
+) -> tuple[str, dict[str, Json], Sequence[Column]]:
+    """The category of a criterion, the rubric that has it and its columns, of the newest grade of an annotation."""
+    for annotation in reversed(stores.annotations.find_annotations([subject.episode_id])):
+        rulings = annotation.value.get("rulings")
+        is_grade = annotation.subject == subject.annotation_id and not annotation.part
+        for ruling in rulings if is_grade and isinstance(rulings, list) else []:
+            if isinstance(ruling, Mapping) and ruling.get("criterion") == criterion:
+                rubric = {name: annotation.value.get(name, "") for name in ("rubric", "rubric_hash")}
+                return (
+                    str(ruling["category"]),
+                    rubric,
+                    stores.annotations.makers()[annotation.maker_id].columns,
+                )
+    raise RequestError(
+        f"no criterion {criterion!r}",
+        "no judge has ruled on it here; say whether the text is acceptable, or grade it first",
+    )
+
+
+def _counting_answers(annotations: Iterable[Annotation]) -> list[Annotation]:
+    """The answers of one address that no undo took back, oldest first; the last of them counts."""
+    counting: list[Annotation] = []
+    for annotation in annotations:
+        if annotation.is_withdrawn:
+            counting.clear()
+        elif _RESTORES in annotation.value:
+            counting = [*counting[:-2], annotation]
+        else:
+            counting.append(annotation)
+    return counting
+
+
+def _restored_id(annotation: Annotation) -> str:
+    """Id of the answer as it was given first."""
+    return str(annotation.value.get(_RESTORES, annotation.annotation_id))

@@ -1,0 +1,130 @@
+"""What a person says is stored at once, changes grade and filters, and goes back by its id, in any order."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ares.annotation import Annotation
+from ares.errors import RequestError
+from ares.review import Answer, give_answer, read_answer, withdraw_answer
+from ares.store import keep_newest_annotations
+from ares.workspace import Workspace
+
+ADA = Answer(question="acceptable", subject_id="", subject_kind="annotation", verdict="met", person="Ada")
+
+
+def _about(annotation: Annotation, question: str, verdict: str, **fields: Any) -> Answer:
+    return replace(ADA, question=question, verdict=verdict, subject_id=annotation.annotation_id, **fields)
+
+
+def test_an_answer_about_the_whole_caption_decides_until_it_is_taken_back(
+    workspace: Workspace,
+    judged: Annotation,
+    row: Any,
+) -> None:
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", None)
+    refused = give_answer(workspace.stores, _about(judged, "acceptable", "unmet", reason="no lid"))
+    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
+    accepted = give_answer(workspace.stores, _about(judged, "acceptable", "met"))
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+    withdraw_answer(workspace.stores, accepted.annotation_id, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("not_acceptable", False)
+    with pytest.raises(RequestError, match="does not count any more"):
+        withdraw_answer(workspace.stores, accepted.annotation_id, "Ada")
+    withdraw_answer(workspace.stores, refused.annotation_id, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", None)
+
+
+def test_a_caption_that_no_judge_saw_is_accepted_by_a_person_alone(
+    workspace: Workspace,
+    caption: Annotation,
+    row: Any,
+) -> None:
+    give_answer(workspace.stores, _about(caption, "acceptable", "met"))
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+
+
+def test_what_is_refuted_later_stands_above_an_earlier_word_on_the_whole(
+    workspace: Workspace,
+    judged: Annotation,
+    row: Any,
+) -> None:
+    give_answer(workspace.stores, _about(judged, "acceptable", "met"))
+    given = give_answer(workspace.stores, _about(judged, "VERB", "unmet", reason="it pushes"))
+    assert row()["grade"] == "not_acceptable"
+    withdraw_answer(workspace.stores, given.annotation_id, "Ada")
+    assert (row()["grade"], row()["acceptable"]) == ("acceptable", True)
+
+
+def test_success_instruction_and_text_fill_columns_of_their_own(
+    workspace: Workspace,
+    judged: Annotation,
+    row: Any,
+) -> None:
+    episode = replace(ADA, subject_id=judged.episode_id, subject_kind="episode")
+    failed = replace(episode, question="success", verdict="failure", failure_kind="dropped", severity="major")
+    given = give_answer(workspace.stores, failed)
+    give_answer(
+        workspace.stores, replace(episode, question="instruction", verdict="unmet", text="push the lid")
+    )
+    edited = give_answer(workspace.stores, _about(judged, "text", "", text="push the lid"))
+    assert (row()["caption"], row()["grade"]) == ("push the lid", None)
+    count = workspace.stores.tables.episodes.count
+    assert count("person_success = false AND failure_kind = 'dropped' AND failure_severity = 'major'") == 1
+    assert count("instruction_fits = false AND corrected_instruction = 'push the lid'") == 1
+    withdraw_answer(workspace.stores, given.annotation_id, "Ada")
+    withdraw_answer(workspace.stores, edited.annotation_id, "Ada")
+    assert (count("person_success IS NOT NULL"), row()["caption"], row()["grade"]) == (
+        0,
+        "lift the lid",
+        "acceptable",
+    )
+
+
+def test_what_nobody_can_say_is_refused_in_one_line(
+    workspace: Workspace,
+    judged: Annotation,
+) -> None:
+    given = give_answer(workspace.stores, _about(judged, "acceptable", "met"))
+    for answer, message in (
+        (_about(judged, "acceptable", "yes"), "cannot be 'yes'"),
+        (_about(judged, "NOPE", "met"), "no criterion 'NOPE'"),
+        (_about(judged, "text", "", text=" "), "new text is empty"),
+        (replace(ADA, subject_id="ffff"), "nothing is said there"),
+        (replace(ADA, question="success", verdict="success", subject_id="ffff"), "no such episode"),
+        (_about(judged, "acceptable", "met", failure_kind="gone"), "no kind of failure 'gone'.*dropped"),
+        (_about(judged, "acceptable", "met", person=" "), "a person needs a name"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            give_answer(workspace.stores, answer)
+    with pytest.raises(RequestError, match="is of Ada"):
+        withdraw_answer(workspace.stores, given.annotation_id, "Ben")
+    with pytest.raises(RequestError, match="no answer"):
+        withdraw_answer(workspace.stores, judged.annotation_id, "Ada")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_was_said_and_taken_back_the_last_word_of_each_counts(
+    workspace: Workspace,
+    judged: Annotation,
+    seed: int,
+) -> None:
+    """Random answers of two people and undos: what counts is what a stack of each says."""
+    generator, log = random.Random(seed), workspace.stores.annotations
+    said: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for _ in range(25):
+        key = generator.choice(["Ada", "Ben"]), generator.choice(["acceptable", "VERB", "OBJECT"])
+        own = said.setdefault(key, [])
+        if own and generator.random() < 0.4:
+            withdraw_answer(workspace.stores, own.pop()[0], key[0])
+            continue
+        verdict = generator.choice(["met", "unmet", "unsure"])
+        given = give_answer(workspace.stores, _about(judged, key[1], verdict, person=key[0]))
+        own.append((given.annotation_id, verdict))
+    newest = keep_newest_annotations(log.find_annotations([judged.episode_id]))
+    counting = {(item.person, item.question): item.verdict for item in map(read_answer, newest) if item}
+    assert counting == {key: own[-1][1] for key, own in said.items() if own}
