@@ -52,7 +52,7 @@ _LIMBS = {
 
 
 def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Group dimensions by side and limb, by what they are (gripper, base), or else by the first word that several share.
+    """Group dimensions by side and limb, by what they are (gripper, base), or by the first word that several share.
 
     Returns:
         (group, positions in `names`), in order of first appearance; the group "" has those that share nothing.

@@ -199,8 +199,9 @@ export class JudgePanel {
     const back = () => Object.assign(field, { value: text.text });
     field.addEventListener("keydown", (event) => leaveField(event, field, back));
     for (const node of [field, ...slots.map(({ input }) => input)]) node.addEventListener("change", save);
-    for (const { input } of slots)
+    slots.forEach(({ input }) => {
       input.addEventListener("keydown", (event) => leaveField(event, input, () => {}));
+    });
     const why =
       text.why && h("p", { class: `judge-why${text.grade === "unsure" ? " open" : " muted"}` }, text.why);
     const fold = h(
