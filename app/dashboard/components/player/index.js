@@ -141,7 +141,8 @@ class Player {
   }
 }
 
-/** @type {(root: HTMLElement, data: PlayerData, send: import("../dom.js").Send) => import("../dom.js").Drawn} */
+/** @typedef {import("../dom.js").Drawn} Drawn */
+/** @type {(root: HTMLElement, data: PlayerData, send: import("../dom.js").Send) => Drawn} */
 function buildPlayer(root, data, send) {
   // The page keeps the player of the last episode for a while: it must not hear the keys of this one.
   window.dispatchEvent(new CustomEvent(OPENED));

@@ -46,7 +46,7 @@ const OUTCOMES = [
   ["failure", "Failure"],
   ["unsure", "Cannot tell"],
 ];
-const VERDICTS = [
+const RULINGS = [
   ["met", "✓", "met"],
   ["unmet", "✗", "unmet"],
   ["unsure", "?", "cannot tell"],
@@ -231,7 +231,7 @@ export class JudgePanel {
     return parts.filter((part) => part instanceof Node);
   }
 
-  /** @type {(text: JudgedText, written: string, slots: { name: string, input: HTMLInputElement }[]) => void} */
+  /** @type {(text: JudgedText, written: string, slots: Slot[]) => void} */
   saveText(text, written, slots) {
     const value = written.trim();
     if (!value) return;
@@ -253,7 +253,7 @@ export class JudgePanel {
   buildCriterion(text, criterion) {
     const { id, ruled, verdict } = criterion;
     const rule = (/** @type {string} */ word) => this.rule(text, criterion, word);
-    const choices = VERDICTS.map(([word, sign, label]) => {
+    const choices = RULINGS.map(([word, sign, label]) => {
       const isOn = ruled ? ruled === word : verdict.toLowerCase() === word;
       const button = buildChoice(`${id} ${word}`, sign, `${id}: ${label}`, isOn, () => rule(word));
       button.classList.add(word, ruled ? "ruled" : "judged");
@@ -313,7 +313,7 @@ export class JudgePanel {
    * @param {string} verdict
    */
   rule(text, criterion, verdict) {
-    if (!VERDICTS.some(([word]) => word === verdict)) return;
+    if (!RULINGS.some(([word]) => word === verdict)) return;
     const reason = this.reasons[criterion.id] ?? (criterion.ruled ? criterion.reason : "");
     Object.assign(criterion, { ruled: verdict });
     this.act("answer", {
@@ -336,15 +336,15 @@ export class JudgePanel {
   }
 }
 
-/** @type {(key: string, label: string, title: string, isOn: boolean, action: () => void) => HTMLButtonElement} */
-function buildChoice(key, label, title, isOn, action) {
-  const button = h("button", { class: "choice", title, "aria-label": title, onclick: action }, label);
+/** @type {(key: string, label: string, title: string, on: boolean, act: () => void) => HTMLButtonElement} */
+function buildChoice(key, label, title, on, act) {
+  const button = h("button", { class: "choice", title, "aria-label": title, onclick: act }, label);
   button.dataset.key = key;
-  button.setAttribute("aria-pressed", String(isOn));
+  button.setAttribute("aria-pressed", String(on));
   return button;
 }
 
-/** @type {(name: string, options: string[], value: string, change: (value: string) => void) => HTMLElement} */
+/** @type {(name: string, options: string[], value: string, change: (to: string) => void) => HTMLElement} */
 function buildSelect(name, options, value, change) {
   const none = h("option", { value: "" }, name);
   const select = h(
@@ -359,7 +359,8 @@ function buildSelect(name, options, value, change) {
   return select;
 }
 
-/** @type {(name: string, value: string) => { name: string, input: HTMLInputElement, node: HTMLElement }} */
+/** @typedef {{ name: string, input: HTMLInputElement, node: HTMLElement }} Slot */
+/** @type {(name: string, value: string) => Slot} */
 function buildSlot(name, value) {
   const input = h("input", { value, "aria-label": `slot ${name}` });
   input.dataset.key = `slot ${name}`;
