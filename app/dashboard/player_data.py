@@ -342,7 +342,13 @@ def make_ruling_ticks(
     frames that the judge was shown.
     """
     labels: dict[float, list[str]] = {}
-    grades = [grade for caption in captions[:1] for grade in caption["grades"] if grade["groups"]]
+    # A ruling of a person has no grade of its own; the frames that a judge saw stay its evidence.
+    grades = [
+        grade
+        for caption in captions[:1]
+        for grade in caption["grades"]
+        if grade["groups"] and grade.get("grade") != ""
+    ]
     pairs = [
         (group, ruling) for grade in grades[:1] for group in grade["groups"] for ruling in group["rulings"]
     ]

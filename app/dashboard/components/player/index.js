@@ -45,7 +45,9 @@ class Player {
       signal.groups.map((group) => new Plot(signal, group, this.shown, actions)),
     );
     this.timeline = new Timeline(data, this.clock, actions);
-    this.lanes = new Lanes(data.segments, data.duration, this.clock);
+    this.lanes = new Lanes(data.segments, data.duration, this.clock, (changes) =>
+      this.judge.act("spans", { changes }),
+    );
     this.transport = buildTransport(this.clock, this.commands);
     this.help = buildHelp();
     this.judge = new JudgePanel(data.judge, send, (second) => this.clock.seek(second));
