@@ -458,7 +458,8 @@ def _lane_data(
     for segment, row in zip(segments, rows, strict=True):
         text = segment["text"] if len(segment["text"]) <= longest else f"{segment['text'][: longest - 1]}…"
         number = numbers.setdefault((text, segment["author"], segment["grade"]), len(numbers))
-        ids = [segment["id"]] if len(segments) <= _MOST_EDITED else []
+        # A text that is cut here is not edited here.
+        ids = [segment["id"]] if len(segments) <= _MOST_EDITED and text == segment["text"] else []
         spans.append([round(segment["start"], 6), round(segment["stop"], 6), row, number, *ids])
     by = " ".join(part for part in (key[0], maker.version, maker.model) if part) if maker else key[2]
     authors = sorted({segment["author"] for segment in segments} - {""})
