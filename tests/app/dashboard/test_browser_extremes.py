@@ -115,7 +115,7 @@ def _only_chosen_cameras_load(page: Page) -> None:
     expect(large).to_have_attribute("data-camera", "camera0")
     last.locator("video").click()
     expect(large).to_have_attribute("data-camera", f"camera{_CAMERAS - 1}")
-    page.get_by_role("button", name="Cameras", exact=True).click()
+    page.get_by_role("button", name="Cameras: choose").click()
     page.locator(".chooser-row").nth(1).get_by_role("checkbox").uncheck()
     page.reload()
     expect(large).to_have_attribute("data-camera", f"camera{_CAMERAS - 1}")

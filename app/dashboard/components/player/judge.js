@@ -52,6 +52,8 @@ const RULINGS = [
   ["unsure", "?", "cannot tell"],
 ];
 const MOST_TAGS = 9;
+// Where a browser keeps who rules, where the page has to ask.
+const PERSON = "ares.person";
 
 /**
  * The criteria as they are listed: those that are not sure first.
@@ -98,7 +100,14 @@ export class JudgePanel {
    * @param {Record<string, unknown>} [values]
    */
   act(name, values = {}) {
-    const person = this.data.isAsked ? this.nameField?.value.trim() : "";
+    const person = this.data.isAsked ? (this.nameField?.value.trim() ?? "") : "";
+    if (this.data.isAsked && !person) {
+      // The log says who said what: without a name nothing is stored.
+      this.draw();
+      this.nameField?.focus();
+      return;
+    }
+    if (person) localStorage.setItem(PERSON, person);
     unknownActs.push({ number: numberClick(), act: name, episode: this.data.episode, person, ...values });
     this.send("acts", unknownActs);
   }
@@ -128,7 +137,7 @@ export class JudgePanel {
       class: "who",
       placeholder: "your name",
       "aria-label": "Your name",
-      value: "",
+      value: localStorage.getItem(PERSON) ?? "",
     });
     const who = isAsked ? this.nameField : h("span", { class: "muted" }, `as ${person}`);
     const back = h("button", {
@@ -332,7 +341,7 @@ export class JudgePanel {
       button.append(h("kbd", {}, index + 1), ` ${tag}`);
       return button;
     });
-    return h("div", { class: "judge-row tags", "aria-label": "Tags by key" }, tags);
+    return h("div", { class: "judge-row tags", role: "group", "aria-label": "Tags by key" }, tags);
   }
 }
 

@@ -89,7 +89,7 @@ export function buildTransport(clock, commands) {
     buildButton("›", "One step on (.)", () => clock.toStep(clock.step + 1)),
   ];
   const zooms = [
-    buildButton("Cameras", "Choose, enlarge and order the cameras", commands.chooseCameras),
+    buildButton("Cameras", "Cameras: choose, enlarge and order them", commands.chooseCameras),
     buildButton("−", "Plots: more time (-)", () => commands.zoom(2)),
     buildButton("+", "Plots: less time (+)", () => commands.zoom(0.5)),
   ];
