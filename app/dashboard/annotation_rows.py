@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import WITHDRAWN, Annotation, Maker
 from ares.checks import CODES, QualityFinding
 from ares.contract import MeaningContract
 from ares.curation import maker_catalog
@@ -127,7 +127,8 @@ class EpisodeAnnotations:
         subjects: Ids of the episode, and of its segments and annotations.
         lanes: Its segments on the clock of the player, see `make_segment_lanes`.
         judged: The text that people rule on beside the picture, see `components/player/judge.js`; None without one.
-        outcome: What a person has said of the outcome: verdict, kind of failure, severity and who; "" for nothing.
+        outcome: What a person has said of the outcome: verdict, kind of failure, severity and who; empty
+            for nothing.
     """
 
     captions: list[Json]
@@ -163,7 +164,7 @@ class _EpisodeLog:
             annotation
             for annotation in self.annotations
             if annotation.subject_kind == "annotation" and annotation.subject == subject
-            if not annotation.is_withdrawn
+            if annotation.value != WITHDRAWN
         )
 
     def sorted(self, annotations: Any) -> list[Annotation]:
@@ -196,6 +197,8 @@ def read_annotations(
     described.sort(
         key=lambda text: (not _covers_episode(text, episode), not log.is_shown(text), text.start_seconds)
     )
+    ids = [part for annotation in annotations for part in (annotation.subject, annotation.annotation_id)]
+    labels = [annotation for annotation in annotations if annotation.name == "success_label"]
     documents = cast("list[dict[str, Json]]", describe_annotations(annotations, catalog))
     if len(documents) > MOST_ANNOTATIONS:
         # What is a segment is in the lanes already.
@@ -205,10 +208,10 @@ def read_annotations(
         captions=[_caption_data(log, annotation) for annotation in described[:MOST_CAPTIONS]],
         annotations=documents[:MOST_ANNOTATIONS],
         counts=(len(described), len(documents)),
-        subjects=_subject_ids(episode, annotations),
+        subjects=list(dict.fromkeys([episode.episode_id, *ids])),
         lanes=make_segment_lanes(segments, episode.duration_seconds, catalog.makers),
         judged=_judged_text(log, described[0]) if described else None,
-        outcome=_outcome_by_people(log),
+        outcome=_outcome_by_people(labels) if labels else {},
     )
 
 
@@ -224,7 +227,7 @@ def _judged_text(log: _EpisodeLog, text: Annotation) -> dict[str, Json]:
         "grade": str(newest.value.get("grade") or "error") if newest else "ungraded",
         "why": str(newest.value.get("why") or "") if newest else "",
         "made": _provenance_text(log, text),
-        "criteria": _judged_criteria(log, text, _grade_rulings(newest) if newest else []),
+        "criteria": _judged_criteria(log, text, _grade_rulings(newest)) if newest else [],
     }
 
 
@@ -251,19 +254,12 @@ def _judged_criteria(log: _EpisodeLog, text: Annotation, rulings: Sequence[Mappi
     return criteria
 
 
-def _outcome_by_people(log: _EpisodeLog) -> dict[str, str]:
+def _outcome_by_people(labels: Sequence[Annotation]) -> dict[str, str]:
     names = {"verdict": "verdict", "kind": "failure_kind", "severity": "severity", "person": "person"}
-    newest: Mapping[str, Any] = {}
-    for annotation in log.annotations:
-        answer = annotation.value.get("answer")
-        if annotation.name == "success_label":
-            newest = answer if isinstance(answer, dict) else {}
+    # The newest counts; one that was taken back says nothing.
+    answer = labels[-1].value.get("answer")
+    newest: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
     return {name: str(newest.get(key) or "") for name, key in names.items()}
-
-
-def _subject_ids(episode: Episode, annotations: Sequence[Annotation]) -> list[str]:
-    ids = (part for annotation in annotations for part in (annotation.subject, annotation.annotation_id))
-    return list(dict.fromkeys([episode.episode_id, *ids]))
 
 
 def _caption_annotations(log: _EpisodeLog) -> list[Annotation]:

@@ -48,7 +48,6 @@ from app.dashboard.selection_bar import (
     remember_person_name,
 )
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
-from ares.checks import QualityFinding
 from ares.clock import time_tolerance
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError, RequestError
@@ -146,11 +145,14 @@ def _apply_toggle(key: str, episode_id: str) -> None:
 
 def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> dict[str, Json]:
     """The title, the notes, and the place in the list that the episode was opened from."""
-    position = _list_position()
+    text = read_parameter("at")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise AddressError("at", "a place in a list cannot be read", f"got {text!r}; places count from 0")
+    position = int(text) if text else None
     known = Neighbourhood() if position is None else find_neighbours(view, episode.episode_id, position)
     if position is not None and not known.is_listed:
-        text = f"This episode is not at place {position + 1:,} of the list that the address describes."
-        st.caption(f":material/info: {text}")
+        notice = f"This episode is not at place {position + 1:,} of the list that the address describes."
+        st.caption(f":material/info: {notice}")
     return {
         "episode": episode.episode_id,
         "title": episode.instruction or episode.key,
@@ -176,14 +178,6 @@ def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
         st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
     for tag in columns.get(TAGS) or ():
         st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
-
-
-def _list_position() -> int | None:
-    """Position of the episode in the list that it was opened from, or None."""
-    text = read_parameter("at")
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise AddressError("at", "a place in a list cannot be read", f"got {text!r}; places count from 0")
-    return int(text) if text else None
 
 
 def _requested_second(view: ViewState, episode: Episode) -> float:
@@ -250,29 +244,22 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     outcome, label = annotations.outcome, format_outcome_label(episode)
     source = f"source: {label}" if label else ""
     done = st.session_state.get(_DONE) or ()
-    is_named = bool(st.session_state.get(_NAMED))
+    person, used = str(st.session_state.get(_NAMED) or ""), []
+    if TAGS in cached_reads.filter_columns():
+        used = [str(tag) for tag, _ in cached_reads.read_facets("", TAGS)[0].counts][:_MOST_TAGS]
     return {
         "episode": episode.episode_id,
-        "person": read_person_name(),
+        "person": person,
         # Behind a log-in the user of the server is not the one who looks.
-        "isAsked": cached_reads.page_limits().needs_login and not is_named,
+        "isAsked": cached_reads.page_limits().needs_login and not person,
         "ticked": episode.episode_id in read_ticked_ids(),
-        "tags": [[tag, tag in own_tags] for tag in _usual_tags(own_tags)],
-        "outcome": {**outcome, "label": f"as {outcome['person']} says" if outcome["verdict"] else source},
+        "tags": [[tag, tag in own_tags] for tag in dict.fromkeys([*used, *own_tags])],
+        "outcome": {**outcome, "label": f"as {outcome['person']} says" if outcome.get("verdict") else source},
         "kinds": list[Json](settings.failure_kinds),
         "severities": list[Json](settings.failure_severities),
         "text": judged,
         "undo": done[-1].text if done else "",
     }
-
-
-def _usual_tags(own: Sequence[str]) -> list[str]:
-    """The tags of the workspace, the most used first, and those of the episode that are not among the first."""
-    used: list[str] = []
-    if TAGS in cached_reads.filter_columns():
-        (facet,) = cached_reads.read_facets("", TAGS)
-        used = [str(tag) for tag, _ in facet.counts][:_MOST_TAGS]
-    return list(dict.fromkeys([*used, *own]))
 
 
 class _Done(NamedTuple):
@@ -290,7 +277,7 @@ def _apply_acts(acts: Sequence[Mapping[str, Any]]) -> None:
         for act in acts:
             if act.get("person"):
                 remember_person_name(str(act["person"]))
-                st.session_state[_NAMED] = True
+            st.session_state[_NAMED] = read_person_name()
             if act["act"] == "undo":
                 if done:
                     done.pop().undo()
@@ -389,17 +376,14 @@ _ACTS: Mapping[str, Callable[[str, Mapping[str, Any]], _Done]] = {
 }
 
 
-def _read_findings(episode: Episode, trajectory: Trajectory) -> tuple[QualityFinding, ...]:
-    """What the checks say of the episode; nothing where its dataset cannot be read in time."""
+def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
+    """Draw what the checks say of the episode; nothing where its dataset cannot be read in time."""
     try:
         typical = cached_reads.read_health(episode.dataset).typical
-        return cached_reads.limited(lambda: check_stored_episode(episode, trajectory, typical))
+        findings = cached_reads.limited(lambda: check_stored_episode(episode, trajectory, typical))
     except AresError:
-        return ()
-
-
-def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
-    lanes = make_finding_lanes(_read_findings(episode, trajectory), episode.duration_seconds)
+        return
+    lanes = make_finding_lanes(findings, episode.duration_seconds)
     if lanes:
         draw_findings(lanes, episode.duration_seconds, key="episode.findings")
 
@@ -499,7 +483,8 @@ def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None
 
 def _draw_similar(episode: Episode) -> None:
     st.subheader("Similar episodes")
-    ways = {label: by for label, by in _WAYS.items() if _has_data_for(episode, by)}
+    signal_names = {"state": episode.state_names, "action": episode.action_names}
+    ways = {label: by for label, by in _WAYS.items() if signal_names.get(by, True)}
     selected = st.segmented_control(
         "Similar by", list(ways), default=next(iter(ways)), key="episode.ways", label_visibility="collapsed"
     )
@@ -523,8 +508,3 @@ def _draw_similar(episode: Episode) -> None:
         lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
         compact=True,
     )
-
-
-def _has_data_for(episode: Episode, by: str) -> bool:
-    signal_names = {"state": episode.state_names, "action": episode.action_names}
-    return bool(signal_names.get(by, True))

@@ -21,7 +21,7 @@ import { h, numberClick, verdictBadge } from "../dom.js";
  * @property {string} made
  * @property {Criterion[]} criteria
  */
-/** @typedef {{ verdict: string, kind: string, severity: string, label: string }} Outcome */
+/** @typedef {{ verdict?: string, kind?: string, severity?: string, label: string }} Outcome */
 /**
  * @typedef {object} JudgeData
  * @property {number} number Of the newest act that the page knows.
@@ -139,7 +139,7 @@ export class JudgePanel {
       "aria-label": "Your name",
       value: localStorage.getItem(PERSON) ?? "",
     });
-    const who = isAsked ? this.nameField : h("span", { class: "muted" }, `as ${person}`);
+    const who = isAsked ? this.nameField : h("span", { class: "muted" }, person && `as ${person}`);
     const back = h("button", {
       class: "undo",
       title: "Undo (u)",
@@ -172,8 +172,8 @@ export class JudgePanel {
       buildChoice(`outcome ${verdict}`, label, label, outcome.verdict === verdict, () => say({ verdict })),
     );
     const failure = outcome.verdict === "failure" && [
-      buildSelect("kind of failure", this.data.kinds, outcome.kind, (kind) => say({ kind })),
-      buildSelect("severity", this.data.severities, outcome.severity, (severity) => say({ severity })),
+      buildSelect("kind of failure", this.data.kinds, outcome.kind ?? "", (kind) => say({ kind })),
+      buildSelect("severity", this.data.severities, outcome.severity ?? "", (severity) => say({ severity })),
     ];
     const label = h("span", { class: "muted" }, outcome.label);
     return h("div", { class: "judge-row outcome" }, h("span", { class: "choices" }, buttons), label, failure);
