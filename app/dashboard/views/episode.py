@@ -324,9 +324,9 @@ def _apply_answer(episode_id: str, act: Mapping[str, Any]) -> _Done:
         text=str(act.get("text") or ""),
         slots={str(name): str(value) for name, value in (act.get("slots") or {}).items()},
     )
-    given = give_answer(stores, answer)
+    stored = give_answer(stores, answer)
     what = "new text" if answer.question == "text" else f"{answer.question} {answer.verdict}"
-    return _Done(what, lambda: withdraw_answer(stores, given.annotation_id, person))
+    return _Done(what, lambda: withdraw_answer(stores, stored.annotation_id, person))
 
 
 def _apply_spans(episode_id: str, act: Mapping[str, Any]) -> _Done:
