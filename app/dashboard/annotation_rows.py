@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import WITHDRAWN, Annotation, Maker
 from ares.checks import CODES, QualityFinding
 from ares.contract import MeaningContract
 from ares.curation import maker_catalog
@@ -126,6 +126,9 @@ class EpisodeAnnotations:
         counts: How many captions and annotations there are; the lists have the first 40 and 500.
         subjects: Ids of the episode, and of its segments and annotations.
         lanes: Its segments on the clock of the player, see `make_segment_lanes`.
+        judged: The text that people rule on beside the picture, see `components/player/judge.js`; None without one.
+        outcome: What a person has said of the outcome: verdict, kind of failure, severity and who; empty
+            for nothing.
     """
 
     captions: list[Json]
@@ -133,6 +136,8 @@ class EpisodeAnnotations:
     annotations: list[dict[str, Json]]
     counts: tuple[int, int]
     subjects: list[str]
+    judged: dict[str, Json] | None
+    outcome: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +164,7 @@ class _EpisodeLog:
             annotation
             for annotation in self.annotations
             if annotation.subject_kind == "annotation" and annotation.subject == subject
+            if annotation.value != WITHDRAWN
         )
 
     def sorted(self, annotations: Any) -> list[Annotation]:
@@ -191,6 +197,8 @@ def read_annotations(
     described.sort(
         key=lambda text: (not _covers_episode(text, episode), not log.is_shown(text), text.start_seconds)
     )
+    ids = [part for annotation in annotations for part in (annotation.subject, annotation.annotation_id)]
+    labels = [annotation for annotation in annotations if annotation.name == "success_label"]
     documents = cast("list[dict[str, Json]]", describe_annotations(annotations, catalog))
     if len(documents) > MOST_ANNOTATIONS:
         # What is a segment is in the lanes already.
@@ -200,14 +208,58 @@ def read_annotations(
         captions=[_caption_data(log, annotation) for annotation in described[:MOST_CAPTIONS]],
         annotations=documents[:MOST_ANNOTATIONS],
         counts=(len(described), len(documents)),
-        subjects=_subject_ids(episode, annotations),
+        subjects=list(dict.fromkeys([episode.episode_id, *ids])),
         lanes=make_segment_lanes(segments, episode.duration_seconds, catalog.makers),
+        judged=_judged_text(log, described[0]) if described else None,
+        outcome=_outcome_by_people(labels) if labels else {},
     )
 
 
-def _subject_ids(episode: Episode, annotations: Sequence[Annotation]) -> list[str]:
-    ids = (part for annotation in annotations for part in (annotation.subject, annotation.annotation_id))
-    return list(dict.fromkeys([episode.episode_id, *ids]))
+def _judged_text(log: _EpisodeLog, text: Annotation) -> dict[str, Json]:
+    """A text with its slots, and each criterion of its newest grade with what people have said since."""
+    grades = [grade for grade in log.about(text.annotation_id) if _grade_rulings(grade) and not grade.part]
+    newest = grades[0] if grades else None
+    slots = text.value.get("slots")
+    return {
+        "id": text.annotation_id,
+        "text": str(text.value["text"]),
+        "slots": [[name, str(value)] for name, value in slots.items()] if isinstance(slots, dict) else [],
+        "grade": str(newest.value.get("grade") or "error") if newest else "ungraded",
+        "why": str(newest.value.get("why") or "") if newest else "",
+        "made": _provenance_text(log, text),
+        "criteria": _judged_criteria(log, text, _grade_rulings(newest)) if newest else [],
+    }
+
+
+def _judged_criteria(log: _EpisodeLog, text: Annotation, rulings: Sequence[Mapping[str, Any]]) -> list[Json]:
+    by_people: dict[str, Mapping[str, Any]] = {}
+    for annotation in log.annotations:
+        if annotation.subject == text.annotation_id and annotation.part:
+            by_people[annotation.part] = next(iter(_grade_rulings(annotation)), {})
+    criteria: list[Json] = []
+    for ruling in rulings:
+        own = by_people.get(str(ruling.get("criterion") or ""), {})
+        shown = own or ruling
+        criteria.append(
+            {
+                "id": str(ruling.get("criterion") or ""),
+                "verdict": _verdict_and_reason(shown)[0],
+                "ruled": _verdict_and_reason(own)[0].lower(),
+                "by": str(own.get("judge") or ""),
+                "reason": _verdict_and_reason(shown)[1],
+                "observed": _ruling_basis(ruling)[1],
+                "seconds": list[Json](_ruling_basis(ruling)[2]),
+            }
+        )
+    return criteria
+
+
+def _outcome_by_people(labels: Sequence[Annotation]) -> dict[str, str]:
+    names = {"verdict": "verdict", "kind": "failure_kind", "severity": "severity", "person": "person"}
+    # The newest counts; one that was taken back says nothing.
+    answer = labels[-1].value.get("answer")
+    newest: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
+    return {name: str(newest.get(key) or "") for name, key in names.items()}
 
 
 def _caption_annotations(log: _EpisodeLog) -> list[Annotation]:
@@ -345,6 +397,8 @@ def _segment_data(row: Mapping[str, Any], own_columns: set[str]) -> dict[str, Js
 # Lanes that are drawn, rows of spans that overlap in a lane, and characters of all their texts: a page is no download.
 _MOST_LANES, _MOST_ROWS, _MOST_CHARACTERS = 60, 4, 400_000
 _LEAST_TEXT, _MOST_TEXT = 40, 2000
+# Segments of a lane whose boundaries and texts can be changed: a change stores all of them.
+_MOST_EDITED = 300
 
 
 def make_segment_lanes(
@@ -360,7 +414,8 @@ def make_segment_lanes(
     Returns:
         `lanes`, and `more`: the labels of those beyond 60. A lane has a label, who made it, the number of its rows, how
         many spans overlap beyond these, `texts` of [text, author, grade], and `spans` of [start, stop, row, number of
-        the text]. Of many segments the texts are cut, so that all have 400,000 characters at most.
+        the text, id]; a lane of very many has no ids. Of many segments the texts are cut, so that all have 400,000
+        characters at most.
     """
     lanes: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for segment in segments:
@@ -399,7 +454,9 @@ def _lane_data(
     for segment, row in zip(segments, rows, strict=True):
         text = segment["text"] if len(segment["text"]) <= longest else f"{segment['text'][: longest - 1]}…"
         number = numbers.setdefault((text, segment["author"], segment["grade"]), len(numbers))
-        spans.append([round(segment["start"], 6), round(segment["stop"], 6), row, number])
+        # A text that is cut here is not edited here.
+        ids = [segment["id"]] if len(segments) <= _MOST_EDITED and text == segment["text"] else []
+        spans.append([round(segment["start"], 6), round(segment["stop"], 6), row, number, *ids])
     by = " ".join(part for part in (key[0], maker.version, maker.model) if part) if maker else key[2]
     authors = sorted({segment["author"] for segment in segments} - {""})
     written = f", written by {', '.join(authors[:3])}{', ...' if len(authors) > 3 else ''}" if authors else ""

@@ -178,13 +178,21 @@ def draw_headline(data: dict[str, Json], key: str) -> None:
     load_component("headline")(data=data, key=key)
 
 
-def draw_player(data: dict[str, Json], key: str, on_frame_search: Callable[[str], None]) -> None:
-    """Draw the player.
+def draw_player(
+    data: dict[str, Json],
+    judge: Mapping[str, Json],
+    key: str,
+    on_frame_search: Callable[[str], None],
+    on_acts: Callable[[list[Mapping[str, Any]]], None],
+) -> None:
+    """Draw the player, and beside it what people say of the episode.
 
     Args:
         data: Cameras, signals and timeline of the episode.
+        judge: What the column beside the picture shows; a change of it leaves what plays alone.
         key: Streamlit key of the component, the same for every episode: a player stays until the next one is there.
         on_frame_search: Called with "EPISODE_ID/CAMERA@SECONDS" when the user searches for frames like that one.
+        on_acts: Called with what the user ruled, ticked, tagged, corrected or took back, in order.
     """
 
     def handle_frame() -> None:
@@ -192,7 +200,13 @@ def draw_player(data: dict[str, Json], key: str, on_frame_search: Callable[[str]
         if frame:
             on_frame_search(str(frame))
 
-    load_component("player")(data=data, key=key, on_frame_change=handle_frame)
+    def handle_acts() -> None:
+        acts = _take_new_clicks(key, "acts")
+        if acts:
+            on_acts(acts)
+
+    shown = {**data, "judge": {**judge, "number": _newest_click(key)}}
+    load_component("player")(data=shown, key=key, on_frame_change=handle_frame, on_acts_change=handle_acts)
 
 
 def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:

@@ -44,13 +44,20 @@ _SIGNALS = frozenset(
 )
 
 
+# What several parts of a body belong to: their dimensions share a plot.
+_LIMBS = {
+    **dict.fromkeys(("shoulder", "elbow", "wrist", "arm"), "arm"),
+    **dict.fromkeys(("hip", "knee", "ankle", "foot", "leg"), "leg"),
+}
+
+
 def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Group dimensions by side and part of the body, or else by the first word that several share.
+    """Group dimensions by side and limb, by what they are (gripper, base), or by the first word that several share.
 
     Returns:
         (group, positions in `names`), in order of first appearance; the group "" has those that share nothing.
     """
-    groups = [find_body_part(name) for name in names]
+    groups = [find_plot_group(name) for name in names]
     words = [split_name_into_words(name) for name in names]
     heads = [own[0] if len(own) > 1 else "" for own in words]
     rest = [head for head, group in zip(heads, groups, strict=True) if not group]
@@ -58,8 +65,17 @@ def group_dimensions(names: Sequence[str]) -> list[tuple[str, list[int]]]:
     for position, group in enumerate(groups):
         shared = heads[position] if rest.count(heads[position]) > 1 else ""
         by_group.setdefault(group or shared, []).append(position)
-    # A heading above a single row, or above all, says nothing.
+    # A plot of each dimension says no more than its name.
     return list(by_group.items()) if 1 < len(by_group) < len(names) else [("", list(range(len(names))))]
+
+
+def find_plot_group(name: str) -> str:
+    """Side and limb of a dimension, such as "left arm", "head" or "gripper", or "base"; "" where its name has none."""
+    *side, part = find_body_part(name).split() or [""]
+    if not part:
+        (kind,) = classify_by_name((name,))
+        return kind if kind in ("gripper", "base") else ""
+    return " ".join([*side, _LIMBS.get(part, part)])
 
 
 def split_name_into_words(name: str) -> list[str]:
@@ -326,7 +342,13 @@ def make_ruling_ticks(
     frames that the judge was shown.
     """
     labels: dict[float, list[str]] = {}
-    grades = [grade for caption in captions[:1] for grade in caption["grades"] if grade["groups"]]
+    # A ruling of a person has no grade of its own; the frames that a judge saw stay its evidence.
+    grades = [
+        grade
+        for caption in captions[:1]
+        for grade in caption["grades"]
+        if grade["groups"] and grade.get("grade") != ""
+    ]
     pairs = [
         (group, ruling) for grade in grades[:1] for group in grade["groups"] for ruling in group["rulings"]
     ]

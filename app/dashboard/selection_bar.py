@@ -246,6 +246,12 @@ def read_person_name() -> str:
     return entered_text(_PERSON) or user_name()
 
 
+def remember_person_name(name: str) -> None:
+    """Let the log have this name for what is done on this page from now on; "" leaves it."""
+    if name.strip():
+        st.session_state[_PERSON] = name.strip()
+
+
 def _draw_person() -> None:
     # Set again in every run: Streamlit forgets the value of a field that is not drawn.
     st.session_state[_PERSON] = read_person_name()

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
         list_queues as list_queues,
     )
     from ares.review.estimates import ShareEstimate as ShareEstimate
-    from ares.review.labels import add_correction as add_correction, add_ruling as add_ruling
+    from ares.review.labels import (
+        SegmentChange as SegmentChange,
+        add_correction as add_correction,
+        add_ruling as add_ruling,
+        correct_segments as correct_segments,
+        withdraw_segments as withdraw_segments,
+    )
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,
         compare_makers as compare_makers,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ares.annotation import Annotation, Column, Cost, Maker
+from ares.annotation import WITHDRAWN, Annotation, Column, Cost, Maker
 from ares.errors import RequestError
 from ares.rubric import GRADE_COLUMNS, Rubric, Ruling, Verdict
 
@@ -158,3 +158,95 @@ def store_annotation(stores: Stores, maker: Maker, draft: Annotation) -> Annotat
     stores.annotations.add_maker(maker)
     stores.annotations.append([annotation])
     return annotation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentChange:
+    """What a person changed of one segment: its span in seconds, and its text; None leaves the text."""
+
+    annotation_id: str
+    start_seconds: float
+    stop_seconds: float
+    text: str | None = None
+
+
+def correct_segments(
+    stores: Stores, segments: Sequence[Annotation], changes: Sequence[SegmentChange], person: str
+) -> list[Annotation]:
+    """Store the segments of one annotator in an episode as a person says they are; new makers do not replace them.
+
+    Args:
+        stores: Stores of the workspace.
+        segments: All segments of the annotator that are shown; those that are not changed are stored with the others,
+            because the segments of one maker are shown together.
+        changes: What the person changed.
+        person: Name of the person.
+
+    Returns:
+        What was written, for `withdraw_segments`. `Stores.sync` shows it.
+
+    Raises:
+        RequestError: A segment is not among the others, or would end before it starts; the person has no name.
+        StoreError: It cannot be stored.
+    """
+    by_id = {change.annotation_id: change for change in changes}
+    unknown = by_id.keys() - {segment.annotation_id for segment in segments}
+    wrong = [change for change in changes if not 0 <= change.start_seconds < change.stop_seconds]
+    if unknown or wrong:
+        raise RequestError(
+            "the segments cannot be changed", "they were changed meanwhile, or one would be empty"
+        )
+    original = stores.annotations.makers()[segments[0].maker_id]
+    settings = person_settings(person)
+    maker = replace(original, version=_VERSION, model="", prompt_hash="", settings=settings, kind="person")
+    written: list[Annotation] = []
+    for segment in segments:
+        change = by_id.get(segment.annotation_id)
+        is_own = segment.maker_id == maker.maker_id
+        if is_own and change is None:
+            continue
+        if is_own:
+            written.append(replace(segment, value=WITHDRAWN))
+        written.append(_changed_segment(segment, change))
+    return _store_segments(stores, maker, written)
+
+
+def withdraw_segments(stores: Stores, written: Sequence[Annotation]) -> None:
+    """Take back what `correct_segments` wrote: the segments are again those before. Raises StoreError."""
+    maker = stores.annotations.makers()[written[0].maker_id]
+    removed = {annotation.address for annotation in written if annotation.is_withdrawn}
+    drafts = [
+        replace(annotation, value=WITHDRAWN) for annotation in written if annotation.address not in removed
+    ]
+    if removed:
+        log = stores.annotations.find_annotations([written[0].episode_id], maker_ids=[maker.maker_id])
+        before = {
+            annotation.address: annotation
+            for annotation in log
+            if annotation.address in removed and not annotation.is_withdrawn
+            if annotation.revision < written[0].revision
+        }
+        drafts += before.values()
+    _store_segments(stores, maker, drafts)
+
+
+def _changed_segment(segment: Annotation, change: SegmentChange | None) -> Annotation:
+    if change is None:
+        return replace(segment, ordinal=0)
+    text = {} if change.text is None else {"text": change.text.strip()}
+    value = {**segment.value, **text, "author": "person"}
+    span = {"start_seconds": change.start_seconds, "stop_seconds": change.stop_seconds}
+    return replace(segment, value=value, ordinal=0, **span)  # type: ignore[arg-type]
+
+
+def _store_segments(stores: Stores, maker: Maker, drafts: Sequence[Annotation]) -> list[Annotation]:
+    """Append drafts as annotations of a maker, all at once and in their order."""
+    now, created = time.time_ns(), datetime.now(UTC).isoformat(timespec="seconds")
+    named = {"name": maker.annotator, "maker_id": maker.maker_id, "created": created}
+    written = [
+        replace(draft, **named, frames=(), cost=Cost(), revision=now + number)  # type: ignore[arg-type]
+        for number, draft in enumerate(drafts)
+    ]
+    stores.annotations.add_maker(maker)
+    stores.annotations.append(written)
+    return written

@@ -76,7 +76,14 @@ export function numberClick() {
   return lastNumber;
 }
 
-/** @typedef {{ send: Send, signature: string, isReleased: boolean, stop: () => void }} Instance */
+/**
+ * What a component has drawn: how it ends, and how it takes new data without being built again.
+ *
+ * @typedef {object} Drawn
+ * @property {() => void} stop
+ * @property {(data: any) => void} [update] Of the fields that count only when the component is built.
+ */
+/** @typedef {{ send: Send, signature: string, isReleased: boolean, drawn: Drawn }} Instance */
 
 /** @type {WeakMap<Element, Instance>} One instance per mounted element. */
 const instances = new WeakMap();
@@ -84,11 +91,11 @@ const RELEASE_MS = 50;
 
 /**
  * Draws a component into its element. A rerun of the page with the same data leaves what plays alone;
- * otherwise what `build` has returned ends what it drew before.
+ * otherwise what `build` has returned ends what it drew before. It may take the data of every rerun.
  *
  * @template Data
  * @param {Component<Data>} component
- * @param {(root: HTMLElement, data: Data, send: Send) => (() => void) | void} build
+ * @param {(root: HTMLElement, data: Data, send: Send) => Drawn | (() => void) | void} build
  * @param {(keyof Data)[]} initial Fields that count when the component is built, and rebuild nothing later.
  * @returns {() => void} Releases the component.
  */
@@ -102,11 +109,12 @@ export function mount(component, build, initial = []) {
   instance.send = (name, value) => component.setTriggerValue(name, value);
   instance.isReleased = false;
   if (instance.signature !== signature) {
-    instance.stop();
+    instance.drawn.stop();
     instance.signature = signature;
     root.replaceChildren();
-    instance.stop = build(root, component.data, (name, value) => instance.send(name, value)) ?? ignore;
-  }
+    const built = build(root, component.data, (name, value) => instance.send(name, value)) ?? ignore;
+    instance.drawn = typeof built === "function" ? { stop: built } : built;
+  } else instance.drawn.update?.(component.data);
   return () => release(root, instance);
 }
 
@@ -117,7 +125,7 @@ function ignore() {}
  * @returns {Instance}
  */
 function newInstance(root) {
-  const instance = { send: ignore, signature: "", isReleased: false, stop: ignore };
+  const instance = { send: ignore, signature: "", isReleased: false, drawn: { stop: ignore } };
   instances.set(root, instance);
   return instance;
 }
@@ -145,7 +153,7 @@ function release(root, instance) {
  */
 function end(root, instance) {
   instances.delete(root);
-  instance.stop();
+  instance.drawn.stop();
 }
 
 /** @param {Notice[]} notices */

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import streamlit as st
 
@@ -40,14 +40,19 @@ from app.dashboard.failed_work import draw_episode_failures
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
 from app.dashboard.player_data import make_signal_plots, make_timeline_ticks
 from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
-from app.dashboard.selection_bar import change_ticks, draw_selection_bar, read_ticked_ids
+from app.dashboard.selection_bar import (
+    change_ticks,
+    draw_selection_bar,
+    read_person_name,
+    read_ticked_ids,
+    remember_person_name,
+)
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
-from ares.checks import QualityFinding
 from ares.clock import time_tolerance
 from ares.episode import Episode, Json, Trajectory
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
 from ares.reports import check_stored_episode
-from ares.store import NOTES, TAGS
+from ares.store import NOTES, TAGS, ids_filter
 
 _MAX_SIMILAR = 6
 # Segments in the table below the player: the lanes have all of them.
@@ -62,6 +67,8 @@ _WAYS = {
     "State": "state",
     "Action": "action",
 }
+# Tags with a key, and session keys: what was done here, and whether the user has said who that is.
+_MOST_TAGS, _DONE, _NAMED = 9, "episode.done", "episode.named"
 # Text and colour of the badge by grade.
 _GRADE_BADGES = {
     "acceptable": ("caption acceptable", "green"),
@@ -95,8 +102,10 @@ def render() -> None:
     trajectory = cached_reads.limited(lambda: workspace.stores.tables.trajectories.get(episode_id))
     draw_player(
         _player_data(episode, trajectory, annotations, second),
+        _judge_data(episode, annotations),
         key="episode.player",
         on_frame_search=lambda frame: navigation.open_page("browse", {"image": [frame]}),
+        on_acts=_apply_acts,
     )
     findings = st.container()
     left_column, right_column = st.columns([3, 2], gap="large")
@@ -136,11 +145,14 @@ def _apply_toggle(key: str, episode_id: str) -> None:
 
 def _headline_data(view: ViewState, episode: Episode, notes: Sequence[str]) -> dict[str, Json]:
     """The title, the notes, and the place in the list that the episode was opened from."""
-    position = _list_position()
+    text = read_parameter("at")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise AddressError("at", "a place in a list cannot be read", f"got {text!r}; places count from 0")
+    position = int(text) if text else None
     known = Neighbourhood() if position is None else find_neighbours(view, episode.episode_id, position)
     if position is not None and not known.is_listed:
-        text = f"This episode is not at place {position + 1:,} of the list that the address describes."
-        st.caption(f":material/info: {text}")
+        notice = f"This episode is not at place {position + 1:,} of the list that the address describes."
+        st.caption(f":material/info: {notice}")
     return {
         "episode": episode.episode_id,
         "title": episode.instruction or episode.key,
@@ -166,14 +178,6 @@ def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
         st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
     for tag in columns.get(TAGS) or ():
         st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
-
-
-def _list_position() -> int | None:
-    """Position of the episode in the list that it was opened from, or None."""
-    text = read_parameter("at")
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise AddressError("at", "a place in a list cannot be read", f"got {text!r}; places count from 0")
-    return int(text) if text else None
 
 
 def _requested_second(view: ViewState, episode: Episode) -> float:
@@ -210,6 +214,7 @@ def _player_data(
     is_uneven = episode.clock_shift_seconds > time_tolerance(episode.rate_hz)
     return {
         "episode": episode.episode_id,
+        "dataset": f"{episode.format} {episode.dataset}",
         "duration": episode.duration_seconds,
         "rate": episode.rate_hz,
         # Only where the clock is not even; the player then finds steps and frames by them.
@@ -227,17 +232,158 @@ def _player_data(
     }
 
 
-def _read_findings(episode: Episode, trajectory: Trajectory) -> tuple[QualityFinding, ...]:
-    """What the checks say of the episode; nothing where its dataset cannot be read in time."""
+def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, Json]:
+    """What the column beside the picture shows: outcome, text with its criteria, tags, and what can be undone."""
+    columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
+    settings = cached_reads.workspace().stores.settings
+    judged, own_tags = annotations.judged, columns.get(TAGS) or ()
+    if judged is not None:
+        # Rulings of people change the grade that the judge gave, and leave its reason.
+        grade = format_grade_label(columns)
+        judged = {**judged, "grade": grade, "why": judged["why"] if grade == judged["grade"] else ""}
+    outcome, label = annotations.outcome, format_outcome_label(episode)
+    source = f"source: {label}" if label else ""
+    done = st.session_state.get(_DONE) or ()
+    person, used = str(st.session_state.get(_NAMED) or ""), []
+    if TAGS in cached_reads.filter_columns():
+        used = [str(tag) for tag, _ in cached_reads.read_facets("", TAGS)[0].counts][:_MOST_TAGS]
+    return {
+        "episode": episode.episode_id,
+        "person": person,
+        # Behind a log-in the user of the server is not the one who looks.
+        "isAsked": cached_reads.page_limits().needs_login and not person,
+        "ticked": episode.episode_id in read_ticked_ids(),
+        "tags": [[tag, tag in own_tags] for tag in dict.fromkeys([*used, *own_tags])],
+        "outcome": {**outcome, "label": f"as {outcome['person']} says" if outcome.get("verdict") else source},
+        "kinds": list[Json](settings.failure_kinds),
+        "severities": list[Json](settings.failure_severities),
+        "text": judged,
+        "undo": done[-1].text if done else "",
+    }
+
+
+class _Done(NamedTuple):
+    """Something that was done on this page: what, and how it is taken back."""
+
+    text: str
+    undo: Callable[[], object]
+
+
+def _apply_acts(acts: Sequence[Mapping[str, Any]]) -> None:
+    """Do what was clicked beside the picture, in order; the first that cannot be done is said, and ends it."""
+    navigation.settle_address()
+    done: list[_Done] = st.session_state.setdefault(_DONE, [])
     try:
-        typical = cached_reads.read_health(episode.dataset).typical
-        return cached_reads.limited(lambda: check_stored_episode(episode, trajectory, typical))
-    except AresError:
-        return ()
+        for act in acts:
+            if act.get("person"):
+                remember_person_name(str(act["person"]))
+            st.session_state[_NAMED] = read_person_name()
+            if act["act"] == "undo":
+                if done:
+                    done.pop().undo()
+            else:
+                done.append(_ACTS[act["act"]](str(act["episode"]), act))
+    except AresError as error:
+        navigation.show_error(error)
+    cached_reads.clear_caches()
+
+
+def _apply_tick(episode_id: str, act: Mapping[str, Any]) -> _Done:
+    is_on = bool(act["on"])
+    change_ticks({episode_id: is_on})
+    text = "tick" if is_on else "untick"
+    return _Done(text, lambda: change_ticks({episode_id: not is_on}))
+
+
+def _apply_tag(episode_id: str, act: Mapping[str, Any]) -> _Done:
+    from ares.curation import add_tag, remove_tag, select_episodes, undo
+    from ares.jobs import EpisodeSelection
+
+    stores, person, tag = cached_reads.workspace().stores, read_person_name(), str(act["tag"])
+    change = add_tag if act["on"] else remove_tag
+    with select_episodes(stores, EpisodeSelection(ids=[episode_id])) as selected:
+        action = change(stores, tag, selected, person=person)
+    return _Done(
+        f"{'tag' if act['on'] else 'no tag'} {tag}", lambda: undo(stores, action.number, person=person)
+    )
+
+
+def _apply_answer(episode_id: str, act: Mapping[str, Any]) -> _Done:
+    from ares.review import Answer, give_answer, withdraw_answer
+
+    stores, person = cached_reads.workspace().stores, read_person_name()
+    answer = Answer(
+        question=str(act["question"]),
+        subject_id=str(act["subject_id"]),
+        subject_kind=str(act["subject_kind"]),
+        verdict=str(act.get("verdict") or ""),
+        person=person,
+        reason=str(act.get("reason") or ""),
+        failure_kind=str(act.get("failure_kind") or ""),
+        severity=str(act.get("severity") or ""),
+        text=str(act.get("text") or ""),
+        slots={str(name): str(value) for name, value in (act.get("slots") or {}).items()},
+    )
+    stored = give_answer(stores, answer)
+    what = "new text" if answer.question == "text" else f"{answer.question} {answer.verdict}"
+    return _Done(what, lambda: withdraw_answer(stores, stored.annotation_id, person))
+
+
+def _apply_spans(episode_id: str, act: Mapping[str, Any]) -> _Done:
+    """Boundaries and texts of segments: all of their annotator are the person's from now on."""
+    from ares.review import SegmentChange, correct_segments, withdraw_segments
+
+    stores = cached_reads.workspace().stores
+    changes = [
+        SegmentChange(
+            annotation_id=str(change["id"]),
+            start_seconds=float(change["start"]),
+            stop_seconds=float(change["stop"]),
+            text=None if change.get("text") is None else str(change["text"]),
+        )
+        for change in act["changes"]
+    ]
+    by_id = {segment["annotation_id"]: segment for segment in _read_segment_ids(episode_id)}
+    names = {by_id[change.annotation_id]["annotator"] for change in changes if change.annotation_id in by_id}
+    if len(names) != 1:
+        raise RequestError("the segments are not there any more", "somebody has changed them; look again")
+    ids = {key for key, segment in by_id.items() if segment["annotator"] in names}
+    log = stores.annotations.find_annotations([episode_id])
+    shown = list({entry.annotation_id: entry for entry in log if entry.annotation_id in ids}.values())
+    written = correct_segments(stores, shown, changes, read_person_name())
+    stores.sync()
+
+    def take_back() -> None:
+        withdraw_segments(stores, written)
+        stores.sync()
+
+    return _Done("change of segments", take_back)
+
+
+def _read_segment_ids(episode_id: str) -> list[dict[str, Any]]:
+    table = cached_reads.workspace().stores.tables.segments
+    rows: list[dict[str, Any]] = table.scan(
+        ["annotation_id", "annotator"], ids_filter([episode_id])
+    ).to_pylist()
+    return rows
+
+
+_ACTS: Mapping[str, Callable[[str, Mapping[str, Any]], _Done]] = {
+    "tick": _apply_tick,
+    "tag": _apply_tag,
+    "answer": _apply_answer,
+    "spans": _apply_spans,
+}
 
 
 def _draw_findings(episode: Episode, trajectory: Trajectory) -> None:
-    lanes = make_finding_lanes(_read_findings(episode, trajectory), episode.duration_seconds)
+    """Draw what the checks say of the episode; nothing where its dataset cannot be read in time."""
+    try:
+        typical = cached_reads.read_health(episode.dataset).typical
+        findings = cached_reads.limited(lambda: check_stored_episode(episode, trajectory, typical))
+    except AresError:
+        return
+    lanes = make_finding_lanes(findings, episode.duration_seconds)
     if lanes:
         draw_findings(lanes, episode.duration_seconds, key="episode.findings")
 
@@ -337,7 +483,8 @@ def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None
 
 def _draw_similar(episode: Episode) -> None:
     st.subheader("Similar episodes")
-    ways = {label: by for label, by in _WAYS.items() if _has_data_for(episode, by)}
+    signal_names = {"state": episode.state_names, "action": episode.action_names}
+    ways = {label: by for label, by in _WAYS.items() if signal_names.get(by, True)}
     selected = st.segmented_control(
         "Similar by", list(ways), default=next(iter(ways)), key="episode.ways", label_visibility="collapsed"
     )
@@ -361,8 +508,3 @@ def _draw_similar(episode: Episode) -> None:
         lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
         compact=True,
     )
-
-
-def _has_data_for(episode: Episode, by: str) -> bool:
-    signal_names = {"state": episode.state_names, "action": episode.action_names}
-    return bool(signal_names.get(by, True))

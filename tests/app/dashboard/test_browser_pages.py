@@ -160,11 +160,16 @@ def test_joints_of_a_humanoid_are_in_groups_with_ranges_and_the_action_over_the_
 ) -> None:
     (humanoid,) = several.stores.tables.episodes.ids("dataset = 'humanoid'")
     page.goto(f"{address}/episode?episode={humanoid}")
-    page.locator(".joints .group").nth(3).wait_for()
-    assert page.locator(".joints .group").all_inner_texts() == [
-        "left shoulder", "left elbow", "right shoulder", "right elbow",
-    ]  # fmt: skip
-    assert page.locator(".plot .key").inner_text() == "solid: state, dashed: action"
+    page.locator(".plot").nth(1).wait_for()
+    assert page.locator(".plot .plot-name").all_inner_texts() == ["left arm", "right arm"]
+    assert page.locator(".plot .key").all_inner_texts() == ["solid: state, dashed: action"] * 2
+    # A colour of its own for each joint of a plot.
+    colours = (
+        page.locator(".plot")
+        .first.locator(".entry i")
+        .evaluate_all("all => all.map(i => i.style.background)")
+    )
+    assert len(set(colours)) == len(colours) > 2
     widths = page.locator(".range i").evaluate_all("bars => bars.map(bar => bar.clientWidth)")
     assert len(widths) == len(_JOINTS) and min(widths) > 0
     before = page.locator(".joints .value").all_inner_texts()

@@ -20,6 +20,7 @@ from app.dashboard.player_data import (
 from ares.episode import Signal
 
 _PARTS = ("shoulder", "elbow", "wrist", "hand", "hip", "knee", "ankle")
+_LIMBS = {part: "arm" if part in _PARTS[:3] else "hand" if part == "hand" else "leg" for part in _PARTS}
 _AXES = ("pitch", "roll", "yaw")
 # How datasets spell side, part and axis; "l" stands for the first letter of the side.
 _SPELLINGS: tuple[Callable[[str, str, str], str], ...] = (
@@ -43,7 +44,7 @@ def test_every_spelling_has_the_same_groups(number: int) -> None:
     groups = group_dimensions(names)
     assert sorted(position for _, positions in groups for position in positions) == list(range(25))
     for group, positions in groups:
-        assert {f"{joints[position][0]} {joints[position][1]}" for position in positions} == {group}
+        assert {f"{joints[position][0]} {_LIMBS[joints[position][1]]}" for position in positions} == {group}
         for position in positions:
             assert short_name(names[position], group).split()[-1] == joints[position][2]
 
@@ -94,10 +95,7 @@ def test_the_joints_of_a_g1_are_in_groups_with_their_commands(shared_data: Path,
         (plot,) = make_signal_plots(trajectory)
     assert isinstance(plot, dict) and plot["title"] == "State and action"
     groups = {group["name"]: [line["label"] for line in group["lines"]] for group in plot["groups"]}
-    assert groups["left shoulder"] == ["pitch", "roll", "yaw"]
+    assert groups["left arm"][:3] == ["shoulder pitch", "shoulder roll", "shoulder yaw"]
     assert groups["right hand"] == ["pinky", "ring", "middle", "index", "thumb bend", "thumb rotation"]
-    sides = [
-        f"{side} {part}" for side in ("left", "right") for part in ("shoulder", "elbow", "wrist", "hand")
-    ]
-    assert sorted(groups) == sorted(sides)
+    assert sorted(groups) == ["left arm", "left hand", "right arm", "right hand"]
     assert all(line["action"] for group in plot["groups"] for line in group["lines"])

@@ -31,7 +31,7 @@ def _segment(start: float, stop: float, text: str = "", **fields: str) -> dict[s
         "author": "",
         "grade": "",
     }
-    return {"start": start, "stop": stop, "text": text, **given, **fields}
+    return {"id": "a1", "start": start, "stop": stop, "text": text, **given, **fields}
 
 
 def _lanes(segments: list[dict[str, Any]], duration: float = 10.0) -> Any:
@@ -55,7 +55,7 @@ def test_a_lane_is_an_annotator_with_its_style_and_maker_and_subtasks_are_beside
     assert {lane["about"] for lane in lanes[1:3]} == {"made by segment 2", "made by unknown"}
     assert lanes[0]["texts"] == [["reach", "person", ""], ["reach", "qwen", ""]]
     assert lanes[3]["texts"] == [["ajar", "", "not_acceptable"]]
-    assert lanes[3]["spans"] == [[1, 4, 0, 0]]
+    assert lanes[3]["spans"] == [[1, 4, 0, 0, "a1"]]
 
 
 def test_a_caption_of_the_whole_episode_is_no_lane_and_a_plan_of_it_is() -> None:

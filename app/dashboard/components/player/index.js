@@ -1,8 +1,9 @@
 // The player: cameras, transport, timeline and plots of an episode on the same clock.
 import { h, mount } from "../dom.js";
 import { Address } from "./address.js";
-import { buildCamera } from "./camera.js";
+import { CameraGrid } from "./camera.js";
 import { Clock } from "./clock.js";
+import { JudgePanel } from "./judge.js";
 import { Lanes, secondBeyond } from "./lanes.js";
 import { Plot } from "./plots.js";
 import { follow, zoom } from "./scale.js";
@@ -12,6 +13,8 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
 /**
  * @typedef {object} PlayerData
  * @property {string} episode
+ * @property {string} dataset The arrangement of its cameras is kept by it.
+ * @property {import("./judge.js").JudgeData} judge
  * @property {number} duration Seconds.
  * @property {number} rate Steps per second.
  * @property {number} start The second that is shown at first.
@@ -24,8 +27,8 @@ import { buildHelp, buildTransport, keyListener } from "./transport.js";
  */
 
 const OPENED = "ares-player-opened";
-// Of more cameras the grid is dense, and so many play at first: a video takes a decoder and a connection.
-const MANY_CAMERAS = 6;
+// Whether the player of the last episode played when this one took its place.
+let keepsPlaying = false;
 
 class Player {
   /**
@@ -38,11 +41,16 @@ class Player {
     this.clock = new Clock(data.duration, data.rate, () => this.update(), data.stamps, data.paired_by_index);
     const actions = this.timeActions();
     this.commands = this.buildCommands();
-    this.plots = data.signals.map((signal) => new Plot(signal, this.shown, actions));
+    this.plots = data.signals.flatMap((signal) =>
+      signal.groups.map((group) => new Plot(signal, group, this.shown, actions)),
+    );
     this.timeline = new Timeline(data, this.clock, actions);
-    this.lanes = new Lanes(data.segments, data.duration, this.clock);
+    this.lanes = new Lanes(data.segments, data.duration, this.clock, (changes) =>
+      this.judge.act("spans", { changes }),
+    );
     this.transport = buildTransport(this.clock, this.commands);
     this.help = buildHelp();
+    this.judge = new JudgePanel(data.judge, send, (second) => this.clock.seek(second));
     this.node = this.build(send);
     this.address = new Address();
     this.isReady = true;
@@ -51,29 +59,21 @@ class Player {
 
   /** @param {import("../dom.js").Send} send */
   build(send) {
-    const numOpen = this.data.cameras.filter((camera) => !camera.flags.length).length;
+    const { episode, dataset } = this.data;
     // With its episode: the page may have gone on to the next one.
-    const search = (/** @type {string} */ frame) => send("frame", `${this.data.episode}/${frame}`);
-    const playable = this.data.cameras.filter(({ flags, lost }) => !flags.length && !lost);
-    const playing = playable.slice(0, MANY_CAMERAS);
-    const cameras = this.data.cameras.map((camera) => {
-      return buildCamera(camera, this.clock, search, playing.includes(camera));
-    });
-    const plots =
-      this.plots.length > 0 &&
-      h(
-        "div",
-        { class: "plots" },
-        this.plots.map((plot) => plot.node),
-      );
-    const cameraGrid = h("div", { class: `cameras n${Math.min(4, numOpen)}` }, cameras);
-    const style = `stage${plots ? "" : " alone"}${numOpen > MANY_CAMERAS ? " many" : ""}`;
+    const search = (/** @type {string} */ frame) => send("frame", `${episode}/${frame}`);
+    this.cameras = new CameraGrid(this.data.cameras, dataset, this.clock, search);
     const lanes = !this.lanes.isEmpty;
-    const pictures = lanes ? h("div", { class: "pictures" }, cameraGrid, this.lanes.now) : cameraGrid;
-    const stage = h("div", { class: style }, pictures, plots);
+    const pictures = h("div", { class: "pictures" }, this.cameras.node, lanes && this.lanes.now);
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
-    const parts = [stage, dock, lanes && this.lanes.node];
-    return h("div", { class: "player", "data-episode": this.data.episode }, parts);
+    const screen = h("div", { class: "screen" }, pictures, dock, this.judge.node);
+    const plots = h(
+      "div",
+      { class: "plots" },
+      this.plots.map((plot) => plot.node),
+    );
+    const parts = [screen, lanes && this.lanes.node, this.plots.length > 0 && plots];
+    return h("div", { class: "player", "data-episode": episode }, parts);
   }
 
   /** @returns {import("./pointer.js").TimeActions} */
@@ -97,6 +97,10 @@ class Player {
       help: () => this.help.classList.toggle("shown"),
       close: () => this.close(),
       copyLink: (button) => this.address.copy(button),
+      tick: () => this.judge.tick(),
+      tag: (number) => this.judge.tag(number - 1),
+      undo: () => this.judge.undo(),
+      chooseCameras: () => this.cameras?.toggleChooser(),
     };
   }
 
@@ -139,13 +143,20 @@ class Player {
   }
 }
 
-/** @type {(root: HTMLElement, data: PlayerData, send: import("../dom.js").Send) => () => void} */
+/** @typedef {import("../dom.js").Drawn} Drawn */
+/** @type {(root: HTMLElement, data: PlayerData, send: import("../dom.js").Send) => Drawn} */
 function buildPlayer(root, data, send) {
   // The page keeps the player of the last episode for a while: it must not hear the keys of this one.
   window.dispatchEvent(new CustomEvent(OPENED));
   const player = new Player(data, send);
   const listeners = new AbortController();
   const stop = () => {
+    if (listeners.signal.aborted) return;
+    // The next player is built in the same moment; one that is opened later does not begin by itself.
+    keepsPlaying = player.clock.playing;
+    queueMicrotask(() => {
+      keepsPlaying = false;
+    });
     listeners.abort();
     player.stop();
   };
@@ -154,7 +165,8 @@ function buildPlayer(root, data, send) {
   window.addEventListener("ares-seek", (event) => seek(player.clock, event), { signal });
   window.addEventListener(OPENED, stop, { signal });
   root.append(player.node);
-  return stop;
+  if (keepsPlaying) player.clock.play();
+  return { stop, update: (/** @type {PlayerData} */ { judge }) => player.judge.update(judge) };
 }
 
 /**
@@ -169,5 +181,5 @@ function seek(clock, event) {
 /** @param {import("../dom.js").Component<PlayerData>} component */
 export default function (component) {
   // The page is told the second that the player has written into the address.
-  return mount(component, buildPlayer, ["start"]);
+  return mount(component, buildPlayer, ["start", "judge"]);
 }

@@ -1,4 +1,4 @@
-// The table beside a plot: a row per dimension with its range and its values now, in groups.
+// The table beside a plot: a row per dimension with its range and its values now.
 import { h } from "../dom.js";
 import { extremes, shareOf, writeValue } from "./scale.js";
 
@@ -11,27 +11,29 @@ import { extremes, shareOf, writeValue } from "./scale.js";
  * @property {string} [colour]
  * @property {boolean} [hidden]
  */
-/** @typedef {{ name: string, lines: Line[] }} Group */
 /** @typedef {{ row: HTMLElement, dot: HTMLElement, button: HTMLElement, cells: HTMLElement[] }} Row */
 
 export class JointTable {
   /**
-   * @param {Group[]} groups
+   * @param {Line[]} lines
    * @param {[low: number, high: number]} limits Of all lines of the plot.
    * @param {() => void} onChange
    */
-  constructor(groups, limits, onChange) {
-    this.groups = groups;
+  constructor(lines, limits, onChange) {
     this.limits = limits;
     this.onChange = onChange;
-    this.lines = groups.flatMap((group) => group.lines);
+    this.lines = lines;
     this.hasAction = this.lines.some((line) => line.action);
     /** @type {Line | null} The line that is drawn in bold. */
     this.emphasised = null;
     /** @type {Map<Line, Row>} */
     this.rows = new Map();
-    const bodies = groups.map((group) => this.buildGroup(group));
-    this.node = h("div", { class: "joints" }, h("table", {}, this.buildHead(), bodies));
+    const body = h(
+      "tbody",
+      {},
+      lines.map((line) => this.buildRow(line)),
+    );
+    this.node = h("div", { class: "joints" }, h("table", {}, this.buildHead(), body));
   }
 
   buildHead() {
@@ -45,21 +47,6 @@ export class JointTable {
         {},
         names.map((name) => h("th", { scope: "col" }, name)),
       ),
-    );
-  }
-
-  /** @param {Group} group */
-  buildGroup(group) {
-    const title = "Show only this group, or all again";
-    const show = () => this.showOnly(group.lines);
-    const button = h("button", { class: "group", title, onclick: show }, group.name);
-    const span = this.hasAction ? 4 : 3;
-    const head = h("tr", {}, h("th", { colSpan: span, scope: "rowgroup" }, button));
-    return h(
-      "tbody",
-      {},
-      group.name && head,
-      group.lines.map((line) => this.buildRow(line)),
     );
   }
 

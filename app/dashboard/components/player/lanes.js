@@ -1,9 +1,15 @@
 // Lanes of segments on the clock of the player, and the text of each lane at the second that is shown.
 import { h, verdictBadge } from "../dom.js";
+import { buildTextEdit, GRIP_PIXELS, moveBoundary, SAME_SECONDS } from "./corrections.js";
 import { shareOf } from "./scale.js";
 
 /** @typedef {import("./clock.js").Span} Span */
-/** @typedef {[start: number, stop: number, row: number, text: number]} Segment And its text. */
+/**
+ * Its text by number, and its id where it can be changed.
+ *
+ * @typedef {[start: number, stop: number, row: number, text: number, id?: string]} Segment
+ */
+/** @typedef {import("./corrections.js").SegmentChange} SegmentChange */
 /** @typedef {[text: string, author: string, grade: string]} SegmentText */
 /**
  * @typedef {object} Lane
@@ -21,7 +27,6 @@ const OPEN_LANES = 6;
 const MOST_NOW_LINES = 4;
 const LANE_COLOURS = 8;
 const ROW_PIXELS = 18;
-const SAME_SECONDS = 1e-3;
 const INSTANT_SECONDS = 1;
 
 /** @param {Segment} segment Seconds until which it is current: an instant is for a second. */
@@ -88,8 +93,11 @@ export class Lanes {
    * @param {LaneData} data
    * @param {number} duration Seconds of the episode.
    * @param {import("./clock.js").Clock} clock
+   * @param {(changes: SegmentChange[]) => void} change What a person changed of segments.
    */
-  constructor(data, duration, clock) {
+  constructor(data, duration, clock, change) {
+    this.change = change;
+    this.isEdited = false;
     this.duration = duration;
     this.clock = clock;
     this.shown = { start: 0, stop: duration };
@@ -125,6 +133,13 @@ export class Lanes {
     this.update();
   }
 
+  /** The line of now is drawn again, where it was a field. */
+  endEdit() {
+    this.isEdited = false;
+    this.drawn = "";
+    this.update();
+  }
+
   /** @param {number} step -1 for the previous boundary, 1 for the next. */
   jump(step) {
     const second = secondBeyond(this.boundaries, this.clock.time, step);
@@ -149,7 +164,7 @@ export class Lanes {
     current.forEach(({ lane }) => Object.assign(lane.cursor.style, style));
     const lines = current.filter(({ lane, segment }) => lane.textOf(segment)[0]).slice(0, MOST_NOW_LINES);
     const drawn = lines.map(({ lane, segment }) => `${lane.number}/${segment?.join("/")}`).join();
-    if (drawn === this.drawn) return;
+    if (drawn === this.drawn || this.isEdited) return;
     this.drawn = drawn;
     this.now.replaceChildren(...lines.map(({ lane, segment }) => lane.buildLine(segment)));
   }
@@ -166,6 +181,7 @@ class SegmentLane {
     this.number = number;
     this.owner = owner;
     this.isOpen = false;
+    this.isDragged = false;
     this.ends = latestEnds(lane.spans);
     /** @type {Map<Segment, HTMLElement>} Empty until the lane is opened. */
     this.blocks = new Map();
@@ -194,6 +210,74 @@ class SegmentLane {
       this.track,
     );
     this.track.addEventListener("click", (event) => this.seek(event));
+    this.addDrag();
+  }
+
+  /** Lets a boundary be dragged: it moves the player along, and is stored when it is let go. */
+  addDrag() {
+    /** @type {number | null} */
+    let boundary = null;
+    this.track.addEventListener("pointermove", (event) => {
+      this.track.classList.toggle("grips", boundary !== null || this.boundaryAt(event) !== null);
+      if (boundary === null) return;
+      const changes = moveBoundary(this.lane.spans, boundary, this.secondAt(event));
+      this.preview(changes);
+      const [{ start, stop }] = changes;
+      this.owner.clock.seek(
+        Math.abs(start - this.secondAt(event)) < stop - this.secondAt(event) ? start : stop,
+      );
+    });
+    this.track.addEventListener("pointerdown", (event) => {
+      boundary = this.boundaryAt(event);
+      if (boundary === null) return;
+      this.track.setPointerCapture(event.pointerId);
+      this.owner.clock.pause();
+    });
+    this.track.addEventListener("pointerup", (event) => {
+      if (boundary === null) return;
+      const changes = moveBoundary(this.lane.spans, boundary, this.secondAt(event));
+      const isMoved = Math.abs(this.secondAt(event) - boundary) > SAME_SECONDS;
+      boundary = null;
+      this.isDragged = isMoved;
+      if (isMoved) this.owner.change(changes);
+    });
+  }
+
+  /** @param {MouseEvent} event */
+  secondAt(event) {
+    const { start, stop } = this.owner.shown;
+    const box = this.track.getBoundingClientRect();
+    return start + shareOf(event.clientX, box.left, box.right) * (stop - start);
+  }
+
+  /**
+   * The boundary under the pointer that can be moved; null where there is none.
+   *
+   * @param {MouseEvent} event
+   */
+  boundaryAt(event) {
+    const { start, stop } = this.owner.shown;
+    const reach = (GRIP_PIXELS / Math.max(1, this.track.clientWidth)) * (stop - start);
+    const second = this.secondAt(event);
+    const editable = this.lane.spans.filter((span) => span[4] && span[1] > span[0]);
+    const edges = editable.flatMap(([first, last]) => [first, last]);
+    const near = edges.filter((edge) => Math.abs(edge - second) <= reach);
+    const isEnd = (/** @type {number} */ edge) => edge <= 0 || edge >= this.owner.duration - SAME_SECONDS;
+    return near.find((edge) => !isEnd(edge)) ?? null;
+  }
+
+  /** @param {SegmentChange[]} changes */
+  preview(changes) {
+    for (const [segment, block] of this.blocks) {
+      const change = changes.find(({ id }) => id === segment[4]);
+      if (change) this.layOut(block, change.start, change.stop);
+    }
+  }
+
+  /** @type {(block: HTMLElement, start: number, stop: number) => void} */
+  layOut(block, start, stop) {
+    const [left, right] = [start, stop].map((second) => shareOf(second, 0, this.owner.duration) * 100);
+    Object.assign(block.style, { left: `${left}%`, width: stop > start ? `${right - left}%` : "" });
   }
 
   /** @param {boolean} isOpen */
@@ -216,23 +300,20 @@ class SegmentLane {
     const [text] = this.lane.texts[number];
     const isInstant = stop <= start;
     const block = h("i", { class: isInstant ? "segment instant" : "segment" }, isInstant ? "" : text);
-    const share = (/** @type {number} */ second) => shareOf(second, 0, this.owner.duration) * 100;
-    Object.assign(block.style, {
-      left: `${share(start)}%`,
-      width: isInstant ? "" : `${share(stop) - share(start)}%`,
-      top: `${row * ROW_PIXELS + 1}px`,
-    });
+    this.layOut(block, start, stop);
+    block.style.top = `${row * ROW_PIXELS + 1}px`;
     block.title = describeSegment(segment, this.lane.texts[number]);
     return block;
   }
 
   /** @param {MouseEvent} event */
   seek(event) {
+    if (this.isDragged) {
+      this.isDragged = false;
+      return;
+    }
     const target = [...this.blocks].find(([, block]) => block === event.target);
-    const { shown, clock } = this.owner;
-    const box = this.track.getBoundingClientRect();
-    const share = shareOf(event.clientX, box.left, box.right);
-    clock.seek(target ? target[0][0] : shown.start + share * (shown.stop - shown.start));
+    this.owner.clock.seek(target ? target[0][0] : this.secondAt(event));
   }
 
   /** @param {Span} shown */
@@ -278,6 +359,7 @@ class SegmentLane {
       h("span", { class: "muted now-lane" }, by),
       h("span", { class: "now-text" }, text),
       grade && verdictBadge(grade),
+      segment?.[4] && buildTextEdit(segment, text, this.owner),
     );
   }
 }

@@ -1,4 +1,4 @@
-// A plot per signal: lines on a canvas, the cursor above it, and a table of the values beside it.
+// A small plot per group of a signal: lines on a canvas, the cursor above it, a table of values beside it.
 import { h } from "../dom.js";
 import { nearestBefore } from "./clock.js";
 import { JointTable } from "./joints.js";
@@ -7,11 +7,12 @@ import { bandColumns, bounds, niceSteps, shareOf, timeSteps, writeSecond } from 
 
 /** @typedef {import("./joints.js").Line} Line */
 /** @typedef {import("./clock.js").Span} Span */
+/** @typedef {{ name: string, lines: Line[] }} Group */
 /**
  * @typedef {object} Signal
  * @property {string} title
  * @property {number[]} times
- * @property {import("./joints.js").Group[]} groups
+ * @property {Group[]} groups Each has a plot.
  * @property {number} block Seconds of which only the extremes are drawn; 0 where every step is.
  */
 /**
@@ -41,39 +42,27 @@ const BAND_ALPHA = 0.22;
 const BANDS_ALPHA = 0.6;
 const ACTION_DASH = [4, 3];
 
-/** @param {Signal} signal */
-function colourLines(signal) {
-  const lines = signal.groups.flatMap((group) => group.lines);
-  // With more lines than colours a colour is that of a group.
-  const byGroup = lines.length > COLOURS.length && signal.groups.length > 1;
-  signal.groups.forEach((group, groupNumber) => {
-    for (const line of group.lines) {
-      const number = byGroup ? groupNumber : lines.indexOf(line);
-      line.colour = COLOURS[number % COLOURS.length];
-    }
-  });
-  return lines;
-}
-
 export class Plot {
   /**
    * @param {Signal} signal
+   * @param {Group} group
    * @param {Span} shown The part of the episode that is drawn.
    * @param {import("./pointer.js").TimeActions} actions
    */
-  constructor(signal, shown, actions) {
+  constructor(signal, group, shown, actions) {
     this.signal = signal;
+    this.title = group.name || signal.title;
     this.shown = shown;
     this.time = 0;
-    this.lines = colourLines(signal);
-    this.lines.slice(MOST_LINES).forEach((line) => {
-      line.hidden = true;
+    this.lines = group.lines;
+    this.lines.forEach((line, number) => {
+      Object.assign(line, { colour: COLOURS[number % COLOURS.length], hidden: number >= MOST_LINES });
     });
     this.count = h("span", { class: "muted" });
     this.all = h("button", { onclick: () => this.table.showOnly(this.lines) }, "show all");
     this.limits = bounds(this.lines.flatMap(valueRows));
-    this.table = new JointTable(signal.groups, this.limits, () => this.draw());
-    this.canvas = h("canvas", { role: "img", "aria-label": `${signal.title} over time` });
+    this.table = new JointTable(this.lines, this.limits, () => this.draw());
+    this.canvas = h("canvas", { role: "img", "aria-label": `${signal.title}, ${this.title}, over time` });
     this.cursor = h("div", { class: "cursor" });
     this.ghost = h("div", { class: "ghost" });
     this.area = h("div", { class: "area" }, this.canvas, this.ghost, this.cursor);
@@ -85,10 +74,13 @@ export class Plot {
   }
 
   build() {
-    const key = this.table.hasAction && h("span", { class: "key" }, "solid: state, dashed: action");
-    const title = h("div", { class: "plot-title" }, this.signal.title, this.count, this.all, key);
+    const key = this.table.hasAction ? "solid: state, dashed: action" : this.signal.title.toLowerCase();
+    const name = h("span", { class: "plot-name" }, this.title);
+    const what = this.title !== this.signal.title && h("span", { class: "key" }, key);
+    const title = h("div", { class: "plot-title" }, name, this.count, this.all, what);
     const row = h("div", { class: "plot-row" }, this.area, this.table.node);
-    return h("section", { class: "plot", "data-signal": this.signal.title }, title, row);
+    const data = { "data-signal": this.signal.title, "data-group": this.title };
+    return h("section", { class: "plot", ...data }, title, row);
   }
 
   stop() {
@@ -120,8 +112,8 @@ export class Plot {
     const shown = this.lines.filter((line) => !line.hidden).length;
     const all = this.lines.length;
     const block = this.signal.block ? `, extremes of every ${this.signal.block.toPrecision(2)} s` : "";
-    const count = shown < all ? ` ${shown} of ${all} dimensions shown` : ` ${all} dimensions`;
-    this.count.textContent = (all > 1 ? count : "") + block;
+    const count = shown < all ? ` ${shown} of ${all} dimensions shown` : "";
+    this.count.textContent = count + block;
     this.all.hidden = shown === all;
   }
 
@@ -196,7 +188,7 @@ export class Plot {
     pen.lineWidth = 1;
     pen.strokeStyle = style.getPropertyValue("--grid");
     pen.fillStyle = style.getPropertyValue("--axis");
-    for (const value of niceSteps(low, high, Math.max(2, height / 48))) drawLevel(frame, value);
+    for (const value of niceSteps(low, high, Math.max(2, height / 40))) drawLevel(frame, value);
     pen.textAlign = "center";
     pen.textBaseline = "top";
     const { start, stop } = this.shown;

@@ -88,6 +88,18 @@ export function writeSecond(second, longest) {
 }
 
 /**
+ * A moment with hundredths: "1:30:00.25" of a long episode.
+ *
+ * @param {number} second
+ * @param {number} longest The last second of the episode.
+ */
+export function writeClock(second, longest) {
+  const hundredths = Math.floor(second * 100 + 1e-6);
+  const whole = Math.floor(hundredths / 100);
+  return `${writeSecond(whole, longest)}.${String(hundredths % 100).padStart(2, "0")}`;
+}
+
+/**
  * @typedef {object} Column What a line has in one column of pixels.
  * @property {number} x
  * @property {number} low

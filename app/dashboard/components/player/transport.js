@@ -1,6 +1,7 @@
 // Buttons and keys of the player.
 import { h } from "../dom.js";
 import { isForPage } from "../keys.js";
+import { writeClock, writeSecond } from "./scale.js";
 
 /** @typedef {import("./clock.js").Clock} Clock */
 /** @typedef {(isShifted: boolean) => unknown} Action */
@@ -11,6 +12,10 @@ import { isForPage } from "../keys.js";
  * @property {(factor: number | null) => void} zoom Null shows all of the episode.
  * @property {(step: number) => void} jump To the previous or next tick.
  * @property {(step: number) => void} jumpToBoundary To the previous or next start or end of a segment.
+ * @property {() => void} tick Ticks the episode, or unticks it.
+ * @property {(number: number) => void} tag Sets the tag of a number, from 1, or takes it away.
+ * @property {() => void} undo Takes back what was said or done last.
+ * @property {() => void} chooseCameras Shows or hides the list of cameras.
  * @property {() => void} help Shows or hides the keys.
  * @property {() => void} close Hides the keys and ends the repeated part.
  * @property {(button: HTMLElement) => void} copyLink Copies the address of this moment.
@@ -28,9 +33,13 @@ const HELP = [
   ["Shift drag", "loop a part"],
   ["L", "loop on or off"],
   ["Esc", "all of the episode in the loop"],
-  ["Shift ← →", "previous or next episode"],
+  ["Shift ← →", "previous or next episode; it goes on playing"],
+  ["x", "tick the episode"],
+  ["1 to 9", "tag it as the legend says"],
+  ["u", "undo"],
   ["?", "this help"],
 ];
+const TAG_KEYS = [..."123456789"];
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
 export function buildHelp() {
@@ -55,7 +64,10 @@ function buildSpeed(clock) {
 
 /** @param {Clock} clock */
 function writeReadout(clock) {
-  const time = `${clock.time.toFixed(2)} s / ${clock.duration.toFixed(1)} s`;
+  const isLong = clock.duration >= 120;
+  const time = isLong
+    ? `${writeClock(clock.time, clock.duration)} / ${writeSecond(clock.duration, clock.duration)}`
+    : `${clock.time.toFixed(2)} s / ${clock.duration.toFixed(1)} s`;
   return `${time}, step ${clock.step + 1} of ${clock.steps}`;
 }
 
@@ -77,6 +89,7 @@ export function buildTransport(clock, commands) {
     buildButton("›", "One step on (.)", () => clock.toStep(clock.step + 1)),
   ];
   const zooms = [
+    buildButton("Cameras", "Cameras: choose, enlarge and order them", commands.chooseCameras),
     buildButton("−", "Plots: more time (-)", () => commands.zoom(2)),
     buildButton("+", "Plots: less time (+)", () => commands.zoom(0.5)),
   ];
@@ -124,6 +137,9 @@ function keyActions(clock, commands) {
     "[": () => loopFrom(clock, clock.time, clock.span?.stop ?? clock.duration),
     "]": () => loopFrom(clock, clock.span?.start ?? 0, clock.time),
     "?": commands.help,
+    x: () => commands.tick(),
+    u: () => commands.undo(),
+    ...Object.fromEntries(TAG_KEYS.map((key) => [key, () => commands.tag(Number(key))])),
     Escape: commands.close,
   };
 }

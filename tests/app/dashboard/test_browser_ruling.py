@@ -1,0 +1,151 @@
+"""Ruling where one watches, in a real browser: criteria, captions, segments and tags, undone and kept over a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from annotators.grade import load_rubric
+from ares.annotation import Maker
+from ares.rubric import GRADE_COLUMNS, make_grade_value
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.app.contested_makers import CAPTIONER, make_annotation, make_caption
+from tests.app.dashboard.browser import open_tab, serve
+from tests.app.segment_lanes import SEGMENTER, make_segments
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_CAPTION = "lift the lid"
+
+
+@pytest.fixture
+def judged(tmp_path: Path, demo_samples: Path) -> Iterator[tuple[Workspace, str]]:
+    """An episode whose caption a judge accepted but for one criterion, with two segments of a segmenter."""
+    rubric = load_rubric("caption")
+    judge = Maker(
+        annotator="grade", version="1", model="j", columns=(*GRADE_COLUMNS, *rubric.verdict_columns),
+        kind="model", subject_kind="annotation", after=("caption",),
+    )  # fmt: skip
+    with open_workspace(str(tmp_path / "w"), Settings()) as opened:
+        opened.ingest(demo_samples / "video", limit=1, quiet=True)
+        (episode,) = opened.stores.tables.episodes.read()
+        caption = make_caption(episode, CAPTIONER, _CAPTION)
+        rulings: list[dict[str, Any]] = [
+            {"criterion": name, "verdict": "MET", "category": category}
+            for name, category in rubric.categories
+        ]
+        last = rulings[-1]
+        last.update(verdict="UNSURE", reason="the hand hides it")
+        grade = make_annotation(episode, judge, caption.annotation_id, "annotation")
+        log = opened.stores.annotations
+        for maker in (CAPTIONER, judge, SEGMENTER):
+            log.add_maker(maker)
+        parts = make_segments(episode, SEGMENTER, "subtask", (0.0, 2.0, "reach"), (2.0, 4.0, "lift"))
+        log.append([caption, replace(grade, value=make_grade_value(rulings)), *parts])
+        opened.sync()
+        opened.tag("odd", where="true")
+        yield opened, episode.episode_id
+
+
+def _open(page: Page, address: str, episode_id: str) -> None:
+    page.goto(f"{address}/episode?episode={episode_id}")
+    page.locator(".player .camera video").first.wait_for()
+
+
+def _column(workspace: Workspace, name: str) -> Any:
+    workspace.stores.catch_up()
+    return workspace.stores.tables.episodes.read_columns([name], "").to_pylist()[0][name]
+
+
+def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
+    browser: Browser, judged: tuple[Workspace, str]
+) -> None:
+    workspace, episode_id = judged
+    with serve(workspace) as address, open_tab(browser, address) as page:
+        page.set_viewport_size({"width": 1280, "height": 720})
+        _open(page, address, episode_id)
+        for selector in (".cameras", ".transport", ".judge .outcome", ".judge .edit", ".criterion >> nth=0"):
+            box = page.locator(selector).bounding_box()
+            assert box and box["y"] > 0 and box["y"] + box["height"] <= 720, selector
+        first = page.locator(".criterion").first
+        # What the judge was not sure of stands first, with its reason.
+        expect(first.locator(".criterion-reason")).to_have_text("the hand hides it")
+        criterion = first.get_attribute("data-criterion")
+        rows = page.locator(f"[data-criterion='{criterion}']")
+        rows.locator(".choice.unmet").click()
+        undo = page.locator(".judge .undo")
+        expect(undo).to_have_text(f"Undo: {criterion} unmet")
+        page.get_by_role("button", name="Failure", exact=True).click()
+        expect(undo).to_have_text("Undo: success failure")
+        assert _column(workspace, "person_success") is False
+        page.reload()
+        expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
+        expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
+        page.locator(".judge .edit").fill("open the lid")
+        page.keyboard.press("Enter")
+        expect(undo).to_have_text("Undo: new text")
+        assert _column(workspace, "caption") == "open the lid"
+        page.locator(".timeline").focus()
+        page.keyboard.press("1")
+        expect(undo).to_have_text("Undo: no tag odd")
+        assert _column(workspace, "tags") in (None, [])
+        page.keyboard.press("u")
+        expect(undo).to_have_text("Undo: new text")
+        page.keyboard.press("u")
+        expect(page.locator(".judge .edit")).to_have_value(_CAPTION)
+        assert _column(workspace, "tags") == ["odd"]
+        assert _column(workspace, "caption") == _CAPTION
+
+
+def _spans(workspace: Workspace) -> list[tuple[float, float, str]]:
+    workspace.stores.catch_up()
+    columns = ["start_seconds", "stop_seconds", "text", "annotator"]
+    rows = workspace.stores.tables.segments.scan(columns, "annotator = 'segment'").to_pylist()
+    return sorted(
+        (round(row["start_seconds"], 1), round(row["stop_seconds"], 1), row["text"]) for row in rows
+    )
+
+
+def test_a_boundary_is_dragged_and_a_text_edited_and_both_outlive_a_new_segmenter(
+    browser: Browser, judged: tuple[Workspace, str]
+) -> None:
+    workspace, episode_id = judged
+    (episode,) = workspace.stores.tables.episodes.read()
+    with serve(workspace) as address, open_tab(browser, address) as page:
+        _open(page, address, episode_id)
+        track = page.locator("[data-lane^=segment] .lane-track")
+        track.scroll_into_view_if_needed()
+        box = track.bounding_box()
+        assert box is not None
+        second = box["width"] / episode.duration_seconds
+        page.mouse.move(box["x"] + 2 * second, box["y"] + 8)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 3 * second, box["y"] + 8, steps=3)
+        page.mouse.up()
+        undo = page.locator(".judge .undo")
+        expect(undo).to_have_text("Undo: change of segments")
+        assert _spans(workspace) == [(0.0, 3.0, "reach"), (3.0, 4.0, "lift")]
+        page.locator(".timeline").focus()
+        page.keyboard.press("Home")
+        page.get_by_role("button", name="Edit this text").first.click()
+        page.locator(".segment-text").fill("reach the lid")
+        page.keyboard.press("Enter")
+        expect(page.locator(".lane .segment", has_text="reach the lid")).to_be_visible()
+        newer = replace(SEGMENTER, version="2")
+        workspace.stores.annotations.add_maker(newer)
+        workspace.stores.annotations.append(make_segments(episode, newer, "subtask", (0.0, 4.0, "all")))
+        workspace.sync()
+        assert _spans(workspace) == [(0.0, 3.0, "reach the lid"), (3.0, 4.0, "lift")]
+        undo.click()
+        expect(page.locator(".lane .segment", has_text="reach the lid")).to_have_count(0)
+        assert _spans(workspace) == [(0.0, 3.0, "reach"), (3.0, 4.0, "lift")]
+        undo.click()
+        expect(page.locator(".lane .segment", has_text="all")).to_be_visible()
+        assert _spans(workspace) == [(0.0, 4.0, "all")]
