@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.simulated_robots import (
+    Action,
     Recording,
     SimulatedDataset,
     UnstableWorldError,
@@ -66,7 +67,7 @@ def _old(name: str, package: str, model: str) -> DrawnRobot:
     return DrawnRobot(name=name, package=package, model=model, led="", part="development")
 
 
-def _new(name: str, package: str, model: str, led: str, **values: bool) -> DrawnRobot:
+def _new(name: str, package: str, model: str, led: str, **values: Any) -> DrawnRobot:
     return DrawnRobot(name=name, package=package, model=model, led=led, **values)
 
 
@@ -110,7 +111,7 @@ class DrawnSettings:
         friction: Dry friction of the joints, as a share of what moves them by 0.1 rad.
         has_gravity: Whether gravity pulls at the arm, uncompensated.
         speed: The fastest led speed in radians per second.
-        delay: Steps by which commands arrive late.
+        delay: Seconds by which commands arrive late.
         resolution: Of the encoders in radians; 0 without.
         stroke: Size of a motion to and fro on the way, in radians, as in wiping.
         opening: Of the gripper when open, in the unit of the recording.
@@ -123,7 +124,7 @@ class DrawnSettings:
     friction: float
     has_gravity: bool
     speed: float
-    delay: int
+    delay: float
     resolution: float
     stroke: float
     opening: float
@@ -135,7 +136,9 @@ def draw_dataset(robot: DrawnRobot, number: int, draw: str) -> tuple[SimulatedDa
     """The setting of a dataset of a robot: the same for the same draw, another for another."""
     rng = _generator(draw, robot.name, number)
     has_pose = robot.has_gripper and not rng.integers(4)
-    actions = ("pose", "pose delta") if has_pose else ("joints", "joints", "joints", "delta", "velocity")
+    actions: tuple[Action, ...] = ("joints", "joints", "joints", "delta", "velocity")
+    if has_pose:
+        actions = ("pose", "pose delta")
     tasks = ("pick", "sort", "pour", "wipe", "stack", "open", "insert", "fold")
     dataset = SimulatedDataset(
         package="mujoco",
@@ -157,7 +160,7 @@ def draw_dataset(robot: DrawnRobot, number: int, draw: str) -> tuple[SimulatedDa
         friction=float(rng.choice([0, rng.uniform(0, 0.1)])),
         has_gravity=bool(rng.random() < 0.4),
         speed=float(rng.uniform(0.5, 1.8)),
-        delay=int(rng.integers(0, 3)),
+        delay=float(rng.choice([0, rng.uniform(0, 0.1)])),
         resolution=float(rng.choice([0, 2 * _MOST_SPAN / 4096, 2 * _MOST_SPAN / 16384])),
         stroke=float(rng.choice([0, 0, rng.uniform(0.02, 0.15)])),
         opening=float(rng.choice([1.0, 0.08, 100.0])),
@@ -296,7 +299,8 @@ def _stroke(command: Array, rate_hz: float, settings: DrawnSettings, rng: np.ran
     share = np.linspace(0, 1, len(command))
     window = np.sin(np.pi * np.clip((share - 0.25) / 0.5, 0, 1)) ** 2
     turns = np.sin(2 * np.pi * rng.uniform(0.3, 0.9) * np.arange(len(command)) / rate_hz)
-    return settings.stroke * (window * turns)[:, None] * rng.normal(0, 1, command.shape[1] - 1)
+    sizes = settings.stroke * rng.normal(0, 1, command.shape[1] - 1)
+    return np.asarray((window * turns)[:, None] * sizes)
 
 
 def _set_gains(arm: _MujocoArm, home: Array, settings: DrawnSettings) -> Array:
@@ -331,7 +335,7 @@ def _follow_command(
     data.qpos[arm.addresses] = command[0, :-1]
     wanted = data.qpos.copy()
     substeps = max(1, round(1 / dataset.rate_hz / model.opt.timestep))
-    late = np.concatenate([np.repeat(command[:1], settings.delay, axis=0), command])
+    late = np.concatenate([np.repeat(command[:1], round(settings.delay * dataset.rate_hz), axis=0), command])
     rows, opening = [], float(command[0, -1])
     # A second of rest before the first step: the arm sags before it is recorded.
     for number in range(-round(dataset.rate_hz), len(command)):

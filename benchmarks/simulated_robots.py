@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+Action = Literal["joints", "delta", "pose", "pose delta", "velocity", "native"]
 Part = Literal["development", "thresholds", "test", "second test"]
 # Of four parts by hash two are the test.
 _PARTS: tuple[Part, ...] = ("development", "thresholds", "test", "test")
@@ -58,7 +59,7 @@ class SimulatedDataset:
     robot: str
     task: str
     state: Literal["joints", "pose", "flat"] = "joints"
-    action: Literal["joints", "delta", "pose", "pose delta", "velocity", "native"] = "joints"
+    action: Action = "joints"
     rate_hz: float = 20.0
     style: Literal["planner", "trapezoid", "person"] = "planner"
     episodes: int = 10
