@@ -225,10 +225,10 @@ def refuse_unstable(robot: str, speeds: Iterable[float]) -> None:
         robot: Its name, for the message.
         speeds: Of the joints that are led, in radians or metres per second.
     """
-    fastest = max(map(abs, speeds), default=0.0)
-    if not fastest <= _MOST_SPEED:
+    too_fast = next((speed for speed in speeds if not abs(speed) <= _MOST_SPEED), None)
+    if too_fast is not None:
         raise UnstableWorldError(
-            f"{robot}: a joint moves at {fastest:.0f} rad/s, the most is {_MOST_SPEED:.1f}"
+            f"{robot}: a joint moves at {abs(too_fast):.0f} rad/s, the most is {_MOST_SPEED:.1f}"
         )
 
 
