@@ -258,7 +258,7 @@ def _without_friction(
     away = np.abs(away - np.median(away))
     farthest = np.array([away[start:stop].max() for start, stop in runs])
     inside = (column[runs[:, 0]] > column.min()) & (column[runs[:, 0]] < column.max())
-    return runs[~inside & (farthest > farthest[inside].max(initial=0.0))]
+    return np.asarray(runs[~inside & (farthest > farthest[inside].max(initial=0.0))])
 
 
 def commanded_position(
