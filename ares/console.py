@@ -66,6 +66,11 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """A number and what it counts: "1 episode", "2 episodes"."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
 def print_message(*lines: str) -> None:
     """Write lines on standard error, unless only errors are to be written; above a progress bar if one is drawn."""
     if not is_quiet():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class MeaningScore:
         num_clean: Clean episodes.
         num_alarmed: Those with any fault.
         clusters: Faults that were planted and told by dataset and faulty episodes, for the interval over all kinds.
+        clean: Whether each clean episode is without a fault, by dataset.
     """
 
     planted: Counter[str] = field(default_factory=Counter)
@@ -52,6 +53,7 @@ class MeaningScore:
     num_clean: int = 0
     num_alarmed: int = 0
     clusters: dict[tuple[str, tuple[int, ...]], list[bool]] = field(default_factory=lambda: defaultdict(list))
+    clean: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
 
     def add_dataset(self, name: str, episodes: Sequence[EpisodeSignals], seeds: range) -> None:
         """Check a clean dataset, and one fault of each kind and seed in it."""
@@ -61,6 +63,7 @@ class MeaningScore:
         faults = [{code for code, _, _ in places if CODES[code].severity == "fault"} for places in clean]
         self.num_clean += len(clean)
         self.num_alarmed += sum(map(bool, faults))
+        self.clean[name] += [not codes for codes in faults]
         self.alarms.update(code for codes in faults for code in codes)
         for seed in seeds:
             for number, kind in enumerate(MEANING_FAULTS):
@@ -96,14 +99,24 @@ class MeaningScore:
             yield f"| {kind} | {told} | {as_fault} | {codes} |"
         every = (format_share(part.total(), self.planted.total()) for part in (self.told, self.as_fault))
         yield f"| all | {' | '.join(every)} | |"
-        hits, totals = [sum(part) for part in self.clusters.values()], [*map(len, self.clusters.values())]
-        share, items = sum(hits) / max(sum(totals), 1), effective_items(hits, totals, 0.0)
-        low, high = wilson_interval(share * items, items)
-        yield f"all, by {len(totals)} clusters of episodes: {share:.3f} ({low:.3f}-{high:.3f})"
+        yield f"all, by clusters of episodes: {_clustered_share(self.clusters.values())}"
+        by_dataset: dict[str, list[bool]] = defaultdict(list)
+        for (name, _), told_here in self.clusters.items():
+            by_dataset[name] += told_here
+        yield f"all, by datasets: {_clustered_share(by_dataset.values())}"
         clean = format_share(self.num_clean - self.num_alarmed, self.num_clean)
         yield f"clean without a fault: {clean} {dict(self.alarms)}"
+        yield f"clean without a fault, by datasets: {_clustered_share(self.clean.values())}"
         for kind, misses in self.misses.items():
             yield f"{kind}: " + "; ".join(misses)
+
+
+def _clustered_share(clusters: Collection[Sequence[bool]]) -> str:
+    """The share of what is true, with a 95 % Wilson interval by clusters."""
+    hits, totals = [sum(part) for part in clusters], [*map(len, clusters)]
+    share, items = sum(hits) / max(sum(totals), 1), effective_items(hits, totals, 0.0)
+    low, high = wilson_interval(share * items, items)
+    return f"{share:.3f} ({low:.3f}-{high:.3f}), {len(totals)} clusters"
 
 
 def _found_places(

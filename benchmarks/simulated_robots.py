@@ -16,11 +16,11 @@ import argparse
 import hashlib
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+Action = Literal["joints", "delta", "pose", "pose delta", "velocity", "native"]
 Part = Literal["development", "thresholds", "test", "second test"]
 # Of four parts by hash two are the test.
 _PARTS: tuple[Part, ...] = ("development", "thresholds", "test", "test")
@@ -58,7 +59,7 @@ class SimulatedDataset:
     robot: str
     task: str
     state: Literal["joints", "pose", "flat"] = "joints"
-    action: Literal["joints", "delta", "pose", "pose delta", "velocity", "native"] = "joints"
+    action: Action = "joints"
     rate_hz: float = 20.0
     style: Literal["planner", "trapezoid", "person"] = "planner"
     episodes: int = 10
@@ -140,7 +141,7 @@ DATASETS: tuple[SimulatedDataset, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Recording:
+class Recording:
     """State (T, S) and action (T, A) of an episode, its task, and the names of the dimensions."""
 
     state: Array
@@ -197,6 +198,40 @@ def _with_tremor(values: Array, rate_hz: float, rng: np.random.Generator) -> Arr
     return np.hstack([moved, values[:, -1:]])
 
 
+class Arm(Protocol):
+    """A robot whose joints have names, and whose end effector is somewhere at joint values (J,)."""
+
+    names: list[str]
+
+    def pose(self, values: Array) -> Array:
+        """(6,) position and Euler angles of the end effector."""
+        ...
+
+
+class UnstableWorldError(Exception):
+    """A simulation does what no robot can: its episodes are no clean data."""
+
+
+# The fastest joints of robot arms turn at 10 to 12 rad/s.
+_MOST_SPEED = 4 * 3.14159265
+
+
+def refuse_unstable(robot: str, speeds: Iterable[float]) -> None:
+    """Raise UnstableWorldError where a led joint is faster than that of any arm, at a step of the simulation itself.
+
+    The rule is of physics: what a check says of the episodes has no part in it.
+
+    Args:
+        robot: Its name, for the message.
+        speeds: Of the joints that are led, in radians or metres per second.
+    """
+    too_fast = next((speed for speed in speeds if not abs(speed) <= _MOST_SPEED), None)
+    if too_fast is not None:
+        raise UnstableWorldError(
+            f"{robot}: a joint moves at {abs(too_fast):.0f} rad/s, the most is {_MOST_SPEED:.1f}"
+        )
+
+
 @dataclass(slots=True)
 class _BulletArm:
     """A robot of pybullet: its joints, limits, and a second body on which poses are computed."""
@@ -210,7 +245,7 @@ class _BulletArm:
     high: Array
     tip: int
 
-    def pose(self, values: Array, angles: str = "euler") -> Array:
+    def pose(self, values: Array) -> Array:
         """(6,) position and Euler angles of the end effector at joint values (J,)."""
         import numpy as np
 
@@ -257,7 +292,7 @@ def _load_arm(folder: Path, robot: str) -> _BulletArm:
     return _BulletArm(client, body, shadow, kept, names, low, high, kept[-1])
 
 
-def record_bullet(dataset: SimulatedDataset, folder: Path) -> list[_Recording]:
+def record_bullet(dataset: SimulatedDataset, folder: Path) -> list[Recording]:
     """Episodes of a robot whose joints are led over random goals by motors that are late, as each robot's are."""
     import numpy as np
 
@@ -279,19 +314,19 @@ def record_bullet(dataset: SimulatedDataset, folder: Path) -> list[_Recording]:
             for place, opening in zip(order, (0.1, 1.0, 1.0), strict=True)
         ]
         command = via_points(dataset, rng, start, goals, 1.2)
-        measured = _follow_command(arm, command, dataset.rate_hz, gain)
+        measured = _follow_command(dataset, arm, command, gain)
         measured[:, :-1] += rng.normal(0, dataset.noise, measured[:, :-1].shape)
-        recordings.append(_bullet_recording(dataset, arm, command, measured, tasks[0 if number % 3 else 1]))
+        recordings.append(record_signals(dataset, arm, command, measured, tasks[0 if number % 3 else 1]))
     return recordings
 
 
-def _follow_command(arm: _BulletArm, command: Array, rate_hz: float, gain: float) -> Array:
+def _follow_command(dataset: SimulatedDataset, arm: _BulletArm, command: Array, gain: float) -> Array:
     """(T, J + 1) where the joints are before each command, and a gripper that opens and closes at its own speed."""
     import numpy as np
 
     for joint, value in zip(arm.joints, command[0], strict=False):
         arm.client.resetJointState(arm.body, joint, float(value))
-    substeps, rows, opening = max(1, round(240 / rate_hz)), [], float(command[0, -1])
+    substeps, rows, opening = max(1, round(240 / dataset.rate_hz)), [], float(command[0, -1])
     for target in command:
         states = arm.client.getJointStates(arm.body, arm.joints)
         rows.append([*(state[0] for state in states), opening])
@@ -305,13 +340,17 @@ def _follow_command(arm: _BulletArm, command: Array, rate_hz: float, gain: float
         )
         for _ in range(substeps):
             arm.client.stepSimulation()
-        opening += float(np.clip(max(target[-1], 0.25) - opening, -2.0 / rate_hz, 2.0 / rate_hz))
+            moving = arm.client.getJointStates(arm.body, arm.joints)
+            refuse_unstable(dataset.robot, (state[1] for state in moving))
+        opening += float(
+            np.clip(max(target[-1], 0.25) - opening, -2.0 / dataset.rate_hz, 2.0 / dataset.rate_hz)
+        )
     return np.array(rows)
 
 
-def _bullet_recording(
-    dataset: SimulatedDataset, arm: _BulletArm, command: Array, measured: Array, task: str
-) -> _Recording:
+def record_signals(
+    dataset: SimulatedDataset, arm: Arm, command: Array, measured: Array, task: str
+) -> Recording:
     """What is recorded of an episode, in the kinds of state and action that the dataset has."""
     import numpy as np
 
@@ -334,10 +373,10 @@ def _bullet_recording(
         action = np.vstack([np.diff(action[:, :-1], axis=0), np.zeros((1, action.shape[1] - 1))])
         action = np.hstack([action * (dataset.rate_hz if dataset.action == "velocity" else 1.0), opening])
     state_names = joint_names if dataset.state == "joints" else pose_names
-    return _Recording(state=state, action=action, task=task, state_names=state_names, action_names=names)
+    return Recording(state=state, action=action, task=task, state_names=state_names, action_names=names)
 
 
-def record_suite(dataset: SimulatedDataset, folder: Path) -> list[_Recording]:
+def record_suite(dataset: SimulatedDataset, folder: Path) -> list[Recording]:
     """Episodes of robosuite: the end effector is led to the object and away, by its default controller."""
     import numpy as np
 
@@ -357,7 +396,7 @@ def record_suite(dataset: SimulatedDataset, folder: Path) -> list[_Recording]:
     return [_suite_episode(dataset, env, rng, task) for task in tasks[:8]]
 
 
-def _suite_episode(dataset: SimulatedDataset, env: Any, rng: np.random.Generator, task: str) -> _Recording:
+def _suite_episode(dataset: SimulatedDataset, env: Any, rng: np.random.Generator, task: str) -> Recording:
     import numpy as np
 
     observed, rows, actions, names = env.reset(), [], [], list[str]()
@@ -382,7 +421,7 @@ def _suite_episode(dataset: SimulatedDataset, env: Any, rng: np.random.Generator
         observed = env.step(action)[0]
     axes = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
     named = axes[:width] if dataset.state == "pose" else [f"actions_{number}" for number in range(width)]
-    return _Recording(
+    return Recording(
         state=np.array(rows), action=np.array(actions), task=task, state_names=names, action_names=named
     )
 
@@ -428,7 +467,7 @@ def _flat_names(model: Any) -> list[str]:
     return ["time", *positions, *speeds]
 
 
-def record_gym(dataset: SimulatedDataset, folder: Path) -> list[_Recording]:
+def record_gym(dataset: SimulatedDataset, folder: Path) -> list[Recording]:
     """Episodes of gymnasium-robotics: Fetch is led to its object and goal, the others by smooth random commands."""
     import numpy as np
 
@@ -452,7 +491,7 @@ def record_gym(dataset: SimulatedDataset, folder: Path) -> list[_Recording]:
             actions.append(action)
             observed = env.step(action)[0]
         recordings.append(
-            _Recording(
+            Recording(
                 state=np.array(rows),
                 action=np.array(actions, float),
                 task=dataset.task,
@@ -483,14 +522,14 @@ def _gym_state(env: Any) -> tuple[Array, list[str]]:
     return np.array([data.qpos[model.jnt_qposadr[number]] for number in kept]), names
 
 
-_RECORDERS: Mapping[str, Callable[[SimulatedDataset, Path], list[_Recording]]] = {
+_RECORDERS: Mapping[str, Callable[[SimulatedDataset, Path], list[Recording]]] = {
     "pybullet": record_bullet,
     "robosuite": record_suite,
     "gymnasium-robotics": record_gym,
 }
 
 
-def save_recordings(path: Path, dataset: SimulatedDataset, recordings: Sequence[_Recording]) -> None:
+def save_recordings(path: Path, dataset: SimulatedDataset, recordings: Sequence[Recording]) -> None:
     """Write the episodes of a dataset to an npz file, with stamps as its clock has them."""
     import numpy as np
 
@@ -527,7 +566,11 @@ def main() -> None:
     args = parser.parse_args()
     for dataset in DATASETS:
         if dataset.package == args.package:
-            recordings = _RECORDERS[dataset.package](dataset, args.robots)
+            try:
+                recordings = _RECORDERS[dataset.package](dataset, args.robots)
+            except UnstableWorldError as error:
+                print("refused", dataset.name, error, flush=True)
+                continue
             short = sum(len(part.state) < _FEWEST_STEPS for part in recordings)
             save_recordings(
                 args.out / dataset.part.replace(" ", "-") / f"{dataset.name}.npz", dataset, recordings

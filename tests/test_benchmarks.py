@@ -76,8 +76,17 @@ _WITH_RAY = {
     "workers driver --episodes 8 --runs 1": r"for each of 8 episodes: .* with 10 of 512, ratio \d",
 }
 # "slot_comparison" needs text models that no machine of the tests has.
-# simulated_robots records with simulators that are no dependency.
-_OTHER = {"grading", "memory", "page", "run", "simulated_robots", "slot_comparison", "success"}
+# drawn_robots and simulated_robots record with simulators that are no dependency; see test_drawn_robots.py.
+_OTHER = {
+    "drawn_robots",
+    "grading",
+    "memory",
+    "page",
+    "run",
+    "simulated_robots",
+    "slot_comparison",
+    "success",
+}
 
 
 @pytest.fixture(autouse=True)

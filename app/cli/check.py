@@ -15,7 +15,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
-from ares.console import is_quiet
+from ares.console import count_of, is_quiet
 from ares.errors import RequestError
 from ares.jobs import CheckRequest, FixRequest, IngestRequest
 from ares.workspace import check_operation, fix_operation
@@ -421,7 +421,7 @@ def _unread_file_lines(report: CheckReport) -> tuple[str, ...]:
 def _dataset_summary(dataset: DatasetCheck) -> str:
     failed = f", {dataset.num_failed} not read ({dataset.first_failure})" if dataset.num_failed else ""
     without = f", {dataset.num_without_signals} without signals" if dataset.num_without_signals else ""
-    counts = f"{dataset.num_episodes} episodes{without}{failed}"
+    counts = f"{count_of(dataset.num_episodes, 'episode')}{without}{failed}"
     unnamed = (
         f"; {dataset.num_unnamed} dimensions are not judged for want of names" if dataset.num_unnamed else ""
     )
@@ -433,7 +433,7 @@ def _video_summary(video: VideoTotals) -> str:
     known = f"known in {video.num_moving_known} of {video.num_moving} episodes that move for five seconds"
     failed = f", {video.num_failed} not checked ({video.first_failure})" if video.num_failed else ""
     return (
-        f"videos of {video.num_episodes} episodes{failed}, {video.num_frames} frames; "
+        f"videos of {count_of(video.num_episodes, 'episode')}{failed}, {video.num_frames} frames; "
         f"lag of the cameras behind the state: {lags or 'unknown'} ({known})"
     )
 
@@ -441,7 +441,7 @@ def _video_summary(video: VideoTotals) -> str:
 def _describe_lag(dataset: DatasetCheck) -> str:
     if dataset.lag_seconds is None:
         return "lag of the state behind the action: unknown"
-    known = f"in {dataset.num_lags} episodes"
+    known = f"in {count_of(dataset.num_lags, 'episode')}"
     unknown = f", unknown in {dataset.num_unknown_lags}" if dataset.num_unknown_lags else ""
     return f"the state follows the action by {dataset.lag_seconds:.3f} s {known}{unknown}"
 
@@ -469,10 +469,11 @@ def _code_count_row(count: FindingCodeCount) -> tuple[object, ...]:
 def _check_conclusion(report: CheckReport) -> str:
     if not report.num_episodes:
         return "no episode could be read"
-    faults = sum(count.severity == "fault" for dataset in report.datasets for count in dataset.counts)
+    counts = [count for dataset in report.datasets for count in dataset.counts]
+    faults = len({count.code for count in counts if count.severity == "fault"})
     accepted = f"; {report.num_accepted} findings accepted by the baseline" if report.num_accepted else ""
-    kinds = f"{faults} kinds of faults" if faults else "no faults"
+    kinds = count_of(faults, "kind of fault", "kinds of faults") if faults else "no faults"
     failed = sum(dataset.num_failed for dataset in report.datasets)
     unread = f", {failed} could not be read" if failed else ""
     damaged = f", {len(report.damaged_files)} files not read" if report.damaged_files else ""
-    return f"{report.num_episodes} episodes checked{unread}{damaged}: {kinds}{accepted}"
+    return f"{count_of(report.num_episodes, 'episode')} checked{unread}{damaged}: {kinds}{accepted}"

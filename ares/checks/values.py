@@ -231,7 +231,7 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
     if command is not None:
         bar = _CUT_OFF_MOTION * typical.state.scale
         moves = [bool(np.ptp(command[start:stop]) >= bar) for start, stop in flat]
-        flat = flat[np.array(moves, dtype=bool)]
+        flat = _without_friction(column, command, flat[np.array(moves, dtype=bool)])
         # A joint with friction stops against its command too, and slows down before.
         least = _FRICTION_SPEED
     for extreme in (column.max(), column.min()):
@@ -243,6 +243,22 @@ def _check_cut_off(signals: EpisodeSignals, typical: TypicalEpisode, number: int
             confidence = finding_confidence(share, _CUT_OFF_SHARE)
             yield _value_finding(SATURATED.code, signals.state_names[number], seconds, share, confidence)
             return
+
+
+def _without_friction(
+    column: NDArray[np.float64], command: NDArray[np.float64], runs: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The runs (N, 2) at an extreme from which friction alone does not hold the joint.
+
+    A joint that stands still elsewhere too, as far from its command, has friction there: no limit is needed for it.
+    """
+    import numpy as np
+
+    away = command - column
+    away = np.abs(away - np.median(away))
+    farthest = np.array([away[start:stop].max() for start, stop in runs])
+    inside = (column[runs[:, 0]] > column.min()) & (column[runs[:, 0]] < column.max())
+    return np.asarray(runs[~inside & (farthest > farthest[inside].max(initial=0.0))])
 
 
 def commanded_position(

@@ -81,6 +81,7 @@ class SignalContractEvidence:
         norm_error: (D,) median of how far the norm of the four values from this one on is from 1; infinite where
             fewer follow.
         is_whole: (D,) 1 where all values are whole numbers, else 0.
+        has_two_values: (D,) 1 where every value is the smallest or the largest, else 0.
         profile: (9, D) how the values are distributed; see `episode_profile`.
     """
 
@@ -93,6 +94,7 @@ class SignalContractEvidence:
     turns: NDArray[np.float64]
     norm_error: NDArray[np.float64]
     is_whole: NDArray[np.float64]
+    has_two_values: NDArray[np.float64]
     profile: NDArray[np.float64]
 
 
@@ -194,6 +196,9 @@ def _signal_evidence(values: NDArray[np.float64], rate_hz: float) -> SignalContr
         turns=(np.abs(np.diff(values, axis=0)) > 5).sum(axis=0).astype(float),
         norm_error=_norm_errors(values),
         is_whole=(values == np.round(values)).all(axis=0).astype(float),
+        has_two_values=((values == values.min(axis=0)) | (values == values.max(axis=0)))
+        .all(axis=0)
+        .astype(float),
         profile=episode_profile(values, rate_hz),
     )
 
@@ -289,6 +294,7 @@ class PooledSignal:
         turns: (D,) number of jumps by a whole turn.
         norm_error: (D,) median over the episodes.
         is_whole: (D,) share of the episodes in which all values are whole numbers.
+        has_two_values: (D,) share of the episodes in which it has at most two values.
         profile: How the values are distributed.
     """
 
@@ -303,6 +309,7 @@ class PooledSignal:
     turns: NDArray[np.float64]
     norm_error: NDArray[np.float64]
     is_whole: NDArray[np.float64]
+    has_two_values: NDArray[np.float64]
     profile: SignalProfile
 
 
@@ -388,6 +395,7 @@ def _pool_signal(episodes: Sequence[SignalContractEvidence]) -> PooledSignal:
         turns=stacked("turns").sum(axis=0),
         norm_error=np.median(stacked("norm_error"), axis=0),
         is_whole=stacked("is_whole").mean(axis=0),
+        has_two_values=stacked("has_two_values").mean(axis=0),
         profile=pool_profiles([episode.profile for episode in episodes]),
     )
 

@@ -42,7 +42,7 @@ from ares.contract.evidence import (
     pair_dimensions,
     pool_contract_evidence,
 )
-from ares.signals import episode_signals
+from ares.signals import episode_signals, name_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +62,8 @@ _ROLES = {
 }
 _FRAMES = {"world": "world", "base": "base", "tool": "tool", "local": "tool"}
 _BY_NAME = 0.97
+# Commands have two values in so many of the episodes.
+_TWO_VALUED = 0.95
 # A state that follows its action is measured, and so a follower; an axis that follows has the frame of the state.
 _BY_FOLLOWING = 0.95
 _FOLLOWS = 0.5
@@ -166,7 +168,7 @@ def _named_estimates(group: DimensionGroup) -> Estimates:
     """What the names say outright."""
     words = group.words
     named: Estimates = {}
-    if words & _VELOCITY_WORDS:
+    if all(_VELOCITY_WORDS & {*name_tokens(name)} for name in group.names):
         named["mode"] = certain("velocity", "names", _BY_NAME)
     roles = {role for word, role in _ROLES.items() if word in words}
     if len(roles) == 1:
@@ -218,6 +220,10 @@ def _estimate_motion(
         of_state["mode"] = certain("absolute", "names", _BY_NAME)
         of_state["unit"] = scores_to_estimate(state_scores, "values")
     if action is None:
+        return
+    if (evidence.action.has_two_values[list(action.numbers)] > _TWO_VALUED).all():
+        # Commands to open and to close do not say in which unit, nor whether they are motions.
+        of_action["mode"] = of_action["unit"] = NO_ESTIMATE
         return
     own_scores = scores_of(_group_value_range(action, evidence.action))
     if following is None or not state_scores:

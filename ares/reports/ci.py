@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ares.checks import CODES, CheckCode, QualityFinding
+from ares.console import count_of
 from ares.errors import RequestError
 from ares.io import describe_os_error
 
@@ -113,7 +114,7 @@ def _finding_line(dataset: DatasetCheck, count: FindingCodeCount) -> str:
     worst = count.worst[0]
     dimension = f" of {worst.finding.dimension}" if worst.finding.dimension else ""
     message = (
-        f"{dataset.dataset}: {count.num_episodes} episodes; worst: {worst.key}{dimension} at "
+        f"{dataset.dataset}: {count_of(count.num_episodes, 'episode')}; worst: {worst.key}{dimension} at "
         f"{worst.finding.seconds:g} s, size {worst.finding.size:g}. {count.remedy}; see {CODES[count.code].page}"
     )
     level = "error" if count.severity == "fault" else "notice"

@@ -95,7 +95,7 @@ class FindingCodeCount:
         code: The code.
         name: Its name.
         severity: "fault", or "information" where the check has not passed its bar.
-        num_episodes: Episodes with a finding.
+        num_episodes: Episodes with a finding; 0 where it is of the files of the dataset.
         dimensions: Dimensions with a finding, with the number of episodes; "" for all dimensions together.
         worst: The most confident findings, worst first; `LISTED_FINDINGS` unless more were asked for.
         remedy: What the user can do.
@@ -275,8 +275,9 @@ class FindingCounter:
         key: str = "",
         source: str = "",
     ) -> None:
-        """Count the findings of one episode."""
-        self.episodes.update({finding.code for finding in findings})
+        """Count the findings of one episode, or with an empty id those of the files of the dataset."""
+        if episode_id:
+            self.episodes.update({finding.code for finding in findings})
         self.dimensions.update(sorted({(finding.code, finding.dimension) for finding in findings}))
         for finding in findings:
             listed = ListedFinding(
@@ -290,7 +291,7 @@ class FindingCounter:
 
     def counts(self) -> tuple[FindingCodeCount, ...]:
         """The counts of all codes that were found."""
-        return tuple(self._count(code) for code in sorted(self.episodes))
+        return tuple(self._count(code) for code in sorted(self.worst))
 
     def _count(self, code: str) -> FindingCodeCount:
         check = CODES[code]

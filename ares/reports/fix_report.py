@@ -222,10 +222,10 @@ class FixReport:
 
 
 def _count_episodes_by_code(report: CheckReport) -> Counter[str]:
-    """Episodes with a finding, by code, over all datasets."""
+    """Episodes with a finding, by code, over all datasets; files of a dataset with one count as one."""
     counts: Counter[str] = Counter()
     for dataset in report.datasets:
-        counts.update({count.code: count.num_episodes for count in dataset.counts})
+        counts.update({count.code: max(count.num_episodes, 1) for count in dataset.counts})
     return counts
 
 

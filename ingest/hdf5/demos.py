@@ -283,7 +283,10 @@ def load_robomimic_demo(entry: HDF5Entry) -> Record:
             read_demo_file_attributes(data),
         )
         steps = count_steps(datasets, ["actions"], where)
-        rate_hz, rate_source = resolve_rate(entry.rate_hz, environment.rate_hz, environment.rate_source)
+        clock_hz = None if environment.rate_hz else simulator_rate_hz(datasets, attributes, entry.path)
+        rate_hz, rate_source = resolve_rate(
+            entry.rate_hz, environment.rate_hz or clock_hz, "source" if clock_hz else environment.rate_source
+        )
         reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
         reader.warnings += environment.warnings
         if attributes.get("num_samples", steps) != steps:
@@ -305,6 +308,31 @@ def load_robomimic_demo(entry: HDF5Entry) -> Record:
     varying = {array.key for array in record.arrays if names and array.use == "state"}
     arrays = (replace(array, names_vary=array.key in varying) for array in record.arrays)
     return replace(record, arrays=tuple(arrays))
+
+
+# Steps are even where no period differs by more than this share.
+_UNEVEN_PERIOD = 0.01
+
+
+def simulator_rate_hz(datasets: Mapping[str, Any], attributes: Mapping[str, Any], path: str) -> float | None:
+    """Steps per second by the time that MuJoCo keeps in the state of a demonstration; None where it is uneven.
+
+    Args:
+        datasets: Those of the demonstration.
+        attributes: Its attributes, of which one names the model.
+        path: The file, for a model beside it.
+    """
+    import numpy as np
+
+    state = datasets.get("states")
+    if state is None or state.ndim != 2 or len(state) < 3:
+        return None
+    if name_mujoco_state(attributes.get("model_file"), path, state.shape[1])[:1] != ("time",):
+        return None
+    periods = np.diff(state[:, 0])
+    usual = float(np.median(periods))
+    is_even = usual > 0 and bool((np.abs(periods - usual) <= _UNEVEN_PERIOD * usual).all())
+    return round(1 / usual, 3) if is_even else None
 
 
 def _simulator_names(

@@ -30,6 +30,7 @@ from ingest.hdf5.demos import (
     list_demos_with_masks,
     load_robomimic_demo,
     read_demo_file_attributes,
+    simulator_rate_hz,
 )
 from ingest.hdf5.droid import RECORDINGS, TRAJECTORY_FILE, is_droid_folder, load_droid
 from ingest.hdf5.episode import (
@@ -52,7 +53,7 @@ from ingest.hdf5.families import (
     match_hdf5_family,
     shared_files,
 )
-from ingest.hdf5.reader import find_datasets, natural_key, read_child_classes
+from ingest.hdf5.reader import find_datasets, natural_key, read_attributes, read_child_classes
 from ingest.signals import find_spec_time_array
 
 if TYPE_CHECKING:
@@ -208,11 +209,13 @@ def _inspect_demos(path: Path, file: Any) -> HDF5File:
     groups = [name for name, cls in read_child_classes(data).items() if cls is h5py.Group]
     with translate_hdf5_errors(str(path)):
         first = find_datasets(data[groups[0]]) if groups else {}
+        attributes = read_attributes(data[groups[0]]) if groups else {}
+        clock_hz = simulator_rate_hz(first, attributes, str(path))
     return HDF5File(
         path=path,
         family="demos",
         count=len(names),
-        has_rate=read_demo_file_attributes(data).rate_hz is not None,
+        has_rate=clock_hz is not None or read_demo_file_attributes(data).rate_hz is not None,
         warnings=(*_precision_warnings(first), *check_demo_file(file)),
     )
 

@@ -47,7 +47,7 @@ QUIRKS: dict[str, tuple[int, int, dict[str, int]]] = {
         "there is no column frame_index": 1,
     }),
     "robosuite_hdf5": (6, 0, {
-        "episode has no obs, only what the simulator kept": 6, SILENT: 6, FLOAT64: 1, UNRATED: 1,
+        "episode has no obs, only what the simulator kept": 6, SILENT: 6, FLOAT64: 1,
     }),
     "aloha_hdf5": (2, 0, {SILENT: 2, FLOAT64: 1}),
     "mcap": (2, 0, {SILENT: 1}),

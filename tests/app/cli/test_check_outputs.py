@@ -15,9 +15,10 @@ import pytest
 from PIL import Image
 
 from app.cli.main import main
-from ares.checks import CODES
+from ares.checks import CODES, QualityFinding
 from ares.checks.codes import documentation_address
 from ares.reports import FAULTS, read_baseline
+from ares.reports.finding_counts import FindingCounter
 from tests.app.cli.motion_dataset import random_motions, write_motions
 from tests.conftest import ROOT
 
@@ -55,6 +56,30 @@ def test_a_baseline_accepts_what_is_known_and_nothing_else(
     (dataset,) = _json(capsys)["datasets"]
     assert dataset["accepted"] == 2
     assert [count["dimensions"] for count in dataset["findings"]] == [{"wrist": 1}]
+
+
+def test_a_code_of_two_datasets_is_one_kind_and_one_episode_is_singular(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in (("first", 2), ("second", 3)):
+        motions = random_motions(seed)[:1]
+        motions[0][60, 1] = np.nan
+        write_motions(tmp_path / "both" / name, motions)
+    assert main(["check", str(tmp_path / "both"), "-q"]) == 1
+    out = capsys.readouterr().out
+    assert "2 episodes checked: 1 kind of fault\n" in out and "): 1 episode; " in out
+    assert "1 episodes" not in out and "kinds" not in out
+
+
+def test_what_is_of_the_files_of_a_dataset_is_of_no_episode() -> None:
+    counter = FindingCounter()
+    total = QualityFinding(
+        code="A062", signal="dataset", dimension="index max", seconds=0.0, size=3.0, confidence=1.0
+    )
+    counter.add("", "meta/stats.json", [total])
+    assert [(count.code, count.num_episodes) for count in counter.counts()] == [("A062", 0)]
+    counter.add("episode", "meta/episodes/0.parquet", [total])
+    assert [(count.code, count.num_episodes) for count in counter.counts()] == [("A062", 1)]
 
 
 def test_two_baselines_of_equal_data_are_equal_files(faulty: Path, tmp_path: Path) -> None:

@@ -135,6 +135,22 @@ def test_a_joint_parked_at_a_bound_is_not_saturated_and_one_cut_off_is() -> None
         assert codes(changed, 0) & {"A006"} == expected
 
 
+def test_a_joint_that_friction_holds_at_its_lowest_value_is_not_saturated() -> None:
+    """It stands still elsewhere too while its command moves on; without that it is cut off."""
+    for has_friction, expected in ((True, set()), (False, {"A006"})):
+        episodes = clean_episodes()
+        action, state = episodes[0].action.copy(), episodes[0].state.copy()
+        column = np.cos(np.linspace(0, 4 * np.pi, len(action)))
+        action[:, 1] = column
+        follows = np.maximum(np.concatenate([column[:1].repeat(3), column[:-3]]), -0.98)
+        if has_friction:
+            held = int(len(action) * 0.2)
+            follows[held : held + 12] = follows[held]
+        state[:, 1] = follows
+        changed = [replace(episodes[0], action=action, state=state), *episodes[1:]]
+        assert codes(changed, 0) & {"A006"} == expected
+
+
 def test_a_joint_whose_command_rests_is_not_stuck() -> None:
     """It starts at full speed in one step, as in a simulation without inertia."""
     episodes = clean_episodes()

@@ -101,6 +101,29 @@ def test_a_speed_is_told_from_a_change_by_the_rate() -> None:
     assert value(contract_of(state, change * 20, JOINTS), "action.arm", "unit") == "rad"
 
 
+def test_commands_of_two_values_say_no_unit_and_no_mode() -> None:
+    """Hands that are told to open or to close, while their joints move in radians."""
+    closed = np.repeat(np.arange(20) % 2, 20)[:, None] * np.ones(4)
+    state = np.apply_along_axis(lambda part: np.convolve(part, np.ones(9) / 9)[:400], 0, 1.5 * closed)
+    names = tuple(f"left_hand_{number}" for number in range(4))
+    contract = contract_of(state, 3 * closed - 1.5, names)
+    assert (value(contract, "action.hand", "unit"), value(contract, "action.hand", "mode")) == (
+        "unknown",
+        "unknown",
+    )
+    assert value(contract, "state.hand", "unit") == "rad"
+
+
+def test_a_clock_beside_velocities_is_no_velocity() -> None:
+    seconds, speeds = np.arange(400)[:, None] / 20, np.gradient(moving_joints()[:, :2], axis=0)
+    for values, names, mode in (
+        (np.hstack([seconds, speeds]), ("time", "object_vel", "lid_vel"), "unknown"),
+        (speeds, ("object_vel", "lid_vel"), "velocity"),
+    ):
+        contract = contract_of(values, values, names)
+        assert value(contract, "state.other", "mode") == mode
+
+
 def test_a_dimension_that_moves_against_its_command_is_named() -> None:
     state = moving_joints()
     action = state.copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ares.signals import classify_by_name
@@ -63,3 +64,15 @@ def test_the_model_beside_a_demonstration_names_its_state(h5: Any, tmp_path: Pat
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "model_1.xml").write_text(MODEL)
     assert h5.only(path).episode.state_names[8] == "robot0_joint1"
+
+
+@pytest.mark.parametrize(("gap", "rate"), [(0.0, (25.0, "source")), (0.5, (10.0, "assumed"))])
+def test_the_time_in_the_state_gives_the_rate_where_it_is_even(
+    h5: Any, tmp_path: Path, gap: float, rate: tuple[float, str]
+) -> None:
+    states = h5.numbers(9, WIDTH)
+    states[:, 0] = 1.5 + 0.04 * np.arange(9)
+    states[5:, 0] += gap
+    path = h5.demo(tmp_path / "demo.hdf5", {"data/demo_0": {"model_file": MODEL}}, states=states)
+    episode = h5.only(path).episode
+    assert (episode.rate_hz, episode.rate_source) == rate

@@ -29,10 +29,7 @@ def test_robosuite_sample(h5: Any, shared_data: Path) -> None:
     source = h5.opened(folder)
     items = list(source.items)
     assert hdf5.recognises(str(folder)) and (source.total, len(items)) == (6, 6)
-    assert source.warnings == (
-        "float64 numbers are stored as float32",
-        "rate is not known, 10 Hz assumed (give --rate)",
-    )
+    assert source.warnings == ("float64 numbers are stored as float32",)
     for item in items:
         record = item.load()
         episode, path = record.episode, Path(record.episode.source)
@@ -41,7 +38,8 @@ def test_robosuite_sample(h5: Any, shared_data: Path) -> None:
         assert np.array_equal(h5.values(record.trajectory.action), stored["actions"])
         assert np.array_equal(h5.values(record.trajectory.state), stored["states"])
         assert np.array_equal(h5.values(record.trajectory.extra["joint_torques"]), stored["joint_torques"])
-        assert (episode.robot, episode.rate_source, episode.success) == ("Panda", "assumed", None)
+        assert (episode.robot, episode.rate_source, episode.success) == ("Panda", "source", None)
+        assert episode.rate_hz == 20.0  # the state has the simulator's time, 0.05 s a step
         assert episode.metadata["env_name"] and episode.metadata["repository_version"] == "1.0.0"
         assert record.warnings == ("episode has no obs, only what the simulator kept",)
     assert items[0].load().episode.key == "door/panda/demo.hdf5/demo_1"
