@@ -402,7 +402,9 @@ def test_a_caption_is_settled_by_what_the_judge_says(grade: Any, model_server: A
         model_server.requests.clear()
         model_server._script.clear()
         model_server.replies(judge(observation(**slots), **options))
-        outcome = grade(sentence, success=True if says == "different" else None, **STATED[sentence])
+        layout = {"layout": f"frames:{3 + step}"}  # another observation
+        success = True if says == "different" else None
+        outcome = grade(sentence, success, layout, **STATED[sentence])
         value, asked = value_of(outcome), [kind_of(request) for request in model_server.requests]
         lines.append(
             [seen, says, value["grade"], value["why"], value["grade_margin"], asked, outcome.cost.calls]
