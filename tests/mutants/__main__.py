@@ -26,7 +26,7 @@ from tests.mutants.probe import FOLDER_VARIABLE, add_probes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOMS = ("ares/store", "ares/curation", "ares/export", "ares/rubric", "annotators/grade")
-# Tests of those rooms and of what shows their work to a user: commands, exports, searches, reviews. Others enter the rooms
+# Tests of those rooms and of what shows their work to a user: commands, exports, searches, reviews. Others enter them,
 # too, but tell nobody what is wrong there. Recorded in five minutes on a calm machine.
 _TESTS = (
     "tests/ares/store", "tests/ares/curation", "tests/ares/export", "tests/ares/rubric", "tests/annotators/grade",

@@ -167,9 +167,9 @@ UNSURE = {"object": "mug"}
 
 
 def _seen(slots: Mapping[str, str]) -> Observation:
-    parts = {slot: ObservedPart(value=NOT_VISIBLE) for slot in SLOTS}
+    parts: Any = {slot: ObservedPart(value=NOT_VISIBLE) for slot in SLOTS}
     seen = {slot: ObservedPart(value=value, seconds=(1.0,), confidence=0.9) for slot, value in slots.items()}
-    return Observation(parts | seen)  # type: ignore[operator]
+    return Observation(parts | seen)
 
 
 def test_texts_fit_their_own_segment_or_another() -> None:
@@ -241,13 +241,14 @@ def test_observations_are_read_or_refused() -> None:
             [name, read.to_json(), visible, read.shows_something, read_observation(read.to_json()) == read]
         )
     full = _seen(PICK).to_json()
-    for change in (
+    changes: list[Any] = [
         {},
         {"to": None},
         {"to": {"seconds": []}},
         {"to": {"value": "x", "seconds": "y", "confidence": "z"}},
-    ):
-        stored = read_observation({**full, **change})  # type: ignore[dict-item]
+    ]
+    for change in changes:
+        stored = read_observation({**full, **change})
         lines.append(stored.to_json() if stored else None)
     for frames in (1, 3, 400):
         schema: Any = observation_schema(frames, {"close": "shut"})

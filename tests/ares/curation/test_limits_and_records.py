@@ -63,7 +63,7 @@ def _said(error: pytest.ExceptionInfo[Any]) -> tuple[str, str]:
 
 def test_nothing_selected_changes_nothing_and_says_so(curated: Workspace, stage: Stage) -> None:
     stores = curated.stores
-    attempts = {
+    attempts: dict[str, Callable[[], Any]] = {
         "the tag 'dark' was not changed": lambda: add_tag(stores, "dark", stage([])),
         "the note was not written": lambda: add_note(stores, "dark", stage([])),
         "nothing was removed": lambda: remove_episodes(stores, stage([])),
@@ -86,7 +86,7 @@ def test_the_longest_and_the_shortest_text_are_taken_and_one_letter_more_is_not(
     for text in ("x", "x" * 2_000):
         add_note(stores, text, stage(ids[:1]))
     save_view(stores, "long", {"q": ["x" * 10_000], "f": ["x" * 10_000]})
-    attempts = {
+    attempts: dict[str, Callable[[], Any]] = {
         "got 2,001; write it shorter": lambda: add_note(stores, "x" * 2_001, stage(ids[:1])),
         "got 20,001 characters of at most 20,000": lambda: save_view(stores, "a", {"q": ["x" * 20_001]}),
         "got 0 characters of at most 20,000": lambda: save_view(stores, "a", {"q": [""]}),
@@ -348,7 +348,7 @@ def test_episodes_are_selected_in_the_order_that_was_asked_for(curated: Workspac
     assert (frozen.episodes, frozen.recipe["where"], frozen.recipe["limit"]) == (2, "num_steps > 0", 2)
     assert list(curated.sets.ids(frozen)) == sorted(keys[:2])
     hashes = {
-        hash_request(EpisodeSelection(**fields))  # type: ignore[arg-type]
+        hash_request(EpisodeSelection(**fields))
         for fields in ({}, {"ids": ids[:1]}, {"ids": ids[1:2]}, {"where": "success"}, {"limit": 1})
     }
     assert len(hashes) == 5 and {len(text) for text in hashes} == {32}

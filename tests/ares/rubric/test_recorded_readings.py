@@ -352,7 +352,7 @@ def test_gradings_of_many_forms_count_as_they_should() -> None:
     ]
     votes = [{"a": a, "b": b} for a, b in ("aa", "ad", "dd", "da", "aa", "dd")]
     words = {"a": "acceptable", "d": "not_acceptable"}
-    gradings = [
+    gradings: list[Any] = [
         {"known_false": True, "grades": {judge: words[vote] for judge, vote in row.items()}} for row in votes
     ]
     for part in (gradings, gradings[:1], gradings[2:3], []):
@@ -405,13 +405,14 @@ def test_rulings_come_to_a_grade_with_its_sentence() -> None:
         value = make_grade_value(rulings)
         lines.append({name: item for name, item in value.items() if name != "rulings"})
     by_person = _ruling("OBJECT", "MET", source="person")
-    for value, corrections in (
+    cases: list[tuple[Any, list[Any]]] = [
         (make_grade_value([met, _ruling("OBJECT", "UNMET", **thing)]), [by_person]),
         ({}, [by_person]),
         ({}, [{**by_person, "verdict": "UNMET"}]),
         ({"rulings": "none"}, [by_person, {**by_person, "verdict": "UNSURE"}]),
-    ):
-        corrected = correct_grade(value, corrections)
+    ]
+    for graded, corrections in cases:
+        corrected = correct_grade(graded, corrections)
         lines.append(
             [corrected["grade"], corrected["acceptable"], corrected["acceptable_unproven"], corrected["why"]]
         )
