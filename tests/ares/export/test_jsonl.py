@@ -215,3 +215,19 @@ def test_texts_of_a_file_of_spans_go_out_but_for_those_by_a_model(ws: Workspace,
         ("grasp", "source"),
     ]
     assert report.segments == {"written": {"person": 1, "source": 1}, "held_back": {"ungraded": 1}}
+
+
+def test_an_unknown_choice_of_segments_is_refused_with_those_there_are() -> None:
+    from ares.export.segments import NO_SEGMENTS, SEGMENT_CHOICES, check_segment_choices
+
+    some = tuple(name for name in SEGMENT_CHOICES if name != NO_SEGMENTS)
+    for names in ((), some, (NO_SEGMENTS,)):
+        assert check_segment_choices(names) == names
+    with pytest.raises(RequestError) as unknown:
+        check_segment_choices([*some, "all of them"])
+    assert (unknown.value.reason, unknown.value.detail) == (
+        "no segments 'all of them'", f"there are: {', '.join(SEGMENT_CHOICES)}",
+    )  # fmt: skip
+    with pytest.raises(RequestError) as both:
+        check_segment_choices([NO_SEGMENTS, some[0]])
+    assert both.value.detail == f"got {NO_SEGMENTS}, {some[0]}"
