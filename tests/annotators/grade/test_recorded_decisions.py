@@ -210,28 +210,30 @@ def test_votes_come_to_one_ruling() -> None:
     _record("votes", lines)
 
 
+OBSERVED_REPLIES: Mapping[str, str] = {
+    "plain": observation(),
+    "rich": observation(from_="in the box", to="on the table", hand="left", manner="slowly", count="two"),
+    "own verb": observation(action={**part("other"), "other_action": " juggle "}),
+    "own verb elsewhere": observation(action=part("Juggle")),
+    "capital verb": observation(action=part("Close")),
+    "no verb": observation(action={**part("other"), "other_action": "Not visible"}),
+    "attributes": observation(attributes=part(["Red", " big ", "not visible", "red"])),
+    "unsure": observation(object=part("mug", [1], 49)),
+    "sure": observation(object=part("mug", [2, 1, 2], 50)),
+    "no frame": observation(object=part("mug", [], 90)),
+    "unknown frame": observation(object=part("mug", [4], 90)),
+    "wrong frame": observation(object=part("mug", [0], 90)),
+    "dots": observation(object=part("Not visible.")),
+    "sentence": observation(object=part(" ".join(["mug"] * 13))),
+    "nothing": observation(action="", object="", attributes="", outcome=""),
+    "no outcome": observation(outcome=part("done")),
+    "no JSON": "it closes",
+}
+
+
 def test_observations_are_read_or_refused() -> None:
-    replies = {
-        "plain": observation(),
-        "rich": observation(from_="in the box", to="on the table", hand="left", manner="slowly", count="two"),
-        "own verb": observation(action={**part("other"), "other_action": " juggle "}),
-        "own verb elsewhere": observation(action=part("Juggle")),
-        "capital verb": observation(action=part("Close")),
-        "no verb": observation(action={**part("other"), "other_action": "Not visible"}),
-        "attributes": observation(attributes=part(["Red", " big ", "not visible", "red"])),
-        "unsure": observation(object=part("mug", [1], 49)),
-        "sure": observation(object=part("mug", [2, 1, 2], 50)),
-        "no frame": observation(object=part("mug", [], 90)),
-        "unknown frame": observation(object=part("mug", [4], 90)),
-        "wrong frame": observation(object=part("mug", [0], 90)),
-        "dots": observation(object=part("Not visible.")),
-        "sentence": observation(object=part(" ".join(["mug"] * 13))),
-        "nothing": observation(action="", object="", attributes="", outcome=""),
-        "no outcome": observation(outcome=part("done")),
-        "no JSON": "it closes",
-    }
     lines: list[Any] = []
-    for name, reply in replies.items():
+    for name, reply in OBSERVED_REPLIES.items():
         read = parse_observation(reply, SECONDS, shipped_verbs())
         if isinstance(read, str):
             lines.append([name, read])

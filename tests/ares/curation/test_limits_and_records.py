@@ -38,6 +38,7 @@ from ares.curation import (
 )
 from ares.curation.failures import episodes_of_failures
 from ares.curation.selection import hash_request
+from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import EpisodeSelection
 from ares.settings import user_name
@@ -147,12 +148,19 @@ def test_actions_have_the_person_the_count_and_the_details(
         {"recipe": {"reason": "NO"}},
         {"recipe": {**listed, "ids": 2}, "note": "too dark"},
     ]
-    tagged = [use.to_json() for use in list_tags(stores)]
-    assert tagged == []
+
+
+def test_a_tag_has_the_person_who_changed_it_last(curated: Workspace, stage: Stage, ids: list[str]) -> None:
+    stores, user = curated.stores, user_name()
+    add_tag(stores, "dark", stage(ids[:2]), person=" Ann ")
+    remove_tag(stores, "dark", stage(ids[:1]))
     assert [use["person"] for use in tags_of(stores, ids[1])] == ["Ann"] and tags_of(stores, ids[0]) == []
-    undo(stores, 11)
+    removal = remove_episodes(stores, stage(ids[:2]))
+    assert list_tags(stores) == []
+    undo(stores, removal.number)
     (use,) = list_tags(stores)
-    assert use.to_json() == {"tag": "dark", "episodes": 1, "person": user, "changed": actions[1].created}
+    changed = read_history(stores.annotations).actions[1].created
+    assert use.to_json() == {"tag": "dark", "episodes": 1, "person": user, "changed": changed}
 
 
 def test_an_undo_says_what_it_took_back_and_whose_the_last_action_is(
@@ -308,6 +316,14 @@ def test_failures_are_selected_by_work_reason_name_and_filter(curated: Workspace
     assert select(where=" ", work="caption") == [key]
     with pytest.raises(RequestError):
         select(where="nope = 1")
+
+
+def test_a_failure_says_what_failed_and_is_accepted_for_its_reason_alone(
+    curated: Workspace, ids: list[str]
+) -> None:
+    stores, key = curated.stores, f"caption/{CAPTION.maker_id}/{ids[0]}"
+    document: dict[str, Json] = {"reason": "No answer", "detail": "clip.mp4: byte 7", "at": "2026-01-01"}
+    stores.annotations.put_documents("failures", {key: document, "ingest/5f0c": {"reason": "cut"}})
     (failure,) = failures_of(stores, ids)
     assert (failure.key, failure.maker_id) == (key, CAPTION.maker_id)
     assert failure.to_json() == {

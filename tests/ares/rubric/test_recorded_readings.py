@@ -306,54 +306,62 @@ def test_controls_say_how_far_a_judge_is_trusted(captions: int, is_labelled: boo
     _record(f"trust-{captions}-{is_labelled}", lines)
 
 
+_WRONG = {"grade": "not_acceptable", "gates": "VERB=MET OBJECT=UNMET", "known_false": True, "calls": 2}
+_RIGHT = {**_WRONG, "grade": "acceptable", "gates": "VERB=MET OBJECT=MET"}
+_OWN = {
+    "kind": "own",
+    "grade": "acceptable",
+    "gates": "VERB=MET OBJECT=MET DESTINATION=UNSURE OUTCOME=MET",
+}
+_ROWS: list[dict[str, Any]] = [
+    _OWN,
+    {"kind": "foreign", **_WRONG},
+    {"kind": "foreign", **_RIGHT, "calls": None},
+    {"kind": "foreign", **_RIGHT, "gates": ""},
+    {"kind": "foreign", **_WRONG, "grade": "error"},
+    {"kind": "foreign", **_RIGHT, "known_false": False},
+    {"kind": "near_miss", "slot": "object", **_RIGHT},
+    {"kind": "near_miss", "slot": "to", **_RIGHT},
+    {"kind": "near_miss", "slot": "action", **_WRONG, "gates": "VERB=UNMET OBJECT=NA"},
+    {"kind": "neighbour", **_RIGHT, "grades": {"a": "acceptable", "b": "not_acceptable"}},
+    {"kind": "neighbour", **_WRONG, "grades": {"a": "not_acceptable", "b": "not_acceptable"}},
+    {"kind": "outcome", "claim": "completed", **_WRONG, "gates": "VERB=UNMET OUTCOME=UNSURE"},
+    {"kind": "outcome", "claim": "completed", **_WRONG, "gates": "VERB=MET OUTCOME=UNSURE"},
+    {"kind": "outcome", **_RIGHT, "gates": "VERB=MET OUTCOME=MET"},
+    {"kind": "outcome", **_RIGHT, "gates": ""},
+    {"kind": "unheard of", **_RIGHT},
+]
+_OLD_GATES = [
+    {"gate": "VERB", "slot": "verb"},
+    {"gate": "FORM(code)", "slot": ""},
+    {"gate": "SPAN", "slot": "span"},
+]
+_FORMS: dict[str, dict[str, Any]] = {
+    "plain": {"gradings": _ROWS, "gates": GATES},
+    "old gates": {"gradings": _ROWS, "gates": _OLD_GATES},
+    "no gates": {"gradings": _ROWS},
+    "tables": {"gradings": _ROWS, "gates": GATES, "slots": "tables"},
+    "label": {"gradings": _ROWS, "gates": GATES, "label": "demo"},
+    "nothing": {"gradings": []},
+}
+
+
 def test_gradings_of_many_forms_count_as_they_should() -> None:
     """Failed gradings, claims, neighbours, labels, tables, documents of earlier versions, and panels."""
-    wrong = {"grade": "not_acceptable", "gates": "VERB=MET OBJECT=UNMET", "known_false": True, "calls": 2}
-    right = {**wrong, "grade": "acceptable", "gates": "VERB=MET OBJECT=MET"}
-    own = {
-        "kind": "own",
-        "grade": "acceptable",
-        "gates": "VERB=MET OBJECT=MET DESTINATION=UNSURE OUTCOME=MET",
-    }
-    rows: list[dict[str, Any]] = [
-        own,
-        {"kind": "foreign", **wrong},
-        {"kind": "foreign", **right, "calls": None},
-        {"kind": "foreign", **right, "gates": ""},
-        {"kind": "foreign", **wrong, "grade": "error"},
-        {"kind": "foreign", **right, "known_false": False},
-        {"kind": "near_miss", "slot": "object", **right},
-        {"kind": "near_miss", "slot": "to", **right},
-        {"kind": "near_miss", "slot": "action", **wrong, "gates": "VERB=UNMET OBJECT=NA"},
-        {"kind": "neighbour", **right, "grades": {"a": "acceptable", "b": "not_acceptable"}},
-        {"kind": "neighbour", **wrong, "grades": {"a": "not_acceptable", "b": "not_acceptable"}},
-        {"kind": "outcome", "claim": "completed", **wrong, "gates": "VERB=UNMET OUTCOME=UNSURE"},
-        {"kind": "outcome", "claim": "completed", **wrong, "gates": "VERB=MET OUTCOME=UNSURE"},
-        {"kind": "outcome", **right, "gates": "VERB=MET OUTCOME=MET"},
-        {"kind": "outcome", **right, "gates": ""},
-        {"kind": "unheard of", **right},
-    ]
-    old = [
-        {"gate": "VERB", "slot": "verb"},
-        {"gate": "FORM(code)", "slot": ""},
-        {"gate": "SPAN", "slot": "span"},
-    ]
-    forms: dict[str, dict[str, Any]] = {
-        "plain": {"gradings": rows, "gates": GATES},
-        "old gates": {"gradings": rows, "gates": old},
-        "no gates": {"gradings": rows},
-        "tables": {"gradings": rows, "gates": GATES, "slots": "tables"},
-        "label": {"gradings": rows, "gates": GATES, "label": "demo"},
-        "nothing": {"gradings": []},
-    }
     lines: list[Any] = []
-    for name, value in forms.items():
+    for name, value in _FORMS.items():
         document: Any = measure_judge_trust([value] * 9, list("aabbccdde")).to_json()
         lines += [name, describe_trust(document), document]
     lines += [
-        measure_judge_trust([forms["tables"], forms["plain"]]).to_json(),
+        measure_judge_trust([_FORMS["tables"], _FORMS["plain"]]).to_json(),
         measure_judge_trust([]).to_json(),
     ]
+    lines += [[text, grade_from_verdicts(text), rests_on_people(text)] for text in GATE_TEXTS]
+    _record("gradings", lines)
+
+
+def test_panels_count_by_the_errors_that_their_judges_share() -> None:
+    lines: list[Any] = []
     votes = [{"a": a, "b": b} for a, b in ("aa", "ad", "dd", "da", "aa", "dd")]
     words = {"a": "acceptable", "d": "not_acceptable"}
     gradings: list[Any] = [
@@ -362,45 +370,51 @@ def test_gradings_of_many_forms_count_as_they_should() -> None:
     for part in (gradings, gradings[:1], gradings[2:3], []):
         panel = count_panel_control_errors([{"gradings": [*part, "no grading"]}, {"gradings": "none"}])
         lines.append(panel.to_json() if panel else None)
-    lines += [[text, grade_from_verdicts(text), rests_on_people(text)] for text in GATE_TEXTS]
-    _record("gradings", lines)
+    _record("panels", lines)
 
 
 def _ruling(criterion: str, verdict: str, **more: Any) -> dict[str, Any]:
     return {"criterion": criterion, "verdict": verdict, "category": "essential", "source": "choice", **more}
 
 
+_MET = _ruling("VERB", "MET", margin=0.8, slot="action", claimed="close")
+_THING: dict[str, Any] = {
+    "slot": "object",
+    "claimed": "the drawer",
+    "observed": "door",
+    "evidence": [1.0, 2.25],
+}
+
+
 def test_rulings_come_to_a_grade_with_its_sentence() -> None:
-    met = _ruling("VERB", "MET", margin=0.8, slot="action", claimed="close")
-    thing = {"slot": "object", "claimed": "the drawer", "observed": "door", "evidence": [1.0, 2.25]}
     tables: list[list[dict[str, Any]]] = [
-        [met],
+        [_MET],
         [
-            met,
+            _MET,
             _ruling("OBJECT", "MET", margin=0.6, source="hard"),
             _ruling("FORM", "UNMET", category="optional"),
         ],
         [
-            met,
+            _MET,
             _ruling("PITFALLS", "MET", category="pitfall"),
             _ruling("STYLE", "UNMET", category="important"),
         ],
         [_ruling("FORM", "MET", category="optional")],
-        [met, _ruling("OBJECT", "NA")],
+        [_MET, _ruling("OBJECT", "NA")],
         [],
     ]
     sources = ("observation", "comparison", "choice", "stored", "probe", "hard", "person", "panel")
     for verdict, source, observed in product(("UNMET", "UNSURE", "ERROR"), sources, ("door", "")):
-        own = {**thing, "observed": observed, "source": source, "reason": "the door is red", "margin": 0.5}
-        tables.append([_ruling("OBJECT", verdict, **own), met])
+        own = {**_THING, "observed": observed, "source": source, "reason": "the door is red", "margin": 0.5}
+        tables.append([_ruling("OBJECT", verdict, **own), _MET])
     tables.append(
         [
             _ruling("HAND", "UNSURE", reason="not asked, OBJECT is not met"),
-            _ruling("OBJECT", "UNSURE", **thing),
-            met,
+            _ruling("OBJECT", "UNSURE", **_THING),
+            _MET,
         ]
     )
-    tables.append([_ruling("OBJECT", "UNMET", **thing), _ruling("TO", "UNMET", reason="not there"), met])
+    tables.append([_ruling("OBJECT", "UNMET", **_THING), _ruling("TO", "UNMET", reason="not there"), _MET])
     tables.append(
         [_ruling("OBJECT", "ERROR"), _ruling("TO", "ERROR", reason="no reply"), _ruling("HAND", "UNSURE")]
     )
@@ -408,9 +422,14 @@ def test_rulings_come_to_a_grade_with_its_sentence() -> None:
     for rulings in tables:
         value = make_grade_value(rulings)
         lines.append({name: item for name, item in value.items() if name != "rulings"})
+    _record("grades", lines)
+
+
+def test_a_person_has_the_last_word_on_a_grade() -> None:
+    lines: list[Any] = []
     by_person = _ruling("OBJECT", "MET", source="person")
     cases: list[tuple[Any, list[Any]]] = [
-        (make_grade_value([met, _ruling("OBJECT", "UNMET", **thing)]), [by_person]),
+        (make_grade_value([_MET, _ruling("OBJECT", "UNMET", **_THING)]), [by_person]),
         ({}, [by_person]),
         ({}, [{**by_person, "verdict": "UNMET"}]),
         ({"rulings": "none"}, [by_person, {**by_person, "verdict": "UNSURE"}]),
@@ -420,7 +439,7 @@ def test_rulings_come_to_a_grade_with_its_sentence() -> None:
         lines.append(
             [corrected["grade"], corrected["acceptable"], corrected["acceptable_unproven"], corrected["why"]]
         )
-    _record("grades", lines)
+    _record("corrected-grades", lines)
 
 
 @pytest.mark.parametrize("lacks", ["criterion", "verdict", "category"])
