@@ -104,6 +104,24 @@ def test_the_longest_and_the_shortest_text_are_taken_and_one_letter_more_is_not(
         assert error.value.detail == detail
 
 
+def _details(first: str) -> list[dict[str, Any]]:
+    """What the log says of the actions of the next test, the first of whose episodes has this id."""
+    listed = EpisodeSelection(ids=["a"]).describe()
+    return [
+        {"tag": "dark", "recipe": {**listed, "ids": 2}},
+        {"tag": "dark", "recipe": listed},
+        {"note": "dim", "recipe": EpisodeSelection(where="success").describe()},
+        {"name": "mine", "query": {"q": ["a", "b"]}},
+        {"name": "mine"},
+        {"keys": {"good@000001": "good@000001"}, "labels": ["good@1"], "note": "fine"},
+        {"keys": {"good@000001": "best@000001"}, "labels": ["good@1"], "name": "best"},
+        {"keys": {"good@000001": "best@000001"}, "labels": ["best@1"]},
+        {"recipe": {"work": "grade", "names": [first]}},
+        {"recipe": {"reason": "NO"}},
+        {"recipe": {**listed, "ids": 2}, "note": "too dark"},
+    ]
+
+
 def test_actions_have_the_person_the_count_and_the_details(
     curated: Workspace, stage: Stage, ids: list[str]
 ) -> None:
@@ -134,20 +152,7 @@ def test_actions_have_the_person_the_count_and_the_details(
         (10, "accept_failures", user, 11),
         (11, "remove", "Ann", 2),
     ]
-    listed = EpisodeSelection(ids=["a"]).describe()
-    assert [dict(item.details) for item in actions] == [
-        {"tag": "dark", "recipe": {**listed, "ids": 2}},
-        {"tag": "dark", "recipe": listed},
-        {"note": "dim", "recipe": EpisodeSelection(where="success").describe()},
-        {"name": "mine", "query": {"q": ["a", "b"]}},
-        {"name": "mine"},
-        {"keys": {"good@000001": "good@000001"}, "labels": ["good@1"], "note": "fine"},
-        {"keys": {"good@000001": "best@000001"}, "labels": ["good@1"], "name": "best"},
-        {"keys": {"good@000001": "best@000001"}, "labels": ["best@1"]},
-        {"recipe": {"work": "grade", "names": [ids[0]]}},
-        {"recipe": {"reason": "NO"}},
-        {"recipe": {**listed, "ids": 2}, "note": "too dark"},
-    ]
+    assert [dict(item.details) for item in actions] == _details(ids[0])
 
 
 def test_a_tag_has_the_person_who_changed_it_last(curated: Workspace, stage: Stage, ids: list[str]) -> None:
