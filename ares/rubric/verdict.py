@@ -366,7 +366,8 @@ def _correct_criteria(
         by_criterion[name] = {**by_criterion.get(name, {}), **ruling}
     corrected = make_grade_value(list(by_criterion.values()))
     if not rulings and corrected["grade"] == "acceptable":
-        corrected |= {"grade": "unsure", "acceptable": None, "acceptable_unproven": None}
+        why = "unsure: no judge has ruled on the other criteria"
+        corrected |= {"grade": "unsure", "acceptable": None, "acceptable_unproven": None, "why": why}
     return corrected
 
 

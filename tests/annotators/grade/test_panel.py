@@ -12,9 +12,9 @@ from annotators.base import Annotator, Options, PaidFailure, Result, Work
 from annotators.grade import GradeAnnotator
 from annotators.grade.panel import combine_votes
 from app.cli.main import build_parser
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Cost, Maker
 from ares.episode import Episode, Json
-from ares.errors import RequestError
+from ares.errors import ModelError, RequestError
 from ares.rubric import Ruling, Verdict
 from ares.workspace import Workspace
 from tests.annotators.judge_replies import DRAWER, judge, observation
@@ -159,3 +159,15 @@ def test_the_flag_is_given_once_for_each_judge() -> None:
     values = build_parser("annotate").parse_args(line.split()).option_values
     assert values["judge"] == ["openai:a@http://h/v1", "clip:b"]
     assert (values["grade.judge"], values["camera"]) == (["hf:c"], "front")
+
+
+def test_the_first_failure_of_a_panel_carries_what_all_judges_were_paid() -> None:
+    from annotators.grade.panel import _first_failure
+
+    first, second = ModelError("no reply", "a"), ModelError("no reply", "b")
+    cost, more = Cost(calls=1, tokens_in=10), Cost(calls=2, tokens_out=5)
+    assert _first_failure([first, second], Cost()) is first
+    paid = _first_failure([PaidFailure(second, more), first], cost)
+    assert isinstance(paid, PaidFailure) and paid.error is second and paid.cost == cost + more
+    later = _first_failure([first, PaidFailure(second, more)], Cost())
+    assert isinstance(later, PaidFailure) and later.error is first and later.cost == more

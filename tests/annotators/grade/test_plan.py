@@ -10,9 +10,18 @@ from dataclasses import replace
 import pytest
 
 from annotators.base import Work
-from annotators.grade.control_plan import AttackControls, Control, ControlPlan, DatasetControls
-from ares.annotation import Annotation
-from ares.episode import Episode
+from annotators.grade import load_rubric
+from annotators.grade.control_plan import (
+    AttackControls,
+    Control,
+    ControlPlan,
+    DatasetControls,
+    make_control_value,
+)
+from annotators.grade.grading import GradedText
+from annotators.grade.judge import Judgement
+from ares.annotation import Annotation, Cost
+from ares.episode import Episode, Json
 from ares.rubric import parse_known_text
 
 PHRASES = ["wipe the table", "put the spoon in the pot", "open the red microwave", "open the drawer"]
@@ -191,3 +200,19 @@ def test_an_attack_has_more_of_each_kind_and_notes_that_hardly_occur_twice(
         control.text for control in _draw(_plan(members * 4), members * 4) if control.kind == "injected"
     )
     assert not notes.keys() & fixed.keys()
+
+
+def test_the_gates_of_controls_are_the_criteria_that_decide() -> None:
+    rubric = load_rubric("caption")
+    graded: dict[str, Json] = {"grade": "acceptable", "grade_verdicts": "VERB=MET"}
+    own = GradedText(value=graded, rulings=(), judgement=Judgement(rulings=[], cost=Cost()))
+    value = make_control_value(own, [], [], rubric, "demo", slots_from="tables")
+    deciding = [item for item in rubric.criteria if item.category in ("essential", "pitfall")]
+    assert 0 < len(deciding) < len(rubric.criteria)
+    assert value == {
+        "gradings": [{"kind": "own", "grade": "acceptable", "gates": "VERB=MET"}],
+        "gates": [{"gate": item.id, "slot": item.slot or ""} for item in deciding],
+        "label": "demo",
+        "slots": "tables",
+    }
+    assert not {"label", "slots"} & make_control_value(own, [], [], rubric, "").keys()

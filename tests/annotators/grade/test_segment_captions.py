@@ -193,6 +193,7 @@ def test_true_captions_cost_an_observation_each_and_share_a_call_about_words(
     assert [row["grade"] for row in rows] == ["acceptable"] * 3
     assert [row["grade_seg"] for row in rows] == [row["grade_order"] for row in rows] == ["MET"] * 3
     assert "grade_outcome" not in rows[0] and rows[0]["acceptable_unproven"] is True
+    assert all(row["grade_margin"] > 0 for row in rows), "no criterion about the span is a guess"
     kinds = Counter(prompt_of(request).splitlines()[0] for request in model_server.requests[1:])
     assert kinds == {OBSERVES: 3, "Compare the two values of each pair.": 1}
     assert not any(text in str(model_server.requests) for text in TEXTS.values())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from annotators.base import Options, Result, Work
-from annotators.grade import GradeAnnotator
+from annotators.grade import GradeAnnotator, load_rubric
 from annotators.grade.judge import ChangedFrames, blank
 from annotators.success.annotator import COLUMNS
 from app.demo.run import GRADE_OPTIONS
@@ -200,3 +201,45 @@ def test_a_stored_outcome_says_nothing_of_changed_frames(
     assert isinstance(result, Result)
     sources = {ruling["criterion"]: ruling["source"] for ruling in result.annotations[0].value["rulings"]}  # type: ignore[union-attr,call-overload,index]
     assert sources["OUTCOME"] == ("probe" if change else "stored")
+
+
+@pytest.mark.parametrize(
+    ("claimed", "verdict", "probability", "said"),
+    [
+        ("completed", "success", 0.9, ("MET", "completed", "the stored success fits the caption", 0.9, 0.9)),
+        (
+            "completed",
+            "failure",
+            0.2,
+            ("UNMET", "not completed", "the stored success says otherwise", 0.2, 0.8),
+        ),
+        (
+            "not completed",
+            "failure",
+            0.2,
+            ("MET", "not completed", "the stored success fits the caption", 0.8, 0.8),
+        ),
+        (
+            "not completed",
+            "success",
+            0.7,
+            ("UNMET", "completed", "the stored success says otherwise", 0.3, 0.7),
+        ),
+        ("completed", "unsure", 0.5, ("UNSURE", "not visible", "the stored success is unsure", 0.5, 0.5)),
+    ],
+)
+def test_a_ruling_by_a_stored_success_says_why_and_how_sure_it_is(
+    claimed: str, verdict: str, probability: float, said: Any
+) -> None:
+    from annotators.grade.grading import _model_ruling
+
+    stored: Any = SimpleNamespace(verdict=verdict, probability=probability, frames=(1.0,), judge="seer")
+    criterion = next(item for item in load_rubric("caption").criteria if item.slot == "outcome")
+    ruling = _model_ruling(criterion, claimed, stored)
+    assert (ruling.verdict, ruling.observed, ruling.reason, ruling.confidence, ruling.margin) == said
+    assert (ruling.claimed, ruling.evidence, ruling.judge, ruling.source) == (
+        claimed,
+        (1.0,),
+        "seer",
+        "stored",
+    )

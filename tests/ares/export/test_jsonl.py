@@ -104,10 +104,11 @@ def test_frames_of_a_shared_video_are_where_its_episode_begins(
     media = replace(front_camera.media, start_seconds=2.0, num_frames=40, stop_seconds=4.0)
     record = make_record(0, steps=40, cameras=(replace(front_camera, media=media),))
     make_set(empty_workspace, [record])
-    append(empty_workspace, [PERSON], [segment(PERSON, FIRST, (0.5, 2.0), {"text": "grasp"})])
+    spans = ((0.5, 1.0), (1.5, 2.5))  # the second ends after the video
+    append(empty_workspace, [PERSON], [segment(PERSON, FIRST, span, {"text": "grasp"}) for span in spans])
     export(empty_workspace, tmp_path / "out")
-    [frames] = lines(tmp_path / "out")[0]["frames"]
-    assert (frames["start_seconds"], frames["stop_seconds"]) == (2.5, 4.0)
+    frames = [line["frames"][0] for line in lines(tmp_path / "out")]
+    assert [(own["start_seconds"], own["stop_seconds"]) for own in frames] == [(2.5, 3.0), (3.5, 4.0)]
 
 
 def test_only_text_that_a_trusted_judge_accepts_goes_out_of_models(ws: Workspace, tmp_path: Path) -> None:
@@ -214,3 +215,19 @@ def test_texts_of_a_file_of_spans_go_out_but_for_those_by_a_model(ws: Workspace,
         ("grasp", "source"),
     ]
     assert report.segments == {"written": {"person": 1, "source": 1}, "held_back": {"ungraded": 1}}
+
+
+def test_an_unknown_choice_of_segments_is_refused_with_those_there_are() -> None:
+    from ares.export.segments import NO_SEGMENTS, SEGMENT_CHOICES, check_segment_choices
+
+    some = tuple(name for name in SEGMENT_CHOICES if name != NO_SEGMENTS)
+    for names in ((), some, (NO_SEGMENTS,)):
+        assert check_segment_choices(names) == names
+    with pytest.raises(RequestError) as unknown:
+        check_segment_choices([*some, "all of them"])
+    assert (unknown.value.reason, unknown.value.detail) == (
+        "no segments 'all of them'", f"there are: {', '.join(SEGMENT_CHOICES)}",
+    )  # fmt: skip
+    with pytest.raises(RequestError) as both:
+        check_segment_choices([NO_SEGMENTS, some[0]])
+    assert both.value.detail == f"got {NO_SEGMENTS}, {some[0]}"

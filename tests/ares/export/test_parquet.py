@@ -175,3 +175,23 @@ def test_without_segments_there_is_a_file_with_their_columns(
     empty_workspace.export(selection, tmp_path / "out", format="parquet", quiet=True)
     segments = pq.read_table(tmp_path / "out" / "segments.parquet")
     assert (segments.num_rows, segments.column_names) == (0, SEGMENT_COLUMNS)
+
+
+def test_at_a_rate_every_episode_has_its_steps_on_that_clock(
+    sample_workspace: Workspace, tmp_path: Path
+) -> None:
+    report = sample_workspace.export(
+        sample_workspace.sets["all"], tmp_path / "out", format="parquet", fps=4, quiet=True
+    )
+    episodes = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
+    steps = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
+    assert (report.episodes, report.frames, report.failed) == (len(episodes), len(steps), 0) and len(
+        episodes
+    ) == 24
+    for row in episodes:
+        own = [step["timestamp"] for step in steps if step["episode_id"] == row["episode_id"]]
+        stored = sample_workspace.stores.tables.episodes.get_episode(row["episode_id"])
+        assert (row["rate_hz"], row["num_steps"]) == (4.0, len(own))
+        np.testing.assert_allclose(own, np.arange(len(own)) / 4)
+        assert 0 < len(own) < stored.num_steps
+    assert report.to_json()["changed"], "the report says what was done to the clocks"

@@ -382,3 +382,15 @@ def test_the_first_steps_of_a_longer_video_are_exported(
     assert [
         len(stored_frames(tmp_path / "out", row, "observation.images.front")) for row in episode_rows
     ] == [1, 50]
+
+
+def test_a_full_chunk_is_followed_by_the_first_file_of_the_next() -> None:
+    from ares.export.lerobot.tables import FileNumber
+    from ares.formats.lerobot import CHUNK_FILES
+
+    number, numbers = FileNumber(), []
+    for _ in range(CHUNK_FILES + 1):
+        numbers.append(tuple(number))
+        number = number.next()
+    assert numbers[:2] == [(0, 0), (0, 1)] and numbers[-2:] == [(0, CHUNK_FILES - 1), (1, 0)]
+    assert FileNumber(3, CHUNK_FILES - 1).next() == FileNumber(4, 0)

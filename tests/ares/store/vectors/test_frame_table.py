@@ -227,3 +227,19 @@ def test_fragments_are_part_of_the_table_once_they_are_appended_and_replace_what
         part, expected = table.read(f"episode{number}"), whole.read(f"episode{number}")
         assert part.cameras == expected.cameras and part.seconds.tolist() == expected.seconds.tolist()
         assert part.vectors.tolist() == expected.vectors.tolist()
+
+
+def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tables: Tables) -> None:
+    query = np.arange(1, 9, dtype=np.float32)
+    found, scores = vectors.score_episodes(query, 3)
+    expected: dict[str, float] = {}
+    for moment in _brute_force(_embedded(10), query, None):
+        expected.setdefault(moment.episode_id, moment.score)
+    by_id: dict[str, float] = {}
+    for episode_id, score in zip(found.to_pylist(), scores.tolist(), strict=True):
+        by_id[episode_id] = max(score, by_id.get(episode_id, -1.0))
+    assert by_id == pytest.approx(expected, abs=1e-5), "without an index all are scored, whatever the limit"
+    found, scores = tables.vectors("empty").score_episodes(query, 3)
+    assert (len(found), len(scores)) == (0, 0)
+    with pytest.raises(StoreError):
+        vectors.score_episodes(query[:3], 3)

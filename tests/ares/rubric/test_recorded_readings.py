@@ -1,0 +1,453 @@
+"""What captions, grades and controls come to, line by line: slots, checks, wrong texts, trust and sentences; recorded.
+
+The lines are in tests/fixtures/recorded/rubric-*.text; what a line says is what a person reads in a grade or a column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ares.episode import Signal, Trajectory
+from ares.rubric import (
+    CHECKS,
+    CheckInput,
+    KnownDifferences,
+    KnownText,
+    SlotName,
+    Verdict,
+    add_note,
+    add_tables_word,
+    choose_foreign_texts,
+    compose_sentence,
+    count_actions,
+    describe_trust,
+    is_same_value,
+    make_grade_value,
+    make_near_misses,
+    make_slot_columns,
+    measure_judge_trust,
+    normalize_caption,
+    parse_known_text,
+    read_slots_by_tables,
+    turn_outcome,
+)
+from ares.rubric.control_texts import are_different_actions
+from ares.rubric.trust import count_panel_control_errors, grade_from_verdicts, rests_on_people, trust_of_grade
+from ares.rubric.verdict import correct_grade
+from tests.ares.rubric.simulated_controls import GATES, SimulatedJudge, simulate_controls
+from tests.recordings import compare_with_recording
+
+CAPTIONS = (
+    "close the drawer",
+    "The robot arm is closing the green drawer.",
+    "robot gripper closes the drawer slowly",
+    "The left robot arm hands the cup to the right arm.",
+    "somebody wipes the table with a wet cloth",
+    "pick up the red and blue cube, then place it in the bowl",
+    "pick up the mug and the plate and put them into the sink",
+    "put the mug next to the plate, in front of the kettle",
+    "take the two small red blocks out of the drawer and stack them on top of the box",
+    "turn the knob to the left",
+    "turn on the light, turn off the stove",
+    "turn the faucet handle all the way open",
+    "push the drawer shut with the right gripper",
+    "Pick the rag up; fold it twice; put it down.",
+    "it drops the sponge",
+    "gets ready to press the button",
+    "starts to press the button",
+    "was about to press the button",
+    "does not press the button",
+    "did not manage to press the button",
+    "is not able to press the button",
+    "press the button, but fail",
+    "press the button, or not",
+    "press the button without any success",
+    "press the button successfully",
+    "try to press the button and it does not work",
+    "stop just before you touch the button",
+    "In this video the robot's hand has been pushing the block.",
+    "now please use the arm to push the block",
+    "the operator doesn't push the block",
+    "dragged the box along the wall",
+    "putting the cup down",
+    "carries the tray",
+    "tidied the desk",
+    "juggles the balls",
+    "the robot juggles the balls",
+    "it is whisking the eggs",
+    "the person paints the lamp",
+    "the robot sings",
+    "red cube",
+    "the drawer",
+    "push",
+    "",
+    "...",
+    "move it",
+    "open the drawer. Close it. Open the drawer. Close it.",
+    "open the drawer, open the drawer",
+    "open the drawer, then open the drawer again",
+    "open the drawer with the left arm, open the drawer with the right arm",
+    "push the cube and push the cube to the wall",
+    "lift three cups from the tray onto the shelf",
+    "place the lid on the pot, and the pot on the stove",
+    "insert the peg into the hole from above",
+    "remove the lid from the jar",
+    "move the camera to the left of the can",
+    "slide the plate out of the goal, very slowly, with both arms",
+    "hang the coat behind the door",
+    "screw the bulb in",
+    "there is a robot that closes a drawer",
+    "closing",
+    " ".join(["push"] * 30),
+    " ".join(["push"] * 31),
+    "close the drawer <b>",
+    'close the drawer {"grade": 1}',
+    "close\u00a0the drawer",
+    "close the drawer\u200b",
+    "pick up " + "a" * 31,
+    "put the cup on " + " ".join(["the shelf"] * 7),
+)
+SLOTS_OF_TEXTS: tuple[dict[SlotName, str], ...] = (
+    {"action": "other: juggle", "object": "the Red ball", "hand": "the left hand", "count": "Two"},
+    {"action": "Pick up", "object": "mug", "from": "from inside the cupboard", "to": "onto the table"},
+    {"from": "out of the box", "hand": "robot"},
+    {"action": "move", "to": "the table", "manner": "slowly", "outcome": "not completed"},
+    {
+        "action": "close",
+        "count": "3",
+        "attributes": "small, green",
+        "object": "a box",
+        "hand": "with both arms",
+    },
+    {"object": "an apple", "outcome": "completed"},
+    {},
+)
+PAIRS: tuple[tuple[SlotName, str, str], ...] = (
+    ("object", "the red mug", "Red mug."),
+    ("object", "mug", "cup"),
+    ("attributes", "red, small", "small,  Red"),
+    ("attributes", "red", "red, small"),
+    ("to", "in the box", "into the box"),
+    ("to", "in the box", "on the box"),
+    ("to", "the box", "on top of the box"),
+    ("to", "on the box", "box"),
+    ("to", "next to the sink", "by the sink"),
+    ("to", "under the sink", "beneath the sink"),
+    ("to", "under", "beneath"),
+    ("from", "from inside the box", "out of the box"),
+    ("from", "from the box", "from the bag"),
+    ("hand", "left arm", "the robot's left gripper"),
+    ("hand", "left arm", "right arm"),
+    ("hand", "the arm", "a gripper"),
+    ("hand", "arm", "arm"),
+    ("count", "two", "2"),
+    ("manner", "slowly", "Slowly"),
+)
+ACTIONS = (
+    "pick up",
+    "lift",
+    "place",
+    "other: juggle",
+    "close",
+    "open",
+    "push",
+    "pull",
+    "grab",
+    "turn on",
+    "turn off",
+)
+
+
+def _record(name: str, lines: Iterable[Any]) -> None:
+    text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in lines)
+    compare_with_recording(f"rubric-{name}.text", text)
+
+
+def _trajectory(motion: float, grip: float, steps: int = 20) -> Trajectory:
+    ramp = np.linspace(0.0, 1.0, steps)
+    values = np.stack([5 + motion * ramp, grip * ramp], axis=1).astype(np.float32)
+    return Trajectory(timestamps=np.arange(steps) / 10.0, state=Signal(values, ("x", "Gripper")))
+
+
+def _checks(caption: CheckInput) -> dict[str, list[str]]:
+    results = {name: check(caption) for name, check in CHECKS.items()}
+    return {name: [str(part) for part in result if part] for name, result in results.items() if any(result)}
+
+
+def test_captions_have_their_slots_columns_and_checks() -> None:
+    lines = []
+    for text in CAPTIONS:
+        form, known = normalize_caption(text), parse_known_text(text)
+        caption = CheckInput(text=text, slots=known.slots, trajectory=None)
+        said = [form.sentences, form.outcome, form.is_negated, form.actor, count_actions(text)]
+        lines.append([text[:60], said, known.slots, make_slot_columns(known.slots), _checks(caption)])
+    _record("captions", lines)
+
+
+def test_a_lab_with_verbs_of_its_own_has_them_in_the_slots() -> None:
+    verbs = {"spin down": "centrifuge", "take": "hold", "shut": "close", "turn on": "switch"}
+    _record("own-verbs", ([text[:60], read_slots_by_tables(text, verbs)] for text in CAPTIONS[:40]))
+
+
+def test_slots_make_columns_and_sentences() -> None:
+    _record("slots", ([slots, make_slot_columns(slots), compose_sentence(slots)] for slots in SLOTS_OF_TEXTS))
+
+
+def test_values_are_the_same_or_not() -> None:
+    same = [[*pair, is_same_value(*pair), is_same_value(pair[0], pair[2], pair[1])] for pair in PAIRS]
+    actions = [[*pair, are_different_actions(*pair)] for pair in product(ACTIONS, ACTIONS)]
+    _record("values", [*same, *actions])
+
+
+@pytest.mark.parametrize("claimed", ["completed", "not completed"])
+def test_signals_contradict_what_they_cannot_have_done(claimed: str) -> None:
+    least = 0.01  # of the largest value
+    signals = [
+        _trajectory(motion, grip, steps)
+        for motion, grip, steps in product(
+            (0.0, 0.5 * least, 5.0), (0.0, 0.5 * least, 1.5 * least), (1, 2, 20)
+        )
+    ]
+    broken = _trajectory(0.0, 0.0)
+    assert broken.state is not None
+    broken.state.values[3] = np.nan
+    lines = []
+    for action, trajectory in product(("pick up", "grasp", "push"), [None, *signals, broken]):
+        caption = CheckInput(text="x y", slots={"action": action, "outcome": claimed}, trajectory=trajectory)
+        checks = {
+            name: found
+            for name, found in _checks(caption).items()
+            if name in ("grasp_without_close", "still_arm")
+        }
+        lines.append([action, checks])
+    _record(f"signals-{claimed.replace(' ', '-')}", lines)
+
+
+def test_wrong_texts_are_made_of_slots() -> None:
+    texts = [parse_known_text(text) for text in CAPTIONS[:36]]
+    dataset = [
+        [texts[0].slots, parse_known_text("shut the cabinet").slots],
+        [
+            parse_known_text("put the mug in the sink").slots,
+            parse_known_text("put the cup in the basin").slots,
+        ],
+        [parse_known_text("stack the red block on the plate").slots],
+    ]
+    lines: list[Any] = []
+    for differences, others in ((KnownDifferences(), []), (KnownDifferences(dataset), texts[:12])):
+        for number, own in enumerate(texts):
+            random, known = Random(number), texts[number + 1 : number + 2]
+            misses = make_near_misses(own, others, known, random, differences)
+            foreign = choose_foreign_texts(own, others, known, 3, random, differences)
+            lines.append([own.text, {miss.slot: [miss.slots[miss.slot], miss.text] for miss in misses}])
+            lines.append([f"foreign: {other.text} ({other.slots['outcome']})" for other in foreign])
+    _record("wrong-texts", lines)
+
+
+def test_texts_get_outcomes_and_notes() -> None:
+    lines: list[Any] = []
+    for text in CAPTIONS[:26]:
+        own = KnownText(text, {"action": "press"})
+        lines += [[turn_outcome(own, outcome).text for outcome in ("completed", "not completed")]]
+    own = KnownText("press the button", {"action": "press"})
+    lines += [
+        add_note(own, Random(seed), invents=invents).text for invents in (False, True) for seed in range(12)
+    ]
+    _record("outcomes-and-notes", lines)
+
+
+JUDGES: Mapping[str, Mapping[str, float]] = {
+    "honest": {},
+    "foreign 4 %": {"foreign": 0.04},
+    "foreign 20 %": {"foreign": 0.2},
+    "injected 10 %": {"injected": 0.1},
+    "blank 8 %": {"blank": 0.08},
+    "near misses 12 %": {"near_miss": 0.12},
+    "objects 30 %": {"near_miss:object": 0.3},
+    "completed 50 %": {"outcome:completed": 0.5},
+    "accepts all": dict.fromkeys(("foreign", "injected", "blank", "scrambled", "near_miss", "outcome"), 1.0),
+}
+GATE_TEXTS = (
+    "VERB=MET OBJECT=MET OUTCOME=MET",
+    "VERB=MET OBJECT=MET OUTCOME=MET(label)",
+    "VERB=MET OBJECT=UNMET(code) OUTCOME=UNSURE",
+    "VERB=MET(person) OBJECT=MET(code) OUTCOME=MET(label)",
+    "VERB=MET(person) OBJECT=MET OUTCOME=MET",
+    "VERB=UNMET(person) OBJECT=MET OUTCOME=MET",
+    "VERB=MET DESTINATION=MET OUTCOME=NA",
+    "VERB=MET ATTRIBUTES=UNSURE",
+    "VERB=ERROR OBJECT=MET",
+    "OUTCOME=UNMET VERB=MET",
+    "OTHER=MET",
+    "VERB=NA",
+    "",
+)
+
+
+@pytest.mark.parametrize(("captions", "is_labelled"), [(12, True), (92, True), (92, False)])
+def test_controls_say_how_far_a_judge_is_trusted(captions: int, is_labelled: bool) -> None:
+    lines: list[Any] = []
+    for name, rates in JUDGES.items():
+        values = simulate_controls(SimulatedJudge(rates), captions, 7, is_labelled=is_labelled)
+        episodes = [f"episode {number // 3}" for number in range(captions)]
+        for own, labelled in ((None, is_labelled), (episodes, False)):
+            document: Any = measure_judge_trust(values, own, is_labelled=labelled).to_json()
+            texts = [word(text) for text in GATE_TEXTS for word in (str, add_tables_word)]
+            grades = [trust_of_grade(document, text) for text in (None, *texts)]
+            kinds = {kind: [*rate["bounds"], rate["state"]] for kind, rate in document["kinds"].items()}
+            lines += [name, describe_trust(document), document["missing"], kinds, grades]
+    _record(f"trust-{captions}-{is_labelled}", lines)
+
+
+_WRONG = {"grade": "not_acceptable", "gates": "VERB=MET OBJECT=UNMET", "known_false": True, "calls": 2}
+_RIGHT = {**_WRONG, "grade": "acceptable", "gates": "VERB=MET OBJECT=MET"}
+_OWN = {
+    "kind": "own",
+    "grade": "acceptable",
+    "gates": "VERB=MET OBJECT=MET DESTINATION=UNSURE OUTCOME=MET",
+}
+_ROWS: list[dict[str, Any]] = [
+    _OWN,
+    {"kind": "foreign", **_WRONG},
+    {"kind": "foreign", **_RIGHT, "calls": None},
+    {"kind": "foreign", **_RIGHT, "gates": ""},
+    {"kind": "foreign", **_WRONG, "grade": "error"},
+    {"kind": "foreign", **_RIGHT, "known_false": False},
+    {"kind": "near_miss", "slot": "object", **_RIGHT},
+    {"kind": "near_miss", "slot": "to", **_RIGHT},
+    {"kind": "near_miss", "slot": "action", **_WRONG, "gates": "VERB=UNMET OBJECT=NA"},
+    {"kind": "neighbour", **_RIGHT, "grades": {"a": "acceptable", "b": "not_acceptable"}},
+    {"kind": "neighbour", **_WRONG, "grades": {"a": "not_acceptable", "b": "not_acceptable"}},
+    {"kind": "outcome", "claim": "completed", **_WRONG, "gates": "VERB=UNMET OUTCOME=UNSURE"},
+    {"kind": "outcome", "claim": "completed", **_WRONG, "gates": "VERB=MET OUTCOME=UNSURE"},
+    {"kind": "outcome", **_RIGHT, "gates": "VERB=MET OUTCOME=MET"},
+    {"kind": "outcome", **_RIGHT, "gates": ""},
+    {"kind": "unheard of", **_RIGHT},
+]
+_OLD_GATES = [
+    {"gate": "VERB", "slot": "verb"},
+    {"gate": "FORM(code)", "slot": ""},
+    {"gate": "SPAN", "slot": "span"},
+]
+_FORMS: dict[str, dict[str, Any]] = {
+    "plain": {"gradings": _ROWS, "gates": GATES},
+    "old gates": {"gradings": _ROWS, "gates": _OLD_GATES},
+    "no gates": {"gradings": _ROWS},
+    "tables": {"gradings": _ROWS, "gates": GATES, "slots": "tables"},
+    "label": {"gradings": _ROWS, "gates": GATES, "label": "demo"},
+    "nothing": {"gradings": []},
+}
+
+
+def test_gradings_of_many_forms_count_as_they_should() -> None:
+    """Failed gradings, claims, neighbours, labels, tables, documents of earlier versions, and panels."""
+    lines: list[Any] = []
+    for name, value in _FORMS.items():
+        document: Any = measure_judge_trust([value] * 9, list("aabbccdde")).to_json()
+        lines += [name, describe_trust(document), document]
+    lines += [
+        measure_judge_trust([_FORMS["tables"], _FORMS["plain"]]).to_json(),
+        measure_judge_trust([]).to_json(),
+    ]
+    lines += [[text, grade_from_verdicts(text), rests_on_people(text)] for text in GATE_TEXTS]
+    _record("gradings", lines)
+
+
+def test_panels_count_by_the_errors_that_their_judges_share() -> None:
+    lines: list[Any] = []
+    votes = [{"a": a, "b": b} for a, b in ("aa", "ad", "dd", "da", "aa", "dd")]
+    words = {"a": "acceptable", "d": "not_acceptable"}
+    gradings: list[Any] = [
+        {"known_false": True, "grades": {judge: words[vote] for judge, vote in row.items()}} for row in votes
+    ]
+    for part in (gradings, gradings[:1], gradings[2:3], []):
+        panel = count_panel_control_errors([{"gradings": [*part, "no grading"]}, {"gradings": "none"}])
+        lines.append(panel.to_json() if panel else None)
+    _record("panels", lines)
+
+
+def _ruling(criterion: str, verdict: str, **more: Any) -> dict[str, Any]:
+    return {"criterion": criterion, "verdict": verdict, "category": "essential", "source": "choice", **more}
+
+
+_MET = _ruling("VERB", "MET", margin=0.8, slot="action", claimed="close")
+_THING: dict[str, Any] = {
+    "slot": "object",
+    "claimed": "the drawer",
+    "observed": "door",
+    "evidence": [1.0, 2.25],
+}
+
+
+def test_rulings_come_to_a_grade_with_its_sentence() -> None:
+    tables: list[list[dict[str, Any]]] = [
+        [_MET],
+        [
+            _MET,
+            _ruling("OBJECT", "MET", margin=0.6, source="hard"),
+            _ruling("FORM", "UNMET", category="optional"),
+        ],
+        [
+            _MET,
+            _ruling("PITFALLS", "MET", category="pitfall"),
+            _ruling("STYLE", "UNMET", category="important"),
+        ],
+        [_ruling("FORM", "MET", category="optional")],
+        [_MET, _ruling("OBJECT", "NA")],
+        [],
+    ]
+    sources = ("observation", "comparison", "choice", "stored", "probe", "hard", "person", "panel")
+    for verdict, source, observed in product(("UNMET", "UNSURE", "ERROR"), sources, ("door", "")):
+        own = {**_THING, "observed": observed, "source": source, "reason": "the door is red", "margin": 0.5}
+        tables.append([_ruling("OBJECT", verdict, **own), _MET])
+    tables.append(
+        [
+            _ruling("HAND", "UNSURE", reason="not asked, OBJECT is not met"),
+            _ruling("OBJECT", "UNSURE", **_THING),
+            _MET,
+        ]
+    )
+    tables.append([_ruling("OBJECT", "UNMET", **_THING), _ruling("TO", "UNMET", reason="not there"), _MET])
+    tables.append(
+        [_ruling("OBJECT", "ERROR"), _ruling("TO", "ERROR", reason="no reply"), _ruling("HAND", "UNSURE")]
+    )
+    lines: list[Any] = []
+    for rulings in tables:
+        value = make_grade_value(rulings)
+        lines.append({name: item for name, item in value.items() if name != "rulings"})
+    _record("grades", lines)
+
+
+def test_a_person_has_the_last_word_on_a_grade() -> None:
+    lines: list[Any] = []
+    by_person = _ruling("OBJECT", "MET", source="person")
+    cases: list[tuple[Any, list[Any]]] = [
+        (make_grade_value([_MET, _ruling("OBJECT", "UNMET", **_THING)]), [by_person]),
+        ({}, [by_person]),
+        ({}, [{**by_person, "verdict": "UNMET"}]),
+        ({"rulings": "none"}, [by_person, {**by_person, "verdict": "UNSURE"}]),
+    ]
+    for graded, corrections in cases:
+        corrected = correct_grade(graded, corrections)
+        lines.append(
+            [corrected["grade"], corrected["acceptable"], corrected["acceptable_unproven"], corrected["why"]]
+        )
+    _record("corrected-grades", lines)
+
+
+@pytest.mark.parametrize("lacks", ["criterion", "verdict", "category"])
+def test_a_ruling_that_lacks_a_part_is_no_ruling(lacks: str) -> None:
+    ruling = {name: item for name, item in _ruling("OBJECT", Verdict.MET).items() if name != lacks}
+    with pytest.raises(ValueError, match=f"a ruling has no {lacks}"):
+        make_grade_value([ruling])
+    with pytest.raises(ValueError, match="one ruling per criterion is needed"):
+        make_grade_value([_ruling("OBJECT", "MET"), _ruling("OBJECT", "MET")])
+    with pytest.raises(ValueError, match="no category 'vital'"):
+        make_grade_value([_ruling("OBJECT", "MET", category="vital")])
