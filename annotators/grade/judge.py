@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from annotators.base import CameraSeconds, Frames, PaidFailure, Preflight, Subject, Work
 from annotators.caption import FrameLayout, select_frame_seconds
+from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates
 from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Maker
@@ -115,6 +116,14 @@ class Judge(ModelProperties, Protocol):
 
     def count_open_observations(self, subject: Subject) -> int:
         """Observations that the captions of a subject share and that are still to be made."""
+
+    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """Calls that compare the values of texts, where these are graded in batches; known answers cost none.
+
+        Args:
+            batches: The pairs of each text of each batch.
+            dataset: Their dataset.
+        """
 
 
 class ChangedFrames(Frames):

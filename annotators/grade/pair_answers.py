@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import TYPE_CHECKING
 
 from annotators.base import Preflight
 from annotators.grade.plain_words import are_common_values, is_plain_value
 from annotators.grade.questions import (
+    ClaimedPair,
     ExtraWords,
     ValuePair,
     comparison_request,
@@ -119,16 +121,40 @@ class PairAnswers:
             documents = {self._key(pair): {"answer": answer} for pair, answer in answers.items()}
             self._log.put_documents(MODEL_REPLIES, documents)
 
-    def are_plain(self, pairs: Sequence[tuple[ValuePair, str]], dataset: str) -> bool:
-        """Whether the pairs of a caption may be asked about beside those of others.
+    def select_plain(self, pairs: Sequence[ClaimedPair], dataset: str) -> list[ValuePair]:
+        """The pairs of a caption that may be asked about beside those of others.
+
+        Together they have at most one word that only one episode of the dataset has: an order would need several.
 
         Args:
-            pairs: Each with the one of its values that the caption states; the other is the judge's own.
+            pairs: Its pairs.
             dataset: The dataset of the caption.
         """
-        known = self._known_words(dataset)
-        values = [value for pair, _ in pairs for value in (pair.first, pair.second)]
-        return all(map(is_plain_value, values)) and are_common_values([own for _, own in pairs], known)
+        known, selected, claimed = self._known_words(dataset), list[ValuePair](), list[str]()
+        for pair, own in pairs:
+            is_plain = is_plain_value(pair.first) and is_plain_value(pair.second)
+            if is_plain and are_common_values([*claimed, own], known):
+                selected.append(pair)
+                claimed.append(own)
+        return selected
+
+    def count_calls(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """Calls about the pairs of texts that are graded in batches; a pair that was asked about costs none.
+
+        Args:
+            batches: The pairs of each text of each batch, in the order in which a text is asked about them.
+            dataset: Their dataset.
+        """
+        known, calls = set[ValuePair](), 0
+        for batch in batches:
+            selected = [(pairs, self.select_plain(pairs, dataset)) for pairs in batch if pairs]
+            shared = {pair for _, plain in selected for pair in plain}
+            # What is asked alone is asked in its turn: a false text fails by its first value.
+            single = {pairs[0][0] for pairs, plain in selected if pairs[0][0] not in plain} - shared
+            new = [{pair for pair in own - known if self.find(pair) is None} for own in (shared, single)]
+            known |= shared | single
+            calls += ceil(len(new[0]) / MOST_PAIRS) + len(new[1])
+        return float(calls)
 
     def ask_together(self, pairs: Sequence[ValuePair]) -> list[tuple[ValuePair, Cost]]:
         """Ask about plain pairs, many in a call; the first pair of each call, and what the call has cost.

@@ -12,6 +12,7 @@ from pydantic import Field
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.caption import SEGMENT_CAPTION, CaptionedKind, LayoutName, parse_frame_layout
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
+from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates, CallTotals
 from annotators.models import (
     UNKNOWN_UNTIL_LOADED,
@@ -89,6 +90,10 @@ class PanelJudge:
     def count_open_observations(self, subject: Subject) -> int:
         """Those of all judges."""
         return sum(judge.count_open_observations(subject) for judge in self.members)
+
+    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """Those of all judges."""
+        return sum(judge.count_comparisons(batches, dataset) for judge in self.members)
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""
