@@ -276,10 +276,12 @@ class RenewedQuote:
                 (left,) = estimate_tasks(self._stores, [task], rest, price)
             except PluginError:  # a quote is no reason to end a run
                 continue
-            paid, more = task.report.cost, left.cost
-            usd = "" if more.usd is None else f", {more.usd:.2f} USD"
             self._report(
-                f"annotate {task.name}: after {self._done} episodes, {paid.calls:,} calls are paid; about "
-                f"{more.calls:,} calls and {more.tokens_in + more.tokens_out:,} tokens{usd} are left, "
-                f"by what was measured"
+                f"annotate {task.name}: after {self._done} episodes, {_describe_cost(task.report.cost)} are paid; "
+                f"about {_describe_cost(left.cost)} are left, by what was measured"
             )
+
+
+def _describe_cost(cost: Cost) -> str:
+    usd = "" if cost.usd is None else f" ({cost.usd:.2f} USD)"
+    return f"{cost.calls:,} calls and {cost.tokens_in + cost.tokens_out:,} tokens{usd}"
