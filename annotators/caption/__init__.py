@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     )
     from annotators.caption.frame_plan import (
         CameraView as CameraView,
+        CaptionLayout as CaptionLayout,
         FramePlan as FramePlan,
         plan_frames as plan_frames,
+        plan_test_frames as plan_test_frames,
     )
     from annotators.caption.slot_filler import (
         FILL_REPLY_TOKENS as FILL_REPLY_TOKENS,

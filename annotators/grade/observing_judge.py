@@ -157,8 +157,8 @@ class ObservingJudge:
         return self._pairs.find(make_pair(slot, first, second)) == "same"
 
     def _open(self, case: GradeCase) -> SlotSettlement:
-        selected = self.select_frames(case.work.subject)
-        shown = next(iter(selected.values()), ())
+        selected = self.select_frames(case.work.subject).values()
+        shown = sorted({second for seconds in selected for second in seconds})
         return SlotSettlement(case, self.name, shown, self._choose_rival)
 
     def _compare_plain_values(self, captions: Sequence[SlotSettlement]) -> None:
@@ -232,6 +232,5 @@ class ObservingJudge:
     def _frames_request(
         self, caption: SlotSettlement, question: NextQuestion, read: ImagesForJudge
     ) -> VlmRequest:
-        legend = self._frames.layout.legend(read.seconds)
-        evidence = ImageEvidence(images=read.images, legend=legend, seconds=read.seconds)
+        evidence = ImageEvidence(images=read.images, legend=read.plan.legend(), seconds=read.seconds)
         return caption.request(question, evidence, has_schema=self._has_schema)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.caption import SEGMENT_CAPTION, CaptionedKind, LayoutName, parse_frame_layout
+from annotators.caption import SEGMENT_CAPTION, CaptionedKind, CaptionLayout
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
 from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates, CallTotals
@@ -332,9 +332,10 @@ class GradeOptions(LocalModelOptions):
         default="",
         description="your own guide of verbs, a YAML file of verb: meaning (default: the shipped one)",
     )
-    layout: LayoutName = Field(
-        default="tiles",
-        description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
+    layout: CaptionLayout = Field(
+        default="auto",
+        description="frames that a judge gets, other than a clip judge: auto (as a captioner gets them: one in two "
+        "seconds, all good cameras, at most 60), sheets, tiles, collage or frames:N",
     )
     judge: tuple[str, ...] = Field(
         default=(),
@@ -347,7 +348,8 @@ class GradeOptions(LocalModelOptions):
     )
     camera: str = Field(
         default="",
-        description="camera that the judge gets (default: the best view; a clip judge gets every good one)",
+        description="camera that the judge gets (default: every good one in the layouts auto and sheets and of a clip "
+        "judge, else the best view)",
     )
 
 
@@ -397,7 +399,7 @@ def _load_model_judge(
     from annotators.grade.slot_values import DatasetValues
     from annotators.models import load_vlm
 
-    frames, verbs = JudgeFrames(parse_frame_layout(own.layout), own.camera), read_verbs(own.verbs)
+    frames, verbs = JudgeFrames(own.layout, own.camera), read_verbs(own.verbs)
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     observer = SegmentObserver(vlm, frames, stores, verbs)
     is_own = own.text_model == "judge"

@@ -18,7 +18,8 @@ _MOST_CALLS = {"accepted": 1.5, "refused": 3.0}
 _CALLS_OFF, _TOKENS_OFF = 0.10, 0.15
 COLUMNS = (
     "judge", "world", "deserves", "state", "acc", "precision", "unpr", "precision", "false accepted",
-    "true ok", "true ref", "true uns", "false ref", "near misses ref", "calls a/r", "with controls", "calls q/b", "tokens q/b", "renewed q/b",
+    "true ok", "true ref", "true uns", "false ref", "near misses ref", "calls a/r", "with controls",
+    "calls q/b", "tokens q/b", "renewed q/b",
 )  # fmt: skip
 
 
