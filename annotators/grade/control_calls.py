@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from annotators.base import Frames, Subject, Work
 from annotators.grade.control_plan import Control, ControlPlan
+from annotators.grade.grading import is_refuted_by_label
 from annotators.grade.judge import Judge
 from annotators.grade.questions import make_pair
 from annotators.grade.rates import CallTotals, ControlCalls
@@ -113,7 +114,8 @@ def _count_comparisons(texts: Sequence[TextExpectation], rubric: Rubric, judge: 
         for batch in batched(texts, judge.batch_size)
     ]
     subject = texts[0].subject
-    of_captions = judge.expect_calls(subject).get("comparison", CallTotals()).calls * len(texts)
+    open_texts = [text for text in texts if not is_refuted_by_label(text.subject, rubric)]
+    of_captions = judge.expect_calls(subject).get("comparison", CallTotals()).calls * len(open_texts)
     return of_captions + judge.count_comparisons(batches, subject.episode.dataset)
 
 

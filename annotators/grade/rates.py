@@ -29,8 +29,8 @@ JUDGE_RATES = "judge_rates"
 _MOST_COUNTED = 200
 # With fewer captions or controls of a kind the defaults are better.
 _FEWEST_MEASURED = 5
-# Measured comparisons weigh as much as the default once so many were expected.
-_EXPECTED_BEFORE = 3.0
+# The default, a call for each that is expected, weighs as much as so many measured ones.
+_EXPECTED_BEFORE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
