@@ -52,6 +52,7 @@ from annotators.grade.panel import (
     sum_judge_resources,
     warn_of_missing_schema,
 )
+from annotators.grade.plain_words import DatasetWords
 from annotators.grade.rates import CAPTIONS, COMPARISONS, CallKind, RateMeter, RunQuote
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.sentence_slots import SentenceSlots
@@ -309,9 +310,10 @@ class GradeAnnotator:
     def __init__(self, options: Options, stores: Stores, *, plan: ControlPlan | None = None) -> None:
         own = options.parse(GradeOptions)
         rubric, specs = _load_own_rubric(own), list_judge_specs(options, own)
-        judge = load_judges(specs, options, own, stores, rubric)
+        self._captions, verbs = _GRADED[own.per][0], read_verbs(own.verbs)
+        known_words = DatasetWords(stores, verbs, self._captions).known_words
+        judge = load_judges(specs, options, own, stores, rubric, known_words)
         families_file = options.settings.model_families
-        self._captions = _GRADED[own.per][0]
         captioners = _caption_makers(stores, self._captions).values()
         errors = [model_family_error(judge, maker, families_file) for maker in captioners]
         if errors and errors[0] and all(errors):
@@ -324,9 +326,9 @@ class GradeAnnotator:
             maker=self.maker,
             families_file=families_file,
             outcomes=outcomes,
-            verbs=read_verbs(own.verbs),
+            verbs=verbs,
         )
-        self._sentences = SentenceSlots(judge.text_vlm, stores, self._grader.verbs)
+        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, known_words)
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
         self._plan = plan or plan_controls(

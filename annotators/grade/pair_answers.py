@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
 from annotators.base import Preflight
-from annotators.grade.plain_words import are_common_values, is_plain_value
+from annotators.grade.plain_words import WordReader, are_common_values, is_plain_value
 from annotators.grade.questions import (
     ClaimedPair,
     ExtraWords,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 MOST_PAIRS, MOST_ENTRIES = 32, 16
 # Beside the replies, so that they are deleted with them.
 _PREFIX = "pair/"
-
-# Words that texts of several episodes of a dataset have.
-WordReader = Callable[[str], frozenset[str]]
 
 
 class TextModel:
