@@ -202,8 +202,6 @@ class ObservingJudge:
             dataset = caption.case.work.episode.dataset
             is_plain = self._pairs.are_plain_words(caption.extra_words, dataset)
             (shared if is_plain else single).append((caption, question))
-        if len(shared) < 2:
-            return list(questions)
         answers = self._pairs.ask_about_words([caption.extra_words for caption, _ in shared])
         for (caption, question), (words, paid) in zip(shared, answers, strict=True):
             caption.charge("words", paid)

@@ -25,6 +25,7 @@ from annotators.grade.questions import (
 from annotators.models import ReadableImages, Vlm, VlmFailure, VlmReply, VlmRequest, make_test_call
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
+from ares.rubric import slots_to_json
 from ares.store import MODEL_REPLIES, batched
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 # In one call.
 MOST_PAIRS, MOST_ENTRIES = 32, 16
 # Beside the replies, so that they are deleted with them.
-_PREFIX = "pair/"
+_PREFIX, _WORDS_PREFIX = "pair/", "words/"
 
 
 class TextModel:
@@ -179,18 +180,35 @@ class PairAnswers:
     def ask_about_words(self, entries: Sequence[ExtraWords]) -> list[tuple[list[str] | None, Cost]]:
         """Which of the words of captions say more than their slots, and what it has cost, many captions in a call.
 
-        The first caption of a call bears its cost. None stands where no usable reply answers: these are asked about
-        alone.
+        What was answered before is kept and costs nothing. The first caption of a call bears its cost. None stands
+        where no usable reply answers: these are asked about alone.
         """
-        chunks = [list(chunk) for chunk in batched(entries, MOST_ENTRIES)]
-        requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in chunks]
-        replies: list[tuple[list[str] | None, Cost]] = []
-        for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
+        replies = [(self._find_words(entry), Cost()) for entry in entries]
+        missing = [place for place, (words, _) in enumerate(replies) if words is None]
+        # One alone has a request of its own, whose reply is kept as it is.
+        chunks = list(batched(missing, MOST_ENTRIES)) if len(missing) > 1 else []
+        shared = [[entries[place] for place in places] for places in chunks]
+        requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in shared]
+        for places, chunk, reply in zip(chunks, shared, self._texts.ask(requests), strict=True):
             answers = None if isinstance(reply, VlmFailure) else parse_shared_words(reply.text, len(chunk))
             paid = reply.cost if isinstance(reply, VlmFailure) else reply.paid
-            for number in range(len(chunk)):
-                replies.append((answers[number] if answers else None, Cost() if number else paid))
+            self._put_words(dict(zip(map(self._words_key, chunk), answers or [], strict=False)))
+            for number, place in enumerate(places):
+                replies[place] = (answers[number] if answers else None, Cost() if number else paid)
         return replies
+
+    def _find_words(self, entry: ExtraWords) -> list[str] | None:
+        stored = self._log.get_document(MODEL_REPLIES, self._words_key(entry))
+        words = stored.get("words") if isinstance(stored, dict) else None
+        return [str(word) for word in words] if isinstance(words, list) else None
+
+    def _put_words(self, answers: Mapping[str, Sequence[str]]) -> None:
+        if answers:
+            documents: dict[str, Json] = {key: {"words": list[Json](words)} for key, words in answers.items()}
+            self._log.put_documents(MODEL_REPLIES, documents)
+
+    def _words_key(self, entry: ExtraWords) -> str:
+        return _WORDS_PREFIX + short_hash([self._model, list(entry.words), slots_to_json(entry.slots)])
 
     def _key(self, pair: ValuePair) -> str:
         return _PREFIX + short_hash([self._model, pair.slot, pair.first, pair.second])
