@@ -158,7 +158,13 @@ def _grade_rows(ws: Workspace) -> None:
         TRUST_COLUMN: pa.nulls(len(rows), pa.string()),
         VERDICTS_COLUMN: pa.array([verdicts.get(grade, "VERB=ERROR") for grade in grades]),
     }
-    ws.stores.tables.episodes.set_values(pa.table({"episode_id": rows["episode_id"], **columns}))
+    values = pa.table({"episode_id": rows["episode_id"], **columns})
+    # As many at once as the projection writes: a join of more does not fit the memory that Lance gives it.
+    for start in range(0, len(values), _ROWS_AT_ONCE):
+        ws.stores.tables.episodes.set_values(values.slice(start, _ROWS_AT_ONCE))
+
+
+_ROWS_AT_ONCE = 100_000
 
 
 def _peak_gigabytes() -> float:
