@@ -176,9 +176,9 @@ class FramePlan:
             if self.has_times:
                 frames = [
                     _write_label(
-                        frame, f"#{number + place} {second:.2f} s" if self.is_numbered else f"{second:.2f} s"
+                        frame, f"#{number + offset} {second:.2f} s" if self.is_numbered else f"{second:.2f} s"
                     )
-                    for place, (frame, second) in enumerate(zip(frames, view.seconds, strict=True), 1)
+                    for offset, (frame, second) in enumerate(zip(frames, view.seconds, strict=True), 1)
                 ]
             number += len(frames)
             images += [self._join(part) for part in self._parts(frames)]

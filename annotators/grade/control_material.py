@@ -154,9 +154,9 @@ def _count_texts(table: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
     known = table.filter(pc.is_valid(table["text"]))
-    ones = pa.array([1], pa.int64()).take(pa.array([0] * len(known), pa.int64()))
+    single = pa.array([1], pa.int64()).take(pa.array([0] * len(known), pa.int64()))
     plain = [known[name].cast(pa.string()) for name in ("dataset", "text")]
-    return _sum_counts(pa.table([*plain, ones], ["dataset", "text", "count"]))
+    return _sum_counts(pa.table([*plain, single], ["dataset", "text", "count"]))
 
 
 def _sum_counts(groups: pa.Table) -> pa.Table:

@@ -184,17 +184,17 @@ class PairAnswers:
         where no usable reply answers: these are asked about alone.
         """
         replies = [(self._find_words(entry), Cost()) for entry in entries]
-        missing = [place for place, (words, _) in enumerate(replies) if words is None]
+        missing = [position for position, (words, _) in enumerate(replies) if words is None]
         # One alone has a request of its own, whose reply is kept as it is.
         chunks = list(batched(missing, MOST_ENTRIES)) if len(missing) > 1 else []
-        shared = [[entries[place] for place in places] for places in chunks]
+        shared = [[entries[position] for position in positions] for positions in chunks]
         requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in shared]
-        for places, chunk, reply in zip(chunks, shared, self._texts.ask(requests), strict=True):
+        for positions, chunk, reply in zip(chunks, shared, self._texts.ask(requests), strict=True):
             answers = None if isinstance(reply, VlmFailure) else parse_shared_words(reply.text, len(chunk))
             paid = reply.cost if isinstance(reply, VlmFailure) else reply.paid
             self._put_words(dict(zip(map(self._words_key, chunk), answers or [], strict=False)))
-            for number, place in enumerate(places):
-                replies[place] = (answers[number] if answers else None, Cost() if number else paid)
+            for number, position in enumerate(positions):
+                replies[position] = (answers[number] if answers else None, Cost() if number else paid)
         return replies
 
     def _find_words(self, entry: ExtraWords) -> list[str] | None:

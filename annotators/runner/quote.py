@@ -189,7 +189,7 @@ def _expected_cost(
 
 def _find_open(stores: Stores, task: AnnotatorRun, condition: str) -> list[Subject]:
     """The open subjects of the first episodes that have some."""
-    found: list[Subject] = []
+    open_subjects: list[Subject] = []
     for episodes in batched(stores.tables.episodes.read(condition), _SAMPLE_SIZE):
         annotations = read_annotations(stores, episodes, task.subject_finder.read_names)
         subjects = [
@@ -198,10 +198,10 @@ def _find_open(stores: Stores, task: AnnotatorRun, condition: str) -> list[Subje
             for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
         ]
         done = task.find_done(subjects)
-        found += [subject for subject in subjects if subject.id not in done]
-        if len(found) >= _SAMPLE_SIZE:
+        open_subjects += [subject for subject in subjects if subject.id not in done]
+        if len(open_subjects) >= _SAMPLE_SIZE:
             break
-    return found[:_SAMPLE_SIZE]
+    return open_subjects[:_SAMPLE_SIZE]
 
 
 def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
