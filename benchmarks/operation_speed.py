@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import ares
-from annotators.grade.control_material import read_texts
+from annotators.grade import read_texts
 from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json
-from ares.rubric import TRUST_COLUMN, VERDICTS_COLUMN, shipped_verbs
-from ares.rubric.trust_projection import JUDGE_TRUST, GradeProjection
+from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, VERDICTS_COLUMN, GradeProjection, shipped_verbs
 from ares.store import MakerCatalog, maker_column, read_pins, stale_column
 from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
