@@ -1,14 +1,16 @@
-"""Times `ares check`, `annotate motion` and `segment`, and exports with texts, on generated episodes, and their growth.
+"""Times `ares check`, `annotate motion` and `segment`, exports with texts, and the columns of grades, and their growth.
 
 .venv/bin/python -m benchmarks.operation_speed check --episodes 10000
 .venv/bin/python -m benchmarks.operation_speed export --episodes 10000
 .venv/bin/python -m benchmarks.operation_speed motion --episodes 10000 100000
 .venv/bin/python -m benchmarks.operation_speed segment --episodes 10000
+.venv/bin/python -m benchmarks.operation_speed trust --episodes 1000000
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,8 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import ares
-from ares.annotation import Annotation, Maker
+from annotators.grade import read_texts
+from ares.annotation import Annotation, Column, Maker
+from ares.episode import Json
+from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, VERDICTS_COLUMN, GradeProjection, shipped_verbs
+from ares.store import MakerCatalog, maker_column, read_pins, stale_column
 from ares.workspace import Workspace
+from benchmarks.synthetic_episodes import add_synthetic_episodes, set_annotator_columns
 from benchmarks.synthetic_lerobot import TWO_ARMS, write_lerobot_dataset
 from benchmarks.timing import processor_seconds
 
@@ -106,11 +113,69 @@ def _add_texts(ws: Workspace) -> None:
     ws.sync()
 
 
+def _trust(folder: Path, episodes: int) -> tuple[float, float, str]:
+    """What the controls of a judge say, as columns of its grades; once more; and the texts that controls are of."""
+    with ares.open(folder / "ws", create=True) as ws:
+        add_synthetic_episodes(ws, episodes)
+        set_annotator_columns(ws)
+        _grade_rows(ws)
+        tables, log = ws.stores.tables, ws.stores.annotations
+        catalog = MakerCatalog(log.makers(), read_pins(log), {}, {})
+        refresh = partial(GradeProjection().refresh, tables, log, catalog)
+        before = _peak_gigabytes()
+        _, wall, cpu = _timed(refresh)
+        _, again, _ = _timed(refresh)
+        grown = _peak_gigabytes() - before
+        texts, reading, _ = _timed(lambda: read_texts(ws.stores, {}, shipped_verbs()))
+        accepted = tables.episodes.count("acceptable")
+    memory = f"{grown:.2f} GB more, texts {_peak_gigabytes() - before - grown:.2f} GB"
+    counted = sum(map(len, texts.values()))
+    return wall, cpu, f"accepted {accepted}, again {again:.1f} s, {counted} texts {reading:.1f} s, {memory}"
+
+
+def _grade_rows(ws: Workspace) -> None:
+    """Let a judge that is trusted have graded every episode, without the word of its controls."""
+    import pyarrow as pa
+
+    text = Column(name=TRUST_COLUMN, type="string", meaning="Made up.")
+    maker = Maker(annotator="grade", version="1", model="judge", columns=(text,), kind="model")
+    ws.stores.annotations.add_maker(maker)
+    rows = ws.stores.tables.episodes.read_columns(["episode_id", "dataset", "grade"])
+    trusted: Json = {
+        "state": "trusted",
+        "content": "trusted",
+        "gates": {"VERB": "action"},
+        "kinds": {"near_miss:action": {"state": "trusted"}},
+    }
+    keys = {f"{maker.maker_id}/{name}": trusted for name in rows["dataset"].unique().to_pylist()}
+    ws.stores.annotations.put_documents(JUDGE_TRUST, keys)
+    verdicts = {"acceptable": "VERB=MET", "not_acceptable": "VERB=UNMET", "unsure": "VERB=UNSURE"}
+    grades = rows["grade"].to_pylist()
+    columns = {
+        maker_column("grade"): pa.array([maker.maker_id] * len(rows)),
+        stale_column("grade"): pa.array([False] * len(rows)),
+        TRUST_COLUMN: pa.nulls(len(rows), pa.string()),
+        VERDICTS_COLUMN: pa.array([verdicts.get(grade, "VERB=ERROR") for grade in grades]),
+    }
+    values = pa.table({"episode_id": rows["episode_id"], **columns})
+    # As many at once as the projection writes: a join of more does not fit the memory that Lance gives it.
+    for start in range(0, len(values), _ROWS_AT_ONCE):
+        ws.stores.tables.episodes.set_values(values.slice(start, _ROWS_AT_ONCE))
+
+
+_ROWS_AT_ONCE = 100_000
+
+
+def _peak_gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
 _OPERATIONS: dict[str, Callable[[Path, int], tuple[float, float, str]]] = {
     "check": _check,
     "motion": partial(_annotate, "motion"),
     "segment": partial(_annotate, "segment"),
     "export": _export,
+    "trust": _trust,
 }
 
 

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     )
     from annotators.caption.frame_layout import (
         FrameLayout as FrameLayout,
-        LayoutName as LayoutName,
         choose_camera as choose_camera,
         compute_even_seconds as compute_even_seconds,
         frame_range as frame_range,
         frame_second as frame_second,
         parse_frame_layout as parse_frame_layout,
-        select_frame_seconds as select_frame_seconds,
     )
     from annotators.caption.frame_plan import (
         CameraView as CameraView,
+        CaptionLayout as CaptionLayout,
         FramePlan as FramePlan,
         plan_frames as plan_frames,
+        plan_test_frames as plan_test_frames,
     )
     from annotators.caption.slot_filler import (
         FILL_REPLY_TOKENS as FILL_REPLY_TOKENS,

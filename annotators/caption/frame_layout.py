@@ -6,18 +6,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import AfterValidator
-
-from annotators.base import CameraSeconds, Subject
+from annotators.base import Subject
 from ares.clock import compute_camera_rate_hz
 from ares.episode import Camera, Episode
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 
 _MAX_FRAMES = 64
@@ -37,24 +34,6 @@ class FrameLayout:
 
     name: str
     count: int
-
-    def arrange(self, frames: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
-        """Images to send for (N, H, W, 3) frames in order of time: one each, or all side by side in one."""
-        import numpy as np
-
-        if self.name != "collage":
-            return list(frames)
-        return [np.concatenate(list(frames), axis=1)]
-
-    def image_sizes(self, subject: Subject, camera: str) -> list[tuple[int, int]]:
-        """(height, width) in pixels of the images that `arrange` makes of a subject; none without such a camera."""
-        selected = choose_camera(subject.episode, camera)
-        if selected is None:
-            return []
-        count = len(compute_even_seconds(selected, self.count, subject=subject))
-        if self.name == "collage":
-            return [(selected.height, selected.width * count)]
-        return [(selected.height, selected.width)] * count
 
     def legend(self, seconds: Sequence[float]) -> str:
         """A description of the images, for a prompt."""
@@ -76,23 +55,9 @@ def parse_frame_layout(text: str) -> FrameLayout:
     )
 
 
-def _check_layout(text: str) -> str:
-    return parse_frame_layout(text).name
-
-
-# A layout in the options of an annotator, checked by `parse_frame_layout`.
-LayoutName = Annotated[str, AfterValidator(_check_layout)]
-
-
 def choose_camera(episode: Episode, name: str) -> Camera | None:
     """The camera of that name, or the best one; None when the episode has no such camera."""
     return next((camera for camera in episode.good_cameras if not name or camera.name == name), None)
-
-
-def select_frame_seconds(subject: Subject, camera: str, count: int) -> CameraSeconds:
-    """`count` seconds of one camera, evenly spread over its frames in the span of a subject, ends included."""
-    selected = choose_camera(subject.episode, camera)
-    return {selected.name: compute_even_seconds(selected, count, subject=subject)} if selected else {}
 
 
 def compute_even_seconds(

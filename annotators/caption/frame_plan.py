@@ -125,6 +125,7 @@ class FramePlan:
         columns: Tiles in a row of an image; 1 where each frame is an image.
         rows: Rows of tiles in an image.
         context: Frames of what comes before and after, the last image; None where nothing is shown of it.
+        is_numbered: Whether a model is to cite frames: they have numbers from 1, in the order of `shown_seconds`.
     """
 
     name: str
@@ -132,6 +133,7 @@ class FramePlan:
     columns: int = 1
     rows: int = 1
     context: ContextSheet | None = None
+    is_numbered: bool = False
 
     @property
     def camera(self) -> str:
@@ -152,6 +154,11 @@ class FramePlan:
         return sorted({second for seconds in self.by_camera.values() for second in seconds})
 
     @property
+    def shown_seconds(self) -> list[float]:
+        """Seconds of the frames in the order in which they are shown: camera after camera, without the context."""
+        return [second for view in self.views for second in view.seconds]
+
+    @property
     def has_times(self) -> bool:
         """Whether each frame has its time written above it."""
         return self.columns > 1 and self.name in (AUTO, SHEETS)
@@ -163,13 +170,17 @@ class FramePlan:
             read: Returns the (N, H, W, 3) uint8 frames of a camera at N seconds.
         """
         images: list[NDArray[np.uint8]] = []
+        number = 0
         for view in self.views:
             frames = list(read(view.name, view.seconds))
             if self.has_times:
                 frames = [
-                    _write_label(frame, f"{second:.2f} s")
-                    for frame, second in zip(frames, view.seconds, strict=True)
+                    _write_label(
+                        frame, f"#{number + offset} {second:.2f} s" if self.is_numbered else f"{second:.2f} s"
+                    )
+                    for offset, (frame, second) in enumerate(zip(frames, view.seconds, strict=True), 1)
                 ]
+            number += len(frames)
             images += [self._join(part) for part in self._parts(frames)]
         return [*images, self.context.arrange(read)] if self.context else images
 
@@ -194,16 +205,18 @@ class FramePlan:
         if self.name not in (AUTO, SHEETS):
             return parse_frame_layout(self.name).legend(self.views[0].seconds)
         noun = "contact sheet" if self.columns > 1 else "image"
-        lines, first = [], 1
+        lines, first, shown = [], 1, 0
         for number, view in enumerate(self.views, 1):
             count = len(list(self._parts(view.seconds)))
             which = f"{first} to {first + count - 1}" if count > 1 else f"{first}"
             times = ", ".join(f"{second:.2f} s" for second in view.seconds)
             plural = f"{noun}s" if count > 1 else noun
-            lines.append(f"{plural.capitalize()} {which}: camera {number} ({view.role}), at {times}.")
-            first += count
+            frames = f", frames {shown + 1} to {shown + len(view.seconds)}" if self.is_numbered else ""
+            lines.append(f"{plural.capitalize()} {which}: camera {number} ({view.role}){frames}, at {times}.")
+            first, shown = first + count, shown + len(view.seconds)
         order = f"{first - 1} {noun}{'s' if first > 2 else ''}, of each camera in order of time"
-        tiles = ", row by row, with its time above each frame" if self.columns > 1 else ""
+        label = "number and time" if self.is_numbered else "time"
+        tiles = f", row by row, with its {label} above each frame" if self.columns > 1 else ""
         return "\n".join([f"{order}{tiles}.", *lines])
 
     def _height_of_times(self, height: int) -> int:

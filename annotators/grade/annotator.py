@@ -24,7 +24,11 @@ from annotators.base import (
 )
 from annotators.caption import SEGMENT_CAPTION, CaptionedKind
 from annotators.grade.additions import word_lists_hash
-from annotators.grade.control_calls import expect_control_calls
+from annotators.grade.control_calls import (
+    TextExpectation,
+    draw_expected_controls,
+    expect_control_calls,
+)
 from annotators.grade.control_plan import Control, ControlPlan, make_control_value, plan_controls
 from annotators.grade.grading import (
     GradedText,
@@ -48,7 +52,8 @@ from annotators.grade.panel import (
     sum_judge_resources,
     warn_of_missing_schema,
 )
-from annotators.grade.rates import CallKind, RateMeter, RunQuote
+from annotators.grade.plain_words import DatasetWords
+from annotators.grade.rates import CAPTIONS, COMPARISONS, CallKind, RateMeter, RunQuote
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.sentence_slots import SentenceSlots
 from annotators.grade.slot_values import ReadSlots, read_stored_slots
@@ -305,9 +310,10 @@ class GradeAnnotator:
     def __init__(self, options: Options, stores: Stores, *, plan: ControlPlan | None = None) -> None:
         own = options.parse(GradeOptions)
         rubric, specs = _load_own_rubric(own), list_judge_specs(options, own)
-        judge = load_judges(specs, options, own, stores, rubric)
+        self._captions, verbs = _GRADED[own.per][0], read_verbs(own.verbs)
+        known_words = DatasetWords(stores, verbs, self._captions).known_words
+        judge = load_judges(specs, options, own, stores, rubric, known_words)
         families_file = options.settings.model_families
-        self._captions = _GRADED[own.per][0]
         captioners = _caption_makers(stores, self._captions).values()
         errors = [model_family_error(judge, maker, families_file) for maker in captioners]
         if errors and errors[0] and all(errors):
@@ -320,9 +326,9 @@ class GradeAnnotator:
             maker=self.maker,
             families_file=families_file,
             outcomes=outcomes,
-            verbs=read_verbs(own.verbs),
+            verbs=verbs,
         )
-        self._sentences = SentenceSlots(judge.text_vlm, stores, self._grader.verbs)
+        self._sentences = SentenceSlots(judge.text_vlm, stores, verbs, known_words)
         self._stores, self._price = stores, options.settings.price
         self._is_remote = any(spec.startswith("openai:") for spec in (*specs, own.text_model))
         self._plan = plan or plan_controls(
@@ -366,10 +372,10 @@ class GradeAnnotator:
         for name in self._plan.calibrated_datasets:
             episodes = self._stores.tables.episodes.read(f"dataset = {quote_literal(name)}", limit=_SAMPLE)
             quote = RunQuote(self._stores, self._grader.judge, self.maker.maker_id)
-            self._add_controls(
-                quote, self._read_captioned(list(episodes)), self._plan.datasets[name].episodes
-            )
-            cost = quote.total.to_cost(self._price, self._is_remote)
+            sample = self._read_captioned(list(episodes))
+            self._add_controls(quote, sample)
+            total = quote.total.scaled(self._plan.datasets[name].episodes / max(1, len(sample)))
+            cost = total.to_cost(self._price, self._is_remote)
             usd = "price unknown" if cost.usd is None else f"{cost.usd:.2f} USD"
             lines.append(f"calibration of the judge on {name}: about {cost.calls:,} calls, {usd}, once")
         return lines
@@ -386,13 +392,17 @@ class GradeAnnotator:
             for episode in episodes
         ]
 
-    def _add_controls(self, quote: RunQuote, sample: Sequence[Subject], planned: float) -> None:
-        """Add the controls of so many captions, of which a sample is like the others."""
-        if sample:
-            calls = expect_control_calls(
-                self._plan, sample, self._grader.rubric, slot_by_slot=self._grader.judge.reads_slots
-            )
-            quote.add_controls(sample[0], calls.scaled(planned / len(sample)))
+    def _add_controls(self, quote: RunQuote, sample: Sequence[Subject]) -> None:
+        """Add the controls of captions, and the comparisons of both."""
+        by_dataset: dict[str, list[Subject]] = {}
+        for subject in sample:
+            by_dataset.setdefault(subject.episode.dataset, []).append(subject)
+        judge = self._grader.judge
+        for subjects in by_dataset.values():
+            texts = draw_expected_controls(self._plan, subjects, slot_by_slot=judge.reads_slots)
+            calls = expect_control_calls(texts, self._grader.rubric, judge)
+            quote.add_controls(subjects[0], calls)
+            quote.add_comparisons(subjects[0], calls.comparisons)
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""
@@ -408,17 +418,14 @@ class GradeAnnotator:
         for subject in sample:
             if not is_refuted_by_label(subject, self._grader.rubric):
                 quote.add_caption(subject)
-        by_dataset: dict[str, list[Subject]] = {}
-        for subject in sample:
-            by_dataset.setdefault(subject.episode.dataset, []).append(subject)
-        for subjects in by_dataset.values():
-            self._add_controls(quote, subjects, len(subjects))
+        self._add_controls(quote, sample)
         return quote.total.scaled(planned / max(len(sample), 1)).to_cost(self._price, self._is_remote)
 
     def process(self, works: Sequence[Work]) -> list[Outcome]:
         """One grade per work about a caption, with its controls; the texts of all are graded together."""
         prepared = self._prepare(works)
         texts = [text for caption in prepared if isinstance(caption, _Caption) for text in caption.texts]
+        expected = self._expect_comparisons(prepared)
         graded = iter(grade_texts(self._grader, texts))
         results: list[Outcome] = []
         for caption in prepared:
@@ -426,7 +433,7 @@ class GradeAnnotator:
                 results.append(caption)
                 continue
             own, *controls = [next(graded) for _ in caption.texts]
-            self._count_calls(caption, own, controls)
+            self._count_calls(caption, own, controls, expected)
             results.append(
                 _grading_result(caption, own, controls, self._grader)
                 if isinstance(own, GradedText)
@@ -469,14 +476,40 @@ class GradeAnnotator:
         filled = iter(self._sentences.read(sentences))
         return [own or next(filled) for own in stored]
 
-    def _count_calls(self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome]) -> None:
+    def _expect_comparisons(self, prepared: Sequence[_Caption | PaidFailure | AresError]) -> dict[str, float]:
+        """By dataset the calls that compare values, as a quote would count them for each caption of a batch."""
+        by_dataset: dict[str, list[TextExpectation]] = {}
+        for caption in prepared if self._meter else ():
+            if isinstance(caption, _Caption):
+                text = TextExpectation(caption.work.subject, caption.read.slots, caption.controls)
+                by_dataset.setdefault(caption.work.episode.dataset, []).append(text)
+        return {
+            name: expect_control_calls(texts, self._grader.rubric, self._grader.judge).comparisons
+            / len(texts)
+            for name, texts in by_dataset.items()
+        }
+
+    def _count_calls(
+        self,
+        caption: _Caption,
+        own: GradeOutcome,
+        controls: Sequence[GradeOutcome],
+        expected: Mapping[str, float],
+    ) -> None:
         dataset = caption.work.episode.dataset
         if self._meter is None:
             return
-        if not _was_settled_by_code(own):
-            self._meter.add(dataset, "captions", _paid_calls(own, caption.read.paid))
-        for graded in controls:
-            self._meter.add(dataset, "controls", _paid_calls(graded, Cost()))
+        compared = Cost()
+        kinds = [CAPTIONS, *(control.kind for control in caption.controls)]
+        paid = [
+            _paid_calls(own, caption.read.paid),
+            *(_paid_calls(graded, Cost()) for graded in controls),
+        ]
+        for kind, calls in zip(kinds, paid, strict=True):
+            compared += calls.pop("comparison", Cost())
+            if kind != CAPTIONS or not _was_settled_by_code(own):
+                self._meter.add(dataset, kind, calls)
+        self._meter.add(dataset, COMPARISONS, {"comparison": compared}, count=expected[dataset])
 
 
 def _read_segments(episodes: Sequence[Episode], captions: Sequence[Annotation]) -> list[Subject]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from annotators.base import CameraSeconds, Preflight, Subject, Work
 from annotators.caption import compute_even_seconds
 from annotators.grade.judge import GradeCase, Judgement
+from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallRates
 from ares.annotation import Maker, short_hash
 from ares.episode import Json
@@ -89,6 +90,10 @@ class ClipJudge:
     def count_open_observations(self, subject: Subject) -> int:
         """None: it observes nothing beforehand."""
         return 0
+
+    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """None: it compares phrases by vectors."""
+        return 0.0
 
     def judge(self, cases: Sequence[GradeCase]) -> Sequence[Judgement | AresError]:
         """Rulings; frames that several cases share are encoded once."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from annotators.base import Frames, Subject, Work
 from annotators.grade.control_plan import Control, ControlPlan
-from annotators.grade.rates import ControlCalls
-from annotators.grade.settlement import QUESTION_ORDER
+from annotators.grade.grading import is_refuted_by_label
+from annotators.grade.judge import Judge
+from annotators.grade.questions import make_pair
+from annotators.grade.rates import CallTotals, ControlCalls
+from annotators.grade.settlement import QUESTION_ORDER, without_values
 from annotators.grade.slot_values import read_stored_slots
 from ares.rubric import (
     COMPLETED,
@@ -19,9 +24,8 @@ from ares.rubric import (
     is_same_value,
     parse_known_text,
 )
+from ares.store import batched
 
-# Pairs of values of one call, as they were counted; the rest of a call's room stays empty.
-_PAIRS_IN_A_CALL = 9.0
 # Of an episode that nobody has told what to do.
 _USUAL_CAPTION = "put the green cup on the wooden table"
 # The controls of a wrong caption fail by one choice, that of its own error.
@@ -37,47 +41,106 @@ class _Contest:
     claimed: str
 
 
-def expect_control_calls(
-    plan: ControlPlan, subjects: Sequence[Subject], rubric: Rubric, *, slot_by_slot: bool
-) -> ControlCalls:
-    """The calls of the controls of captions, where the judge sees what each caption says.
+class TextExpectation(NamedTuple):
+    """A caption as it is expected to be seen, and its controls."""
 
-    A false text is refused by one choice, in the first slot that differs; equal choices are asked once. Grey frames are
-    the same for all captions, and shuffled ones are observed. Code refuses the caption of a neighbour.
+    subject: Subject
+    slots: SlotValues
+    controls: Sequence[Control]
+
+
+def draw_expected_controls(
+    plan: ControlPlan, subjects: Sequence[Subject], *, slot_by_slot: bool
+) -> list[TextExpectation]:
+    """The captions with the controls that a run draws for them.
 
     Args:
         plan: The controls of the run.
         subjects: The captions, or episodes that are captioned before.
-        rubric: The rubric; controls of a caption without an outcome criterion are not refuted by labels.
         slot_by_slot: Whether the judge reads slots, see `ControlPlan.draw`.
     """
-    has_outcome = any(criterion.slot == "outcome" for criterion in rubric.criteria)
-    controls = 0
-    shuffled: set[tuple[str, float, float]] = set()
-    contests: set[_Contest] = set()
-    pairs: set[tuple[SlotName, str, str]] = set()
+    texts = []
     for subject in subjects:
         own, text = _expected_caption(subject, plan.verbs)
-        span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         work = Work(subject=subject, frames=Frames(subject.episode, []), trajectory=None)
-        for control in plan.draw(work, own, text, slot_by_slot=slot_by_slot):
-            controls += 1
-            shuffled |= {span} if control.kind == "scrambled" else set()
-            if control.kind in ("blank", "scrambled", "neighbour") or (
-                has_outcome and _is_refuted(control, subject)
-            ):
-                continue
-            different = _different_slots(control.slots, own)
-            contests |= {_Contest(span, slot, control.slots[slot]) for slot in different[:1]}
-            pairs |= {
-                (slot, control.slots[slot], own.get(slot, "")) for slot in different if slot != "outcome"
-            }
+        texts.append(TextExpectation(subject, own, plan.draw(work, own, text, slot_by_slot=slot_by_slot)))
+    return texts
+
+
+def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge: Judge) -> ControlCalls:
+    """The calls of the controls of captions of one dataset, where the judge sees what each caption says.
+
+    A false text is refused by one choice, in the first slot that differs; equal choices are asked once. Frames without
+    content are observed once where they are as many at the same seconds, and shuffled ones always. Code refuses the
+    caption of a neighbour.
+
+    Args:
+        texts: The captions, in the order of the run.
+        rubric: The rubric; controls of a caption without an outcome criterion are not refuted by labels.
+        judge: The judge.
+    """
+    controls, choices = Counter[str](), Counter[str]()
+    observed: dict[str, set[object]] = {"blank": set(), "scrambled": set()}
+    contests: set[_Contest] = set()
+    for subject, own, drawn in texts:
+        span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
+        for control in drawn:
+            controls[control.kind] += 1
+            if control.kind in observed:
+                seconds = tuple(tuple(own) for own in judge.select_frames(subject).values())
+                observed[control.kind].add(span if control.kind == "scrambled" else seconds)
+            for slot in _differing_slots(control, subject, own, rubric)[:1]:
+                contest = _Contest(span, slot, control.slots[slot])
+                choices[control.kind] += contest not in contests
+                contests.add(contest)
     return ControlCalls(
         controls=controls,
-        observations=len(shuffled),
-        choices=len(contests) * _SHARE_OF_CHOICES,
-        comparisons=len(pairs) / _PAIRS_IN_A_CALL,
+        choices={kind: count * _SHARE_OF_CHOICES for kind, count in choices.items()},
+        observations={kind: len(own) for kind, own in observed.items()},
+        comparisons=_count_comparisons(texts, rubric, judge),
     )
+
+
+def _count_comparisons(texts: Sequence[TextExpectation], rubric: Rubric, judge: Judge) -> float:
+    """Calls that compare values, in batches as the judge takes them."""
+    if not texts:
+        return 0.0
+    batches = [
+        [
+            [(make_pair(slot, *rest), rest[0]) for slot, rest in _compared_values(control, item, rubric)]
+            for item in batch
+            for control in item.controls
+        ]
+        for batch in batched(texts, judge.batch_size)
+    ]
+    subject = texts[0].subject
+    open_texts = [text for text in texts if not is_refuted_by_label(text.subject, rubric)]
+    of_captions = judge.expect_calls(subject).get("comparison", CallTotals()).calls * len(open_texts)
+    return of_captions + judge.count_comparisons(batches, subject.episode.dataset)
+
+
+def _compared_values(
+    control: Control, text: TextExpectation, rubric: Rubric
+) -> list[tuple[SlotName, tuple[str, str]]]:
+    """The values of a control that differ from what is seen, each with that."""
+    values: list[tuple[SlotName, tuple[str, str]]] = []
+    for slot in _differing_slots(control, text.subject, text.slots, rubric):
+        claimed, seen = control.slots[slot], text.slots.get(slot, "")
+        if slot == "attributes":
+            claimed, seen = without_values(claimed, seen), without_values(seen, claimed)
+        if slot != "outcome" and claimed and seen:
+            values.append((slot, (claimed, seen)))
+    return values
+
+
+def _differing_slots(control: Control, subject: Subject, seen: SlotValues, rubric: Rubric) -> list[SlotName]:
+    """Slots of a control that the judge is asked about; none where the frames, code or a label decide."""
+    has_outcome = any(criterion.slot == "outcome" for criterion in rubric.criteria)
+    if control.kind in ("blank", "scrambled", "neighbour"):
+        return []
+    if has_outcome and _is_refuted(control, subject):
+        return []
+    return _different_slots(control.slots, seen)
 
 
 def _expected_caption(subject: Subject, verbs: Mapping[str, str]) -> tuple[SlotValues, str]:

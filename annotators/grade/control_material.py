@@ -11,11 +11,17 @@ from annotators.caption import SEGMENT_CAPTION
 from ares.rubric import KnownText, SlotValues, parse_known_text, slots_from_json, split_outcome
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ares.annotation import Annotation
     from ares.store import Stores
 
 
 _MOST_PHRASES = 2_000
+# Texts that are read for each phrase: with its outcomes, and without one.
+_TEXTS_OF_A_PHRASE = 4
+# Counts of batches are added up when there are more.
+_MOST_GROUPS = 500_000
 # Episodes of a dataset whose captions are read for their slots.
 _EPISODES_READ = 400
 
@@ -129,17 +135,46 @@ def _read_phrases(stores: Stores) -> dict[str, list[str]]:
     import pyarrow as pa
 
     columns = [name for name in ("instruction", "caption") if name in stores.tables.episodes.columns()]
-    counts: dict[str, Counter[str]] = {}
+    groups = pa.schema([("dataset", pa.string()), ("text", pa.string()), ("count", pa.int64())]).empty_table()
     for batch in stores.tables.episodes.scan(["dataset", *columns]):
         table = pa.Table.from_batches([batch])
-        for column in columns:
-            groups = table.group_by(["dataset", column]).aggregate([([], "count_all")])
-            for row in groups.to_pylist():
-                phrase = split_outcome(row[column] or "")[1]
-                counts.setdefault(row["dataset"], Counter())[phrase] += row["count_all"]
-    return {name: _most_frequent(phrases) for name, phrases in counts.items()}
+        counted = [
+            _count_texts(table.select(["dataset", name]).rename_columns(["dataset", "text"]))
+            for name in columns
+        ]
+        groups = pa.concat_tables([groups, *counted])
+        if len(groups) > _MOST_GROUPS:
+            groups = _sum_counts(groups)
+    return _most_frequent(_sum_counts(groups))
 
 
-def _most_frequent(phrases: Counter[str]) -> list[str]:
-    by_count = sorted(phrases.items(), key=lambda item: (-item[1], item[0]))
-    return sorted(phrase for phrase, _ in by_count[:_MOST_PHRASES] if phrase)
+def _count_texts(table: pa.Table) -> pa.Table:
+    """The texts of a table of "dataset" and "text", each once with its "count"."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = table.filter(pc.is_valid(table["text"]))
+    single = pa.array([1], pa.int64()).take(pa.array([0] * len(known), pa.int64()))
+    plain = [known[name].cast(pa.string()) for name in ("dataset", "text")]
+    return _sum_counts(pa.table([*plain, single], ["dataset", "text", "count"]))
+
+
+def _sum_counts(groups: pa.Table) -> pa.Table:
+    summed = groups.group_by(["dataset", "text"]).aggregate([("count", "sum")])
+    return summed.select(["dataset", "text", "count_sum"]).rename_columns(["dataset", "text", "count"])
+
+
+def _most_frequent(groups: pa.Table) -> dict[str, list[str]]:
+    """The phrases of the most frequent texts by dataset: outcomes beside them make few texts of one phrase."""
+    import pyarrow.compute as pc
+
+    phrases: dict[str, list[str]] = {}
+    for dataset in groups["dataset"].unique().to_pylist():
+        own = groups.filter(pc.equal(groups["dataset"], dataset))
+        order = pc.sort_indices(own, [("count", "descending"), ("text", "ascending")])
+        counts: Counter[str] = Counter()
+        for row in own.take(order[: _TEXTS_OF_A_PHRASE * _MOST_PHRASES]).to_pylist():
+            counts[split_outcome(row["text"])[1]] += row["count"]
+        by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        phrases[dataset] = sorted(phrase for phrase, _ in by_count[:_MOST_PHRASES] if phrase)
+    return phrases

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from annotators.base import CameraSeconds, Frames, PaidFailure, Preflight, Subject, Work
-from annotators.caption import FrameLayout, select_frame_seconds
+from annotators.caption import FramePlan, plan_frames
+from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates
 from annotators.models import ModelProperties, ReadableImages, Vlm
 from ares.annotation import Annotation, Cost, Maker
@@ -116,6 +117,14 @@ class Judge(ModelProperties, Protocol):
     def count_open_observations(self, subject: Subject) -> int:
         """Observations that the captions of a subject share and that are still to be made."""
 
+    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """Calls that compare the values of texts, where these are graded in batches; known answers cost none.
+
+        Args:
+            batches: The pairs of each text of each batch.
+            dataset: Their dataset.
+        """
+
 
 class ChangedFrames(Frames):
     """Frames of an episode, each changed when it is read.
@@ -187,42 +196,46 @@ class ImagesForJudge:
     """Images of a work.
 
     Attributes:
-        camera: The camera.
-        seconds: Seconds of the frames.
-        images: The images that the layout makes of them.
+        plan: Which frames they show.
+        images: The images.
     """
 
-    camera: str
-    seconds: Sequence[float]
+    plan: FramePlan
     images: Sequence[NDArray[np.uint8]]
+
+    @property
+    def seconds(self) -> Sequence[float]:
+        """Seconds of the frames, in the order of the numbers by which a judge cites them."""
+        return self.plan.shown_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeFrames:
-    """Which frames a judge gets, and how they are arranged.
+    """Which frames a judge gets, and how they are arranged: as a captioner gets them by the same layout.
 
     Attributes:
-        layout: How frames are arranged.
-        camera: Camera name, or "" for the best one.
+        layout: A layout of captioners, such as "auto".
+        camera: Camera name; "" for all good ones in a layout by duration, and for the best one in others.
     """
 
-    layout: FrameLayout
+    layout: str
     camera: str
+
+    def plan(self, subject: Subject) -> FramePlan:
+        """The frames of a subject, with numbers to cite."""
+        return replace(plan_frames(subject, self.layout, self.camera), is_numbered=True)
 
     def select(self, subject: Subject) -> CameraSeconds:
         """The frames that the layout takes; none without such a camera."""
-        return select_frame_seconds(subject, self.camera, self.layout.count)
+        return self.plan(subject).by_camera
 
     def read(self, work: Work) -> ImagesForJudge | AresError:
         """The images of a work, which can be released and read again."""
-        selected = self.select(work.subject)
-        if not selected:
+        plan = self.plan(work.subject)
+        if not plan.views:
             return MediaError("episode has no such camera", f"{self.camera or 'any'!r}")
-        (camera, seconds), *_ = selected.items()
         try:
-            images = ReadableImages(
-                lambda: self.layout.arrange(work.frames.at(camera, seconds)), work.release_frames
-            )
+            images = ReadableImages(lambda: plan.arrange(work.frames.at), work.release_frames)
         except MediaError as error:
             return error
-        return ImagesForJudge(camera=camera, seconds=seconds, images=images)
+        return ImagesForJudge(plan=plan, images=images)

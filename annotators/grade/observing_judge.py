@@ -9,6 +9,7 @@ from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judge
 from annotators.grade.observation import LEAST_CONFIDENCE
 from annotators.grade.pair_answers import PairAnswers, TextModel, ask_once
 from annotators.grade.questions import (
+    ClaimedPair,
     ImageEvidence,
     ValuePair,
     bare_value,
@@ -105,6 +106,10 @@ class ObservingJudge:
         """1, or 0 where the segment was observed before."""
         return self._observer.count_open(subject)
 
+    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """Those about pairs that were never asked about in the workspace."""
+        return self._pairs.count_calls(batches, dataset)
+
     @property
     def call_limit(self) -> Callable[[], int] | None:
         """Enough batches of cases that the server is busy while most of them wait for their one observation."""
@@ -152,8 +157,8 @@ class ObservingJudge:
         return self._pairs.find(make_pair(slot, first, second)) == "same"
 
     def _open(self, case: GradeCase) -> SlotSettlement:
-        selected = self.select_frames(case.work.subject)
-        shown = next(iter(selected.values()), ())
+        selected = self.select_frames(case.work.subject).values()
+        shown = sorted({second for seconds in selected for second in seconds})
         return SlotSettlement(case, self.name, shown, self._choose_rival)
 
     def _compare_plain_values(self, captions: Sequence[SlotSettlement]) -> None:
@@ -161,9 +166,8 @@ class ObservingJudge:
         first: dict[ValuePair, SlotSettlement] = {}
         for caption in captions:
             for pairs in (caption.open_pairs(), caption.segment_pairs()):
-                if self._pairs.are_plain(pairs, caption.case.work.episode.dataset):
-                    for pair, _ in pairs:
-                        first.setdefault(pair, caption)
+                for pair in self._pairs.select_plain(pairs, caption.case.work.episode.dataset):
+                    first.setdefault(pair, caption)
         missing = [pair for pair in first if self._pairs.find(pair) is None]
         for pair, paid in self._pairs.ask_together(missing) if len(missing) > 1 else ():
             first[pair].charge("comparison", paid)
@@ -198,8 +202,6 @@ class ObservingJudge:
             dataset = caption.case.work.episode.dataset
             is_plain = self._pairs.are_plain_words(caption.extra_words, dataset)
             (shared if is_plain else single).append((caption, question))
-        if len(shared) < 2:
-            return list(questions)
         answers = self._pairs.ask_about_words([caption.extra_words for caption, _ in shared])
         for (caption, question), (words, paid) in zip(shared, answers, strict=True):
             caption.charge("words", paid)
@@ -228,6 +230,5 @@ class ObservingJudge:
     def _frames_request(
         self, caption: SlotSettlement, question: NextQuestion, read: ImagesForJudge
     ) -> VlmRequest:
-        legend = self._frames.layout.legend(read.seconds)
-        evidence = ImageEvidence(images=read.images, legend=legend, seconds=read.seconds)
+        evidence = ImageEvidence(images=read.images, legend=read.plan.legend(), seconds=read.seconds)
         return caption.request(question, evidence, has_schema=self._has_schema)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import TYPE_CHECKING
 
 from annotators.base import Preflight
-from annotators.grade.plain_words import are_common_values, is_plain_value
+from annotators.grade.plain_words import WordReader, are_common_values, is_plain_value
 from annotators.grade.questions import (
+    ClaimedPair,
     ExtraWords,
     ValuePair,
     comparison_request,
@@ -23,6 +25,7 @@ from annotators.grade.questions import (
 from annotators.models import ReadableImages, Vlm, VlmFailure, VlmReply, VlmRequest, make_test_call
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
+from ares.rubric import slots_to_json
 from ares.store import MODEL_REPLIES, batched
 
 if TYPE_CHECKING:
@@ -32,10 +35,7 @@ if TYPE_CHECKING:
 # In one call.
 MOST_PAIRS, MOST_ENTRIES = 32, 16
 # Beside the replies, so that they are deleted with them.
-_PREFIX = "pair/"
-
-# Words that texts of several episodes of a dataset have.
-WordReader = Callable[[str], frozenset[str]]
+_PREFIX, _WORDS_PREFIX = "pair/", "words/"
 
 
 class TextModel:
@@ -119,16 +119,40 @@ class PairAnswers:
             documents = {self._key(pair): {"answer": answer} for pair, answer in answers.items()}
             self._log.put_documents(MODEL_REPLIES, documents)
 
-    def are_plain(self, pairs: Sequence[tuple[ValuePair, str]], dataset: str) -> bool:
-        """Whether the pairs of a caption may be asked about beside those of others.
+    def select_plain(self, pairs: Sequence[ClaimedPair], dataset: str) -> list[ValuePair]:
+        """The pairs of a caption that may be asked about beside those of others.
+
+        Together they have at most one word that only one episode of the dataset has: an order would need several.
 
         Args:
-            pairs: Each with the one of its values that the caption states; the other is the judge's own.
+            pairs: Its pairs.
             dataset: The dataset of the caption.
         """
-        known = self._known_words(dataset)
-        values = [value for pair, _ in pairs for value in (pair.first, pair.second)]
-        return all(map(is_plain_value, values)) and are_common_values([own for _, own in pairs], known)
+        known, selected, claimed = self._known_words(dataset), list[ValuePair](), list[str]()
+        for pair, own in pairs:
+            is_plain = is_plain_value(pair.first) and is_plain_value(pair.second)
+            if is_plain and are_common_values([*claimed, own], known):
+                selected.append(pair)
+                claimed.append(own)
+        return selected
+
+    def count_calls(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """Calls about the pairs of texts that are graded in batches; a pair that was asked about costs none.
+
+        Args:
+            batches: The pairs of each text of each batch, in the order in which a text is asked about them.
+            dataset: Their dataset.
+        """
+        known, calls = set[ValuePair](), 0
+        for batch in batches:
+            selected = [(pairs, self.select_plain(pairs, dataset)) for pairs in batch if pairs]
+            shared = {pair for _, plain in selected for pair in plain}
+            # What is asked alone is asked in its turn: a false text fails by its first value.
+            single = {pairs[0][0] for pairs, plain in selected if pairs[0][0] not in plain} - shared
+            new = [{pair for pair in own - known if self.find(pair) is None} for own in (shared, single)]
+            known |= shared | single
+            calls += ceil(len(new[0]) / MOST_PAIRS) + len(new[1])
+        return float(calls)
 
     def ask_together(self, pairs: Sequence[ValuePair]) -> list[tuple[ValuePair, Cost]]:
         """Ask about plain pairs, many in a call; the first pair of each call, and what the call has cost.
@@ -156,18 +180,35 @@ class PairAnswers:
     def ask_about_words(self, entries: Sequence[ExtraWords]) -> list[tuple[list[str] | None, Cost]]:
         """Which of the words of captions say more than their slots, and what it has cost, many captions in a call.
 
-        The first caption of a call bears its cost. None stands where no usable reply answers: these are asked about
-        alone.
+        What was answered before is kept and costs nothing. The first caption of a call bears its cost. None stands
+        where no usable reply answers: these are asked about alone.
         """
-        chunks = [list(chunk) for chunk in batched(entries, MOST_ENTRIES)]
-        requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in chunks]
-        replies: list[tuple[list[str] | None, Cost]] = []
-        for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
+        replies = [(self._find_words(entry), Cost()) for entry in entries]
+        missing = [position for position, (words, _) in enumerate(replies) if words is None]
+        # One alone has a request of its own, whose reply is kept as it is.
+        chunks = list(batched(missing, MOST_ENTRIES)) if len(missing) > 1 else []
+        shared = [[entries[position] for position in positions] for positions in chunks]
+        requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in shared]
+        for positions, chunk, reply in zip(chunks, shared, self._texts.ask(requests), strict=True):
             answers = None if isinstance(reply, VlmFailure) else parse_shared_words(reply.text, len(chunk))
             paid = reply.cost if isinstance(reply, VlmFailure) else reply.paid
-            for number in range(len(chunk)):
-                replies.append((answers[number] if answers else None, Cost() if number else paid))
+            self._put_words(dict(zip(map(self._words_key, chunk), answers or [], strict=False)))
+            for number, position in enumerate(positions):
+                replies[position] = (answers[number] if answers else None, Cost() if number else paid)
         return replies
+
+    def _find_words(self, entry: ExtraWords) -> list[str] | None:
+        stored = self._log.get_document(MODEL_REPLIES, self._words_key(entry))
+        words = stored.get("words") if isinstance(stored, dict) else None
+        return [str(word) for word in words] if isinstance(words, list) else None
+
+    def _put_words(self, answers: Mapping[str, Sequence[str]]) -> None:
+        if answers:
+            documents: dict[str, Json] = {key: {"words": list[Json](words)} for key, words in answers.items()}
+            self._log.put_documents(MODEL_REPLIES, documents)
+
+    def _words_key(self, entry: ExtraWords) -> str:
+        return _WORDS_PREFIX + short_hash([self._model, list(entry.words), slots_to_json(entry.slots)])
 
     def _key(self, pair: ValuePair) -> str:
         return _PREFIX + short_hash([self._model, pair.slot, pair.first, pair.second])

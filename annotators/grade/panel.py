@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
-from annotators.caption import SEGMENT_CAPTION, CaptionedKind, LayoutName, parse_frame_layout
+from annotators.caption import SEGMENT_CAPTION, CaptionedKind, CaptionLayout
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
+from annotators.grade.plain_words import WordReader
+from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates, CallTotals
 from annotators.models import (
     UNKNOWN_UNTIL_LOADED,
@@ -89,6 +91,10 @@ class PanelJudge:
     def count_open_observations(self, subject: Subject) -> int:
         """Those of all judges."""
         return sum(judge.count_open_observations(subject) for judge in self.members)
+
+    def count_comparisons(self, batches: Sequence[Sequence[Sequence[ClaimedPair]]], dataset: str) -> float:
+        """Those of all judges."""
+        return sum(judge.count_comparisons(batches, dataset) for judge in self.members)
 
     def preflight(self) -> Preflight:
         """Check that every judge answers."""
@@ -327,9 +333,10 @@ class GradeOptions(LocalModelOptions):
         default="",
         description="your own guide of verbs, a YAML file of verb: meaning (default: the shipped one)",
     )
-    layout: LayoutName = Field(
-        default="tiles",
-        description="frames that a judge gets, other than a clip judge: tiles, collage or frames:N",
+    layout: CaptionLayout = Field(
+        default="auto",
+        description="frames that a judge gets, other than a clip judge: auto (as a captioner gets them: one in two "
+        "seconds, all good cameras, at most 60), sheets, tiles, collage or frames:N",
     )
     judge: tuple[str, ...] = Field(
         default=(),
@@ -342,7 +349,8 @@ class GradeOptions(LocalModelOptions):
     )
     camera: str = Field(
         default="",
-        description="camera that the judge gets (default: the best view; a clip judge gets every good one)",
+        description="camera that the judge gets (default: every good one in the layouts auto and sheets and of a clip "
+        "judge, else the best view)",
     )
 
 
@@ -354,10 +362,15 @@ def list_judge_specs(options: Options, own: GradeOptions) -> Sequence[str]:
 
 
 def load_judges(
-    specs: Sequence[str], options: Options, own: GradeOptions, stores: Stores, rubric: Rubric
+    specs: Sequence[str],
+    options: Options,
+    own: GradeOptions,
+    stores: Stores,
+    rubric: Rubric,
+    known_words: WordReader,
 ) -> Judge:
-    """The judge of a spec, or the panel of several."""
-    judges = [_load_judge(spec, options, own, stores, rubric) for spec in specs]
+    """The judge of a spec, or the panel of several; they read the common words of a dataset once."""
+    judges = [_load_judge(spec, options, own, stores, rubric, known_words) for spec in specs]
     return judges[0] if len(judges) == 1 else PanelJudge(judges, options.settings.model_families)
 
 
@@ -368,7 +381,14 @@ def sum_judge_resources(specs: Sequence[str]) -> WorkerNeeds:
     return replace(needs[0], memory_bytes=memory, gpus=max(own.gpus for own in needs))
 
 
-def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric) -> Judge:
+def _load_judge(
+    spec: str,
+    options: Options,
+    own: GradeOptions,
+    stores: Stores,
+    rubric: Rubric,
+    known_words: WordReader,
+) -> Judge:
     if spec.startswith(_CLIP_PREFIX):
         from annotators.grade.clip_judge import ClipJudge, check_clip_judge_rubric, read_candidate_phrases
         from annotators.models import load_encoder_for
@@ -378,28 +398,31 @@ def _load_judge(spec: str, options: Options, own: GradeOptions, stores: Stores, 
         return ClipJudge(
             load_encoder_for(spec.removeprefix(_CLIP_PREFIX), options, stores), candidates, own.camera
         )
-    return _load_model_judge(spec, options, own, stores, rubric)
+    return _load_model_judge(spec, options, own, stores, rubric, known_words)
 
 
 def _load_model_judge(
-    spec: str, options: Options, own: GradeOptions, stores: Stores, rubric: Rubric
+    spec: str,
+    options: Options,
+    own: GradeOptions,
+    stores: Stores,
+    rubric: Rubric,
+    known_words: WordReader,
 ) -> Judge:
     """A vision-language model as judge: it gets no caption."""
     from annotators.grade.observing_judge import ObservingJudge
     from annotators.grade.pair_answers import PairAnswers, TextModel
-    from annotators.grade.plain_words import DatasetWords
     from annotators.grade.segment_observer import MAX_NEW_TOKENS, SegmentObserver
     from annotators.grade.slot_values import DatasetValues
     from annotators.models import load_vlm
 
-    frames, verbs = JudgeFrames(parse_frame_layout(own.layout), own.camera), read_verbs(own.verbs)
+    frames, verbs = JudgeFrames(own.layout, own.camera), read_verbs(own.verbs)
     vlm = load_vlm(spec, options, MAX_NEW_TOKENS, stores)
     observer = SegmentObserver(vlm, frames, stores, verbs)
     is_own = own.text_model == "judge"
     texts = TextModel(vlm if is_own else load_vlm(_text_model_spec(own), options, MAX_NEW_TOKENS, stores))
     captions = SEGMENT_CAPTION if own.per == "segment" else "caption"
-    words = DatasetWords(stores, verbs, captions).known_words
-    pairs = PairAnswers(texts, stores.annotations, words)
+    pairs = PairAnswers(texts, stores.annotations, known_words)
     questions = sum(criterion.claim and criterion.slot is None for criterion in rubric.criteria)
     rivals = DatasetValues(stores, verbs, captions).choose_rival
     return ObservingJudge(vlm, observer, frames, texts, pairs, rivals, questions)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
@@ -28,6 +28,8 @@ _SAMPLE = 400
 _FEWEST_EPISODES = 2
 # A word alone gives no order.
 _MOST_UNKNOWN = 1
+# Words that texts of several episodes of a dataset have.
+WordReader = Callable[[str], frozenset[str]]
 # Of the words that may speak to a judge one is in most sentences about a failure.
 _HARMLESS = ("without",)
 

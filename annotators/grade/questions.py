@@ -75,6 +75,10 @@ class ValuePair:
         return {"slot": self.slot, "first": self.first, "second": self.second}
 
 
+# A pair, and the one of its values that a caption states; the other is the judge's own.
+ClaimedPair = tuple[ValuePair, str]
+
+
 def make_pair(slot: SlotName, first: str, second: str) -> ValuePair:
     """The pair of two values; the same in whichever order they come."""
     return ValuePair(slot, *_stable_order(slot, [bare_value(slot, first), bare_value(slot, second)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from annotators.models import price_usd
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 # What a call of a judge is for; "failed" are those of captions that got no grade.
 CallKind = Literal["slots", "observation", "comparison", "choice", "words", "question", "failed"]
 CALL_KINDS: tuple[CallKind, ...] = get_args(CallKind)
-# Captions are those of the run; controls are what is graded beside them to measure the judge.
-GradedKind = Literal["captions", "controls"]
+# What calls are counted by: captions of the run, the kinds of controls beside them, and the calls that compare values,
+# which all share and which are counted by those that were expected.
+CAPTIONS, COMPARISONS = "captions", "comparisons"
 JUDGE_RATES = "judge_rates"
 # So many captions of a process count in full.
 _MOST_COUNTED = 200
-# With fewer captions the defaults are better.
+# With fewer captions or controls of a kind the defaults are better.
 _FEWEST_MEASURED = 5
+# The default, a call for each that is expected, weighs as much as so many measured ones.
+_EXPECTED_BEFORE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +82,21 @@ class RateMeter:
         self._counts: dict[str, dict[str, list[float]]] = {}
         self._lock = threading.Lock()
 
-    def add(self, dataset: str, kind: GradedKind, calls: Mapping[CallKind, Cost]) -> None:
-        """Count one caption or control, with what was paid for it; kept by `store`."""
+    def add(self, dataset: str, kind: str, calls: Mapping[CallKind, Cost], count: float = 1.0) -> None:
+        """Count what was paid; kept by `store`.
+
+        Args:
+            dataset: The dataset.
+            kind: CAPTIONS, COMPARISONS or the kind of a control.
+            calls: What was paid for one caption or control, or for the comparisons of several.
+            count: 1, or the number of comparisons that were expected.
+        """
         with self._lock:
             counts = self._counts.setdefault(dataset, {})
-            count = counts.setdefault(kind, [0.0, 0.0, 0.0])
-            if count[0] >= _MOST_COUNTED:
+            total = counts.setdefault(kind, [0.0, 0.0, 0.0])
+            if total[0] >= _MOST_COUNTED:
                 _fade_counts(counts, kind)
-            count[0] += 1
+            total[0] += count
             for name, cost in calls.items():
                 row = counts.setdefault(f"{kind} {name}", [0.0, 0.0, 0.0])
                 for position, amount in enumerate((cost.calls, cost.tokens_in, cost.tokens_out)):
@@ -105,29 +115,58 @@ class RateMeter:
             self._log.put_documents(JUDGE_RATES, documents)
 
 
-def _fade_counts(counts: Mapping[str, list[float]], kind: GradedKind) -> None:
+def _fade_counts(counts: Mapping[str, list[float]], kind: str) -> None:
     """Let older counts weigh less: the more pairs of values are known, the fewer are asked about."""
     for name, row in counts.items():
         if name.split()[0] == kind:
             row[:] = [amount * (1 - 1 / _MOST_COUNTED) for amount in row]
 
 
-def read_judge_rates(stores: Stores, maker_id: str, dataset: str, kind: GradedKind) -> CallRates | None:
-    """Calls for one caption or control as they were measured; None where too few were.
+@dataclass(frozen=True, slots=True)
+class MeasuredRates:
+    """What a judge was measured to ask on a dataset.
+
+    Attributes:
+        rows: Counted captions and controls, and their calls by kind.
+    """
+
+    rows: Mapping[str, CallTotals]
+
+    def per_text(self, kind: str) -> CallRates | None:
+        """Calls for one caption or control of a kind; None where too few were counted."""
+        count = self._row(kind).calls
+        if count < _FEWEST_MEASURED:
+            return None
+        return {name: self._row(f"{kind} {name}").scaled(1 / count) for name in CALL_KINDS}
+
+    @property
+    def comparisons(self) -> float:
+        """Calls that compare values for each one that was expected."""
+        paid, expected = self._row(f"{COMPARISONS} comparison").calls, self._row(COMPARISONS).calls
+        return (paid + _EXPECTED_BEFORE) / (expected + _EXPECTED_BEFORE)
+
+    @property
+    def per_comparison(self) -> CallTotals:
+        """One call that compares values, with its tokens; nothing where none was paid."""
+        paid = self._row(f"{COMPARISONS} comparison")
+        return paid.scaled(1 / paid.calls) if paid.calls else CallTotals()
+
+    def _row(self, name: str) -> CallTotals:
+        return self.rows.get(name, CallTotals())
+
+
+def read_judge_rates(stores: Stores, maker_id: str, dataset: str) -> MeasuredRates:
+    """Calls as they were measured, by all processes.
 
     Args:
         stores: Stores of the workspace.
         maker_id: Maker of the grades.
         dataset: The dataset.
-        kind: Captions or controls.
     """
     rows: dict[str, CallTotals] = {}
     for name, totals in _stored_rows(stores, maker_id, dataset):
         rows[name] = rows.get(name, CallTotals()) + totals
-    count = rows.get(kind, CallTotals()).calls
-    if count < _FEWEST_MEASURED:
-        return None
-    return {name: rows.get(f"{kind} {name}", CallTotals()).scaled(1 / count) for name in CALL_KINDS}
+    return MeasuredRates(rows)
 
 
 def _stored_rows(stores: Stores, maker_id: str, dataset: str) -> Iterator[tuple[str, CallTotals]]:
@@ -153,28 +192,19 @@ class CallExpectation(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlCalls:
-    """Calls of controls before any were measured, for a judge without errors.
+    """Calls of the controls of some captions, for a judge without errors.
 
     Attributes:
-        controls: Controls.
+        controls: Controls by kind.
+        choices: Choices among values, by kind of control.
         observations: Observations of changed frames.
-        choices: Choices among values.
-        comparisons: Calls that compare values.
+        comparisons: Calls that compare values whose answers are not known, and that captions and controls share.
     """
 
-    controls: float
-    observations: float
-    choices: float
-    comparisons: float
-
-    def scaled(self, factor: float) -> ControlCalls:
-        """So many times as many."""
-        return ControlCalls(
-            controls=self.controls * factor,
-            observations=self.observations * factor,
-            choices=self.choices * factor,
-            comparisons=self.comparisons * factor,
-        )
+    controls: Mapping[str, int] = field(default_factory=dict)
+    choices: Mapping[str, float] = field(default_factory=dict)
+    observations: Mapping[str, int] = field(default_factory=dict)
+    comparisons: float = 0.0
 
 
 class RunQuote:
@@ -192,48 +222,55 @@ class RunQuote:
     def __init__(self, stores: Stores, judge: CallExpectation, maker_id: str) -> None:
         self.total = CallTotals()
         self._stores, self._judge, self._maker_id = stores, judge, maker_id
-        self._measured: dict[tuple[str, GradedKind], CallRates | None] = {}
+        self._measured: dict[str, MeasuredRates] = {}
         self._segments: set[tuple[str, float, float]] = set()
 
     def add_caption(self, subject: Subject) -> None:
-        """A caption; an observation that others share is counted once."""
-        rates = self._rates(subject, "captions")
+        """A caption without its comparisons; an observation that others share is counted once."""
         segment = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         if segment not in self._segments:
             self._segments.add(segment)
-            self._add_observations(subject, self._judge.count_open_observations(subject))
-        self._add(rates, 1.0)
+            self._add(subject, CAPTIONS, "observation", self._judge.count_open_observations(subject))
+        measured = self._rates(subject).per_text(CAPTIONS)
+        for kind, calls in (measured or self._judge.expect_calls(subject)).items():
+            if kind not in ("observation", "comparison"):
+                self.total += calls
 
     def add_controls(self, subject: Subject, calls: ControlCalls) -> None:
-        """Controls of captions like one: by what controls were measured to cost, else by the calls they ask for."""
-        self._add_observations(subject, calls.observations)
-        measured = self._measure(subject, "controls")
-        if measured:
-            self._add(measured, calls.controls)
-            return
-        expected = self._judge.expect_calls(subject)
-        counts: Mapping[CallKind, float] = {"choice": calls.choices, "comparison": calls.comparisons}
-        for kind, count in counts.items():
-            per_caption = expected.get(kind, CallTotals())
-            self.total += per_caption.scaled(count / max(per_caption.calls, 1e-9))
+        """Controls of captions like one: as those of their kind were measured, else by the calls they ask for."""
+        for kind, count in calls.controls.items():
+            measured = self._rates(subject).per_text(kind)
+            if measured:
+                for name, paid in measured.items():
+                    self.total += CallTotals() if name == "comparison" else paid.scaled(count)
+                continue
+            self._add(subject, kind, "choice", calls.choices.get(kind, 0.0))
+            self._add(subject, kind, "observation", calls.observations.get(kind, 0))
 
-    def _add(self, rates: CallRates, count: float) -> None:
-        for kind, calls in rates.items():
-            if kind != "observation":
-                self.total += calls.scaled(count)
+    def add_comparisons(self, subject: Subject, expected: float) -> None:
+        """Calls that compare values, of captions and controls together; as many of the expected as were measured."""
+        rates = self._rates(subject)
+        single = rates.per_comparison
+        if not single.calls:
+            single = _single_call(self._judge.expect_calls(subject), "comparison")
+        self.total += single.scaled(expected * rates.comparisons)
 
-    def _add_observations(self, subject: Subject, count: float) -> None:
-        """Observations of one segment, with the tokens of those that were measured."""
-        expected = self._judge.expect_calls(subject).get("observation", CallTotals())
-        measured = (self._measure(subject, "captions") or {}).get("observation", CallTotals())
-        per_segment = measured if measured.calls else expected
-        self.total += per_segment.scaled(count / max(per_segment.calls, 1e-9))
+    def _add(self, subject: Subject, text: str, kind: CallKind, count: float) -> None:
+        """So many calls of a kind, with the tokens of those that were measured."""
+        rates = self._rates(subject)
+        known = [rates.per_text(text) or {}, rates.per_text(CAPTIONS) or {}]
+        singles = [_single_call(own, kind) for own in (*known, self._judge.expect_calls(subject))]
+        single = next((own for own in singles if own.calls), CallTotals())
+        self.total += single.scaled(count)
 
-    def _rates(self, subject: Subject, kind: GradedKind) -> CallRates:
-        return self._measure(subject, kind) or self._judge.expect_calls(subject)
+    def _rates(self, subject: Subject) -> MeasuredRates:
+        dataset = subject.episode.dataset
+        if dataset not in self._measured:
+            self._measured[dataset] = read_judge_rates(self._stores, self._maker_id, dataset)
+        return self._measured[dataset]
 
-    def _measure(self, subject: Subject, kind: GradedKind) -> CallRates | None:
-        key = (subject.episode.dataset, kind)
-        if key not in self._measured:
-            self._measured[key] = read_judge_rates(self._stores, self._maker_id, *key)
-        return self._measured[key]
+
+def _single_call(rates: CallRates, kind: CallKind) -> CallTotals:
+    """One call of a kind; nothing where there is none."""
+    totals = rates.get(kind, CallTotals())
+    return totals.scaled(1 / totals.calls) if totals.calls else CallTotals()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from annotators.base import PaidFailure, Preflight, Subject, Work, new_annotation
-from annotators.caption import describe_verbs
+from annotators.caption import FramePlan, describe_verbs, plan_test_frames
 from annotators.grade.judge import ImagesForJudge, JudgeFrames
 from annotators.grade.observation import (
     Observation,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 OBSERVATION = "observation"
 MAX_NEW_TOKENS = 800
-_VERSION = "2"
+_VERSION = "3"
 _PACKAGE = "annotators.grade"
 # For estimates only.
 _PROMPT_TOKENS, _REPLY_TOKENS = 1_000, 200
@@ -100,7 +100,7 @@ class SegmentObserver:
             prompt_hash=self.prompt_hash,
             settings={
                 **vlm.settings,
-                "layout": frames.layout.name,
+                "layout": frames.layout,
                 "camera": frames.camera,
                 "family": vlm.family,
                 "has_schema": self._has_schema,
@@ -121,14 +121,17 @@ class SegmentObserver:
     def expect_image_tokens(self, subject: Subject) -> int:
         """Tokens of the images of a subject."""
         name = str(self._vlm.settings.get("served_from") or self._vlm.name)
-        return estimate_image_tokens(name, self._frames.layout.image_sizes(subject, self._frames.camera))
+        return estimate_image_tokens(name, self._frames.plan(subject).image_sizes())
 
     def preflight(self) -> Preflight:
         """Observe frames without content; the reply has to be of the form asked for. Raises ModelError."""
-        layout = self._frames.layout
-        seconds = [float(second) for second in range(layout.count)]
-        request = self._request(layout.arrange(grey_frames(layout.count)), seconds)
-        return make_test_call(self._vlm, request, lambda reply: self._reply_problem(reply, seconds))
+        height, width = grey_frames(1).shape[1:3]
+        plan = replace(plan_test_frames(self._frames.layout, height, width), is_numbered=True)
+        images = plan.arrange(lambda camera, seconds: grey_frames(len(seconds)))
+        request = self._request(images, plan)
+        return make_test_call(
+            self._vlm, request, lambda reply: self._reply_problem(reply, plan.shown_seconds)
+        )
 
     def _reply_problem(self, reply: VlmReply, seconds: Sequence[float]) -> str:
         parsed = parse_observation(reply.text, seconds, self._verbs)
@@ -167,22 +170,21 @@ class SegmentObserver:
     def _ask(self, works: Mapping[tuple[int, str], Work]) -> dict[tuple[int, str], ObservationOutcome]:
         images = {key: self._frames.read(work) for key, work in works.items()}
         readable = {key: read for key, read in images.items() if isinstance(read, ImagesForJudge)}
-        requests = [self._request(read.images, read.seconds) for read in readable.values()]
+        requests = [self._request(read.images, read.plan) for read in readable.values()]
         replies = dict(zip(readable, self._vlm.ask(requests) if requests else (), strict=True))
         return {
             key: self._outcome(works[key], read, replies[key]) if isinstance(read, ImagesForJudge) else read
             for key, read in images.items()
         }
 
-    def _request(self, images: Sequence[NDArray[np.uint8]], seconds: Sequence[float]) -> VlmRequest:
-        legend = self._frames.layout.legend(seconds)
-        prompt = read_prompt(_PACKAGE, "observe").replace("{legend}", legend)
+    def _request(self, images: Sequence[NDArray[np.uint8]], plan: FramePlan) -> VlmRequest:
+        prompt = read_prompt(_PACKAGE, "observe").replace("{legend}", plan.legend())
         prompt = prompt.replace("{verbs}", describe_verbs(self._verbs))
         return VlmRequest(
             images=images,
             prompt=prompt,
             system=read_prompt(_PACKAGE, "observe_system"),
-            schema=observation_schema(len(seconds), self._verbs) if self._has_schema else None,
+            schema=observation_schema(len(plan.shown_seconds), self._verbs) if self._has_schema else None,
             max_tokens=MAX_NEW_TOKENS,
         )
 
@@ -196,7 +198,12 @@ class SegmentObserver:
         if work.frames.is_changed:
             return WorkObservation(observation=observation, cost=reply.cost, paid=reply.paid)
         annotation = observation_annotation(
-            work, self.maker, observation.to_json(), camera=read.camera, seconds=read.seconds, cost=reply.cost
+            work,
+            self.maker,
+            observation.to_json(),
+            camera=read.plan.camera,
+            seconds=read.plan.seconds,
+            cost=reply.cost,
         )
         return WorkObservation(
             observation=observation,

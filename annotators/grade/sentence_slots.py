@@ -14,7 +14,7 @@ from annotators.caption import (
     make_shared_fill_request,
     read_shared_fill_reply,
 )
-from annotators.grade.plain_words import DatasetWords, is_common_sentence
+from annotators.grade.plain_words import WordReader, is_common_sentence
 from annotators.grade.slot_values import ReadSlots, drop_unstated, fill_slots_of
 from annotators.models import VlmFailure, VlmReply
 from ares.annotation import Cost, short_hash
@@ -38,11 +38,14 @@ class SentenceSlots:
         vlm: The model of texts, or None where the word tables have to do.
         stores: Stores of the workspace.
         verbs: The guide of verbs.
+        known_words: Reads the common words of a dataset.
     """
 
-    def __init__(self, vlm: Vlm | None, stores: Stores, verbs: Mapping[str, str]) -> None:
+    def __init__(
+        self, vlm: Vlm | None, stores: Stores, verbs: Mapping[str, str], known_words: WordReader
+    ) -> None:
         self._vlm, self._log, self._verbs = vlm, stores.annotations, verbs
-        self._words = DatasetWords(stores, verbs)
+        self._known_words = known_words
 
     def read(self, sentences: Sequence[tuple[str, str]]) -> list[ReadSlots | PaidFailure]:
         """What each of some sentences states.
@@ -82,7 +85,7 @@ class SentenceSlots:
         return known, lost
 
     def _is_plain(self, text: str, dataset: str) -> bool:
-        return is_fillable(text) and is_common_sentence(text, self._words.known_words(dataset))
+        return is_fillable(text) and is_common_sentence(text, self._known_words(dataset))
 
     def _take(self, sentences: Sequence[str], reply: VlmReply | VlmFailure, vlm: Vlm) -> dict[str, ReadSlots]:
         """The slots of a reply by sentence, kept in the workspace; none where it cannot be used."""

@@ -463,12 +463,12 @@ class SlotSettlement:
     def _claimed_rest(self, slot: SlotName) -> str:
         """What of the caption's value the observation does not say; of attributes those that it lacks."""
         claimed, part = self.case.slots.get(slot, ""), self._part(slot)
-        return _without_values(claimed, part.value) if slot == "attributes" and part.is_visible else claimed
+        return without_values(claimed, part.value) if slot == "attributes" and part.is_visible else claimed
 
     def _observed_rest(self, slot: SlotName) -> str:
         part = self._part(slot)
         return (
-            _without_values(part.value, self.case.slots.get(slot, "")) if slot == "attributes" else part.value
+            without_values(part.value, self.case.slots.get(slot, "")) if slot == "attributes" else part.value
         )
 
     def _can_compare(self, slot: SlotName) -> bool:
@@ -520,7 +520,7 @@ def _claim_problem(slot: SlotName, claimed: str) -> str:
     return "its value says nothing" if normalize_value(claimed) in (OTHER, CANNOT_TELL, NOT_VISIBLE) else ""
 
 
-def _without_values(attributes: str, others: str) -> str:
+def without_values(attributes: str, others: str) -> str:
     """The attributes that are not among others."""
     known = {normalize_value(part) for part in others.split(",")}
     return join_attributes([part for part in attributes.split(",") if normalize_value(part) not in known])

@@ -186,7 +186,7 @@ class RefusedCaption:
 
 
 def read_evidence_frames(criteria: Sequence[FailedCriterion], camera: str) -> CameraSeconds:
-    """The frames that show failures; none where they are of several cameras."""
+    """The frames that show failures; none where no camera is named."""
     seconds = choose_evidence_seconds(criteria)
     return {camera: seconds} if camera and seconds else {}
 

@@ -17,6 +17,7 @@ from annotators.base import (
     make_annotation_subject,
     make_episode_subject,
 )
+from annotators.caption import choose_camera
 from annotators.prompting import apply_in_batches
 from annotators.revise.new_captions import (
     Proposer,
@@ -375,6 +376,15 @@ def revise_captions(
     return revised
 
 
+def _evidence_cameras(job: RevisionJob, refused: Sequence[GradedCaption]) -> dict[str, str]:
+    """By episode the camera that shows what its caption fails by: the best one where the judge had several."""
+    episodes = job.stores.tables.episodes.get([item.caption.episode_id for item in refused])
+    best = {episode.episode_id: choose_camera(episode, "") for episode in episodes}
+    cameras = {key: camera.name if camera else "" for key, camera in best.items()}
+    own = {item.caption.episode_id: item.grade.camera for item in refused}
+    return {key: camera or cameras.get(key, "") for key, camera in own.items()}
+
+
 def _revise_batch(
     job: RevisionJob, proposer: Proposer, refused: Sequence[GradedCaption], number: int
 ) -> list[Revised]:
@@ -383,9 +393,11 @@ def _revise_batch(
         item.caption.annotation_id: find_failed_criteria(item.grade, job.rubric, job.hidden)
         for item in refused
     }
+    cameras = _evidence_cameras(job, refused)
     evidence = {
-        item.caption.episode_id: read_evidence_frames(criteria[item.caption.annotation_id], item.grade.camera)
+        key: read_evidence_frames(criteria[item.caption.annotation_id], cameras[key])
         for item in refused
+        if (key := item.caption.episode_id)
     }
     works = EpisodeWorks(job.stores, proposer.captioner, [judge.annotator for judge in job.judges], evidence)
     captions = {item.caption.annotation_id: item for item in refused}
@@ -396,7 +408,7 @@ def _revise_batch(
             work=works.of_episode(item.caption.episode_id),
             caption=item.caption,
             criteria=criteria[item.caption.annotation_id],
-            camera=item.grade.camera,
+            camera=cameras[item.caption.episode_id],
         )
         for item in missing
     ]

@@ -203,6 +203,34 @@ def _maker_of_segments(annotation: Annotation) -> str:
     return annotation.maker_id if annotation.subject_kind == "segment" else ""
 
 
+def list_subject_ids(
+    task: AnnotatorRun,
+    ids: Sequence[str],
+    episodes: Sequence[Episode],
+    annotations: Mapping[str, Sequence[Annotation]],
+) -> dict[str, list[str]]:
+    """Ids of the subjects of an annotator by episode."""
+    if not task.after:
+        return {id: [id] for id in task.requested(ids)}
+    return {
+        episode.episode_id: [
+            subject.id for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
+        ]
+        for episode in episodes
+    }
+
+
+def read_annotations(
+    stores: Stores, episodes: Sequence[Episode], names: Sequence[str]
+) -> dict[str, list[Annotation]]:
+    """Annotations of some names by episode, in the order of the log; none without a name."""
+    annotations: dict[str, list[Annotation]] = {}
+    episode_ids = [episode.episode_id for episode in episodes]
+    for annotation in stores.annotations.find_annotations(episode_ids, names) if names else ():
+        annotations.setdefault(annotation.episode_id, []).append(annotation)
+    return annotations
+
+
 def read_signals(stores: Stores, episode_ids: Collection[str]) -> dict[str, Trajectory]:
     """The signals of episodes that have any, by episode id; they cannot be changed. Raises StoreError."""
     trajectories = dict(stores.tables.trajectories.read(episode_ids))

@@ -1,26 +1,21 @@
-"""What an annotation run would do and cost, estimated without running it."""
+"""What an annotation run would do and cost, estimated without running it, and anew once some of it was paid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from annotators.base import Budget, Subject
+from annotators.base import Subject
 from annotators.models import UNKNOWN_UNTIL_LOADED, price_usd
-from annotators.runner.annotator_run import AnnotatorRun
-from annotators.runner.run import (
-    count_planned_episodes,
-    list_subject_ids,
-    load_run_annotators,
-    make_factory_options,
-    read_annotations,
-)
+from annotators.runner.annotator_run import AnnotatorRun, list_subject_ids, read_annotations
 from ares.annotation import Cost
 from ares.episode import Episode
 from ares.errors import PluginError
-from ares.jobs import AnnotateEstimate, AnnotateRequest, EpisodeSelection, LocalEngine
+from ares.jobs import AnnotateEstimate, EpisodeSelection
+from ares.store import batched
 
 if TYPE_CHECKING:
     from ares.settings import Price
@@ -30,22 +25,21 @@ if TYPE_CHECKING:
 _SAMPLE_SIZE = 200
 # Fewer are not representative.
 _FEWEST_MEASURED = 5
+# A run says again what is left once so many of its episodes are done, and once this share of them is.
+_FIRST_EPISODES, _SHARE = 16, 0.05
 
 
-def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
-    """What `annotators.runner.run.annotate` would do with this request. Raises as a strict run does.
+def estimate_tasks(
+    stores: Stores, tasks: Sequence[AnnotatorRun], selection: EpisodeSelection, price: Price | None
+) -> list[AnnotateEstimate]:
+    """What annotators would do with a selection of episodes, and what it would cost.
 
-    No model is loaded and no server is asked. What an annotator has done is not known where the fingerprint of its
-    model is not: then the estimate is for all subjects.
+    What an annotator has done is not known where the fingerprint of its model is not: then the estimate is for all
+    subjects.
     """
-    stores.sync()
-    options = make_factory_options(
-        stores, request, count_planned_episodes(stores, request), load_models=False
-    )
-    tasks = load_run_annotators(stores, request, options, Budget(None), LocalEngine()).tasks
     described = sorted({name for task in tasks for name in task.subject_finder.read_names})
-    counts = _count_subjects(stores, tasks, request.selection, described)
-    sample = list(islice(stores.tables.episodes.read(request.selection.condition), _SAMPLE_SIZE))
+    counts = _count_subjects(stores, tasks, selection, described)
+    sample = list(islice(stores.tables.episodes.read(selection.condition), _SAMPLE_SIZE))
     annotations = read_annotations(stores, sample, described)
     subjects = [
         [
@@ -56,7 +50,7 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
         for task in tasks
     ]
     return [
-        _estimate_task(stores, task, task_counts, task_subjects, sample, options.settings.price)
+        _estimate_task(stores, task, task_counts, task_subjects, sample, price, selection.condition)
         for task, task_counts, task_subjects in zip(tasks, counts, subjects, strict=True)
     ]
 
@@ -156,13 +150,14 @@ def _estimate_task(
     subjects: Sequence[Subject],
     sample: Sequence[Episode],
     price: Price | None,
+    condition: str,
 ) -> AnnotateEstimate:
     """The estimate of one annotator by the subjects of a sample of episodes."""
     measured = _measured_costs(stores, task, sample)
     already = None if _is_unknown(task, stores) else counts.already
     rest = counts.planned - (already or 0)
     frames = sum(_count_frames(task, subject) for subject in subjects) * rest / max(len(subjects), 1)
-    cost = _expected_cost(task, subjects, measured, rest)
+    cost = _expected_cost(stores, task, subjects, measured, rest, condition)
     if cost.usd is None:
         cost = replace(cost, usd=price_usd(price, cost.tokens_in, cost.tokens_out))
     return AnnotateEstimate(
@@ -177,15 +172,36 @@ def _estimate_task(
 
 
 def _expected_cost(
-    task: AnnotatorRun, sample: Sequence[Subject], measured: Sequence[Cost], rest: int
+    stores: Stores,
+    task: AnnotatorRun,
+    sample: Sequence[Subject],
+    measured: Sequence[Cost],
+    rest: int,
+    condition: str,
 ) -> Cost:
     """The cost of `rest` subjects like those of a sample; an annotator that measures its calls itself knows best."""
     if task.annotator.estimate_run:
-        done = task.find_done(sample)
-        open_subjects = [subject for subject in sample if subject.id not in done]
+        open_subjects = _find_open(stores, task, condition) if rest else []
         return task.annotator.estimate_run(open_subjects or sample, rest)
     cost = sum(measured or (task.annotator.estimate(subject) for subject in sample), Cost())
     return cost.scaled(rest / max(len(measured or sample), 1))
+
+
+def _find_open(stores: Stores, task: AnnotatorRun, condition: str) -> list[Subject]:
+    """The open subjects of the first episodes that have some."""
+    open_subjects: list[Subject] = []
+    for episodes in batched(stores.tables.episodes.read(condition), _SAMPLE_SIZE):
+        annotations = read_annotations(stores, episodes, task.subject_finder.read_names)
+        subjects = [
+            subject
+            for episode in episodes
+            for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
+        ]
+        done = task.find_done(subjects)
+        open_subjects += [subject for subject in subjects if subject.id not in done]
+        if len(open_subjects) >= _SAMPLE_SIZE:
+            break
+    return open_subjects[:_SAMPLE_SIZE]
 
 
 def _measured_costs(stores: Stores, task: AnnotatorRun, sample: Sequence[Episode]) -> list[Cost]:
@@ -214,3 +230,58 @@ def _count_frames(task: AnnotatorRun, subject: Subject) -> int:
         return sum(len(seconds) for seconds in task.annotator.select_frames(subject).values())
     except PluginError:
         return 0
+
+
+class RenewedQuote:
+    """Says in a run what is left of it, by what its first episodes have cost.
+
+    Args:
+        stores: Stores of the workspace.
+        tasks: The annotators; those that do not measure their calls are left out.
+        selection: The episodes of the run.
+        total: Most episodes that it works on.
+        report: Gets each line.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        tasks: Sequence[AnnotatorRun],
+        selection: EpisodeSelection,
+        total: int,
+        report: Callable[[str], None],
+    ) -> None:
+        self._stores, self._selection, self._report = stores, selection, report
+        self._tasks = [task for task in tasks if task.annotator.estimate_run]
+        self._half, share = total / 2, math.ceil(_SHARE * total)
+        # Two lines soon after each other, and one about little that is left, tell nothing.
+        steps = [_FIRST_EPISODES, *([share] if share >= 2 * _FIRST_EPISODES else [])]
+        self._steps = steps
+        self._done = 0
+
+    def advance(self, episodes: int) -> bool:
+        """Count episodes that were worked on; whether there is something to say, once they are stored."""
+        self._done += episodes
+        is_due = bool(self._steps) and self._steps[0] <= self._done <= self._half
+        self._steps = [step for step in self._steps if step > self._done]
+        return is_due and bool(self._tasks)
+
+    def say(self) -> None:
+        """Report what each annotator has paid, and what is left for it."""
+        limit = self._selection.limit
+        rest = replace(self._selection, limit=None if limit is None else max(0, limit - self._done))
+        for task in self._tasks:
+            price = self._stores.settings.price
+            try:
+                (left,) = estimate_tasks(self._stores, [task], rest, price)
+            except PluginError:  # a quote is no reason to end a run
+                continue
+            self._report(
+                f"annotate {task.name}: after {self._done} episodes, {_describe_cost(task.report.cost)} are paid; "
+                f"about {_describe_cost(left.cost)} are left, by what was measured"
+            )
+
+
+def _describe_cost(cost: Cost) -> str:
+    usd = "" if cost.usd is None else f" ({cost.usd:.2f} USD)"
+    return f"{cost.calls:,} calls and {cost.tokens_in + cost.tokens_out:,} tokens{usd}"

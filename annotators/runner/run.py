@@ -25,10 +25,13 @@ from annotators.runner.annotator_run import (
     AnnotatorRun,
     BusyTimeClock,
     EpisodeBundle,
+    list_subject_ids,
+    read_annotations,
     read_signals,
     read_stamps,
 )
 from annotators.runner.fault_isolation import select_no_frames
+from annotators.runner.quote import RenewedQuote, estimate_tasks
 from annotators.runner.remote import (
     make_failing_frames,
     open_decoder_pool,
@@ -36,13 +39,12 @@ from annotators.runner.remote import (
     run_annotator_on_engine,
 )
 from annotators.runner.writer import AnnotationWriter
-from ares.annotation import Annotation
 from ares.console import print_message
 from ares.doctor import delete_unrecorded_vectors
-from ares.episode import Episode
 from ares.errors import AresError, ModelError, PluginError, RequestError, ServerError
 from ares.jobs import (
     FAILURES,
+    AnnotateEstimate,
     AnnotateReport,
     AnnotateRequest,
     Engine,
@@ -261,6 +263,16 @@ def annotate(
         return _record_reports(stores, reports)
 
 
+def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]:
+    """What `annotate` would do with a request, see `estimate_tasks`. Raises as a strict run does.
+
+    No model is loaded and no server is asked.
+    """
+    stores.sync()
+    tasks = _load_without_models(stores, request, count_planned_episodes(stores, request))
+    return estimate_tasks(stores, tasks, request.selection, stores.settings.price)
+
+
 def _names_with_work(stores: Stores, request: AnnotateRequest) -> tuple[str, ...]:
     """The annotators that may have something to do: of failed work, those of which some is logged."""
     if not request.retry_failed:
@@ -273,9 +285,11 @@ def _names_with_work(stores: Stores, request: AnnotateRequest) -> tuple[str, ...
     return tuple(name for name, documents in logs.items() if next(documents, None) is not None)
 
 
-def _load_without_models(stores: Stores, request: AnnotateRequest) -> Sequence[AnnotatorRun]:
+def _load_without_models(
+    stores: Stores, request: AnnotateRequest, planned_episodes: int = 0
+) -> Sequence[AnnotatorRun]:
     """The annotators as for a quote: no model is loaded, and no cluster joined. Raises as `load_run_annotators`."""
-    options = make_factory_options(stores, request, 0, load_models=False)
+    options = make_factory_options(stores, request, planned_episodes, load_models=False)
     return load_run_annotators(stores, request, options, Budget(None), LocalEngine()).tasks
 
 
@@ -332,7 +346,9 @@ def _annotate_on(
     stream = None if report_line is _print_nothing else sys.stderr
     progress = Progress(f"annotate {' '.join(request.names)}", total, stream)
     incomplete = _incomplete_bundles(stores, tasks, request.selection, progress)
-    _run_tasks(stores, tasks, islice(incomplete, request.selection.limit), decoders, progress)
+    renewed = RenewedQuote(stores, tasks, request.selection, total, report_line)
+    bundles = islice(incomplete, request.selection.limit)
+    _run_tasks(stores, tasks, bundles, decoders, progress, renewed)
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
         stores.tables.optimize()
         _report_unindexed(stores, report_line)
@@ -385,23 +401,6 @@ def _has_work(stores: Stores, task: AnnotatorRun, tasks: Sequence[AnnotatorRun],
     return False
 
 
-def list_subject_ids(
-    task: AnnotatorRun,
-    ids: Sequence[str],
-    episodes: Sequence[Episode],
-    annotations: Mapping[str, Sequence[Annotation]],
-) -> dict[str, list[str]]:
-    """Ids of the subjects of an annotator by episode."""
-    if not task.after:
-        return {id: [id] for id in task.requested(ids)}
-    return {
-        episode.episode_id: [
-            subject.id for subject in task.subjects_in(episode, annotations.get(episode.episode_id, ()))
-        ]
-        for episode in episodes
-    }
-
-
 def _record_reports(stores: Stores, reports: Sequence[AnnotateReport]) -> tuple[AnnotateReport, ...]:
     """The reports with what the controls of judges say, kept as the newest of their annotators."""
     trust = read_judge_trust(stores.annotations)
@@ -444,6 +443,7 @@ def _run_tasks(
     bundles: Iterator[EpisodeBundle],
     decoders: WorkerPool[Frames, Frames],
     progress: Progress,
+    renewed: RenewedQuote,
 ) -> None:
     writer = AnnotationWriter(stores, tasks)
     needs_signals = any(task.annotator.needs_signals for task in tasks)
@@ -463,6 +463,9 @@ def _run_tasks(
     def sink(batch: list[EpisodeBundle]) -> None:
         progress.advance(len(batch))
         writer.add(batch)
+        if renewed.advance(len(batch)):
+            writer.flush()
+            renewed.say()
 
     try:
         run_pipeline(
@@ -580,14 +583,3 @@ def _decode_late(
 def _missing_frames(bundle: EpisodeBundle, task: AnnotatorRun) -> CameraSeconds:
     requests = [task.select_frames(bundle, subject) for subject in task.missing_subjects(bundle)]
     return bundle.frames.missing(merge_frame_requests(requests))
-
-
-def read_annotations(
-    stores: Stores, episodes: Sequence[Episode], names: Sequence[str]
-) -> dict[str, list[Annotation]]:
-    """Annotations of some names by episode, in the order of the log; none without a name."""
-    annotations: dict[str, list[Annotation]] = {}
-    episode_ids = [episode.episode_id for episode in episodes]
-    for annotation in stores.annotations.find_annotations(episode_ids, names) if names else ():
-        annotations.setdefault(annotation.episode_id, []).append(annotation)
-    return annotations

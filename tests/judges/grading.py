@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections import Counter
@@ -97,7 +98,8 @@ class TrialResult:
         trust: What `ares annotate grade` reports of its trust in the dataset.
         captions: Each caption.
         quoted: Calls, tokens in and tokens out of the dry run.
-        billed: The same of the run.
+        renewed: Calls and tokens of the whole run as it said when a part was paid; (0, 0) where it did not.
+        billed: Calls, tokens in and tokens out of the run.
         kinds: Number of calls that the server answered, by the first line of the request.
         text_calls: Calls without frames that a run without controls has paid.
         messages: What the commands said on standard error.
@@ -109,6 +111,7 @@ class TrialResult:
     trust: Mapping[str, Any] = field(default_factory=dict)
     captions: Sequence[Graded] = ()
     quoted: tuple[int, int, int] = (0, 0, 0)
+    renewed: tuple[int, int] = (0, 0)
     billed: tuple[int, int, int] = (0, 0, 0)
     kinds: Mapping[str, int] = field(default_factory=dict)
     text_calls: int = 0
@@ -243,6 +246,7 @@ class Grading:
             trust=trust if isinstance(trust, dict) else {"state": str(trust)},
             captions=self._read_captions(self.workspace_of(name), trial.world),
             quoted=_costs(json.loads(quote.stdout)) if quote.stdout.strip() else (0, 0, 0),
+            renewed=_read_renewed("\n".join(messages)),
             billed=bill,
             kinds={kind: sum(call.kind == kind for call in calls) for kind in {call.kind for call in calls}},
             messages="\n".join(messages),
@@ -273,6 +277,18 @@ class Grading:
 def _costs(report: Any) -> tuple[int, int, int]:
     document = report[0] if isinstance(report, list) else report
     return round(document["calls"]), round(document["tokens_in"]), round(document["tokens_out"])
+
+
+def _read_renewed(messages: str) -> tuple[int, int]:
+    """Calls and tokens of a run by the last quote that it printed."""
+    found = re.findall(
+        r"([\d,]+) calls and ([\d,]+) tokens(?: \([^)]*\))? are paid; about ([\d,]+) calls and ([\d,]+) tokens",
+        messages,
+    )
+    if not found:
+        return 0, 0
+    paid, read, left, unread = (int(number.replace(",", "")) for number in found[-1])
+    return paid + left, read + unread
 
 
 def _let_people_caption(workspace: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tests.judges.grading import Graded, TrialResult
-from tests.judges.world import FALSE_KINDS
+from tests.judges.world import FALSE_KINDS, NEAR_MISS
 
 # What the issue asks for.
 LEAST_PRECISION, GOOD_PRECISION = 0.95, 0.99
@@ -18,7 +18,8 @@ _MOST_CALLS = {"accepted": 1.5, "refused": 3.0}
 _CALLS_OFF, _TOKENS_OFF = 0.10, 0.15
 COLUMNS = (
     "judge", "world", "deserves", "state", "acc", "precision", "unpr", "precision", "false accepted",
-    "true ok", "true ref", "true uns", "false ref", "calls a/r", "with controls", "calls q/b", "tokens q/b",
+    "true ok", "true ref", "true uns", "false ref", "near misses ref", "calls a/r", "with controls",
+    "calls q/b", "tokens q/b", "renewed q/b",
 )  # fmt: skip
 
 
@@ -73,6 +74,18 @@ class Score:
             if c.grade == "acceptable" and not c.episode.caption.is_true
         )
 
+    def near_misses_refused(self) -> tuple[int, int]:
+        """Captions that are wrong in one slot: those that the judge refuses, and all."""
+        missed = [c for c in self.result.captions if c.episode.caption.kind == NEAR_MISS]
+        return sum(c.grade == "not_acceptable" for c in missed), len(missed)
+
+    def _describe_renewed(self) -> str:
+        """The last quote of the run as a share of what it came to, in calls and tokens."""
+        renewed, billed = self.result.renewed, self.result.billed
+        if not renewed[0]:
+            return "-"
+        return f"{renewed[0] / billed[0]:.2f} {renewed[1] / (billed[1] + billed[2]):.2f}"
+
     def calls(self, grade: str) -> float:
         """Mean calls of the captions with a grade, without controls; all captions share the calls without frames."""
         chosen = [c.calls for c in self.result.captions if c.grade == grade]
@@ -94,9 +107,10 @@ class Score:
             result.name, trial.world, trial.deserves, self.state(),
             str(len(sure)), self._describe(sure), str(len(asked)), self._describe(asked), false or "none",
             *(f"{self.share(True, grade):.2f}" for grade in ("acceptable", "not_acceptable", "unsure")),
-            f"{self.share(False, 'not_acceptable'):.2f}",
+            f"{self.share(False, 'not_acceptable'):.2f}", "{}/{}".format(*self.near_misses_refused()),
             "/".join(f"{calls:.1f}" for calls in own_calls), f"{self.calls_with_controls():.1f}",
             f"{quoted[0]}/{billed[0]}", f"{(quoted[1] + quoted[2]) // 1000}k/{(billed[1] + billed[2]) // 1000}k",
+            self._describe_renewed(),
         ]  # fmt: skip
 
     @property
@@ -182,9 +196,10 @@ class Score:
         for grade, name in limits:
             if self.calls(grade) > _MOST_CALLS[name]:
                 yield f"{self.calls(grade):.2f} calls for each {name} caption"
-        (calls, tokens), (paid, read) = (
-            (costs[0], costs[1] + costs[2]) for costs in (self.result.quoted, self.result.billed)
-        )
+        quoted, billed = self.result.quoted, self.result.billed
+        # A quote before any call knows nothing of a judge: what counts is the one that a run prints, where it does.
+        calls, tokens = self.result.renewed if self.result.renewed[0] else (quoted[0], quoted[1] + quoted[2])
+        paid, read = billed[0], billed[1] + billed[2]
         if paid and abs(calls - paid) > _CALLS_OFF * paid:
             yield f"quoted are {calls} calls, paid {paid}"
         if read and abs(tokens - read) > _TOKENS_OFF * read:

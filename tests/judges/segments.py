@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from annotators.base import Frames, Subject, Work, make_annotation_subject
-from annotators.caption import SEGMENT_CAPTION, parse_frame_layout
+from annotators.caption import SEGMENT_CAPTION
 from annotators.grade.annotator import load_rubric
 from annotators.grade.control_plan import ControlPlan, SegmentControls
 from annotators.grade.grading import GradedText, Grader, StoredOutcomeSource, Text, grade_texts
@@ -32,7 +32,13 @@ from ares.statistics import effective_items
 from tests.judges.grading import WorldVariant
 from tests.judges.parameters import JudgeParameters
 from tests.judges.scores import wilson
-from tests.judges.simulation import ScriptedModel, WorldStores, make_caption, make_episode
+from tests.judges.simulation import (
+    ScriptedModel,
+    WorldStores,
+    make_caption,
+    make_episode,
+    numbered_plan,
+)
 from tests.judges.vocabulary import ACTIONS, COMPLETED
 from tests.judges.world import COMMON_SLOTS, WorldEpisode, WorldSettings, draw_truth, say
 
@@ -142,7 +148,7 @@ class _SpanReader(JudgeFrames):
         key = make_segment_id(subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         seconds = self.select(subject)[_CAMERA]
         images: Any = [np.full(1, self.numbers[key], np.int64)] * len(seconds)
-        return ImagesForJudge(camera=_CAMERA, seconds=seconds, images=images)
+        return ImagesForJudge(plan=numbered_plan(seconds), images=images)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +252,7 @@ def _make_grader(judge: JudgeParameters, episodes: Sequence[SegmentedEpisode]) -
     }
     verbs, model = read_verbs(""), ScriptedModel(judge, segments)
     stores: Any = WorldStores(_SegmentVariant(settings=_SETTINGS, segments=segments))
-    frames = _SpanReader(parse_frame_layout("frames:8"), "", numbers)
+    frames = _SpanReader("auto", "", numbers)
     observer, texts = SegmentObserver(model, frames, stores, verbs), TextModel(model)
     pairs = PairAnswers(texts, stores, DatasetWords(stores, verbs).known_words)
     rivals = DatasetValues(stores, verbs).choose_rival

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from annotators.base import Frames, Subject, Work, make_annotation_subject
-from annotators.caption import parse_frame_layout
+from annotators.caption import CameraView, FramePlan
 from annotators.grade.annotator import load_rubric
 from annotators.grade.control_plan import ControlPlan, make_control_value, plan_controls
 from annotators.grade.grading import GradedText, Grader, StoredOutcomeSource, Text, grade_texts
@@ -107,7 +107,13 @@ class _NumberedReader(JudgeFrames):
         seconds = self.select(work.subject)[_CAMERA]
         unchanged = [] if work.frames.is_changed else list(work.frames.at(_CAMERA, seconds))
         images = unchanged or [np.full(1, _NO_EPISODE, np.int64)] * len(seconds)
-        return ImagesForJudge(camera=_CAMERA, seconds=seconds, images=images)
+        return ImagesForJudge(plan=numbered_plan(seconds), images=images)
+
+
+def numbered_plan(seconds: Sequence[float]) -> FramePlan:
+    """Frames of one camera at some seconds."""
+    view = CameraView(name=_CAMERA, role="other", height=1, width=1, seconds=seconds)
+    return FramePlan(name="auto", views=[view], is_numbered=True)
 
 
 class WorldStores:
@@ -239,7 +245,7 @@ def make_grader(judge: JudgeParameters, stores: Any) -> tuple[Grader, ScriptedMo
     """The grader with a judge, and its model."""
     verbs, rubric = read_verbs(""), load_rubric("caption")
     model = ScriptedModel(judge, list(stores.world.values()))
-    frames = _NumberedReader(parse_frame_layout("frames:8"), "")
+    frames = _NumberedReader("auto", "")
     observer = SegmentObserver(model, frames, stores, verbs)
     texts, rivals = TextModel(model), DatasetValues(stores, verbs).choose_rival
     pairs = PairAnswers(texts, stores, DatasetWords(stores, verbs).known_words)

@@ -24,7 +24,8 @@ from tests.judges.vocabulary import (
 Slots = Mapping[str, str]
 # Kinds of captions: what each says, and whether it is true.
 TRUE_KINDS = ("exact", "paraphrase", "omission")
-FALSE_KINDS = ("near miss", "flipped", "other task", "addition", "injected")
+NEAR_MISS = "near miss"
+FALSE_KINDS = (NEAR_MISS, "flipped", "other task", "addition", "injected")
 _STARTS = ("drawer", "cupboard", "counter", "basket", "tray", "shelf", "box", "toolbox")
 # Of the actions, one where nothing is said.
 _WEIGHTS = {"place": 24.0, "insert": 8.0, "pick up": 4.0}

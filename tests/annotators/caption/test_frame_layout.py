@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from annotators.base import Frames, make_episode_subject
-from annotators.caption import compute_even_seconds, parse_frame_layout, select_frame_seconds
+from annotators.caption import compute_even_seconds, parse_frame_layout, plan_frames
 from annotators.caption.frame_layout import choose_camera
 from ares.episode import Episode, MediaRef
 from ares.errors import MediaError, RequestError
@@ -20,7 +20,7 @@ def test_tiles_are_first_middle_and_last_frame_of_the_front_camera(episodes: dic
     from ares.media import all_frames
 
     episode = episodes["drawer-close_000"]
-    seconds = select_frame_seconds(make_episode_subject(episode), "", 3)
+    seconds = plan_frames(make_episode_subject(episode), "tiles", "").by_camera
     assert list(seconds) == ["front"]
     frames = Frames(episode, [seconds])
     frames.decode()
@@ -57,12 +57,14 @@ def test_a_camera_that_cannot_be_decoded_fails_those_who_ask_for_it(episodes: di
         frames.at("front", [0.0])
 
 
-def test_arrangements() -> None:
+def test_arrangements(episodes: dict[str, Episode]) -> None:
     frames = np.arange(3 * 4 * 5 * 3, dtype=np.uint8).reshape(3, 4, 5, 3)
-    assert [image.shape for image in parse_frame_layout("tiles").arrange(frames)] == [(4, 5, 3)] * 3
-    (collage,) = parse_frame_layout("collage").arrange(frames)
-    assert collage.shape == (4, 15, 3)
-    assert np.array_equal(collage[:, 5:10], frames[1])
+    subject = make_episode_subject(episodes["drawer-close_000"])
+    tiles, collage = (plan_frames(subject, name, "") for name in ("tiles", "collage"))
+    assert [image.shape for image in tiles.arrange(lambda camera, seconds: frames)] == [(4, 5, 3)] * 3
+    (image,) = collage.arrange(lambda camera, seconds: frames)
+    assert image.shape == (4, 15, 3)
+    assert np.array_equal(image[:, 5:10], frames[1])
     assert parse_frame_layout("frames:7").count == 7
 
 

@@ -260,7 +260,7 @@ def test_a_choice_may_rest_on_part_of_the_frames_and_not_on_none(
         ("I see a drawer.", "reply is no JSON"),
         ("{}", "reply is off the menu"),
         (observation()[:-9], "reply is no JSON"),
-        (observation(object=part("drawer", [4])), "reply cites a frame that was not shown"),
+        (observation(object=part("drawer", [9])), "reply cites a frame that was not shown"),
         (observation(object=part("drawer", [0])), "reply is off the menu"),
         (observation(object=part("drawer", confidence=101)), "reply is off the menu"),
         (observation(object=part("x" * 121)), "reply is off the menu"),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from annotators.base import Subject, Work
 from annotators.grade import load_rubric
-from annotators.grade.control_calls import expect_control_calls
+from annotators.grade.control_calls import draw_expected_controls, expect_control_calls
 from annotators.grade.control_plan import ControlPlan, DatasetControls
-from annotators.grade.rates import CallTotals, ControlCalls, RunQuote
-from ares.annotation import Annotation
+from annotators.grade.rates import COMPARISONS, CallTotals, ControlCalls, RateMeter, RunQuote
+from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.rubric import KnownText
 from ares.workspace import Workspace
@@ -42,33 +43,73 @@ def _plan(subject: Subject) -> ControlPlan:
     return ControlPlan(datasets={subject.episode.dataset: own})
 
 
+class _Judge:
+    """As much of a judge as a quote needs: it compares nothing, and sees two frames of everything."""
+
+    batch_size = 16
+
+    def expect_calls(self, subject: Subject) -> dict[str, CallTotals]:
+        return {"choice": CallTotals(0.5, 500, 10), "observation": CallTotals(1, 2_000, 200)}
+
+    def count_open_observations(self, subject: Subject) -> int:
+        return 0
+
+    def count_comparisons(self, batches: Any, dataset: str) -> float:
+        return float(sum(bool(pairs) for batch in batches for pairs in batch))
+
+    def select_frames(self, subject: Subject) -> dict[str, list[float]]:
+        return {"front": [0.0, 1.0]}
+
+
+def _expect(plan: ControlPlan, subject: Subject) -> ControlCalls:
+    texts = draw_expected_controls(plan, [subject], slot_by_slot=True)
+    return expect_control_calls(texts, load_rubric("caption"), _Judge())  # type: ignore[arg-type]
+
+
 def test_each_false_control_takes_a_choice_and_each_segment_one_observation_more(subject: Subject) -> None:
-    calls = expect_control_calls(_plan(subject), [subject], load_rubric("caption"), slot_by_slot=True)
+    calls = _expect(_plan(subject), subject)
     # Equal choices are asked once; grey frames are the same everywhere.
-    assert calls.observations == 1
-    assert 0 < calls.choices < calls.controls - 2
-    assert (
-        expect_control_calls(ControlPlan(), [subject], load_rubric("caption"), slot_by_slot=True).controls
-        == 0
-    )
+    assert calls.observations == {"blank": 1, "scrambled": 1}
+    assert 0 < sum(calls.choices.values()) < sum(calls.controls.values()) - 2
+    assert calls.controls["near_miss"] and not calls.choices.get("claim")
+    assert not _expect(ControlPlan(), subject).controls
 
 
 def test_what_the_label_refutes_costs_nothing(subject: Subject) -> None:
     failed = replace(subject, episode=replace(subject.episode, success=False))
-    calls = expect_control_calls(_plan(failed), [failed], load_rubric("caption"), slot_by_slot=True)
-    open_calls = expect_control_calls(_plan(subject), [subject], load_rubric("caption"), slot_by_slot=True)
-    assert calls.choices < open_calls.choices
+    refuted, open_calls = _expect(_plan(failed), failed), _expect(_plan(subject), subject)
+    assert sum(refuted.choices.values()) < sum(open_calls.choices.values())
+    assert refuted.comparisons < open_calls.comparisons
 
 
-def test_controls_that_were_measured_are_quoted_as_measured(subject: Subject, ws: Workspace) -> None:
-    class Expectation:
-        def expect_calls(self, subject: Subject) -> dict[str, CallTotals]:
-            return {"choice": CallTotals(0.5, 500, 10), "observation": CallTotals(1, 2_000, 200)}
+def _quote(ws: Workspace, subject: Subject, calls: ControlCalls, comparisons: float = 0.0) -> CallTotals:
+    quote = RunQuote(ws.stores, _Judge(), "maker")  # type: ignore[arg-type]
+    quote.add_controls(subject, calls)
+    quote.add_comparisons(subject, comparisons)
+    return quote.total
 
-        def count_open_observations(self, subject: Subject) -> int:
-            return 0
 
-    quote = RunQuote(ws.stores, Expectation(), "maker")  # type: ignore[arg-type]
-    quote.add_controls(subject, ControlCalls(controls=20, observations=1, choices=10, comparisons=2))
-    assert quote.total.calls == 11, "ten choices and one observation; it compares nothing"
-    assert quote.total.tokens_in == 10 * 1_000 + 2_000
+def test_controls_are_quoted_as_those_of_their_kind_were_measured(subject: Subject, ws: Workspace) -> None:
+    few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 10}, observations={"scrambled": 1})
+    before = _quote(ws, subject, few)
+    assert (before.calls, before.tokens_in) == (10, 10 * 1_000)
+    meter = RateMeter(ws.stores, "maker")
+    for _ in range(10):
+        meter.add(subject.episode.dataset, "foreign", {"choice": Cost(calls=3, tokens_in=60, tokens_out=3)})
+        meter.add(subject.episode.dataset, "claim", {})
+    meter.store()
+    assert _quote(ws, subject, few).calls == 60, "this judge is asked three times about each"
+    assert _quote(ws, subject, replace(few, controls={"claim": 20})).calls == 0
+    assert _quote(ws, subject, replace(few, controls={"near_miss": 5}, choices={"near_miss": 4})).calls == 4
+
+
+def test_comparisons_are_quoted_as_a_share_of_those_that_were_expected(
+    subject: Subject, ws: Workspace
+) -> None:
+    meter = RateMeter(ws.stores, "maker")
+    paid = Cost(calls=30, tokens_in=3_000, tokens_out=300)
+    meter.add(subject.episode.dataset, COMPARISONS, {"comparison": paid}, count=20.0)
+    meter.store()
+    quoted = _quote(ws, subject, ControlCalls(), 10.0)
+    assert quoted.calls == pytest.approx(15, rel=0.05)
+    assert quoted.tokens_in == pytest.approx(1_500, rel=0.05)

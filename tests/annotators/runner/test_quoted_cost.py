@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from annotators.base import Options
+from annotators.runner.quote import RenewedQuote
 from app.cli.main import main
+from ares.annotation import Cost
+from ares.jobs import EpisodeSelection
 from ares.settings import Price, Settings
 from ares.workspace import Workspace, open_workspace
 from tests.annotators.runs import annotate, estimate_cost
@@ -75,3 +80,28 @@ def test_a_measured_sample_is_scaled_up(
     arguments = ["annotate", "caption", "--model", spec, "--layout", "tiles", "--dry-run", "-w", ws.path]
     assert main(arguments) == 0
     assert "caption: 6 of them have a value of another maker, made again here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("total", "said"), [(20, []), (300, [16]), (1_000, [16, 52])])
+def test_a_run_says_what_is_left_once_a_part_is_paid(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, total: int, said: list[int]
+) -> None:
+    def estimate_rest(stores: Any, tasks: Any, selection: EpisodeSelection, price: Any) -> list[Any]:
+        return [SimpleNamespace(cost=Cost(calls=3 * (selection.limit or 0), tokens_in=1_000, usd=0.5))]
+
+    monkeypatch.setattr("annotators.runner.quote.estimate_tasks", estimate_rest)
+    measures = SimpleNamespace(estimate_run=lambda sample, planned: Cost())
+    paid = SimpleNamespace(cost=Cost(calls=1_234, tokens_in=4_000, tokens_out=500))
+    task: Any = SimpleNamespace(name="grade", annotator=measures, report=paid)
+    lines: list[str] = []
+    renewed = RenewedQuote(ws.stores, [task], EpisodeSelection(limit=total), total, lines.append)
+    for _ in range(total // 4):
+        if renewed.advance(4):
+            renewed.say()
+    assert [int(re.search(r"after (\d+) episodes", line)[1]) for line in lines] == said  # type: ignore[index]
+    for line, done in zip(lines, said, strict=True):
+        assert (
+            "1,234 calls and 4,500 tokens are paid" in line
+            or "1,234 calls and 4,500 tokens (0.00 USD)" in line
+        )
+        assert f"about {3 * (total - done):,} calls and 1,000 tokens (0.50 USD) are left" in line

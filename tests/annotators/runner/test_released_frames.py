@@ -92,7 +92,7 @@ def test_a_call_in_flight_holds_no_pixels_unless_a_later_annotator_reads_them(
         caption_model=f"openai:Some/Captioner-7B@{model_server.url}",
         judge_model=f"openai:Other/Judge-9B@{model_server.url}",
     )
-    options = Options(settings=settings, values={"caption.layout": "tiles"})
+    options = Options(settings=settings, values={"caption.layout": "tiles", "grade.layout": "tiles"})
     reports = annotate(ws.stores, ["caption", "grade"], options, quiet=True)
     assert [(report.kept, report.failed) for report in reports] == [(1, 0), (1, 0)]
     # The judge reads the three frames of the captioner; they are decoded again for each round of slots that it contests
