@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import ArrayUse, Camera, Channels, Json, MediaRef, Signal, SourceArray
+from ares.episode import ArrayUse, Camera, Json, MediaRef, Signal, SourceArray
 from ares.errors import MediaError, SourceError
 from ares.input import (
     ImageInfo,
@@ -157,7 +157,7 @@ class HDF5EpisodeReader:
         group: HDF5 group of the episode, "" for a file that is one episode.
         steps: Steps of the episode, which is the number of its actions.
         rate_hz: Steps per second.
-        channels: Stored order of the colours of its cameras.
+        channels: Stored order of the colours of its cameras, and their turn, as `MediaRef.channels` has them.
         has_final_observation: Whether the source observes once more after the last action, by its format.
     """
 
@@ -167,7 +167,7 @@ class HDF5EpisodeReader:
         group: str,
         steps: int,
         rate_hz: float,
-        channels: Channels = "rgb",
+        channels: str = "rgb",
         has_final_observation: bool = False,
     ) -> None:
         self.path = path
