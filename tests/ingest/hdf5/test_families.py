@@ -65,7 +65,7 @@ def test_robomimic(h5: Any, robomimic: dict[str, Any], tmp_path: Path) -> None:
     assert episode.success is None  # rewards and dones say nothing of it
     assert set(record.warnings) == {
         "next_obs is not stored (it is obs one step on)",
-        "obs/agentview_depth is not stored (too wide for a signal)",
+        "camera agentview_depth left out: it holds depth, not colour",
     }
 
 
