@@ -107,7 +107,7 @@ def hash_written_episode(
     """
     digest = hashlib.blake2b(digest_size=16)
     for key in sorted(numbers):
-        if key == "timestamp" or not (key in INDEX_DTYPES or is_subtask_column(key)):
+        if key == "timestamp" or not (key in INDEX_DTYPES or _SUBTASK_COLUMN.search(key.lower())):
             digest.update(f"{key}\x1f{numbers[key].dtype.str}\x1f{numbers[key].shape}\x1f".encode())
             digest.update(numbers[key].tobytes())
     for key, sizes in sorted((camera_key(camera), sizes) for camera, sizes in packet_sizes.items()):

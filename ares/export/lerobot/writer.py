@@ -512,28 +512,21 @@ def ares_values(
         videos: Its videos by name.
         schema: The schema.
     """
-    episode = item.retimed.episode
-    values = item.values | {
-        ROWS_HASH_COLUMN.removeprefix(ARES_PREFIX): _identity_of_rows(item, columns, videos)
-    }
+    import numpy as np
+
+    episode, rows_hash = item.retimed.episode, ""
+    if item.retimed.keeps_steps and not item.reasons and episode.content_hash:
+        sizes = {
+            name: np.array([packet.size for packet in video.span.packets], np.int32)
+            for name, video in videos.items()
+            if video.stats  # depth has none
+        }
+        numbers = {
+            key: values.astype(np.float32) for key, values in columns.items() if values.dtype.kind == "f"
+        }
+        rows_hash = hash_written_episode(numbers, sizes)
+    values = item.values | {ROWS_HASH_COLUMN.removeprefix(ARES_PREFIX): rows_hash}
     names = [name.removeprefix(ARES_PREFIX) for name in schema.names]
     return {
         f"{ARES_PREFIX}{name}": values[name] if name in values else getattr(episode, name) for name in names
     }
-
-
-def _identity_of_rows(
-    item: ExportItem, columns: Mapping[str, Any], videos: Mapping[str, PreparedVideo]
-) -> str:
-    """The hash by which the rows are known again; "" where they are not the steps of the episode as it was."""
-    import numpy as np
-
-    if not item.retimed.keeps_steps or item.reasons or not item.retimed.episode.content_hash:
-        return ""
-    numbers = {key: values.astype(np.float32) for key, values in columns.items() if values.dtype.kind == "f"}
-    sizes = {
-        name: np.array([packet.size for packet in video.span.packets], np.int32)
-        for name, video in videos.items()
-        if video.stats  # depth has none
-    }
-    return hash_written_episode(numbers, sizes)
