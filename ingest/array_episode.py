@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ares.clock import SECONDS_BY_UNIT, TimeUnit
 from ares.episode import ArrayUse, Json, Signal, SourceArray, Trajectory
 from ares.errors import SourceError
-from ares.media import has_zarr_images
+from ares.media import HOLDS_DEPTH, has_zarr_images
+from ingest.depth import as_depth_picture, describe_depth, is_depth_array, sampled_rows
 from ingest.show_spec import describe_arrays
 from ingest.signals import MAX_SIGNAL_WIDTH, StepTimes, compute_step_times, convert_to_seconds, numbered_names
 
@@ -41,6 +42,7 @@ class ArrayRowReader:
     Attributes:
         numbers: (T, D) by key, as stored.
         images: Arrays of images, of which no row was read.
+        depth: Arrays of depth, of which no row was read.
         fields: Texts and single numbers that are no signals, by key.
         shapes: Shape and type of every array that was offered.
         unused: Why an array is not stored, by key.
@@ -61,6 +63,8 @@ class ArrayRowReader:
         self.translate_errors = translate_errors
         self.numbers: dict[str, NDArray[Any]] = {}
         self.images: dict[str, Any] = {}
+        self.depth: dict[str, Any] = {}
+        self._hashed: dict[str, Any] = {}
         self.fields: dict[str, Json] = {}
         self.shapes: dict[str, tuple[tuple[int, ...], str]] = {}
         self.unused: dict[str, str] = {}
@@ -70,9 +74,14 @@ class ArrayRowReader:
     def add(self, key: str, array: Any) -> None:
         """Read an array with numbers for each step; keep one of images for later; warn of any other."""
         self.shapes[key] = (tuple(array.shape), str(array.dtype))
-        reason = self._reason_unusable(array)
+        is_depth = is_depth_array(key, array) and array.shape[0] >= self.stop
+        reason = "" if is_depth else self._reason_unusable(array)
+        if not reason and has_zarr_images(array):
+            self._hashed[key] = array
         if reason:
             self.leave_out(key, reason)
+        elif is_depth:
+            self.depth[key] = array
         elif has_zarr_images(array):
             self.images[key] = array
         else:
@@ -122,10 +131,34 @@ class ArrayRowReader:
 
     def hash_images(self) -> None:
         """Add three images of every camera to the hash. Raises SourceError when one cannot be decoded."""
-        for key, array in self.images.items():
+        for key, array in self._hashed.items():
             for row in (self.start, (self.start + self.stop) // 2, self.stop - 1):
                 with self.translate_errors(f"{self.where}, {self.prefix}{key} row {row}"):
                     self.hash.update(array[row].tobytes())
+
+    def describe_depth(self, places: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:
+        """Where the depth is, its range and its unit, by name of the camera; what cannot be read is warned of.
+
+        Args:
+            places: The file of each array, and its name there, where that is not the key.
+        """
+        described: dict[str, Json] = {}
+        for key, array in self.depth.items():
+            name, frames = key.replace("/", "."), self.stop - self.start
+            try:
+                with self.translate_errors(f"{self.where}, {self.prefix}{key}"):
+                    pictures = [as_depth_picture(array[self.start + row]) for row in sampled_rows(frames)]
+            except SourceError as error:
+                self.warnings[f"camera {name} left out: {error.reason}"] = None
+                continue
+            place: dict[str, Json] = {
+                "path": self.where,
+                "key": f"{self.prefix}{key}",
+                "first_row": self.start,
+            }
+            described[name] = describe_depth(pictures, {**place, **places.get(key, {})}, frames=frames)
+            self.warnings[f"camera {name} left out: {HOLDS_DEPTH}"] = None
+        return described
 
     def signal(self, keys: tuple[str, ...]) -> Signal | None:
         """Arrays joined side by side as one signal; None for no array."""
@@ -367,4 +400,5 @@ def list_arrays(reader: ArrayRowReader, roles: SignalKeys) -> Iterator[SourceArr
         elif key not in reader.images:
             note = reader.unused.get(key, "").removeprefix("is not stored").strip(" ()")
             note = note or ("field of the metadata" if key in reader.fields else "")
+            note = "depth, kept by reference" if key in reader.depth else note
             yield SourceArray(key=key, use=uses.get(key, "unused"), shape=shape, dtype=dtype, note=note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,10 @@ _PNG_BITS = slice(24, 25)
 # The header before the PNG of a topic with compressed depth (package compressed_depth_image_transport).
 _COMPRESSED_HEADER = 12
 # Bytes of a pixel and NumPy type of raw depth, by encoding; REP 118: millimetres as whole numbers, metres as floats.
+_UNITS = {"f4": "m", "f8": "m", "f2": "m", "u2": "mm", "i2": "mm"}
+# A picture has more pixels than this on each side; one that no name calls depth has more than the other.
+_FEWEST_PIXELS, _FEWEST_UNNAMED = 4, 15
+_NAMED_DEPTH = re.compile(r"(.*/)?(depths?(_images?|_maps?)?/[^/]+|[^/]*depth[^/]*)")
 _RAW_TYPES = {"16uc1": "u2", "mono16": "u2", "32fc1": "f4"}
 
 
@@ -30,6 +35,49 @@ def is_deep_image(data: bytes) -> bool:
     if data[:8] == b"\x89PNG\r\n\x1a\n":
         return data[_PNG_BITS] == b"\x10"
     return data[:4] in (b"II*\0", b"MM\0*") and decode_depth(data).dtype.itemsize > 1
+
+
+def is_depth_array(key: str, array: Any) -> bool:
+    """Whether each row of an array is a picture of depth: it has one channel, and its name says so or it has 16 bits.
+
+    Args:
+        key: Its name, with "/" between the levels.
+        array: (T, H, W), (T, H, W, 1) or (T, 1, H, W) of depth.
+    """
+    sides = _picture_sides(tuple(array.shape[1:]))
+    if array.dtype.kind not in "iuf" or not sides:
+        return False
+    is_of_16_bits = array.dtype.kind == "u" and array.dtype.itemsize == 2
+    return min(sides) > (_FEWEST_PIXELS if is_named_depth(key) else _FEWEST_UNNAMED) and (
+        is_named_depth(key) or is_of_16_bits
+    )
+
+
+def _picture_sides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Height and width of a picture of one channel, which stands last or first; () for another shape."""
+    if len(shape) == 3 and shape[2] == 1:
+        return shape[:2]
+    if len(shape) == 3 and shape[0] == 1:
+        return shape[1:]
+    return shape if len(shape) == 2 else ()
+
+
+def is_named_depth(key: str) -> bool:
+    """Whether a key says that it is depth: by its last part, or by a folder of such pictures."""
+    return _NAMED_DEPTH.fullmatch(key.lower()) is not None
+
+
+def sampled_rows(count: int) -> list[int]:
+    """Numbers of the pictures by which depth is described: the first, the middle one and the last."""
+    return sorted({0, count // 2, count - 1})
+
+
+def as_depth_picture(row: Any) -> NDArray[Any]:
+    """(H, W) of a row of an array of depth."""
+    import numpy as np
+
+    picture: NDArray[Any] = np.asarray(row)
+    return picture.reshape(_picture_sides(picture.shape))
 
 
 def decode_depth(data: bytes) -> NDArray[Any]:
@@ -53,7 +101,9 @@ def describe_depth(
     known = [picture[np.isfinite(picture) & (picture > 0)] for picture in sampled]
     values = np.concatenate(known) if known else np.empty(0)
     # Metres as floats and millimetres as whole numbers (REP 118); eight bits are no unit of length.
-    unit = {"float32": "m", "float64": "m", "uint16": "mm"}.get(str(sampled[0].dtype), "") if sampled else ""
+    unit = _UNITS.get(sampled[0].dtype.kind + str(sampled[0].dtype.itemsize), "") if sampled else ""
+    # A simulator's depth buffer lies between its near and its far plane, 0 and 1: so may metres, or not.
+    unit = "" if unit == "m" and values.size and values.max() <= 1 else unit
     return {
         **location,
         "frames": frames,
@@ -90,8 +140,9 @@ def find_depth_of_files(
             if is_tiff:
                 warnings[f"camera {name} is left out: TIFF of 8 bits is not read"] = None
             return {} if is_tiff else None
-        numbers = sorted({0, len(names) // 2, len(names) - 1})
-        pictures = [decode_depth(read_input(str(folder / names[n]), _LARGEST_BYTES)) for n in numbers]
+        pictures = [
+            decode_depth(read_input(str(folder / names[n]), _LARGEST_BYTES)) for n in sampled_rows(len(names))
+        ]
     except SourceError as error:
         warnings[f"camera {name} left out: {error.reason}"] = None
         return {}

@@ -46,6 +46,15 @@ if TYPE_CHECKING:
     from ingest.spec import CameraSpec, DatasetSpec, SliceSpec, TextSpec
 
 
+# What a reader says of how the pictures of an episode are stored; a spec that states their `turn` answers it.
+PICTURES_TURNED = (
+    "pictures are stored with their bottom row first, as the source says, and are shown upright; `turn: none` of a"
+    " camera in a spec takes them as stored"
+)
+PICTURES_UNKNOWN = (
+    "whether its pictures stand upright is not known, they are taken as stored: look at one, and state `turn: vertical"
+    " flip` or `turn: none` of each camera in a spec"
+)
 _OTHER_FORMATS = "field of the spec is for other formats"
 
 
@@ -343,9 +352,17 @@ def apply_spec(record: Record, spec: DatasetSpec, *, sets_rate: bool = False) ->
         metadata = {name: value for name, value in episode.metadata.items() if name != MISSING_CAMERAS}
         kept = (name for name in missing if name not in spec.left_out)
         episode = replace(episode, metadata=add_missing_cameras(metadata, kept))
-    warnings = (*record.warnings, *camera_warnings, *outcome_warnings)
+    warnings = (*_open_remarks(record, spec), *camera_warnings, *outcome_warnings)
     record = replace(record, episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
     return segment_subtasks(record) if spec.subtasks else record
+
+
+def _open_remarks(record: Record, spec: DatasetSpec) -> list[str]:
+    """The warnings of a record without those that the spec answers: how the pictures of every camera are turned."""
+    stated = {part.key or name for name in spec.cameras if (part := spec.camera(name)).turn}
+    if not all(_camera_keys(camera) & stated for camera in record.episode.cameras):
+        return list(record.warnings)
+    return [warning for warning in record.warnings if warning not in (PICTURES_TURNED, PICTURES_UNKNOWN)]
 
 
 def add_spec_parts(episode: Episode, spec: DatasetSpec | None) -> Episode:

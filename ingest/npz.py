@@ -45,6 +45,7 @@ from ingest.array_episode import (
     unknown_family_error,
 )
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.depth import add_depth, is_depth_array
 from ingest.files import describe_camera
 from ingest.signals import StepTimes, missing_time_error
 from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
@@ -235,6 +236,8 @@ def load_episode(entry: NpzEntry) -> Record:
         times = _step_times(entry, reader, roles, row)
         cameras = tuple(_array_camera(reader, key, members[key], times.rate_hz) for key in reader.images)
         reader.hash_images()
+        places = {key: {"path": member.path, "key": member.name} for key, member in members.items()}
+        depth = reader.describe_depth(places)
     arrays = tuple(list_arrays(reader, roles))
     if not (roles.state or roles.action or cameras or entry.spec or entry.reads_unknown):
         raise unknown_family_error(entry.path, arrays)
@@ -262,7 +265,7 @@ def load_episode(entry: NpzEntry) -> Record:
         success_source=row.success_source,
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata=row.metadata,
+        metadata=add_depth(row.metadata, depth),
         frame_pairing="index",
     )
     warnings = tuple(dict.fromkeys((*reader.warnings, *row.warnings)))
@@ -312,7 +315,7 @@ def _read_arrays(entry: NpzEntry, members: Mapping[str, NpyMember]) -> ArrayRowR
             reader.add_field(key, array)
         elif key == entry.ends_key:
             reader.shapes[key] = (array.shape, str(array.dtype))
-        elif entry.number is not None and has_zarr_images(array):
+        elif entry.number is not None and (has_zarr_images(array) or is_depth_array(key, array)):
             reader.leave_out(key, "is not stored (images along an axis of episodes)")
         else:
             _read_rows(entry, reader, key, array, array.shape[0] - stop if whole else 0)

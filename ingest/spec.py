@@ -69,8 +69,8 @@ class CameraSpec(BaseModel):
         key: Its array, feature, topic or name in the source; "" where it is the camera's name.
         role: Viewpoint; None where the name implies it.
         channels: Stored order of the colours; None for what the reader knows.
-        turn: What makes its pictures stand upright: degrees clockwise (90, 180, 270), "vertical flip" or "horizontal
-            flip"; None where they do.
+        turn: What makes its pictures stand upright: degrees clockwise (90, 180, 270), "vertical flip", "horizontal
+            flip", or "none" where they do; None for what the reader knows.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -78,17 +78,19 @@ class CameraSpec(BaseModel):
     key: str = ""
     role: Role | None = None
     channels: Channels | None = None
-    turn: Turn | None = None
+    turn: Turn | Literal["none"] | None = None
 
     @field_validator("turn", mode="before")
     @classmethod
     def _read_degrees(cls, value: object) -> object:
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        return str(value) if value else "none"
 
     def pixel_order(self, known: str) -> str:
         """The order of the stored pixels, as `MediaRef.channels` has it, where the reader knows `known`."""
         channels, _, turn = known.partition(" ")
-        return f"{self.channels or channels} {self.turn or turn}".strip()
+        return f"{self.channels or channels} {self.turn or turn}".removesuffix("none").strip()
 
 
 class TextSpec(BaseModel):

@@ -31,6 +31,7 @@ from ingest.array_episode import (
     unknown_family_error,
 )
 from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.depth import add_depth
 from ingest.files import describe_camera, probe_once, whole_video
 from ingest.signals import missing_time_error
 
@@ -103,6 +104,7 @@ def load_episode(entry: ZarrEntry) -> Record:
         cameras = [_array_camera(entry, key, reader.images[key], times.rate_hz) for key in reader.images]
         cameras += _video_cameras(entry, reader)
         reader.hash_images()
+        depth = reader.describe_depth({})
     if not reader.numbers and not cameras:
         raise SourceError("episode holds no array that can be read", f"{entry.path}, episode {entry.number}")
     trajectory = make_trajectory(reader, roles, times.seconds)
@@ -124,7 +126,7 @@ def load_episode(entry: ZarrEntry) -> Record:
         cameras=tuple(cameras),
         state_names=trajectory.state.names if trajectory.state else (),
         action_names=trajectory.action.names if trajectory.action else (),
-        metadata=reader.fields,
+        metadata=add_depth(reader.fields, depth),
         # Only the images of the store are promised to be one per step; videos beside it have clocks of their own.
         frame_pairing="index" if all(camera.media.kind == "zarr" for camera in cameras) else "stamp",
     )

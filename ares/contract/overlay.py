@@ -303,7 +303,10 @@ class _ProfileComparison:
             )
 
     def _exchanges(self, rows: Array, fit: _Fit) -> Iterator[tuple[Difference, float]]:
-        """Two dimensions of one group that fit better in each other's place, and the best order of all."""
+        """Two dimensions that fit better in each other's place, and the best order of all.
+
+        They may be of two groups, but for grippers: a joint that is called base counts as one of a base.
+        """
         import numpy as np
 
         size = rows.shape[1]
@@ -315,7 +318,9 @@ class _ProfileComparison:
         own = np.diagonal(table, axis1=1, axis2=2)
         gains = table + table.transpose(0, 2, 1) - own[:, :, None] - own[:, None, :]
         same_group = self.groups[:, None] == self.groups[None, :]
-        for row, column in np.argwhere(np.triu((gains.max(axis=0) > _LEAST_ODDS) & same_group, 1)).tolist():
+        is_joint = np.array([kind not in _ENDS for kind in self.kinds])
+        may_be = same_group | (is_joint[:, None] & is_joint[None, :])
+        for row, column in np.argwhere(np.triu((gains.max(axis=0) > _LEAST_ODDS) & may_be, 1)).tolist():
             yield Difference(kind="exchanged", numbers=(row, column), sources=(column, row)), 2 * log(size)
         for situation in table[:_FROM_ANOTHER_POSE]:
             order = _best_assignment(situation)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         ACTION_KEY as ACTION_KEY,
         ARES_PREFIX as ARES_PREFIX,
         CHUNK_FILES as CHUNK_FILES,
+        CONTENT_HASH_COLUMN as CONTENT_HASH_COLUMN,
         DATA_FILE_COLUMNS as DATA_FILE_COLUMNS,
         EPISODE_LINES_PATH as EPISODE_LINES_PATH,
         EPISODE_STATS_PATH as EPISODE_STATS_PATH,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         RATE_SOURCE_COLUMN as RATE_SOURCE_COLUMN,
         REWARD_KEY as REWARD_KEY,
         ROW_RANGE_COLUMNS as ROW_RANGE_COLUMNS,
+        ROWS_HASH_COLUMN as ROWS_HASH_COLUMN,
         SEGMENTS_PATH as SEGMENTS_PATH,
         STATE_KEY as STATE_KEY,
         STATS_PATH as STATS_PATH,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         V21_VERSION as V21_VERSION,
         VERSION as VERSION,
         camera_key as camera_key,
+        hash_written_episode as hash_written_episode,
         is_subtask_column as is_subtask_column,
         video_columns as video_columns,
     )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # The versions that are written.
 VERSION = "v3.0"
@@ -61,6 +66,8 @@ TASK_TEXT_COLUMN = "__index_level_0__"
 ARES_PREFIX = "ares/"
 # Of these, where the rate of an episode came from: an assumed rate is still assumed in the export.
 RATE_SOURCE_COLUMN = f"{ARES_PREFIX}rate_source"
+# Content hash of the episode that was exported, and the hash of what was written of it: `hash_written_episode`.
+CONTENT_HASH_COLUMN, ROWS_HASH_COLUMN = f"{ARES_PREFIX}content_hash", f"{ARES_PREFIX}rows_hash"
 
 
 class VideoColumns(NamedTuple):
@@ -85,3 +92,24 @@ def camera_key(camera: str) -> str:
 def is_subtask_column(key: str) -> bool:
     """Whether a column says by its name that it holds the subtask of each frame."""
     return _SUBTASK_COLUMN.search(key.lower()) is not None
+
+
+def hash_written_episode(
+    numbers: Mapping[str, NDArray[Any]], packet_sizes: Mapping[str, NDArray[Any]]
+) -> str:
+    """Hash of the steps and videos of an exported episode, in any order of the columns and cameras; 32 hex digits.
+
+    Numbers of rows, tasks and subtasks do not count: they change where a dataset is cut, joined or labelled anew.
+
+    Args:
+        numbers: (T, D) by column, as stored.
+        packet_sizes: (T,) bytes of the packets of each video by camera, in the order in which they are decoded.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for key in sorted(numbers):
+        if key == "timestamp" or not (key in INDEX_DTYPES or _SUBTASK_COLUMN.search(key.lower())):
+            digest.update(f"{key}\x1f{numbers[key].dtype.str}\x1f{numbers[key].shape}\x1f".encode())
+            digest.update(numbers[key].tobytes())
+    for key, sizes in sorted((camera_key(camera), sizes) for camera, sizes in packet_sizes.items()):
+        digest.update(f"{key}\x1f{len(sizes)}\x1f".encode() + sizes.astype("<i4").tobytes())
+    return digest.hexdigest()

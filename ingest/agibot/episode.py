@@ -12,7 +12,9 @@ from ares.episode import Camera, Episode, Json, Record, Trajectory, make_episode
 from ares.errors import SourceError
 from ares.input import NamedSpan, read_json
 from ares.io import describe_os_error, file_state
+from ares.media import IMAGE_SUFFIXES, group_images
 from ingest.agibot.signals import AgibotSignals, read_agibot_signals
+from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
 from ingest.labels import add_segments
 from ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
@@ -172,9 +174,12 @@ def load_episode(entry: AgibotEntry) -> Record:
         raise SourceError(
             "episode has neither signals nor videos", f"{path} and {entry.folder('observations')}"
         )
-    warnings = [*proprio.warnings, *_other_warnings(entry, cameras)]
+    depth_warnings = dict[str, None]()
+    depth = _find_depth(entry, depth_warnings)
+    warnings = [*proprio.warnings, *_other_warnings(entry, cameras), *depth_warnings]
     source = path if path.exists() else videos[0]
     episode = _make_episode(entry, proprio, cameras, str(source), warnings)
+    episode = replace(episode, metadata=add_depth(episode.metadata, depth))
     record = Record(episode=episode, trajectory=proprio.trajectory, warnings=tuple(dict.fromkeys(warnings)))
     record = replace(record, has_stamps=proprio.has_stamps, arrays=proprio.arrays)
     return add_segments(record, entry.info.spans if entry.info else (), "parts of label_info")
@@ -221,8 +226,19 @@ def _other_warnings(entry: AgibotEntry, cameras: list[Camera]) -> Iterator[str]:
         yield from entry.info.warnings
     if not cameras:
         yield "no videos of the episode are here"
-    if (entry.folder("observations") / "depth").is_dir():
-        yield "depth images are not stored"
+
+
+def _find_depth(entry: AgibotEntry, warnings: dict[str, None]) -> dict[str, Json]:
+    """The depth of each camera, which lies in numbered images of 16 bits: where it is, its range and its unit."""
+    folder, depth = entry.folder("observations") / "depth", dict[str, Json]()
+    names = [child.name for child in folder.iterdir()] if folder.is_dir() else []
+    for prefix, images in group_images(names, (*IMAGE_SUFFIXES, *DEPTH_SUFFIXES)).items():
+        name = prefix.rstrip("_") or "depth"
+        try:
+            depth[name] = find_depth_of_files(name, folder, prefix, images.names, warnings)
+        except SourceError as error:
+            warnings[f"camera {name} left out: {error.reason}"] = None
+    return depth
 
 
 def _make_episode(

@@ -178,7 +178,7 @@ def _describe_file(folder: Path, name: str, part: str) -> SourceFile:
     if name == PROPRIO_FILE or (part == "observations" and name.lower().endswith(".mp4")):
         return SourceFile(path=path, use="data")
     if folder.name == "depth":
-        return SourceFile(path=path, use="not_data", detail="depth is not stored")
+        return SourceFile(path=path, use="data")
     return SourceFile(path=path, use="unused", detail="no part of AgiBot World is named so")
 
 

@@ -30,6 +30,7 @@ from ingest.hdf5.reader import (
     read_small,
     to_plain_value,
 )
+from ingest.mapping import PICTURES_TURNED, PICTURES_UNKNOWN
 from ingest.signals import resolve_rate
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ class DemoFileAttributes:
         robot: Names of the robots joined by "+", or "".
         instructions: Instructions as written.
         metadata: Other attributes, small JSON.
+        pixel_order: Colours and turn of the stored pictures, as `MediaRef.channels` has them.
+        turn_remark: What is said of the turn of the pictures, for an episode that has some; "" where nothing is.
         warnings: Warnings about the attributes.
     """
 
@@ -155,6 +158,8 @@ class DemoFileAttributes:
     robot: str
     instructions: tuple[str, ...]
     metadata: Mapping[str, Json]
+    pixel_order: str
+    turn_remark: str
     warnings: tuple[str, ...]
 
 
@@ -175,6 +180,7 @@ def read_demo_file_attributes(data: Any) -> DemoFileAttributes:
     metadata = {name: value for name, value in attributes.items() if name not in documents}
     metadata["env_name"] = env_args.get("env_name")
     own_hz = _rate_hz(merged)
+    pixel_order, turn_remark = _picture_turn(attributes, env_args)
     return DemoFileAttributes(
         rate_hz=own_hz or (LIBERO_RATE_HZ if "problem_info" in attributes else None),
         rate_source="source" if own_hz else "format",
@@ -183,8 +189,28 @@ def read_demo_file_attributes(data: Any) -> DemoFileAttributes:
         metadata=keep_small_values(
             {name: value for name, value in metadata.items() if name not in ("total", "num_demos")}
         ),
+        pixel_order=pixel_order,
+        turn_remark=turn_remark,
         warnings=tuple(warnings),
     )
+
+
+# robosuite's own flag, which LIBERO stores: "opengl" pictures begin with their bottom row, "opencv" ones with the top.
+_CONVENTION = "macros_image_convention"
+
+
+def _picture_turn(attributes: Mapping[str, Any], env_args: Mapping[str, Any]) -> tuple[str, str]:
+    """Colours and turn of the stored pictures, and what is said of it.
+
+    LIBERO stores what robosuite renders. robomimic turns its pictures before it stores them, and writes `env_args`
+    without a flag.
+    """
+    convention = attributes.get(_CONVENTION)
+    if convention == "opengl":
+        return "rgb vertical flip", PICTURES_TURNED
+    is_libero = not {"problem_info", "bddl_file_name"}.isdisjoint(attributes) or "bddl_file" in env_args
+    is_known = convention == "opencv" or (env_args and not is_libero and convention is None)
+    return "rgb", "" if is_known else PICTURES_UNKNOWN
 
 
 def _problem_instruction(problem_info: Mapping[str, Any]) -> str:
@@ -257,7 +283,6 @@ def check_demo_file(file: Any) -> list[str]:
     demo_masks = list_demos_with_masks(file)
     with translate_hdf5_errors(f"{file.filename} data"):
         num_demos = to_plain_value(file["data"].attrs.get("num_demos"))
-        is_libero = "problem_info" in file["data"].attrs
     warnings = []
     if isinstance(num_demos, int) and num_demos != len(demo_masks):
         warnings.append("num_demos is not the number of demonstrations in the file")
@@ -265,8 +290,6 @@ def check_demo_file(file: Any) -> list[str]:
         warnings.append("a mask names demonstrations that are not in the file")
     if any(len(set(_SPLITS) & set(masks)) > 1 for masks in demo_masks.values()):
         warnings.append("a demonstration is in several splits; the first is used")
-    if is_libero:
-        warnings.append("LIBERO stores its images upside down; they are not turned")
     return warnings
 
 
@@ -287,7 +310,7 @@ def load_robomimic_demo(entry: HDF5Entry) -> Record:
         rate_hz, rate_source = resolve_rate(
             entry.rate_hz, environment.rate_hz or clock_hz, "source" if clock_hz else environment.rate_source
         )
-        reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz)
+        reader = HDF5EpisodeReader(entry.path, entry.group, steps, rate_hz, environment.pixel_order)
         reader.warnings += environment.warnings
         if attributes.get("num_samples", steps) != steps:
             reader.warnings.append("num_samples is not the number of actions")
@@ -307,7 +330,8 @@ def load_robomimic_demo(entry: HDF5Entry) -> Record:
         record = make_record(entry, reader, datasets, replace(roles, state_names=names), details)
     varying = {array.key for array in record.arrays if names and array.use == "state"}
     arrays = (replace(array, names_vary=array.key in varying) for array in record.arrays)
-    return replace(record, arrays=tuple(arrays))
+    remark = (environment.turn_remark,) if environment.turn_remark and record.episode.cameras else ()
+    return replace(record, arrays=tuple(arrays), warnings=(*record.warnings, *remark))
 
 
 # Steps are even where no period differs by more than this share.

@@ -26,10 +26,12 @@ from ares.input import open_hdf5, open_hdf5_object
 from ares.io import file_state
 from ares.media import VideoInfo, frozen_camera_flags, probe_video
 from ingest.array_episode import guess_array_roles
+from ingest.depth import add_depth
 from ingest.files import describe_camera, hash_media_files
 from ingest.hdf5.reader import (
     HDF5EpisodeReader,
     find_datasets,
+    holds_depth,
     holds_images,
     keep_small_values,
     natural_key,
@@ -234,7 +236,7 @@ def _make_episode(
         success_source=details.success_source,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
-        metadata={**details.metadata, **masks},
+        metadata=add_depth({**details.metadata, **masks}, reader.depth),
         frame_pairing="stamp" if details.cameras else "index",
     )
 
@@ -267,6 +269,10 @@ def _cameras_and_extra_signals(
     reader: HDF5EpisodeReader, datasets: Mapping[str, Any], image_names: frozenset[str]
 ) -> tuple[list[Camera], dict[str, Signal]]:
     """Cameras and extra signals among the arrays that have no role."""
+    depth = {label: dataset for label, dataset in datasets.items() if holds_depth(label, dataset)}
+    for label, images in depth.items():
+        reader.keep_depth(shorten_array_label(label).replace("/", "."), label, images)
+    datasets = {label: dataset for label, dataset in datasets.items() if label not in depth}
     image_datasets = {label: dataset for label, dataset in datasets.items() if holds_images(dataset)}
     names = [_camera_name(label, image_names) for label in image_datasets]
     cameras: list[Camera] = []

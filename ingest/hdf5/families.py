@@ -350,7 +350,6 @@ def shared_files(family: str, folder: Path) -> Iterator[Path]:
         yield folder.parent / "seed.txt"
 
 
-_DEPTH = "depth is not stored"
 _SEGMENTATION = "segmentation is not stored"
 _SIDES = ("left", "right")
 
@@ -411,7 +410,7 @@ FAMILIES = (
             ("env_states",),
         ),
         reward="rewards",
-        left_out={"obs/*/depth": _DEPTH, "obs/*/segmentation": _SEGMENTATION, "obs/*/seg": _SEGMENTATION},
+        left_out={"obs/*/segmentation": _SEGMENTATION, "obs/*/seg": _SEGMENTATION},
         image_names=frozenset({"rgb"}),
         rate_hz=20.0,
         has_final_observation=True,
@@ -428,7 +427,7 @@ FAMILIES = (
             ("puppet/joint_position",),
             ("franka/joint_position",),
         ),
-        left_out={"observations/depth_images/*": _DEPTH, "language_*": ""},
+        left_out={"language_*": ""},
         rate_hz=30.0,
         splits=frozenset({"train", "val"}),
         facts=read_robomind_facts,
@@ -447,7 +446,6 @@ FAMILIES = (
         ),
         left_out={
             "joint_action/vector": "",
-            "observation/*/depth": _DEPTH,
             "observation/*_segmentation": _SEGMENTATION,
             "pointcloud": "point clouds are not stored",
         },
@@ -463,7 +461,6 @@ FAMILIES = (
         action=(tuple(f"action/{side}_{part}_joint_states" for side in _SIDES for part in ("arm", "ee")),),
         state=(tuple(f"state/{side}_{part}_joint_states" for side in _SIDES for part in ("arm", "ee")),),
         left_out={
-            "vision/*/depths": _DEPTH,
             "vision/*/shape": "",
             "instructions": "",
             "additional_info/*": "",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import ArrayUse, Camera, Channels, Json, MediaRef, Signal, SourceArray
+from ares.episode import ArrayUse, Camera, Json, MediaRef, Signal, SourceArray
 from ares.errors import MediaError, SourceError
 from ares.input import (
     ImageInfo,
@@ -21,7 +21,16 @@ from ares.input import (
     require_own_storage,
     translate_hdf5_errors,
 )
-from ares.media import has_encoded_images, has_raw_images, read_encoded_image, read_raw_bytes
+from ares.media import HOLDS_DEPTH, has_encoded_images, has_raw_images, read_encoded_image, read_raw_bytes
+from ingest.depth import (
+    as_depth_picture,
+    decode_depth,
+    describe_depth,
+    is_deep_image,
+    is_depth_array,
+    is_named_depth,
+    sampled_rows,
+)
 from ingest.files import describe_camera
 from ingest.signals import MAX_SIGNAL_WIDTH, numbered_names
 
@@ -157,7 +166,7 @@ class HDF5EpisodeReader:
         group: HDF5 group of the episode, "" for a file that is one episode.
         steps: Steps of the episode, which is the number of its actions.
         rate_hz: Steps per second.
-        channels: Stored order of the colours of its cameras.
+        channels: Stored order of the colours of its cameras, and their turn, as `MediaRef.channels` has them.
         has_final_observation: Whether the source observes once more after the last action, by its format.
     """
 
@@ -167,7 +176,7 @@ class HDF5EpisodeReader:
         group: str,
         steps: int,
         rate_hz: float,
-        channels: Channels = "rgb",
+        channels: str = "rgb",
         has_final_observation: bool = False,
     ) -> None:
         self.path = path
@@ -178,6 +187,7 @@ class HDF5EpisodeReader:
         self.has_final_observation = has_final_observation
         self.warnings: list[str] = []
         self.arrays: list[SourceArray] = []
+        self.depth: dict[str, Json] = {}
         self._hash = hashlib.blake2b(digest_size=16)
 
     @property
@@ -287,6 +297,22 @@ class HDF5EpisodeReader:
         flags = self._frozen_flags(images, samples)
         return describe_camera(name, info, self._media_ref(label), flags=flags)
 
+    def keep_depth(self, name: str, label: str, images: Any) -> None:
+        """Note where the depth of a camera is, with its range and unit; warn where there is not one image per step."""
+        if len(images) < self.steps or not has_own_storage(images):
+            reason = "its images are in another file" if len(images) >= self.steps else "it lacks images"
+            self.warnings.append(f"camera {name} is not stored ({reason})")
+            return
+        self._warn_of_more_rows(len(images), f"camera {name} has more images than there are actions")
+        try:
+            pictures = [_depth_picture(images, row) for row in sampled_rows(self.steps)]
+        except SourceError as error:
+            self.warnings.append(f"camera {name} left out: {error.reason}")
+            return
+        place: dict[str, Json] = {"path": self.path, "key": f"{self.group}/{label}".lstrip("/")}
+        self.depth[name] = describe_depth(pictures, place, frames=self.steps)
+        self.warnings.append(f"camera {name} left out: {HOLDS_DEPTH}")
+
     def _warn_of_more_rows(self, rows: int, warning: str) -> None:
         """Warn of one row after the last step; the final observation that a format promises has its own warning.
 
@@ -355,6 +381,28 @@ def holds_images(dataset: Any) -> bool:
         and has_own_storage(dataset)
         and parse_image_header(read_encoded_image(dataset, 0))
     )
+
+
+def holds_depth(label: str, dataset: Any) -> bool:
+    """Whether a dataset holds depth: by its shape and name or type or, for encoded bytes, by its name and first row."""
+    if dataset.shape is None or not dataset.ndim:
+        return False
+    if is_depth_array(label, dataset):
+        return True
+    if not (has_encoded_images(dataset) and len(dataset) and has_own_storage(dataset)):
+        return False
+    data = read_encoded_image(dataset, 0)
+    return is_deep_image(data) or bool(is_named_depth(label) and parse_image_header(data))
+
+
+def _depth_picture(images: Any, row: int) -> NDArray[Any]:
+    """(H, W) as stored. Raises SourceError."""
+    import numpy as np
+
+    if not has_encoded_images(images):
+        rows: NDArray[Any] = np.frombuffer(read_raw_bytes(images, row), images.dtype)
+        return as_depth_picture(rows.reshape(images.shape[1:]))
+    return decode_depth(read_encoded_image(images, row))
 
 
 def _require_utf8(name: str | bytes) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.episode import Camera, Json, MediaRef
 from ares.errors import MediaError, SourceError
-from ares.formats import video_columns
+from ares.formats import CONTENT_HASH_COLUMN, ROWS_HASH_COLUMN, hash_written_episode, video_columns
 from ares.input import ImageInfo, parse_image_header
 from ares.media import HOLDS_DEPTH, VideoInfo, frozen_camera_flags, read_parquet_images
 from ingest.files import describe_camera, probe_once
@@ -316,3 +316,24 @@ def packet_sizes(camera: Camera) -> NDArray[np.int32]:
     rate_hz = media.num_frames / (media.stop_seconds - media.start_seconds)
     first = round(media.start_seconds * rate_hz)
     return sizes[first : first + media.num_frames]
+
+
+def take_stated_hash(
+    row: Mapping[str, Any], rows: EpisodeRows, cameras: Sequence[Camera], own: tuple[str, str]
+) -> tuple[str, str]:
+    """The content hash of an episode and another one that may be stored for it.
+
+    An export of ARES names the hash of the episode that it was made from. It counts where rows and videos are those
+    that were written with it; then the hash of the rows is the other one.
+
+    Args:
+        row: The entry of the episode in the list of episodes.
+        rows: Its rows.
+        cameras: Its cameras.
+        own: Hash of the rows and videos, and the one of earlier versions.
+    """
+    stated, written = row.get(CONTENT_HASH_COLUMN), row.get(ROWS_HASH_COLUMN)
+    if not (isinstance(stated, str) and stated and written):
+        return own
+    sizes = {camera.name: packet_sizes(camera) for camera in cameras}
+    return (stated, own[0]) if hash_written_episode(rows.numbers, sizes) == written else own

@@ -23,7 +23,7 @@ from ares.errors import SourceError
 from ares.formats import ARES_PREFIX, DATA_FILE_COLUMNS, ROW_RANGE_COLUMNS
 from ares.io import FileState
 from ingest.files import add_missing_cameras, hash_media_file
-from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, video_cameras
+from ingest.lerobot.cameras import VideoSearch, image_cameras, packet_sizes, take_stated_hash, video_cameras
 from ingest.lerobot.feature_map import (
     INDICES,
     LeRobotFeatureMap,
@@ -403,7 +403,8 @@ def _make_record(
 ) -> Record:
     feature_map, index = dataset.feature_map, int(row["episode_index"])
     state, action = (_join_columns(rows, part, warnings) for part in (feature_map.state, feature_map.action))
-    content_hash, earlier_hash = _content_hashes(rows, cameras, (*feature_map.state, *feature_map.action))
+    own = _content_hashes(rows, cameras, (*feature_map.state, *feature_map.action))
+    content_hash, earlier_hash = take_stated_hash(row, rows, cameras, own)
     episode = Episode(
         episode_id=dataset.identity(str(index)),
         format=FORMAT,

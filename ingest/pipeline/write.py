@@ -245,11 +245,8 @@ class RecordWriter:
     def _write_rows(self, batches: Sequence[EpisodeTableRows]) -> None:
         """Write rows of new episodes; those of episodes that are stored are corrected in place."""
         episodes = self._stores.tables.episodes
-        if not self.corrects:
-            episodes.write(batches, self._ingested)
-            return
-        for batch in batches:
-            episodes.correct(batch, self._ingested)
+        write = episodes.correct if self.corrects else episodes.write
+        write(batches, self._ingested)
 
     def _add_existing(self, outcome: ItemOutcome) -> None:
         self.counts.add_existing()

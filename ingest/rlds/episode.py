@@ -27,7 +27,7 @@ from ares.episode import (
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
 from ares.input import NamedSpan, decode_image, parse_image_header, parse_json
-from ingest.depth import add_depth, decode_depth, describe_depth
+from ingest.depth import add_depth, decode_depth, describe_depth, sampled_rows
 from ingest.files import add_missing_cameras, describe_camera, read_json_object
 from ingest.labels import add_segments, segment_subtasks
 from ingest.mapping import add_spec_parts, find_spec_text, turn_camera
@@ -355,7 +355,7 @@ def _depth_features(
             continue
         location: dict[str, Json] = {"path": entry.path, "key": feature.key, "byte_offset": entry.span.offset}
         try:
-            pictures = [decode_depth(images[n]) for n in sorted({0, len(images) // 2, len(images) - 1})]
+            pictures = [decode_depth(images[n]) for n in sampled_rows(len(images))]
         except SourceError as error:
             warnings.append(f"{feature.key}: {error.reason}")
             continue

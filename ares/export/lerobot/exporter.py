@@ -149,7 +149,7 @@ class LeRobotV21Writer:
         for name, video in videos.items():
             self._write_video(name, video, number)
         row = {"episode_index": number, "tasks": [item.task.text], "length": episode.num_steps}
-        _write_line(self._episodes, row | ares_values(episode, item.values, self._ares_schema))
+        _write_line(self._episodes, row | ares_values(item, columns, videos, self._ares_schema))
         lists = {name: _without_quantiles(stats_to_lists(values)) for name, values in stats.items()}
         _write_line(self._stats, {"episode_index": number, "stats": lists})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ares.clock import time_tolerance
-from ares.episode import Camera, Episode, Json, MediaRef
+from ares.episode import Camera, MediaRef
 from ares.errors import AresError, MediaError
 from ares.export.base import annotator_columns
 from ares.export.layout_groups import (
@@ -53,12 +53,14 @@ from ares.formats import (
     EPISODES_FILE_COLUMNS,
     REWARD_KEY,
     ROW_RANGE_COLUMNS,
+    ROWS_HASH_COLUMN,
     STATE_KEY,
     SUBTASK_INDEX,
     V3_DATA_PATH,
     V3_EPISODES_PATH,
     V3_VIDEO_PATH,
     camera_key,
+    hash_written_episode,
     video_columns,
 )
 from ares.media import NotCopyable, PacketJoiner, PacketSpan, StreamFormat, cut_packets, encode_mp4, frames_at
@@ -402,7 +404,7 @@ class LeRobotWriter:
             **dict(zip(ROW_RANGE_COLUMNS, (first_row, self.counts.frames), strict=True)),
             **self._append_videos(videos),
             **stat_columns(stats),
-            **ares_values(episode, item.values, self._ares_schema),
+            **ares_values(item, columns, videos, self._ares_schema),
         }
         for name, feature_stats in stats.items():
             self._running_stats.setdefault(name, RunningStats()).add(feature_stats)
@@ -519,15 +521,38 @@ def ares_schema(stores: Stores) -> pa.Schema:
     import pyarrow as pa
 
     fields = [pa.field(f"{ARES_PREFIX}{name}", pa.string()) for name in _EPISODE_FIELDS]
-    fields.append(pa.field(f"{ARES_PREFIX}success", pa.bool_()))
+    fields += [pa.field(ROWS_HASH_COLUMN, pa.string()), pa.field(f"{ARES_PREFIX}success", pa.bool_())]
     annotator_fields = stores.tables.episodes.schema(annotator_columns(stores))
     return pa.schema(
         [*fields, *(pa.field(f"{ARES_PREFIX}{field.name}", field.type) for field in annotator_fields)]
     )
 
 
-def ares_values(episode: Episode, values: Mapping[str, Json], schema: pa.Schema) -> dict[str, Any]:
-    """The values of the columns of `ares_schema`, by column."""
+def ares_values(
+    item: ExportItem, columns: Mapping[str, Any], videos: Mapping[str, PreparedVideo], schema: pa.Schema
+) -> dict[str, Any]:
+    """The values of the columns of `ares_schema`, by column.
+
+    Args:
+        item: The episode.
+        columns: Its data columns, (T, D) each.
+        videos: Its videos by name.
+        schema: The schema.
+    """
+    import numpy as np
+
+    episode, rows_hash = item.retimed.episode, ""
+    if item.retimed.keeps_steps and not item.reasons and episode.content_hash:
+        sizes = {
+            name: np.array([packet.size for packet in video.span.packets], np.int32)
+            for name, video in videos.items()
+            if video.stats  # depth has none
+        }
+        numbers = {
+            key: values.astype(np.float32) for key, values in columns.items() if values.dtype.kind == "f"
+        }
+        rows_hash = hash_written_episode(numbers, sizes)
+    values = item.values | {ROWS_HASH_COLUMN.removeprefix(ARES_PREFIX): rows_hash}
     names = [name.removeprefix(ARES_PREFIX) for name in schema.names]
     return {
         f"{ARES_PREFIX}{name}": values[name] if name in values else getattr(episode, name) for name in names

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, UnknownEpisode
@@ -212,33 +212,31 @@ class EpisodeTable:
             times = pa.repeat(pa.scalar(ingested, field.type), len(rows))
             self._writer.add(rows.set_column(rows.schema.get_field_index(field.name), field, times))
 
-    def correct(self, batch: EpisodeTableRows, ingested: datetime) -> None:
+    def correct(self, batches: Sequence[EpisodeTableRows], ingested: datetime) -> None:
         """Write episodes that were read anew: what the source says of stored ones is replaced, what people say stays.
 
+        A version of a table is written once, however many the batches are: each is compared with all rows.
+
         Args:
-            batch: Their rows.
+            batches: Their rows, no episode more than once.
             ingested: Time of ingestion of those that are new.
 
         Raises:
             StoreError: A table cannot be written.
         """
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        ids = batch.episodes["episode_id"]
-        is_stored = pc.is_in(ids, value_set=pa.array(self.ids(ids_filter(ids.to_pylist())), pa.string()))
-        old, new = batch.episodes.filter(is_stored), batch.episodes.filter(pc.invert(is_stored))
-        if new.num_rows:
-            trajectories = batch.trajectories.filter(
-                pc.is_in(batch.trajectories["episode_id"], new["episode_id"])
-            )
-            self.write([EpisodeTableRows(new, trajectories)], ingested)
-        if old.num_rows:
-            is_old = pc.is_in(batch.trajectories["episode_id"], value_set=old["episode_id"])
+        ids = [id for batch in batches for id in batch.episodes["episode_id"].to_pylist()]
+        stored = pa.array(self.ids(ids_filter(ids)), pa.string())
+        new = [_select_rows(batch, stored, is_stored=False) for batch in batches]
+        if any(batch.episodes.num_rows for batch in new):
+            self.write(new, ingested)
+        old = [_select_rows(batch, stored, is_stored=True) for batch in batches]
+        if any(batch.episodes.num_rows for batch in old):
             # Never without signals: the newer ones stand in their place at once.
-            self._trajectories.replace(batch.trajectories.filter(is_old))
-            values = pa.Table.from_batches([old]).drop_columns(["ingested", "duplicate_of"])
-            self.set_values(values)
+            self._trajectories.replace(pa.concat_tables([batch.trajectories for batch in old]))
+            values = pa.Table.from_batches([batch.episodes for batch in old])
+            self.set_values(values.drop_columns(["ingested", "duplicate_of"]))
 
     def restore(self, rows: pa.Table) -> None:
         """Write rows of removed episodes again: columns of the source alone; episodes that exist stay as they are.
@@ -500,3 +498,14 @@ def _few_and_all_different(rows: EpisodeSnapshot) -> bool:
     batches = rows.scan(["content_hash"], TrustedFilter("content_hash <> ''"))
     hashes = pa.chunked_array([batch["content_hash"] for batch in batches], pa.string())
     return bool(len(hashes) == pc.count_distinct(hashes).as_py())
+
+
+def _select_rows(batch: EpisodeTableRows, ids: pa.Array, *, is_stored: bool) -> EpisodeTableRows:
+    """The rows of the episodes that are among some ids, or of those that are not."""
+    import pyarrow.compute as pc
+
+    def select(rows: Any) -> Any:
+        is_among = pc.is_in(rows["episode_id"], value_set=ids)
+        return rows.filter(is_among if is_stored else pc.invert(is_among))
+
+    return EpisodeTableRows(select(batch.episodes), select(batch.trajectories))

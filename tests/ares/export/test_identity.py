@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ares.export.base
 from ares import open as open_workspace
 from ares.export.rlds.exporter import TfdsWriter
 from ares.formats import RecordLocation, read_record, scan_record_file
+from ares.store import ids_filter
 from ares.workspace import Workspace
+from ingest.base import SourceOptions
+from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
 
 
@@ -48,6 +55,92 @@ def test_an_rlds_export_that_is_read_again_is_recognised(
     again = ingested(tmp_path / "out", tmp_path / "again")
     assert hashes(again) == hashes(sample_workspace, f"format = '{kind}'")
     assert not any("ares_content_hash" in episode.metadata for episode in again.stores.tables.episodes.read())
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1"])
+def test_a_lerobot_export_with_videos_that_is_read_again_is_recognised(
+    sample_workspace: Workspace, tmp_path: Path, format: str
+) -> None:
+    """Videos that are copied, and that are encoded from images."""
+    exported = sample_workspace.sets["few"]
+    sample_workspace.export(exported, tmp_path / "out", format=format, quiet=True)
+    again = ingested(tmp_path / "out", tmp_path / "again")
+    assert all(episode.cameras for episode in again.stores.tables.episodes.read())
+    assert hashes(again) == hashes(sample_workspace, ids_filter(list(sample_workspace.sets.ids(exported))))
+
+
+@pytest.mark.parametrize(("version", "format"), [("v3.0", "lerobot-v2.1"), ("v2.1", "lerobot")])
+def test_videos_that_are_cut_joined_and_encoded_again_are_recognised(
+    tmp_path: Path, version: Literal["v3.0", "v2.1"], format: str
+) -> None:
+    """One camera is turned, so that its frames are encoded; the packets of the other are copied."""
+    folder, spec = (
+        write_good_folder(tmp_path / "made", version=version, lengths=(6, 9, 7)),
+        tmp_path / "a.yaml",
+    )
+    spec.write_text("reference: seen\ncameras: {front: {turn: 180}}\n")
+    workspace = open_workspace(tmp_path / "ws", create=True)
+    ingest_paths(workspace.stores, [str(folder)], SourceOptions(spec=str(spec)), quiet=True)
+    selection = workspace.sets.create("all", sorted(workspace.stores.tables.episodes.ids()), {})
+    report = workspace.export(selection, tmp_path / "out", format=format, quiet=True)
+    assert (list(report.reencoded.values()), report.copied_packets) == ([3], 22)
+    assert hashes(ingested(tmp_path / "out", tmp_path / "again")) == hashes(workspace)
+
+
+@pytest.mark.parametrize("change", ["a number of the state", "the clock", "the video", "the stated hash"])
+def test_a_lerobot_export_that_was_changed_is_another(
+    sample_workspace: Workspace, tmp_path: Path, change: str
+) -> None:
+    """The stated hash counts only for the rows and videos that were written with it."""
+    folder = tmp_path / "out"
+    exported = sample_workspace.sets["few"]
+    sample_workspace.export(exported, folder, format="lerobot-v2.1", quiet=True)
+    folder = next(path for path in sorted(folder.iterdir()) if (path / "meta").is_dir())
+    if change == "the video":
+        first, second = sorted(folder.rglob("*.mp4"))[:2]
+        shutil.copy(second, first)
+    elif change == "the stated hash":
+        lines = folder / "meta" / "episodes.jsonl"
+        rows = [json.loads(line) for line in lines.read_text().splitlines()]
+        rows[0]["ares/rows_hash"], rows[1]["ares/rows_hash"] = (
+            row["ares/rows_hash"] for row in (rows[1], rows[0])
+        )
+        lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        change_one_number(
+            sorted(folder.rglob("*.parquet"))[0], "timestamp" if change == "the clock" else "action"
+        )
+    known, again = hashes(sample_workspace), hashes(ingested(folder, tmp_path / "again"))
+    assert sum(again[name] != known[name] for name in again) == (2 if change == "the stated hash" else 1)
+
+
+def change_one_number(path: Path, column: str) -> None:
+    """Change the last number of a column of a Parquet file in its last bit."""
+    table = pq.read_table(path)
+    rows = np.array(table[column].to_pylist(), np.float32)
+    rows.flat[-1] = np.nextafter(rows.flat[-1], np.float32(9))
+    values = pa.array(rows.tolist(), table.schema.field(column).type)
+    pq.write_table(
+        table.set_column(table.column_names.index(column), table.schema.field(column), values), path
+    )
+
+
+def test_a_lerobot_export_of_an_export_is_recognised_too(sample_workspace: Workspace, tmp_path: Path) -> None:
+    exported = sample_workspace.sets["few"]
+    sample_workspace.export(exported, tmp_path / "one", format="lerobot", quiet=True)
+    again = ingested(tmp_path / "one", tmp_path / "again")
+    selection = again.sets.create("all", sorted(again.stores.tables.episodes.ids()), {})
+    again.export(selection, tmp_path / "two", format="lerobot-v2.1", quiet=True)
+    third = ingested(tmp_path / "two", tmp_path / "third")
+    assert hashes(third) == hashes(sample_workspace, ids_filter(list(sample_workspace.sets.ids(exported))))
+
+
+def test_a_lerobot_export_at_another_rate_is_another(sample_workspace: Workspace, tmp_path: Path) -> None:
+    sample_workspace.export(
+        sample_workspace.sets["few"], tmp_path / "out", format="lerobot", fps=5.0, quiet=True
+    )
+    again = ingested(tmp_path / "out", tmp_path / "again")
+    assert not set(hashes(again).values()) & set(hashes(sample_workspace).values())
 
 
 def test_an_export_beside_its_source_is_a_duplicate(

@@ -60,10 +60,11 @@ def test_every_file_is_listed_with_its_use(tmp_path: Path) -> None:
     source = opened(root)
     uses = {file.path: file.use for file in source.files()}
     assert set(uses) == {str(path) for path in root.rglob("*") if path.is_file()}
-    assert uses[str(depth / "head_depth_000000.png")] == "not_data"
+    assert uses[str(depth / "head_depth_000000.png")] == "data"
     assert uses[str(root / "observations/400/1-2.tar")] == "unused"
     assert "1 archives are not unpacked: run tar -xf on each in its folder" in source.warnings
-    assert "depth images are not stored" in next(iter(source.items)).load().warnings
+    warnings = next(iter(source.items)).load().warnings
+    assert "camera head_depth left out: image cannot be decoded" in warnings
 
 
 def test_commands_at_some_steps_are_held_until_the_next(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from ares.media import all_frames, encode_mp4, frames_at
+from ingest.base import SourceOptions
 from ingest.hdf5 import hdf5
+from ingest.mapping import open_with_spec
+from ingest.show_spec import show_spec
 
 STEPS = 9
 
@@ -62,7 +65,7 @@ def test_robomimic(h5: Any, robomimic: dict[str, Any], tmp_path: Path) -> None:
     assert episode.success is None  # rewards and dones say nothing of it
     assert set(record.warnings) == {
         "next_obs is not stored (it is obs one step on)",
-        "obs/agentview_depth is not stored (too wide for a signal)",
+        "camera agentview_depth left out: it holds depth, not colour",
     }
 
 
@@ -89,10 +92,70 @@ def test_libero_has_language_and_its_own_rate(h5: Any, tmp_path: Path) -> None:
         "gripper_states_0",
     ]
     assert set(record.trajectory.extra) == {"ee_states"}
-    assert source.warnings == (
-        "num_demos is not the number of demonstrations in the file",
-        "LIBERO stores its images upside down; they are not turned",
+    assert source.warnings == ("num_demos is not the number of demonstrations in the file",)
+
+
+def libero_attributes(**named: str) -> dict[str, Any]:
+    """The attributes that LIBERO's own writer gives the group `data`, and others."""
+    env = {"type": 1, "env_name": "Libero_Tabletop", "bddl_file": "put_the_bowl.bddl", "env_kwargs": {}}
+    problem = {"language_instruction": "put the bowl on the plate"}
+    return {"data": {"env_args": json.dumps(env), "problem_info": json.dumps(problem), **named}}
+
+
+ROBOMIMIC = {"data": {"env_args": json.dumps({"type": 1, "env_name": "Lift", "env_kwargs": {}})}}
+FLAG = "macros_image_convention"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_turned", "remark"),
+    [
+        (libero_attributes(**{FLAG: "opengl"}), True, "pictures are stored with their bottom row first"),
+        (libero_attributes(**{FLAG: "opencv"}), False, ""),
+        (libero_attributes(), False, "whether its pictures stand upright is not known"),
+        (libero_attributes(**{FLAG: "directx"}), False, "whether its pictures stand upright is not known"),
+        ({}, False, "whether its pictures stand upright is not known"),
+        (ROBOMIMIC, False, ""),
+    ],
+    ids=["opengl", "opencv", "LIBERO without the flag", "another flag", "no writer", "robomimic"],
+)
+def test_pictures_stand_upright_by_what_the_file_says_or_are_asked_about(
+    h5: Any, tmp_path: Path, attributes: dict[str, Any], is_turned: bool, remark: str
+) -> None:
+    pictures = h5.pictures()
+    record = h5.only(h5.demo(tmp_path / "a.hdf5", attributes, obs__agentview_rgb=pictures))
+    (camera,) = record.episode.cameras
+    assert np.array_equal(
+        np.stack(list(all_frames(camera.media))), pictures[:, ::-1] if is_turned else pictures
     )
+    told = [warning for warning in record.warnings if "pictures" in warning]
+    assert [warning[: len(remark)] for warning in told] == ([remark] if remark else [])
+
+
+@pytest.mark.parametrize("convention", ["opengl", "unknown"])
+@pytest.mark.parametrize("turn", ["none", "0", "vertical flip"])
+def test_a_spec_says_how_the_pictures_of_libero_stand(
+    h5: Any, tmp_path: Path, convention: str, turn: str
+) -> None:
+    pictures = h5.pictures()
+    h5.demo(tmp_path / "in" / "a.hdf5", libero_attributes(**{FLAG: convention}), obs__agentview_rgb=pictures)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"reference: looked\ncameras: {{agentview_rgb: {{turn: {turn}}}}}\n")
+    (source,) = open_with_spec(hdf5, str(tmp_path / "in"), SourceOptions(spec=str(spec)))
+    record = next(iter(source.items)).load()
+    expected = pictures[:, ::-1] if turn == "vertical flip" else pictures
+    assert np.array_equal(np.stack(list(all_frames(record.episode.cameras[0].media))), expected)
+    assert not [warning for warning in record.warnings if "pictures" in warning]
+
+
+def test_the_shown_spec_of_libero_reads_its_pictures_as_they_were_read(h5: Any, tmp_path: Path) -> None:
+    pictures = h5.pictures()
+    folder, spec = tmp_path / "in", tmp_path / "spec.yaml"
+    h5.demo(folder / "a.hdf5", libero_attributes(**{FLAG: "opengl"}), obs__agentview_rgb=pictures)
+    spec.write_text(show_spec(hdf5, str(folder), SourceOptions()))
+    assert "turn: vertical flip" in spec.read_text() and "bottom row first" in spec.read_text()
+    (source,) = open_with_spec(hdf5, str(folder), SourceOptions(spec=str(spec)))
+    record = next(iter(source.items)).load()
+    assert np.array_equal(np.stack(list(all_frames(record.episode.cameras[0].media))), pictures[:, ::-1])
 
 
 def test_isaac_lab(h5: Any, tmp_path: Path) -> None:

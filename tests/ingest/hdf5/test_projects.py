@@ -72,7 +72,7 @@ def test_every_file_of_an_episode_is_listed(h5: Any, tmp_path: Path, project: st
 
 def test_what_is_left_out_is_said(h5: Any, tmp_path: Path) -> None:
     assert set(h5.only(write("ManiSkill", tmp_path).path).warnings) == {
-        "depth is not stored",
+        "camera sensor_data.base_camera.depth left out: it holds depth, not colour",
         "segmentation is not stored",
         "the observation after the last action is not stored",
     }

@@ -18,6 +18,8 @@ from ares.errors import SourceError
 from ares.media import all_frames
 
 STEPS = 9
+# What robomimic writes, whose pictures stand upright.
+ROBOMIMIC = {"env_args": json.dumps({"env_name": "Lift", "type": 1, "env_kwargs": {}})}
 
 
 def cases(h5: Any, tmp_path: Path) -> Iterator[tuple[Path, str]]:
@@ -52,7 +54,7 @@ def test_lengths_that_disagree(h5: Any, tmp_path: Path) -> None:
     images = h5.pictures(STEPS + 1)
     path = h5.demo(
         tmp_path / "a.hdf5",
-        {"data/demo_0": {"num_samples": 3}},
+        {"data": ROBOMIMIC, "data/demo_0": {"num_samples": 3}},
         obs__joint_pos=h5.numbers(STEPS + 1, 7),
         obs__gripper_pos=h5.numbers(STEPS - 1, 2),
         obs__front=images,
@@ -94,7 +96,11 @@ def test_cameras_that_show_nothing(h5: Any, tmp_path: Path) -> None:
     still = np.broadcast_to(h5.pictures(1), (STEPS, 24, 32, 3))
     record = h5.only(
         h5.demo(
-            tmp_path / "a.hdf5", obs__black=np.zeros_like(still), obs__still=still, obs__good=h5.pictures()
+            tmp_path / "a.hdf5",
+            {"data": ROBOMIMIC},
+            obs__black=np.zeros_like(still),
+            obs__still=still,
+            obs__good=h5.pictures(),
         )
     )
     flags = {camera.name: camera.flags for camera in record.episode.cameras}

@@ -15,6 +15,7 @@ from ares.errors import RequestError
 from ares.review import add_ruling
 from ares.rubric import Verdict
 from ares.workspace import Workspace
+from ingest.pipeline import write
 
 CAPTIONER = Maker(
     annotator="caption",
@@ -121,3 +122,18 @@ def test_a_correction_that_fails_is_made_by_the_next_run(tmp_path: Path) -> None
     assert (second.failed, {episode.robot for episode in workspace.episodes}) == (0, {"our arm"})
     assert not any("read again" in belief for belief in sheet(workspace).values())
     assert workspace.ingest(str(source), spec=str(spec)).already == 12
+
+
+def test_corrections_are_written_together(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each version of a table is compared with all its rows: one for each batch of a reader would be too many."""
+    monkeypatch.setattr(write, "_SECONDS_PER_WRITE", 1e9)
+    versions = next((tmp_path / "workspace").rglob("trajectories.lance")) / "_versions"
+    before, rows = len(list(versions.iterdir())), workspace.stores.tables.trajectories.count()
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("rate_hz: 20\nrobot: our arm\nreference: our notes\n")
+    assert workspace.ingest(str(SAMPLE), spec=str(spec)).kept == 12
+    assert len(list(versions.iterdir())) - before == 1
+    assert {episode.robot for episode in workspace.episodes} == {"our arm"}
+    assert workspace.stores.tables.trajectories.count() == rows
