@@ -21,7 +21,7 @@ from annotators.grade.observation import (
     read_observation,
 )
 from annotators.grade.panel import combine_votes, split_criteria
-from annotators.grade.rates import CallTotals, ControlCalls, RateMeter, RunQuote, read_judge_rates
+from annotators.grade.rates import CallTotals
 from annotators.grade.segment_fit import (
     SeenNeighbour,
     list_unequal_values,
@@ -29,7 +29,7 @@ from annotators.grade.segment_fit import (
     rule_on_order,
     rule_on_span,
 )
-from ares.annotation import Annotation, Cost
+from ares.annotation import Annotation
 from ares.episode import Episode
 from ares.rubric import (
     NOT_VISIBLE,
@@ -41,7 +41,6 @@ from ares.rubric import (
     parse_known_text,
     shipped_verbs,
 )
-from ares.workspace import Workspace
 from tests.annotators.grade.conftest import value_of
 from tests.annotators.judge_replies import judge, kind_of, observation, part
 from tests.recordings import compare_with_recording
@@ -305,59 +304,6 @@ def test_the_controls_of_a_caption_are_these(
                 )
     assert ControlPlan().draw(work, own.slots, own.text) == [] and ControlPlan().expected(work.subject) == 0
     _record("controls", lines)
-
-
-class _Expectation:
-    """A judge that expects an observation for each segment, and half a choice for each caption."""
-
-    def expect_calls(self, subject: Any) -> Any:
-        return {
-            "observation": CallTotals(1, 1000, 50),
-            "choice": CallTotals(0.5, 400, 10),
-            "comparison": CallTotals(2, 20, 4),
-        }
-
-    def count_open_observations(self, subject: Any) -> int:
-        return 2
-
-
-def test_calls_are_quoted_as_they_were_measured(
-    ws: Workspace,
-    episodes: dict[str, Episode],
-    work_for: Callable[..., Work],
-    caption_of: Callable[..., Annotation],
-) -> None:
-    episode = episodes["drawer-close_000"]
-    work = work_for(episode, [], caption_of(episode, "close the drawer"))
-    calls = ControlCalls(controls=3.0, observations=1.0, choices=4.0, comparisons=2.0)
-    lines: list[Any] = [asdict(calls.scaled(2.5)), asdict(CallTotals(1.6, 2.4, 3.5).to_cost(None, False))]
-    paid: Any = {
-        "observation": Cost(calls=1, tokens_in=900, tokens_out=40),
-        "choice": Cost(calls=2, tokens_in=70),
-    }
-
-    def quote() -> None:
-        for dataset, kind in product((episode.dataset, "other"), ("captions", "controls")):
-            rates = read_judge_rates(ws.stores, "judge", dataset, kind)  # type: ignore[arg-type]
-            lines.append({name: _rounded(total) for name, total in (rates or {}).items()})
-        run = RunQuote(ws.stores, _Expectation(), "judge")
-        for step in (run.add_caption, run.add_caption, lambda subject: run.add_controls(subject, calls)):
-            step(work.subject)
-            lines.append(_rounded(run.total))
-
-    quote()
-    meter = RateMeter(ws.stores, "judge")
-    meter.store()
-    for count, kind in ((4, "captions"), (1, "captions"), (5, "controls"), (230, "captions")):
-        for _ in range(count):
-            meter.add(episode.dataset, kind, paid if count < 100 else {"words": Cost(calls=1, tokens_out=5)})  # type: ignore[arg-type]
-        meter.store()
-        quote()
-    other = RateMeter(ws.stores, "judge")
-    other.add(episode.dataset, "captions", paid)
-    other.store()
-    quote()
-    _record("rates", lines)
 
 
 def _rounded(total: CallTotals) -> list[float]:

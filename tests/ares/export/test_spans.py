@@ -235,10 +235,12 @@ def test_the_loader_gives_the_steps_and_frames_of_the_spans(ws: Workspace) -> No
     first = 0
     for number, (start, stop) in enumerate(STEPS):
         stored = ws.episodes[SPANS[number][0]]
+        state = stored.trajectory.state
+        assert state is not None
         for step in (start, stop - 1):
             item = dataset[first + step - start]
             assert (item["episode_index"], item["frame_index"]) == (number, step - start)
-            np.testing.assert_array_equal(item["observation.state"], stored.trajectory.state.values[step])
+            np.testing.assert_array_equal(item["observation.state"], state.values[step])
             expected = stored.frames("front", [stored.trajectory.timestamps[step]])[0].transpose(2, 0, 1)
             np.testing.assert_array_equal(item["observation.images.front"], expected)
         assert dataset[first]["action_is_pad"].tolist() == [True, False], "not the step before the span"

@@ -110,7 +110,12 @@ def fill_with_captions(stores: Stores, samples: Path, per_episode: int = 20) -> 
         caption = replace(draft, start_seconds=float(number), stop_seconds=number + 1.0)
         stores.annotations.append([caption])
         if number % 2:
-            ruling = {"criterion": "VERB", "verdict": "MET", "category": "essential", "evidence": [0.5]}
+            ruling: dict[str, Any] = {
+                "criterion": "VERB",
+                "verdict": "MET",
+                "category": "essential",
+                "evidence": [0.5],
+            }
             value = make_grade_value([{**ruling, "margin": number / 40}])
             stores.annotations.append([make_annotation(JUDGE, episode_id, caption.annotation_id, value)])
     stores.sync()

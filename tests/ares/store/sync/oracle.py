@@ -124,7 +124,7 @@ class Oracle:
         """The shown items in the order in which they fill columns, grades with the rulings of people."""
         rulings: dict[str, list[Item]] = defaultdict(list)
         for item in shown["grade"]:
-            if self._is_ruling(item) and item[1].value["rulings"]:
+            if self._is_ruling(item) and cast("list[dict[str, Any]]", item[1].value["rulings"]):
                 rulings[item[1].subject].append(item)
         valued: list[tuple[Item, Row]] = []
         for item in sorted(item for items in shown.values() for item in items if not self._is_ruling(item)):
@@ -191,7 +191,7 @@ class Oracle:
         for name, items in candidates.items():
             for item in items:
                 if self._is_ruling(item):
-                    for ruling in item[1].value["rulings"]:
+                    for ruling in cast("list[dict[str, Any]]", item[1].value["rulings"]):
                         key = (name, item[1].subject, item[1].start_seconds, item[1].part.lower())
                         values[key][item[1].maker_id] = ruling.get("verdict")
                     continue
