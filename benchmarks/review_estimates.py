@@ -9,9 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ares.errors import RequestError
-from ares.review.certificate import certify_items
-from ares.review.estimates import estimate_shifted_share, estimate_true_share
-from ares.review.person_labels import LabelledItem, PersonAnswer
+from ares.review import (
+    LabelledItem,
+    PersonAnswer,
+    certify_items,
+    estimate_shifted_share,
+    estimate_true_share,
+)
 from ares.statistics import wilson_interval
 
 _LABELS, _UNLABELLED, _SHIFTED, _ACCEPTED = 300, 3_000, 2_000, 400

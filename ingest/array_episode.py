@@ -136,11 +136,11 @@ class ArrayRowReader:
                 with self.translate_errors(f"{self.where}, {self.prefix}{key} row {row}"):
                     self.hash.update(array[row].tobytes())
 
-    def describe_depth(self, places: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:
+    def describe_depth(self, locations: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:
         """Where the depth is, its range and its unit, by name of the camera; what cannot be read is warned of.
 
         Args:
-            places: The file of each array, and its name there, where that is not the key.
+            locations: The file of each array, and its name there, where that is not the key.
         """
         described: dict[str, Json] = {}
         for key, array in self.depth.items():
@@ -151,12 +151,12 @@ class ArrayRowReader:
             except SourceError as error:
                 self.warnings[f"camera {name} left out: {error.reason}"] = None
                 continue
-            place: dict[str, Json] = {
+            location: dict[str, Json] = {
                 "path": self.where,
                 "key": f"{self.prefix}{key}",
                 "first_row": self.start,
             }
-            described[name] = describe_depth(pictures, {**place, **places.get(key, {})}, frames=frames)
+            described[name] = describe_depth(pictures, {**location, **locations.get(key, {})}, frames=frames)
             self.warnings[f"camera {name} left out: {HOLDS_DEPTH}"] = None
         return described
 

@@ -231,13 +231,13 @@ def load_episode(entry: NpzEntry) -> Record:
     """
     with _open_entry(entry) as members:
         reader = _read_arrays(entry, members)
-        roles = _signal_roles(entry, reader)
-        row = _read_row(entry, reader)
+        roles, row = _signal_roles(entry, reader), _read_row(entry, reader)
         times = _step_times(entry, reader, roles, row)
         cameras = tuple(_array_camera(reader, key, members[key], times.rate_hz) for key in reader.images)
         reader.hash_images()
-        places = {key: {"path": member.path, "key": member.name} for key, member in members.items()}
-        depth = reader.describe_depth(places)
+        depth = reader.describe_depth(
+            {key: {"path": npy.path, "key": npy.name} for key, npy in members.items()}
+        )
     arrays = tuple(list_arrays(reader, roles))
     if not (roles.state or roles.action or cameras or entry.spec or entry.reads_unknown):
         raise unknown_family_error(entry.path, arrays)
@@ -268,8 +268,7 @@ def load_episode(entry: NpzEntry) -> Record:
         metadata=add_depth(row.metadata, depth),
         frame_pairing="index",
     )
-    warnings = tuple(dict.fromkeys((*reader.warnings, *row.warnings)))
-    return _make_record(episode, trajectory, warnings, arrays, times)
+    return _make_record(episode, trajectory, (*reader.warnings, *row.warnings), arrays, times)
 
 
 @contextmanager
@@ -286,12 +285,16 @@ def _open_entry(entry: NpzEntry) -> Iterator[dict[str, NpyMember]]:
 def _make_record(
     episode: Episode,
     trajectory: Trajectory,
-    warnings: tuple[str, ...],
+    warnings: Iterable[str],
     arrays: tuple[SourceArray, ...],
     times: StepTimes,
 ) -> Record:
     return Record(
-        episode=episode, trajectory=trajectory, warnings=warnings, arrays=arrays, has_stamps=times.has_stamps
+        episode=episode,
+        trajectory=trajectory,
+        warnings=tuple(dict.fromkeys(warnings)),
+        arrays=arrays,
+        has_stamps=times.has_stamps,
     )
 
 

@@ -39,7 +39,7 @@ _PACKAGE = "(?:ares|ingest|annotators|app)"
 # Each page answers one question; `grade` answers several yet.
 MOST_LINES, LONG_PAGES = 200, {"grade.md"}
 # A key of the metadata that a LeRobot export writes.
-NO_PATHS = {"ares/rate_source"}
+NO_PATHS = {"ares/rate_source", "ares/content_hash", "ares/rows_hash"}
 
 
 def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

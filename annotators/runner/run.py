@@ -31,7 +31,6 @@ from annotators.runner.annotator_run import (
     read_stamps,
 )
 from annotators.runner.fault_isolation import select_no_frames
-from annotators.runner.quote import RenewedQuote, estimate_tasks
 from annotators.runner.remote import (
     make_failing_frames,
     open_decoder_pool,
@@ -65,6 +64,7 @@ from ares.rubric import read_judge_trust
 from ares.search import embed_texts, list_embedding_spaces
 
 if TYPE_CHECKING:
+    from annotators.runner.quote import RenewedQuote
     from ares.store import Stores
 
 
@@ -268,6 +268,8 @@ def estimate(stores: Stores, request: AnnotateRequest) -> list[AnnotateEstimate]
 
     No model is loaded and no server is asked.
     """
+    from annotators.runner.quote import estimate_tasks
+
     stores.sync()
     tasks = _load_without_models(stores, request, count_planned_episodes(stores, request))
     return estimate_tasks(stores, tasks, request.selection, stores.settings.price)
@@ -346,7 +348,11 @@ def _annotate_on(
     stream = None if report_line is _print_nothing else sys.stderr
     progress = Progress(f"annotate {' '.join(request.names)}", total, stream)
     incomplete = _incomplete_bundles(stores, tasks, request.selection, progress)
-    renewed = RenewedQuote(stores, tasks, request.selection, total, report_line)
+    renewed = None
+    if any(task.annotator.estimate_run for task in tasks):
+        from annotators.runner.quote import RenewedQuote
+
+        renewed = RenewedQuote(stores, tasks, request.selection, total, report_line)
     bundles = islice(incomplete, request.selection.limit)
     _run_tasks(stores, tasks, bundles, decoders, progress, renewed)
     if _embed_new_texts(stores, tasks, report_line) or any(task.report.kept for task in tasks):
@@ -443,7 +449,7 @@ def _run_tasks(
     bundles: Iterator[EpisodeBundle],
     decoders: WorkerPool[Frames, Frames],
     progress: Progress,
-    renewed: RenewedQuote,
+    renewed: RenewedQuote | None,
 ) -> None:
     writer = AnnotationWriter(stores, tasks)
     needs_signals = any(task.annotator.needs_signals for task in tasks)
@@ -463,7 +469,7 @@ def _run_tasks(
     def sink(batch: list[EpisodeBundle]) -> None:
         progress.advance(len(batch))
         writer.add(batch)
-        if renewed.advance(len(batch)):
+        if renewed is not None and renewed.advance(len(batch)):
             writer.flush()
             renewed.say()
 

@@ -302,22 +302,22 @@ _REPORT_HEADER = ("question", "dataset", "judge", "answered", "random", "dispute
 
 
 def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
-    found = workspace.review.report(question=args.question, where=args.where)
-    documents = [each.to_json() for each in found]
+    reports = workspace.review.report(question=args.question, where=args.where)
+    documents = [report.to_json() for report in reports]
     rows = [
         (
-            each.question,
-            each.dataset,
-            each.model or "none",
-            each.items,
-            each.random_items,
-            each.disputed,
-            *(_format_estimate(part) for part in (each.coverage, each.precision, each.recall)),
-            *("" if part is None else f"{part:.2f}" for part in (each.kappa, each.alpha)),
-            _format_estimate(each.true_share),
-            each.missing or "",
+            report.question,
+            report.dataset,
+            report.model or "none",
+            report.items,
+            report.random_items,
+            report.disputed,
+            *(_format_estimate(part) for part in (report.coverage, report.precision, report.recall)),
+            *("" if part is None else f"{part:.2f}" for part in (report.kappa, report.alpha)),
+            _format_estimate(report.true_share),
+            report.missing or "",
         )
-        for each in found
+        for report in reports
     ]
     empty = "no answers yet; `ares review next` asks for them"
     answer(args, documents, lambda: OutputTable(rows, _REPORT_HEADER) if rows else empty, documents)

@@ -137,10 +137,10 @@ def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSe
     """The set of the arguments, with a certificate where one is asked for."""
     if args.min_precision is not None:
         others = ("ids", "search", "like", "image", "limit", "min_score")
-        if given := [name for name in others if getattr(args, name)]:
+        if options := [name for name in others if getattr(args, name)]:
             raise RequestError(
                 "a certificate speaks of all accepted captions of a filter",
-                f"give --where without {', '.join('--' + name.replace('_', '-') for name in given)}",
+                f"give --where without {', '.join('--' + name.replace('_', '-') for name in options)}",
             )
         return workspace.sets.create_certified(args.name, args.min_precision, where=args.where)
     return workspace.sets.create(

@@ -152,6 +152,11 @@ class CurationSet:
         """Name and version in the form that `Sets[...]` accepts: "accepted@2"."""
         return f"{self.name}@{self.version}"
 
+    @property
+    def frozen_key(self) -> str:
+        """Key that it was frozen under: that of its members and of its certificate."""
+        return self.frozen_as or f"{self.name}@{self.version:06d}"
+
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON, for the store and for output."""
         return {
@@ -255,7 +260,7 @@ class Sets:
         The numbers of its versions are not used again. Raises RequestError for an unknown name.
         """
         selections = self.select(name)
-        keys = {_frozen_key(selection): _displayed_key(selection) for selection in selections}
+        keys = {selection.frozen_key: _displayed_key(selection) for selection in selections}
         return self._record(
             "set_delete", person, keys, {"labels": [selection.label for selection in selections]}
         )
@@ -285,9 +290,9 @@ class Sets:
         with self._store.atomic():
             for selection in selections:
                 version = self._claim_version(
-                    new_name, max(version, selection.version - 1), _frozen_key(selection)
+                    new_name, max(version, selection.version - 1), selection.frozen_key
                 )
-                keys[_frozen_key(selection)] = f"{new_name}@{version:06d}"
+                keys[selection.frozen_key] = f"{new_name}@{version:06d}"
             return self._record("set_rename", person, keys, {"labels": labels, "name": new_name})
 
     def note(self, name: str, text: str, person: str = "") -> Action:
@@ -296,7 +301,7 @@ class Sets:
         Raises RequestError for an unknown name.
         """
         selection = self[name]
-        keys = {_frozen_key(selection): _displayed_key(selection)}
+        keys = {selection.frozen_key: _displayed_key(selection)}
         return self._record("set_note", person, keys, {"labels": [selection.label], "note": text.strip()})
 
     def _record(
@@ -369,7 +374,7 @@ class Sets:
 
     def members(self, selection: CurationSet) -> Iterator[str]:
         """The members, sorted, streamed: ids of episodes, or lines of spans."""
-        for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{_frozen_key(selection)}/"):
+        for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{selection.frozen_key}/"):
             yield from cast("list[str]", block)
 
     def diff(self, a: CurationSet, b: CurationSet) -> SetDiff:
@@ -429,10 +434,10 @@ class Sets:
     def _write(self, selection: CurationSet, ids: Iterator[str]) -> None:
         for number, block in enumerate(_blocks_of_members(ids)):
             self._store.put_documents(
-                MEMBERS_COLLECTION, {f"{_frozen_key(selection)}/{number:06d}": list[Json](block)}
+                MEMBERS_COLLECTION, {f"{selection.frozen_key}/{number:06d}": list[Json](block)}
             )
         # The header is written last, so that every set that can be read is complete.
-        self._store.put_documents(_HEADERS_COLLECTION, {_frozen_key(selection): selection.to_json()})
+        self._store.put_documents(_HEADERS_COLLECTION, {selection.frozen_key: selection.to_json()})
 
 
 def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
@@ -493,11 +498,6 @@ def _blocks_of_members(members: Iterator[str]) -> Iterator[list[str]]:
         characters += len(member)
     if block:
         yield block
-
-
-def _frozen_key(selection: CurationSet) -> str:
-    """Key that a set was frozen under: that of its members too."""
-    return selection.frozen_as or _displayed_key(selection)
 
 
 def _displayed_key(selection: CurationSet) -> str:

@@ -506,13 +506,17 @@ class ExportManifest:
     def write(self, counts: Mapping[str, Json]) -> None:
         """Write MANIFEST_FILE, last of all files."""
         self._lines.close()
-        from ares.curation import Sets
-        from ares.review import describe_certificate
         from ares.rubric import read_judge_trust
 
-        key = self._selection.frozen_as or self._selection.label
-        members = Sets(self._stores.annotations).ids(self._selection)
-        certificate = describe_certificate(self._stores, key, members)
+        key = self._selection.frozen_key
+        # Few sets have one, and what checks it is loaded for these alone.
+        certificate: Json = dict(self._stores.annotations.find_documents("certificates", key)).get(key)
+        if certificate:
+            from ares.curation import Sets
+            from ares.review import describe_certificate
+
+            members = Sets(self._stores.annotations).ids(self._selection)
+            certificate = describe_certificate(self._stores, key, members)
         makers = self._stores.annotations.makers()
         selection = self._selection.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")

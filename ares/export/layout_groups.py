@@ -11,6 +11,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from ares.curation import Sets
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
@@ -440,7 +441,8 @@ class GroupedExport:
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
         """The episodes of one group, in the order of the set; one batch at a time is in memory."""
         stores = self.reader.stores
-        members = compress(self.reader.members(), (group == number for group in plan.group_numbers))
+        every = Sets(self.reader.stores.annotations).members(self.reader.set)
+        members = compress(every, (group == number for group in plan.group_numbers))
         for batch in self.reader.member_batches(self.failures, members):
             annotations = stores.annotations.find_annotations(batch.ids)
             self.manifest.add_makers(annotations)

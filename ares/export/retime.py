@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.clock import camera_seconds, nearest_steps, time_tolerance
+from ares.curation import Sets
 from ares.episode import Camera, Episode, Json, Signal, Span, Trajectory
 from ares.errors import SourceError
 from ares.export.base import ExportRate, RetimeMode
@@ -239,7 +240,7 @@ def join_measured_rates(clock: ExportRate, reader: ExportReader) -> ExportRate:
     if clock.fps is not None:
         return clock
     measured: dict[float, _MeasuredRate] = {}
-    ids = (member.partition(" ")[0] for member in reader.members())
+    ids = (member.partition(" ")[0] for member in Sets(reader.stores.annotations).members(reader.set))
     while batch := list(islice(ids, _BATCH_IDS)):
         rows = reader.stores.tables.episodes.read_columns(_RATE_COLUMNS, ids_filter(batch)).to_pylist()
         for row in rows:

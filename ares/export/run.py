@@ -89,10 +89,6 @@ class ExportReader:
     set: CurationSet
     conversion: SetConverter
 
-    def members(self) -> Iterator[str]:
-        """The members of the set, sorted, streamed: episode ids, or lines of spans."""
-        return Sets(self.stores.annotations).members(self.set)
-
     def batches(self, failures: ExportFailures, ids: Iterable[str] | None = None) -> Iterator[ExportBatch]:
         """Read whole episodes in the order of their ids.
 
@@ -117,7 +113,7 @@ class ExportReader:
             failures: Where members are added whose episode the workspace no longer has, or that cannot be converted.
             members: Episode ids, or lines of spans; None for all of the set.
         """
-        remaining = self.members() if members is None else iter(members)
+        remaining = iter(Sets(self.stores.annotations).members(self.set) if members is None else members)
         while requested := list(islice(remaining, BATCH_EPISODES)):
             are_spans = self.set.num_spans is not None
             spans = tuple(map(Span.parse, requested)) if are_spans else ()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ares.review.certificate import (
         certified_members as certified_members,
         certify as certify,
+        certify_items as certify_items,
         describe_certificate as describe_certificate,
         keep_certificate as keep_certificate,
     )
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
         create_queue as create_queue,
         list_queues as list_queues,
     )
-    from ares.review.estimates import ShareEstimate as ShareEstimate
+    from ares.review.estimates import (
+        ShareEstimate as ShareEstimate,
+        estimate_shifted_share as estimate_shifted_share,
+        estimate_true_share as estimate_true_share,
+    )
     from ares.review.labels import (
         SegmentChange as SegmentChange,
         add_correction as add_correction,
@@ -40,6 +45,10 @@ if TYPE_CHECKING:
     from ares.review.maker_comparison import (
         MakerComparison as MakerComparison,
         compare_makers as compare_makers,
+    )
+    from ares.review.person_labels import (
+        LabelledItem as LabelledItem,
+        PersonAnswer as PersonAnswer,
     )
     from ares.review.queue import (
         QueueItem as QueueItem,

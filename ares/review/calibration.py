@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
 from ares.review.estimates import (
+    LEAST_RARER,
     ReliabilityBin,
     ShareEstimate,
     bootstrap_ratio,
     brier_score,
     cohen_kappa,
+    estimate_shifted_share,
     estimate_true_share,
     krippendorff_alpha,
     labels_for_half_width,
@@ -198,8 +201,8 @@ def _estimate_ratio(
     for item in items:
         by_episode.setdefault(item.episode_id, []).append(is_hit(item))
     hits, totals = (
-        [sum(found) for found in by_episode.values()],
-        [len(found) for found in by_episode.values()],
+        [sum(own) for own in by_episode.values()],
+        [len(own) for own in by_episode.values()],
     )
     share = sum(hits) / len(items)
     if len(by_episode) < len(items) and 0 < share < 1:
@@ -212,12 +215,26 @@ def _estimate_ratio(
 
 
 def _estimate_share(judged: Sequence[LabelledItem], rest: tuple[int, int]) -> ShareEstimate:
-    """The share of true items among all, see `estimate_true_share`; `rest` are accepted and all unlabelled ones."""
+    """The share of true items among all; `rest` are accepted and all unlabelled ones.
+
+    Where the judge accepts another share of these than of the labelled, true items are as many more or fewer: then its
+    error rates decide, see `estimate_shifted_share`.
+    """
     accepted, total = rest
-    unlabelled = [1.0] * accepted + [0.0] * (total - accepted)
-    return estimate_true_share(
-        [_is_true(item) for item in judged], [float(_is_accepted(item)) for item in judged], unlabelled
-    )
+    own = [_is_accepted(item) for item in judged]
+    labels = [_is_true(item) for item in judged]
+    low, high = wilson_interval(sum(own), len(own))
+    true = sum(labels)
+    if total and not low <= accepted / total <= high and min(true, len(labels) - true) >= LEAST_RARER:
+        return estimate_shifted_share(
+            accepted + sum(own),
+            total + len(own),
+            true_accepted=sum(map(operator.and_, own, labels)),
+            true=true,
+            false_refused=sum(not (accepts or label) for accepts, label in zip(own, labels, strict=True)),
+            false=len(labels) - true,
+        )
+    return estimate_true_share(labels, list(map(float, own)), [1.0] * accepted + [0.0] * (total - accepted))
 
 
 def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> tuple[int, int]:
@@ -254,8 +271,10 @@ def _judged_columns(stores: Stores, item: LabelledItem, column: str) -> Iterator
             yield batch["episode_id"], batch[column]
         return
     rows = tables.segments.scan(["annotation_id", "episode_id", column], is_judged)
-    chosen = pc.is_in(rows["episode_id"], value_set=pa.array(tables.episodes.ids(in_dataset), pa.string()))
-    for batch in rows.filter(chosen).to_batches():
+    is_in_dataset = pc.is_in(
+        rows["episode_id"], value_set=pa.array(tables.episodes.ids(in_dataset), pa.string())
+    )
+    for batch in rows.filter(is_in_dataset).to_batches():
         yield batch["annotation_id"], batch[column]
 
 

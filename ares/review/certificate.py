@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-# Documents by the label of the set ("accepted@2").
-CERTIFICATES = "certificates"
+# Documents by the key that a set was frozen under ("accepted@000002").
+_CERTIFICATES = "certificates"
 CONFIDENCE = 0.95
 _MOST_CUTS, _LEAST_CORRELATION, _ITEMS_PER_READ = 20, 0.1, 5_000
 # A rank is 0.5 + margin / 2 where the judge accepts, see `person_labels`.
@@ -169,12 +169,12 @@ def certify_items(items: Sequence[LabelledItem], precision: float) -> Certificat
             break
         passed = cut, labels, errors, bound
     if passed is None:
-        raise _refuse(items, second, cuts[0] if cuts else _ACCEPTED_RANK, precision)
+        raise _make_refusal(items, second, cuts[0] if cuts else _ACCEPTED_RANK, precision)
     cut, labels, errors, bound = passed
     return Certificate(
         precision=precision,
         cut=round(2 * (cut - _ACCEPTED_RANK), 6),
-        coverage=round(sum(_rank(item) >= cut for item in items) / len(items), 6),
+        coverage=round(sum(_rank_of_item(item) >= cut for item in items) / len(items), 6),
         labels=labels,
         errors=errors,
         bound=round(bound, 6),
@@ -202,26 +202,29 @@ def certified_members(stores: Stores, certificate: Certificate, where: str = "")
     """
     # No judge's margin stands for what people decided.
     by_people = f"acceptable AND {REVIEWED} AND grade_margin IS NULL"
-    chosen = f"(({certificate.where}) OR ({by_people})){f' AND ({where})' if where else ''}"
-    for ids in stores.tables.episodes.id_batches(chosen):
+    condition = f"(({certificate.where}) OR ({by_people})){f' AND ({where})' if where else ''}"
+    for ids in stores.tables.episodes.id_batches(condition):
         changed = set(find_changed_members(stores, certificate, ids))
         yield from (episode_id for episode_id in ids if episode_id not in changed)
 
 
 def keep_certificate(stores: Stores, key: str, certificate: Certificate) -> None:
-    """Store the certificate of a set under the name and version that it was frozen under. Raises StoreError."""
-    stores.annotations.put_documents(CERTIFICATES, {key: certificate.to_json()})
+    """Store the certificate of a set under its `CurationSet.frozen_key`. Raises StoreError."""
+    stores.annotations.put_documents(_CERTIFICATES, {key: certificate.to_json()})
 
 
 def describe_certificate(stores: Stores, key: str, members: Iterable[str]) -> dict[str, Json]:
-    """What is to be said of the certificate of a set: its numbers and "void", the reasons; {} where it has none.
+    """What is to be said of the certificate of a set: its numbers, "says", and "void", the reasons; {} without one.
 
     Args:
         stores: Stores of the workspace.
-        key: Name and version that the set was frozen under.
+        key: `CurationSet.frozen_key` of the set.
         members: Ids of its episodes.
+
+    Raises:
+        StoreError: The log or a table cannot be read.
     """
-    document = stores.annotations.get_document(CERTIFICATES, key)
+    document = stores.annotations.get_document(_CERTIFICATES, key)
     if not isinstance(document, Mapping):
         return {}
     certificate = certificate_from_json(document)
@@ -242,8 +245,8 @@ def find_reasons_void(
     reasons: list[str] = []
     for part in batched(certificate.items, _ITEMS_PER_READ):
         where = ids_filter({item.episode_id for item in part})
-        found = read_labelled_items(stores, question=ACCEPTABLE, where=where)
-        now = {item.subject_id: item for item in found}
+        labelled = read_labelled_items(stores, question=ACCEPTABLE, where=where)
+        now = {item.subject_id: item for item in labelled}
         reasons.extend(reason for item in part if (reason := _find_change(item, now.get(item.subject_id))))
     changed = sum(1 for _ in find_changed_members(stores, certificate, members))
     if changed:
@@ -274,7 +277,7 @@ def find_changed_members(stores: Stores, certificate: Certificate, members: Iter
         yield from sorted(set(ids) - graded | set(others))
 
 
-def _rank(item: LabelledItem) -> float:
+def _rank_of_item(item: LabelledItem) -> float:
     return _ACCEPTED_RANK if item.rank is None else item.rank
 
 
@@ -284,15 +287,15 @@ def _split_by_episode(
     """Two halves; all captions of an episode are in one of them, the same on every machine."""
     halves: tuple[list[LabelledItem], list[LabelledItem]] = [], []
     ranked = sorted(items, key=lambda item: hashlib.sha256(item.episode_id.encode()).hexdigest())
-    places = {episode: place for place, episode in enumerate(dict.fromkeys(i.episode_id for i in ranked))}
+    numbers = {episode: number for number, episode in enumerate(dict.fromkeys(i.episode_id for i in ranked))}
     for item in ranked:
-        halves[places[item.episode_id] % 2].append(item)
+        halves[numbers[item.episode_id] % 2].append(item)
     return halves
 
 
 def _ordered_cuts(items: Sequence[LabelledItem]) -> list[float]:
     """Cuts in the order in which they are tested: the one that these items speak for most, then looser ones."""
-    ranks = sorted({_rank(item) for item in items})
+    ranks = sorted({_rank_of_item(item) for item in items})
     step = max(1, len(ranks) // _MOST_CUTS)
     cuts = sorted({_ACCEPTED_RANK, *ranks[::step]})
     best = max(cuts, key=lambda cut: (_test_cut(items, cut)[2], -cut), default=_ACCEPTED_RANK)
@@ -303,18 +306,18 @@ def _test_cut(items: Collection[LabelledItem], cut: float) -> tuple[int, int, fl
     """Answers above a cut, errors among them, and the lower bound of the precision; by episode where it has several."""
     hits: dict[str, list[bool]] = {}
     for item in items:
-        if _rank(item) >= cut:
+        if _rank_of_item(item) >= cut:
             hits.setdefault(item.episode_id, []).append(item.truth == MET)
     labels, right = sum(map(len, hits.values())), sum(map(sum, hits.values()))
     effective = float(labels)
     if len(hits) < labels:
-        totals = [len(found) for found in hits.values()]
-        effective = effective_items([sum(found) for found in hits.values()], totals, _LEAST_CORRELATION)
+        totals = [len(answers) for answers in hits.values()]
+        effective = effective_items([sum(answers) for answers in hits.values()], totals, _LEAST_CORRELATION)
     bound = share_lower_bound(right * effective / labels, effective, CONFIDENCE) if labels else 0.0
     return labels, labels - right, bound
 
 
-def _refuse(
+def _make_refusal(
     items: Sequence[LabelledItem], tested: Sequence[LabelledItem], cut: float, precision: float
 ) -> RequestError:
     """The error that says how many answers are missing, or that no number of them will do."""

@@ -217,11 +217,11 @@ def reliability_curve(
         ReliabilityBin(
             low=number / bins,
             high=(number + 1) / bins,
-            items=len(found),
-            mean_rank=sum(rank for rank, _ in found) / len(found),
-            true_share=sum(label for _, label in found) / len(found),
+            items=len(pairs),
+            mean_rank=sum(rank for rank, _ in pairs) / len(pairs),
+            true_share=sum(label for _, label in pairs) / len(pairs),
         )
-        for number, found in sorted(members.items())
+        for number, pairs in sorted(members.items())
     )
 
 
@@ -239,9 +239,13 @@ def bootstrap_ratio(
     import numpy as np
 
     numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
-    places = [numbers[cluster] for cluster in clusters]
+    rows_of_clusters = [numbers[cluster] for cluster in clusters]
     sums: NDArray[np.float64] = np.stack(
-        [np.bincount(places, np.asarray(part, np.float64), len(numbers)) for part in (hits, totals)], axis=1
+        [
+            np.bincount(rows_of_clusters, np.asarray(part, np.float64), len(numbers))
+            for part in (hits, totals)
+        ],
+        axis=1,
     ).astype(np.float64)
     if not sums[:, 1].sum():
         return None

@@ -109,20 +109,20 @@ def read_labelled_items(
         StoreError: The log cannot be read.
     """
     makers = stores.annotations.makers()
-    found = (stores.annotations.find_episodes(name) for name in _PERSON_ANNOTATORS)
-    episodes = sorted(set().union(*found))
+    episodes_by_name = (stores.annotations.find_episodes(name) for name in _PERSON_ANNOTATORS)
+    episodes = sorted(set().union(*episodes_by_name))
     for ids in batched(episodes, _EPISODES_PER_READ):
         condition = f"({ids_filter(ids)}){f' AND ({where})' if where else ''}"
         rows = stores.tables.episodes.read_columns(["episode_id", "dataset"], condition).to_pylist()
         datasets = {row["episode_id"]: row["dataset"] for row in rows if dataset in ("", row["dataset"])}
         log = keep_newest_annotations(stores.annotations.find_annotations(list(datasets)))
-        for item in _join_answers([one for one in log if not one.is_withdrawn], makers, datasets):
+        for item in _join_answers([item for item in log if not item.is_withdrawn], makers, datasets):
             if question in ("", item.question):
                 yield item
 
 
 @dataclass(slots=True)
-class _EpisodeLog:
+class _AnswerLog:
     """Annotations by id, and judgements by what they are about."""
 
     by_id: dict[str, Annotation] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class _EpisodeLog:
 def _join_answers(
     annotations: Sequence[Annotation], makers: Mapping[str, Maker], datasets: Mapping[str, str]
 ) -> Iterator[LabelledItem]:
-    log = _EpisodeLog()
+    log = _AnswerLog()
     graders = _grading_makers(makers.values())
     for annotation in annotations:
         answer = read_answer(annotation)
@@ -142,11 +142,11 @@ def _join_answers(
         elif answer is None:
             log.by_id[annotation.annotation_id] = annotation
             _add_judgement(log, annotation, graders)
-    for (question, subject), given in log.answers.items():
-        yield _make_item(log, question, subject, given, datasets)
+    for (question, subject), pairs in log.answers.items():
+        yield _make_item(log, question, subject, pairs, datasets)
 
 
-def _add_judgement(log: _EpisodeLog, annotation: Annotation, graders: Collection[str]) -> None:
+def _add_judgement(log: _AnswerLog, annotation: Annotation, graders: Collection[str]) -> None:
     if annotation.maker_id in graders and not annotation.part:
         log.judgements["grade", annotation.subject] = annotation
     elif annotation.name in (SUCCESS, _AUDIT):
@@ -163,16 +163,16 @@ def _grading_makers(makers: Iterable[Maker]) -> set[str]:
 
 
 def _make_item(
-    log: _EpisodeLog,
+    log: _AnswerLog,
     question: str,
     subject: str,
-    given: Sequence[tuple[Answer, Annotation]],
+    pairs: Sequence[tuple[Answer, Annotation]],
     datasets: Mapping[str, str],
 ) -> LabelledItem:
     kind = {SUCCESS: SUCCESS, INSTRUCTION: _AUDIT}.get(question, "grade")
     judgement, text = log.judgements.get((kind, subject)), log.by_id.get(subject)
     judged, rank = ("", None) if judgement is None else _read_judgement(judgement, question)
-    first = given[0][1]
+    first = pairs[0][1]
     return LabelledItem(
         question=question,
         subject_id=subject,
@@ -188,7 +188,7 @@ def _make_item(
                 answer.stratum,
                 answer.queue,
             )
-            for answer, annotation in given
+            for answer, annotation in pairs
         ),
         judged=judged,
         rank=rank,

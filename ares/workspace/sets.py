@@ -55,7 +55,7 @@ class StoredSet(CurationSet):
         """What people's answers certify of its captions, and "void": why it holds no more; {} without a certificate."""
         from ares.review import describe_certificate
 
-        return describe_certificate(self._stores, self.frozen_as or self.label, self.ids())
+        return describe_certificate(self._stores, self.frozen_key, self.ids())
 
     def write_lock(self, path: str | Path) -> None:
         """Write the set with its ids to a JSON file that proves its content, for a training repository."""
@@ -212,7 +212,7 @@ class SetCollection(Mapping[str, StoredSet]):
         recipe: dict[str, Json] = {"where": where, "certified": certificate.summary()}
         members = certified_members(self._stores, certificate, where)
         selection = self._stored(self._sets.create(name, members, recipe))
-        keep_certificate(self._stores, selection.frozen_as or selection.label, certificate)
+        keep_certificate(self._stores, selection.frozen_key, certificate)
         return selection
 
     def delete(self, name: str) -> Action:

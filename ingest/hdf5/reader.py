@@ -309,8 +309,8 @@ class HDF5EpisodeReader:
         except SourceError as error:
             self.warnings.append(f"camera {name} left out: {error.reason}")
             return
-        place: dict[str, Json] = {"path": self.path, "key": f"{self.group}/{label}".lstrip("/")}
-        self.depth[name] = describe_depth(pictures, place, frames=self.steps)
+        location: dict[str, Json] = {"path": self.path, "key": f"{self.group}/{label}".lstrip("/")}
+        self.depth[name] = describe_depth(pictures, location, frames=self.steps)
         self.warnings.append(f"camera {name} left out: {HOLDS_DEPTH}")
 
     def _warn_of_more_rows(self, rows: int, warning: str) -> None:

@@ -414,14 +414,12 @@ def _make_record(
         key=str(index),
         source=source,
         content_hash=content_hash,
-        robot=str(dataset.info.document.get("robot_type") or ""),
         num_steps=rows.count,
         rate_hz=dataset.rate_hz,
         rate_source=read_exported_rate_source(row, dataset.rate_source),
         cameras=cameras,
         state_names=state.names if state else (),
         action_names=action.names if action else (),
-        frame_pairing="index",
         **_descriptive_fields(dataset, rows, row, warnings),
     )
     seconds, has_stamps = _step_seconds(dataset, rows, warnings)
@@ -445,6 +443,8 @@ def _descriptive_fields(
     texts = collect_instructions(root, feature_map, rows, row, warnings)
     success, success_source = find_stated_outcome(feature_map, rows, row)
     return {
+        "robot": str(dataset.info.document.get("robot_type") or ""),
+        "frame_pairing": "index",
         "instruction": texts[0] if texts else "",
         "instructions": texts,
         "success": success,

@@ -23,7 +23,10 @@ NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
     "ares/review/answers.py": {"caption"},
+    "ares/review/calibration.py": {"grade"},
+    "ares/review/certificate.py": {"grade"},
     "ares/review/drawing.py": {"grade"},
+    "ares/review/person_labels.py": {"grade"},
     "ares/export/base.py": {"caption", "grade"},
     "ares/export/rlds/record.py": {"grade"},
     # A column of tables of spans.

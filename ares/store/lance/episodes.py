@@ -505,7 +505,7 @@ def _select_rows(batch: EpisodeTableRows, ids: pa.Array, *, is_stored: bool) -> 
     import pyarrow.compute as pc
 
     def select(rows: Any) -> Any:
-        is_among = pc.is_in(rows["episode_id"], value_set=ids)
-        return rows.filter(is_among if is_stored else pc.invert(is_among))
+        matches = pc.is_in(rows["episode_id"], value_set=ids)
+        return rows.filter(matches if is_stored else pc.invert(matches))
 
     return EpisodeTableRows(select(batch.episodes), select(batch.trajectories))

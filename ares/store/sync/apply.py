@@ -17,6 +17,7 @@ from ares.store.lance.segments import segment_schema
 from ares.store.log.protocol import AnnotationStore, LogEntry
 from ares.store.sql import batched, ids_filter
 from ares.store.sync.makers import (
+    REVIEWED,
     MakerCatalog,
     episode_column_types,
     find_covering_makers,
@@ -476,7 +477,8 @@ class _ApplyJob:
                 wrong = find_stale_episodes(self._tables, self.catalog, name)
                 self._resolve(wrong, self.catalog.groups[name])
             refresh_conflicts(self._tables, self.catalog)
-            refresh_reviewed(self._tables)
+            if REVIEWED in self._tables.episodes.columns():
+                refresh_reviewed(self._tables)
             self._follow_projections(end)
         if self.state.views_sequence < end or self.state.sequence < end:
             self.state.views_sequence = self.state.sequence = end

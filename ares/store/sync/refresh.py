@@ -225,11 +225,10 @@ def refresh_reviewed(tables: Tables) -> None:
     """Write that nobody has said anything of an episode, where nothing is written: a filter finds no empty value."""
     import pyarrow as pa
 
-    if REVIEWED in tables.episodes.columns():
-        unreviewed = chain.from_iterable(tables.episodes.id_batches(f"{REVIEWED} IS NULL"))
-        for ids in batched(unreviewed, _WRITE_ROWS):
-            columns = {"episode_id": pa.array(ids, pa.string()), REVIEWED: pa.array([False] * len(ids))}
-            tables.episodes.set_values(pa.table(columns))
+    unreviewed = chain.from_iterable(tables.episodes.id_batches(f"{REVIEWED} IS NULL"))
+    for ids in batched(unreviewed, _WRITE_ROWS):
+        columns = {"episode_id": pa.array(ids, pa.string()), REVIEWED: pa.array([False] * len(ids))}
+        tables.episodes.set_values(pa.table(columns))
 
 
 def refresh_conflicts(tables: Tables, catalog: MakerCatalog) -> None:
