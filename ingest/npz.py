@@ -230,14 +230,13 @@ def load_episode(entry: NpzEntry) -> Record:
     Raises SourceError when its files cannot be read, or when no array is of a known name and there is no spec.
     """
     with _open_entry(entry) as members:
+        locations = {key: {"path": npy.path, "key": npy.name} for key, npy in members.items()}
         reader = _read_arrays(entry, members)
         roles, row = _signal_roles(entry, reader), _read_row(entry, reader)
         times = _step_times(entry, reader, roles, row)
         cameras = tuple(_array_camera(reader, key, members[key], times.rate_hz) for key in reader.images)
         reader.hash_images()
-        depth = reader.describe_depth(
-            {key: {"path": npy.path, "key": npy.name} for key, npy in members.items()}
-        )
+        depth = reader.describe_depth(locations)
     arrays = tuple(list_arrays(reader, roles))
     if not (roles.state or roles.action or cameras or entry.spec or entry.reads_unknown):
         raise unknown_family_error(entry.path, arrays)
