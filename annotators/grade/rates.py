@@ -30,7 +30,7 @@ _MOST_COUNTED = 200
 # With fewer captions or controls of a kind the defaults are better.
 _FEWEST_MEASURED = 5
 # The default, a call for each that is expected, weighs as much as so many measured ones.
-_EXPECTED_BEFORE = 0.5
+_EXPECTED_BEFORE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
