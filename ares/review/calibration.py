@@ -173,7 +173,7 @@ def _measure_group(stores: Stores, items: Sequence[LabelledItem], model: str) ->
         recall=_estimate_ratio([item for item in judged if _is_true(item)], _is_accepted),
         kappa=cohen_kappa(table),
         alpha=krippendorff_alpha(
-            [{answer.person: answer.verdict for answer in item.answers} for item in items]
+            [{answer.person: answer.verdict for answer in item.before_adjudication} for item in items]
         ),
         brier=brier_score(ranks, labels),
         true_share=share,

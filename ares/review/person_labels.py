@@ -39,17 +39,15 @@ class PersonAnswer(NamedTuple):
         person: Who.
         verdict: "met", "unmet" or "unsure".
         annotation_id: Id of the annotation that holds the answer.
+        episode_id: The episode that it is about.
         drawn: Why it was asked, see `Answer.drawn`.
-        stratum: The stratum of its queue, or "".
-        queue: The queue, or "".
     """
 
     person: str
     verdict: str
     annotation_id: str
+    episode_id: str = ""
     drawn: str = ""
-    stratum: str = ""
-    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +60,7 @@ class LabelledItem:
         episode_id: Its episode.
         dataset: Its dataset.
         answers: What people say, one answer for each person.
+        before_adjudication: What each said before knowing that another one differs, as revisions of the log have it.
         judged: What the judge says: "met", "unmet", "unsure", or "" where none has judged it.
         rank: How sure the judge is that it is met, 0 to 1; None where it does not say.
         judge: Id of the maker of the judgement, or "".
@@ -74,6 +73,7 @@ class LabelledItem:
     episode_id: str
     dataset: str
     answers: tuple[PersonAnswer, ...]
+    before_adjudication: tuple[PersonAnswer, ...] = ()
     judged: str = ""
     rank: float | None = None
     judge: str = ""
@@ -83,7 +83,7 @@ class LabelledItem:
     @property
     def is_random(self) -> bool:
         """Whether it was drawn at random: what was asked for another reason says nothing of the rest."""
-        return any(answer.drawn == _RANDOM for answer in self.answers)
+        return any(answer.drawn == _RANDOM for answer in (*self.answers, *self.before_adjudication))
 
     @property
     def truth(self) -> str:
@@ -115,35 +115,55 @@ def read_labelled_items(
         condition = f"({ids_filter(ids)}){f' AND ({where})' if where else ''}"
         rows = stores.tables.episodes.read_columns(["episode_id", "dataset"], condition).to_pylist()
         datasets = {row["episode_id"]: row["dataset"] for row in rows if dataset in ("", row["dataset"])}
-        log = keep_newest_annotations(stores.annotations.find_annotations(list(datasets)))
-        for item in _join_answers([item for item in log if not item.is_withdrawn], makers, datasets):
-            if question in ("", item.question):
-                yield item
+        annotations = stores.annotations.find_annotations(list(datasets))
+        log = _read_answer_log(annotations, makers)
+        for key in log.answers:
+            if question in ("", key[0]):
+                yield _make_item(log, key, datasets)
+
+
+# Question and subject.
+_Item = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _AnswerLog:
-    """Annotations by id, and judgements by what they are about."""
+    """Annotations by id, judgements by what they are about, and answers: those that count, and the earlier ones."""
 
     by_id: dict[str, Annotation] = field(default_factory=dict)
-    judgements: dict[tuple[str, str], Annotation] = field(default_factory=dict)
-    answers: dict[tuple[str, str], list[tuple[Answer, Annotation]]] = field(default_factory=dict)
+    judgements: dict[_Item, Annotation] = field(default_factory=dict)
+    answers: dict[_Item, list[PersonAnswer]] = field(default_factory=dict)
+    earlier: dict[_Item, dict[str, PersonAnswer]] = field(default_factory=dict)
 
 
-def _join_answers(
-    annotations: Sequence[Annotation], makers: Mapping[str, Maker], datasets: Mapping[str, str]
-) -> Iterator[LabelledItem]:
-    log = _AnswerLog()
-    graders = _grading_makers(makers.values())
+def _read_answer_log(annotations: Sequence[Annotation], makers: Mapping[str, Maker]) -> _AnswerLog:
+    """Sort the annotations of some episodes, which are in the order of the log."""
+    log, graders = _AnswerLog(), _grading_makers(makers.values())
     for annotation in annotations:
         answer = read_answer(annotation)
+        if answer is not None and answer.drawn != _ADJUDICATED:
+            own = log.earlier.setdefault((answer.question, annotation.subject), {})
+            own[answer.person.strip()] = _person_answer(answer, annotation)
+    for annotation in keep_newest_annotations(annotations):
+        answer = None if annotation.is_withdrawn else read_answer(annotation)
         if answer is not None and answer.question != TEXT:
-            log.answers.setdefault((answer.question, annotation.subject), []).append((answer, annotation))
-        elif answer is None:
+            counting = log.answers.setdefault((answer.question, annotation.subject), [])
+            counting.append(_person_answer(answer, annotation))
+        elif answer is None and not annotation.is_withdrawn:
             log.by_id[annotation.annotation_id] = annotation
             _add_judgement(log, annotation, graders)
-    for (question, subject), pairs in log.answers.items():
-        yield _make_item(log, question, subject, pairs, datasets)
+    return log
+
+
+def _person_answer(answer: Answer, annotation: Annotation) -> PersonAnswer:
+    return PersonAnswer(
+        answer.person.strip(),
+        _COMMON_VERDICTS.get(answer.verdict, answer.verdict),
+        # An answer that an undo let count again is the one that was given first.
+        str(annotation.value.get(_RESTORES, annotation.annotation_id)),
+        annotation.episode_id,
+        answer.drawn,
+    )
 
 
 def _add_judgement(log: _AnswerLog, annotation: Annotation, graders: Collection[str]) -> None:
@@ -162,34 +182,19 @@ def _grading_makers(makers: Iterable[Maker]) -> set[str]:
     }
 
 
-def _make_item(
-    log: _AnswerLog,
-    question: str,
-    subject: str,
-    pairs: Sequence[tuple[Answer, Annotation]],
-    datasets: Mapping[str, str],
-) -> LabelledItem:
+def _make_item(log: _AnswerLog, item: _Item, datasets: Mapping[str, str]) -> LabelledItem:
+    (question, subject), counting = item, log.answers[item]
     kind = {SUCCESS: SUCCESS, INSTRUCTION: _AUDIT}.get(question, "grade")
     judgement, text = log.judgements.get((kind, subject)), log.by_id.get(subject)
     judged, rank = ("", None) if judgement is None else _read_judgement(judgement, question)
-    first = pairs[0][1]
+    earlier = log.earlier.get(item, {})
     return LabelledItem(
         question=question,
         subject_id=subject,
-        episode_id=first.episode_id,
-        dataset=datasets[first.episode_id],
-        answers=tuple(
-            PersonAnswer(
-                answer.person.strip(),
-                _COMMON_VERDICTS.get(answer.verdict, answer.verdict),
-                # An answer that an undo let count again is the one that was given first.
-                str(annotation.value.get(_RESTORES, annotation.annotation_id)),
-                answer.drawn,
-                answer.stratum,
-                answer.queue,
-            )
-            for answer, annotation in pairs
-        ),
+        episode_id=counting[0].episode_id,
+        dataset=datasets[counting[0].episode_id],
+        answers=tuple(counting),
+        before_adjudication=tuple(earlier[own.person] for own in counting if own.person in earlier),
         judged=judged,
         rank=rank,
         judge="" if judgement is None else judgement.maker_id,

@@ -135,6 +135,22 @@ def test_what_was_not_drawn_at_random_estimates_nothing(world: LabelledWorld) ->
     assert report_calibration(world.workspace.stores, question="success") == []
 
 
+def test_who_adjudicates_an_own_answer_leaves_it_random_and_the_people_at_odds(world: LabelledWorld) -> None:
+    name = next(name for name in sorted(world.truth)[225:] if world.accepted[name])
+    success = {"question": "success", "subject_id": name, "subject_kind": "episode"}
+    world.answer(name, "Mia", verdict="success", **success)
+    world.answer(name, "Noa", verdict="failure", drawn="repeat", **success)
+    (report,) = report_calibration(world.workspace.stores, question="success")
+    assert (report.disputed, report.random_items) == (1, 0)
+    world.answer(name, "Mia", verdict="failure", drawn="adjudicate", **success)
+    (report,) = report_calibration(world.workspace.stores, question="success")
+    assert (report.disputed, report.random_items, report.alpha) == (0, 1, 0.0)
+    for person in ("Mia", "Noa", "Mia"):
+        (row,) = world.workspace.review.answers(person=person)
+        withdraw_answer(world.workspace.stores, row.answer_id, person)
+    assert report_calibration(world.workspace.stores, question="success") == []
+
+
 def check_certified_set(world: LabelledWorld, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A set with a certificate has what it speaks of, and an export says so."""
     path = str(world.path)
