@@ -175,10 +175,10 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
         )
     same_maker = stores.annotations.find_annotations([annotation.episode_id], maker_ids=[annotation.maker_id])
     counting = _counting_answers(other for other in same_maker if other.address == annotation.address)
-    if not counting or annotation_id not in (counting[-1].annotation_id, _restored_id(counting[-1])):
+    if not counting or annotation_id not in (counting[-1].annotation_id, original_answer_id(counting[-1])):
         raise RequestError(f"answer {annotation_id} does not count any more", "it was changed or taken back")
     earlier = counting[-2] if len(counting) > 1 else None
-    value = {**earlier.value, _RESTORES: _restored_id(earlier)} if earlier else WITHDRAWN
+    value = {**earlier.value, _RESTORES: original_answer_id(earlier)} if earlier else WITHDRAWN
     store_annotation(stores, maker, replace(annotation, value=value))
 
 
@@ -350,6 +350,6 @@ def _counting_answers(annotations: Iterable[Annotation]) -> list[Annotation]:
     return counting
 
 
-def _restored_id(annotation: Annotation) -> str:
+def original_answer_id(annotation: Annotation) -> str:
     """Id of the answer as it was given first."""
     return str(annotation.value.get(_RESTORES, annotation.annotation_id))

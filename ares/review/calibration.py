@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
+from ares.review.answers import ACCEPTABLE, SUCCESS
 from ares.review.estimates import (
     LEAST_RARER,
     ReliabilityBin,
@@ -37,12 +37,10 @@ if TYPE_CHECKING:
 _TARGET_HALF_WIDTH = 0.03
 # Items of one episode are correlated by at least so much, also where they all agree.
 _LEAST_CORRELATION = 0.1
-# Annotators that judge what is no criterion of a grade, and the columns with their word.
-_JUDGES: Mapping[str, str] = {SUCCESS: "success", INSTRUCTION: "instruction_audit"}
+# The columns with the word of a judge about what is no criterion, and the word by which it accepts.
 _JUDGED_COLUMNS: Mapping[str, tuple[str, str]] = {
     ACCEPTABLE: ("grade", "acceptable"),
     SUCCESS: ("success_verdict", "success"),
-    INSTRUCTION: ("audit_verdict", "met"),
 }
 
 
@@ -258,7 +256,7 @@ def _judged_columns(stores: Stores, item: LabelledItem, column: str) -> Iterator
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    maker = maker_column(_JUDGES.get(item.question, "grade"))
+    maker = maker_column(SUCCESS if item.question == SUCCESS else "grade")
     in_dataset, tables = f"dataset = {quote_literal(item.dataset)}", stores.tables
     existing = (
         tables.segments.scan([], "false").column_names if item.is_segment else tables.episodes.columns()

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
+from ares.annotation import canonical_json
 from ares.errors import RequestError
 from ares.review.answers import ACCEPTABLE
+from ares.review.drawing import list_queues
 from ares.review.estimates import labels_for_precision
 from ares.review.person_labels import MET, LabelledItem, read_labelled_items
 from ares.statistics import effective_items, share_lower_bound, share_upper_bound
@@ -143,7 +145,8 @@ def certify(stores: Stores, precision: float, *, where: str = "") -> Certificate
         where: SQL filter over the episode columns.
 
     Raises:
-        RequestError: The filter or the precision is wrong, or the answers do not show it; says how many are missing.
+        RequestError: The filter or the precision is wrong, or the answers were drawn from other episodes or do not
+            show it: then it says how many are missing.
         StoreError: The log cannot be read.
     """
     if not 0 < precision < 1:
@@ -155,7 +158,21 @@ def certify(stores: Stores, precision: float, *, where: str = "") -> Certificate
         for item in read_labelled_items(stores, question=ACCEPTABLE, where=where)
         if item.is_random and item.judged == MET and not item.is_segment
     ]
+    _refuse_other_draws(stores, items, where)
     return certify_items(items, precision)
+
+
+def _refuse_other_draws(stores: Stores, items: Iterable[LabelledItem], where: str) -> None:
+    """Raise RequestError where answers were drawn from other episodes than are to be certified: they speak of those."""
+    recipes = {queue.name: queue.recipe for queue in list_queues(stores)}
+    names = {answer.queue for item in items for answer in item.answers if answer.queue in recipes}
+    for name in sorted(names):
+        if dict(recipes[name]) not in ({}, {"where": where}):
+            drawn = canonical_json(dict(recipes[name]))
+            raise RequestError(
+                f"queue {name!r} was drawn from other episodes",
+                f"{drawn}; certify the same --where, or ask a queue of all episodes",
+            )
 
 
 def certify_items(items: Sequence[LabelledItem], precision: float) -> Certificate:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.review.answers import (
-    ACCEPTABLE,
-    INSTRUCTION,
-    SUCCESS,
-)
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
 from ares.review.labels import person_settings
 from ares.rubric import RESERVED_CRITERIA
 from ares.store import batched, ids_filter
@@ -151,16 +149,16 @@ def create_queue(
     """
     if request.question not in (ACCEPTABLE, *QUESTIONS_OF_EPISODES):
         _check_criterion(stores, request.question)
-    candidates = list(_find_candidates(stores, request.question, request.annotator, episode_ids))
+    candidates = list(_find_candidates(stores, request, episode_ids, worth))
     if not candidates:
         kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator or "text"
         raise RequestError("there is nothing to ask about", f"no {kind} is selected")
     generator = random.Random(request.seed)
     drawn, strata = _draw_within_strata(candidates, request.random_items, generator)
-    drawn_subjects, own = {row["subject"] for row in drawn}, set(members)
-    rest = [row for row in candidates if row["subject"] not in drawn_subjects]
-    rest.sort(key=lambda row: (row["episode_id"] in own, worth(row)), reverse=True)
-    rows = [(row, "random") for row in drawn] + [(row, "worth") for row in rest[: request.worth_items]]
+    drawn_subjects, own = {row.subject for row in drawn}, set(members)
+    rest = (row for row in candidates if row.subject not in drawn_subjects)
+    best = heapq.nlargest(request.worth_items, rest, key=lambda row: (row.episode_id in own, row.worth))
+    rows = [(row, "random") for row in drawn] + [(row, "worth") for row in best]
     doubled = set(generator.sample(range(len(rows)), round(request.repeat * len(rows))))
     queue = Queue(
         name=request.name,
@@ -191,7 +189,7 @@ def _check_criterion(stores: Stores, criterion: str) -> None:
 
 
 def _write_queue(
-    stores: Stores, queue: Queue, rows: Sequence[tuple[Mapping[str, Any], str]], doubled: Collection[int]
+    stores: Stores, queue: Queue, rows: Sequence[tuple[_Candidate, str]], doubled: Collection[int]
 ) -> None:
     """Write the items before the header: what was begun and not finished is no queue."""
     log = stores.annotations
@@ -199,9 +197,9 @@ def _write_queue(
         raise RequestError(f"there is a queue {queue.name!r}", "give another name")
     items: list[Json] = [
         {
-            "subject": row["subject"],
-            "episode_id": row["episode_id"],
-            "stratum": row["stratum"],
+            "subject": row.subject,
+            "episode_id": row.episode_id,
+            "stratum": row.stratum,
             "drawn": drawn,
             "people": 2 if number in doubled else 1,
         }
@@ -213,12 +211,21 @@ def _write_queue(
         raise RequestError(f"there is a queue {queue.name!r}", "give another name")
 
 
+class _Candidate(NamedTuple):
+    """What may be asked about, without its text: there may be a million."""
+
+    subject: str
+    episode_id: str
+    stratum: str
+    worth: float
+
+
 def _find_candidates(
-    stores: Stores, question: str, annotator: str, episode_ids: Iterable[str]
-) -> Iterator[dict[str, Any]]:
-    """What may be asked about: rows of subject, episode_id, stratum and the columns that the worth follows from."""
-    episodes, segments = stores.tables.episodes, stores.tables.segments
-    is_of_episodes = question in QUESTIONS_OF_EPISODES
+    stores: Stores, request: QueueRequest, episode_ids: Iterable[str], worth: Worth
+) -> Iterator[_Candidate]:
+    """Yield what may be asked about."""
+    episodes, segments, annotator = stores.tables.episodes, stores.tables.segments, request.annotator
+    is_of_episodes = request.question in QUESTIONS_OF_EPISODES
     grades = ("grade", "grade_margin")
     own = [name for name in grades if name in (episodes if is_of_episodes else segments).columns()]
     for ids in batched(episode_ids, BLOCK_ITEMS):
@@ -232,17 +239,18 @@ def _find_candidates(
             rows = [row for row in of_segments if row["text"] and annotator in ("", row["annotator"])]
         for row in sorted(rows, key=lambda row: (row["episode_id"], row.get("annotation_id", ""))):
             if row["episode_id"] in datasets:
-                stratum = f"{datasets[row['episode_id']]}/{row.get('grade') or 'not graded'}"
-                yield {**row, "subject": row.get("annotation_id") or row["episode_id"], "stratum": stratum}
+                stratum = sys.intern(f"{datasets[row['episode_id']]}/{row.get('grade') or 'not graded'}")
+                subject = row.get("annotation_id") or row["episode_id"]
+                yield _Candidate(subject, row["episode_id"], stratum, worth(row))
 
 
 def _draw_within_strata(
-    candidates: Sequence[dict[str, Any]], size: int, generator: random.Random
-) -> tuple[list[dict[str, Any]], dict[str, tuple[int, int]]]:
+    candidates: Sequence[_Candidate], size: int, generator: random.Random
+) -> tuple[list[_Candidate], dict[str, tuple[int, int]]]:
     """Draw from each stratum in proportion to its size, by the largest remainders; in random order."""
-    strata: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    strata: dict[str, list[_Candidate]] = defaultdict(list)
     for row in candidates:
-        strata[row["stratum"]].append(row)
+        strata[row.stratum].append(row)
     size = min(size, len(candidates))
     exact = {name: size * len(rows) / len(candidates) for name, rows in strata.items()}
     counts = {name: int(share) for name, share in exact.items()}

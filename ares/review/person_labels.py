@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, TEXT, read_answer
+from ares.review.answers import ACCEPTABLE, SUCCESS, TEXT, original_answer_id, read_answer
 from ares.store import batched, ids_filter, keep_newest_annotations
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ _COMMON_VERDICTS: Mapping[str, str] = {
     "true": MET,
     "false": UNMET,
 }
-_RESTORES = "restores"
-_RANDOM, _ADJUDICATED, _GRADE, _AUDIT = "random", "adjudicate", "acceptable", "instruction_audit"
+_RANDOM, _ADJUDICATED = "random", "adjudicate"
 
 
 class PersonAnswer(NamedTuple):
@@ -41,6 +40,7 @@ class PersonAnswer(NamedTuple):
         annotation_id: Id of the annotation that holds the answer.
         episode_id: The episode that it is about.
         drawn: Why it was asked, see `Answer.drawn`.
+        queue: The queue in which it was asked, or "".
     """
 
     person: str
@@ -48,6 +48,7 @@ class PersonAnswer(NamedTuple):
     annotation_id: str
     episode_id: str = ""
     drawn: str = ""
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,18 +160,18 @@ def _person_answer(answer: Answer, annotation: Annotation) -> PersonAnswer:
     return PersonAnswer(
         answer.person.strip(),
         _COMMON_VERDICTS.get(answer.verdict, answer.verdict),
-        # An answer that an undo let count again is the one that was given first.
-        str(annotation.value.get(_RESTORES, annotation.annotation_id)),
+        original_answer_id(annotation),
         annotation.episode_id,
         answer.drawn,
+        answer.queue,
     )
 
 
 def _add_judgement(log: _AnswerLog, annotation: Annotation, graders: Collection[str]) -> None:
     if annotation.maker_id in graders and not annotation.part:
         log.judgements["grade", annotation.subject] = annotation
-    elif annotation.name in (SUCCESS, _AUDIT):
-        log.judgements[annotation.name, annotation.subject] = annotation
+    elif annotation.name == SUCCESS:
+        log.judgements[SUCCESS, annotation.subject] = annotation
 
 
 def _grading_makers(makers: Iterable[Maker]) -> set[str]:
@@ -178,13 +179,13 @@ def _grading_makers(makers: Iterable[Maker]) -> set[str]:
     return {
         maker.maker_id
         for maker in makers
-        if maker.kind != "person" and any(column.name == _GRADE for column in maker.columns)
+        if maker.kind != "person" and any(column.name == ACCEPTABLE for column in maker.columns)
     }
 
 
 def _make_item(log: _AnswerLog, item: _Item, datasets: Mapping[str, str]) -> LabelledItem:
     (question, subject), counting = item, log.answers[item]
-    kind = {SUCCESS: SUCCESS, INSTRUCTION: _AUDIT}.get(question, "grade")
+    kind = SUCCESS if question == SUCCESS else "grade"
     judgement, text = log.judgements.get((kind, subject)), log.by_id.get(subject)
     judged, rank = ("", None) if judgement is None else _read_judgement(judgement, question)
     earlier = log.earlier.get(item, {})
@@ -206,10 +207,8 @@ def _make_item(log: _AnswerLog, item: _Item, datasets: Mapping[str, str]) -> Lab
 def _read_judgement(annotation: Annotation, question: str) -> tuple[str, float | None]:
     """What a judge says of a question, and how sure it is that the answer is yes, 0 to 1."""
     value = annotation.value
-    if question in (SUCCESS, INSTRUCTION):
-        verdict = value.get("success_verdict" if question == SUCCESS else "audit_verdict")
-        probability = value.get("success_probability" if question == SUCCESS else "audit_probability")
-        return _common_verdict(verdict), _as_number(probability)
+    if question == SUCCESS:
+        return _common_verdict(value.get("success_verdict")), _as_number(value.get("success_probability"))
     if question == ACCEPTABLE:
         verdict = _common_verdict(value.get("grade"))
         return verdict, _signed_rank(verdict, _as_number(value.get("grade_margin")))

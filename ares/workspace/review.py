@@ -210,7 +210,7 @@ class Reviews:
 
         known = {json.dumps(answer.to_json(), sort_keys=True) for _, answer in self._pairs("", "")}
         stored, same, bad = 0, 0, list[BadRow]()
-        names = {queue.name for queue in self.queues()}
+        queues = {queue.name: self.queue(queue.name) for queue in self.queues()}
         for number, row in _read_rows(Path(path)):
             try:
                 answer = answer_from_row(_checked_row(row))
@@ -219,8 +219,8 @@ class Reviews:
                     same += 1
                     continue
                 annotation = store_answer(self._stores, answer)
-                if answer.queue in names:
-                    self.queue(answer.queue).record(answer, annotation)
+                if answer.queue in queues:
+                    queues[answer.queue].record(answer, annotation)
             except StoreError:
                 raise
             except AresError as error:

@@ -27,7 +27,7 @@ from tests.mutants.probe import FOLDER_VARIABLE, add_probes
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOMS = ("ares/store", "ares/curation", "ares/export", "ares/rubric", "annotators/grade")
 # Tests of those rooms and of what shows their work to a user: commands, exports, searches, reviews. Others enter them,
-# too, but tell nobody what is wrong there. Recorded in five minutes on a calm machine.
+# too, but tell nobody what is wrong there. Recorded in eleven minutes beside the whole suite.
 _TESTS = (
     "tests/ares/store", "tests/ares/curation", "tests/ares/export", "tests/ares/rubric", "tests/annotators/grade",
     "tests/ares/search", "tests/ares/review", "tests/ares/doctor", "tests/ares/repair", "tests/contracts",

@@ -16,6 +16,7 @@ from ares.episode import Record, Trajectory
 from ares.errors import RequestError
 from ares.review import (
     Answer,
+    QueueRequest,
     certify,
     report_calibration,
     store_answer,
@@ -211,6 +212,22 @@ def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
         f"episode {name} was graded anew by {other.maker_id}",
         f"of {len(members) + 1} members another caption or grade is shown now",
     )
+
+
+def test_answers_of_a_queue_of_other_episodes_certify_nothing(world: LabelledWorld) -> None:
+    workspace = world.workspace
+    name = next(name for name in sorted(world.truth)[250:] if world.accepted[name])
+    request = QueueRequest(name="narrow", question="acceptable", person="Zoe", random_items=1)
+    workspace.review.create(request, where=f"episode_id = '{name}'")
+    queue = workspace.review.queue("narrow")
+    item = queue.next("Zoe")
+    assert item is not None
+    queue.answer(item, "Zoe", "met")
+    with pytest.raises(RequestError, match="queue 'narrow' was drawn from other episodes"):
+        certify(workspace.stores, 0.95)
+    with pytest.raises(RequestError, match="not shown yet"):
+        certify(workspace.stores, 0.95, where=f"episode_id = '{name}'")
+    queue.undo("Zoe")
 
 
 def test_a_refusal_says_how_many_answers_are_missing() -> None:
