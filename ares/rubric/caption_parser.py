@@ -76,11 +76,23 @@ def _normalise_caption(text: str) -> str:
 def _read_sentence(sentence: str) -> _Reading:
     reading = _Reading(text=sentence)
     _read_end(reading)
+    front = ""
     while _read_start(reading):
         pass
+    if not reading.has_subject and (match := _FRONT.match(reading.text)):
+        front, reading.text = match.group(1), match.group(2)
+        while _read_start(reading):
+            pass
     words = reading.text.split(" ")
-    reading.text = " ".join([find_verb_base_form(words[0], guess=reading.has_subject), *words[1:]])
+    verb = next((index for index, word in enumerate(words) if not _leads_to_verb(word)), 0)
+    words[verb] = find_verb_base_form(words[verb], guess=reading.has_subject)
+    reading.text = front + " ".join(words)
     return reading
+
+
+def _leads_to_verb(word: str) -> bool:
+    """Whether a word may stand before a verb and say how: "slowly and very carefully pour"."""
+    return _is_adverb(word.rstrip(",")) or word in lexicon.CONJUNCTIONS
 
 
 def _read_start(reading: _Reading) -> bool:
@@ -88,10 +100,60 @@ def _read_start(reading: _Reading) -> bool:
     for pattern, effect in _opening_patterns():
         match = pattern.match(reading.text)
         if match and match.end() < len(reading.text):
-            reading.text = reading.text[match.end() :].strip()
-            _note_opening_words(reading, effect, match.group(0))
+            opening, reading.text = match.group(0), reading.text[match.end() :].strip()
+            if effect in ("robot", "person"):
+                opening += _take_modifier(reading)
+            _note_opening_words(reading, effect, opening)
             return True
     return False
+
+
+def _take_modifier(reading: _Reading) -> str:
+    """Take off what says more of a subject, up to its verb: "in the kitchen" of "in the kitchen carries a tray".
+
+    Returns:
+        The side where the words end with it ("on the left"), else "".
+    """
+    words = reading.text.split(" ")
+    is_relative = words[0] in lexicon.RELATIVE_PRONOUNS
+    if not is_relative and words[0] not in _MODIFIER_STARTS:
+        return ""
+    # The first verb of a relative clause is its own: "who holds a cup opens the drawer".
+    start = 1 + is_relative * (1 + (words[1:2] in (["is"], ["was"], ["has"], ["had"])))
+    verb = _find_verb(words, start)
+    if verb is None:
+        reading.text = " ".join(words[is_relative:])
+        return ""
+    reading.text = " ".join(words[verb:])
+    return words[verb - 1] if words[verb - 1] in ("left", "right") else ""
+
+
+def _find_verb(words: Sequence[str], start: int) -> int | None:
+    """Where the words have the verb of a subject before them, or what says how or whether it is done; None: nowhere."""
+    indices = [
+        index
+        for index in range(start, len(words) - 1)
+        if words[index - 1] not in _NO_VERB_FOLLOWS and words[index] != "to"
+    ]
+    text = [" ".join(words[index:]) for index in indices]
+    patterns = [pattern for pattern, effect in _opening_patterns() if effect not in _NO_VERBS]
+    known = (
+        index
+        for index, rest in zip(indices, text, strict=True)
+        if _is_known_form(words[index]) or any(pattern.match(rest) for pattern in patterns)
+    )
+    unknown = (
+        index for index in indices if len(words[index]) > 4 and re.search(r"[^s]s$|[^e]ed$", words[index])
+    )
+    verb = next(known, next(unknown, None))
+    while verb is not None and verb - 1 in indices and _leads_to_verb(words[verb - 1]):
+        verb -= 1
+    return verb
+
+
+def _is_known_form(word: str) -> bool:
+    """Whether a word is a verb of the tables with a subject before it, or in the past."""
+    return word.endswith(("s", "ed")) and word not in lexicon.VERBS and find_verb_base_form(word) != word
 
 
 def _note_opening_words(reading: _Reading, effect: str, words: str) -> None:
@@ -118,9 +180,9 @@ def _read_end(reading: _Reading) -> None:
 
 
 def _take_outcome(reading: _Reading, effect: str) -> None:
-    """Note a stated outcome; "not manage to" is a failure, and no action that is not done."""
-    if reading.is_negated and effect in ("success", "attempt"):
-        reading.is_negated, effect = False, "failure"
+    """Note a stated outcome; "not manage to" is a failure, "never fail to" is none, and both say what is done."""
+    if reading.is_negated and effect in ("success", "attempt", "failure"):
+        reading.is_negated, effect = False, "success" if effect == "failure" else "failure"
     if effect == "failure":
         reading.outcome = "failure"
     elif effect == "attempt" and reading.outcome == "success":
@@ -141,9 +203,7 @@ def find_verb_base_form(word: str, *, guess: bool = False) -> str:
     # "putting", "dragged": the last letter of the infinitive is written twice.
     candidates += [stem[:-1] for stem in candidates if len(stem) > 2 and stem[-1] == stem[-2]]
     known = [candidate for candidate in candidates if candidate in lexicon.VERBS]
-    if known:
-        return known[0]
-    return candidates[-1] if guess and candidates and word.endswith(("s", "ing")) and len(word) > 4 else word
+    return known[0] if known else _guess_base_form(word) if guess and len(word) > 4 else word
 
 
 _ENDINGS = (
@@ -159,20 +219,49 @@ _ENDINGS = (
 )
 
 
+def _guess_base_form(word: str) -> str:
+    """The infinitive of a verb that no table has, by the rules of spelling: "polishes", "juggling", "tidied"."""
+    for pattern, more in _SPELLINGS:
+        if match := re.fullmatch(pattern, word):
+            return match.group(1) + more
+    return word
+
+
+# How forms of verbs are spelt, and what their stems lack; the first that fits counts.
+_SPELLINGS = (
+    (r"(\w*(?:ss|eed))", ""),
+    (r"(\w{2,})i(?:es|ed)", "y"),
+    (r"(\w+(?:sh|ch|ss|x|zz|o))es", ""),
+    (r"(\w+)s", ""),
+    # "hugging": a letter is doubled; "crossing", "buzzed", "pulling" and "sniffed" are so in the infinitive.
+    (r"(\w*[aeiouy]([^aeioulszfwxy]))\2(?:ing|ed)", ""),
+    # "juggling", "weaving", "rinsing", "decorating", "arranging", "measuring": hardly an infinitive ends so.
+    (
+        r"(\w*(?:[^aeiourlw]l|[vcu]|[^s]s|[^z]z|[^aeiou]ast?|[^aeiou]at|[^aeioun]g|[^ao]ur|[^aeo]in))(?:ing|ed)",
+        "e",
+    ),
+    (r"(\w*(?:(?:cha|rra|lu|lle|spo)ng|[aeo]th))(?:ing|ed)", "e"),
+    # "baking", "scraped": of one short syllable the last letter would be doubled.
+    (r"([^aeiou]*[aeiouy][^aeiouwxy])(?:ing|ed)", "e"),
+    (r"(\w*[aeiouy]\w*)(?:ing|ed)", ""),
+)
+
+
 _ROBOT = r"(?:(?:robot(?:ic|'s)?|manipulator|arm|gripper|end[- ]effector|hand|claw)\s?)+(?<!\s)"
 # Opening words and what they say, in the order in which they are tried.
 _OPENINGS = (
-    (r"please|now|then|first|next|finally|and", "nothing"),
+    (r"please|now|then|first|next|finally|and|there (?:is|are)", "nothing"),
     (r"in (?:the|this) (?:video|clip|episode|image|picture|frame)s?", "nothing"),
     (rf"(?:have|make|let|use|get|tell) (?:the|a|this|its) {_ROBOT}(?: to)?", "nothing"),
     (rf"(?:the|a|an|this|its|one) (?:left |right )?{_ROBOT}|robot(?: arm| hand| gripper)?|it", "robot"),
     (
-        r"(?:(?:the|a|an|this) )?(?:\w+ )?(?:person|human|man|woman|operator|user|child|somebody|someone)|he|she|they",
+        r"(?:(?:the|a|an|this) )?(?:\w+ )?"
+        r"(?:person|human|man|woman|girl|boy|operator|worker|user|child|somebody|someone)|he|she|they",
         "person",
     ),
     (
         r"(?:(?:do|does|did|will|would|could|can|should|must) )?not|never|avoid|refrain from|refuses? to"
-        r"|(?:do|does|did)? ?anything (?:but|except)(?: to)?",
+        r"|(?:forget|neglect|omit)(?:s|ted|ed|ting|ing)? to|(?:do|does|did)? ?anything (?:but|except)(?: to)?",
         "negation",
     ),
     (r"maybe|perhaps|possibly|probably|apparently|either", "attempt"),
@@ -200,7 +289,7 @@ _OPENINGS = (
         "attempt",
     ),
     (
-        r"is|are|was|were|been|being|has|have|had|should|must|will|does|do|did|to"
+        r"is|are|was|were|been|being|has|have|had|should|must|will|does|do|did|to(?! (?:the|a|an|its) )"
         r"|(?:going|supposed|starts?|begins?) to",
         "auxiliary",
     ),
@@ -212,6 +301,20 @@ def _opening_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(rf"(?:{words}),?\s+"), effect) for words, effect in _OPENINGS)
 
 
+# What is said before the sentence itself: "from the shelf, " of "from the shelf, take the cup".
+_FRONT = re.compile(
+    r"((?:in|on|at|from|inside|near|behind|with|using|without|off|out of|next to|to|by)\s[^,]+,\s+)(.+)",
+    re.DOTALL,
+)
+# What says more of a subject, and after which words stands no verb.
+_MODIFIER_STARTS = (
+    lexicon.TO_RELATIONS
+    | lexicon.FROM_RELATIONS
+    | lexicon.MANNER_WORDS
+    | {"of", "next", "wearing", "standing", "sitting", "seated", "dressed", "kneeling", "leaning"}
+)
+_NO_VERB_FOLLOWS = _MODIFIER_STARTS | lexicon.DETERMINERS | lexicon.ATTRIBUTES | {"his", "her", "two", "both"}
+_NO_VERBS = ("nothing", "robot", "person")
 _NOT_DONE = r"(?:does|do|did|is|was|can|could) ?not (?:succeed|manage|make it|work|able to)"
 # What a sentence says at its end.
 _ENDS = (
@@ -231,8 +334,8 @@ def split_outcome(text: str) -> tuple[Outcome, str]:
     return form.outcome, form.phrase
 
 
-# 6: slots are words of the sentence.
-_PARSER_VERSION = 6
+# 7: words before a verb say how, and words behind a subject say who.
+_PARSER_VERSION = 7
 _TOKENS = re.compile(r"next to|on top of|in front of|out of|\w+(?:[-']\w+)*|,")
 # What a word at the start of a phrase says of it: the slot, or "result" for the state that an action ends in.
 _Opener = Literal["to", "from", "manner", "result"]
@@ -288,14 +391,38 @@ def _split_actions(form: NormalizedCaption) -> list[list[str]]:
 def _split_clauses(tokens: Sequence[str]) -> list[list[str]]:
     """Split at conjunctions and commas before a verb; "red and blue cube" stays in one clause."""
     clauses: list[list[str]] = [[]]
+    has_front = bool(tokens) and _says_how_or_where(tokens) and "," in tokens
+    front_end = tokens.index(",") if has_front else -1
     for index, token in enumerate(tokens):
         rest = tokens[index + 1 :]
-        if _is_joint(token) and (_starts_action(rest) or (rest and _is_joint(rest[0]))):
+        is_end = index == front_end or _starts_action(rest) or (rest and _is_joint(rest[0]))
+        if _is_joint(token) and is_end:
             clauses.append([])
         else:
             clauses[-1].append(token)
-    stripped = [_strip_joints(clause) for clause in clauses]
-    return [clause for clause in stripped if clause]
+    return _join_fronts([clause for clause in map(_strip_joints, clauses) if clause])
+
+
+def _join_fronts(clauses: Sequence[list[str]]) -> list[list[str]]:
+    """Put what stands before a verb and says how or where behind it: "with the left hand, open the door"."""
+    joined, front = list[list[str]](), list[str]()
+    for clause in clauses:
+        if _says_how_or_where(clause):
+            front += clause
+        else:
+            joined.append([*clause, *front])
+            front = []
+    if front and joined:
+        joined[-1] += front
+    return joined or ([front] if front else [])
+
+
+def _says_how_or_where(tokens: Sequence[str]) -> bool:
+    """Whether words begin with a preposition, or are adverbs alone."""
+    if all(map(_leads_to_verb, tokens)):
+        return True
+    is_verb = _is_adverb(tokens[0]) or tokens[0] in lexicon.VERBS
+    return not is_verb and _find_opener(tokens[0], tokens[1:]) is not None
 
 
 def _is_joint(token: str) -> bool:
@@ -304,7 +431,8 @@ def _is_joint(token: str) -> bool:
 
 def _starts_action(tokens: Sequence[str]) -> bool:
     """Whether words begin with a verb in any form, and not with a noun that is spelt alike ("the lock and key")."""
-    return bool(tokens) and find_verb_base_form(tokens[0]) in lexicon.VERBS
+    verb = next((token for token in tokens if not _is_adverb(token)), "")
+    return find_verb_base_form(verb) in lexicon.VERBS
 
 
 def _strip_joints(clause: list[str]) -> list[str]:
@@ -328,7 +456,9 @@ def _read_clause(
             words = words[1:] if name == "hand" and words[0] == "with" else words
             slots[name] = " ".join(filter(None, (slots.get(name), _join_words(words))))
         elif opener:
-            slots.setdefault(opener, _join_words(words))
+            slots.setdefault(opener, _join_words(_strip_joints(words)))
+        elif not (words := _strip_joints(words)):
+            continue
         elif words[0] in lexicon.PRONOUNS:
             slots |= {name: value for name, value in before.items() if name in ("object", "attributes")}
         elif "object" not in slots:
@@ -338,13 +468,17 @@ def _read_clause(
 
 def _read_action(tokens: Sequence[str], verbs: Mapping[str, str]) -> tuple[str, list[str]]:
     """The action by the guide of verbs, and the words after it: also "turn on" of "turn the light on"."""
-    if _is_adverb(tokens[0]) and len(tokens) > 1:
-        tokens = [*tokens[1:], tokens[0]]
-    verb, rest = find_verb_base_form(tokens[0]), list(tokens[1:])
+    start = next(
+        (index for index, token in enumerate(tokens) if not _leads_to_verb(token) and token != ","), 0
+    )
+    adverbs = [token for token in tokens[:start] if _is_adverb(token)]
+    verb, rest = find_verb_base_form(tokens[start]), list(tokens[start + 1 :])
     for index in dict.fromkeys((0, len(rest) - 1)):
         if rest and f"{verb} {rest[index]}" in verbs:
-            return f"{verb} {rest[index]}", rest[:index] + rest[index + 1 :]
-    return ("" if verb in lexicon.DETERMINERS else _name_action(verb, verbs)), rest
+            return f"{verb} {rest[index]}", rest[:index] + rest[index + 1 :] + adverbs
+    if verb not in lexicon.VERBS and _is_function_word(verb):
+        return "", [*([] if verb in lexicon.DETERMINERS else [verb]), *rest, *adverbs]
+    return _name_action(verb, verbs), rest + adverbs
 
 
 def _name_action(verb: str, verbs: Mapping[str, str]) -> str:
@@ -398,7 +532,8 @@ def _is_function_word(token: str) -> bool:
 
 
 def _is_adverb(token: str) -> bool:
-    return token.endswith("ly") and len(token) > 4 and token not in lexicon.NO_ADVERBS
+    is_formed = token.endswith("ly") and len(token) > 4 and token not in lexicon.NO_ADVERBS
+    return is_formed or token in lexicon.INTENSIFIERS
 
 
 def _read_thing(words: Sequence[str]) -> dict[SlotName, str]:

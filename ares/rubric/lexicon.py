@@ -152,8 +152,11 @@ MATERIALS = frozenset(
 ATTRIBUTES = COLOURS | SIZES | MATERIALS
 DETERMINERS = frozenset(["the", "a", "an", "its", "their", "this", "that", "these", "those", "some", "one"])
 PRONOUNS = frozenset({"it", "them", "itself", "themselves"})
+RELATIVE_PRONOUNS = frozenset({"who", "that", "which"})
 CONJUNCTIONS = frozenset({"and", "then", "but", "or"})
 # Words that end in "-ly" and say nothing of how something is done.
 NO_ADVERBS = frozenset(
     {"assembly", "belly", "fly", "jelly", "trolley", "bully", "ply", "doily", "lily", "only"}
 )
+# Words before an adverb that say how much.
+INTENSIFIERS = frozenset({"very", "quite", "rather", "too"})

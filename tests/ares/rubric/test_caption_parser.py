@@ -101,6 +101,88 @@ def test_the_verbs_are_those_of_the_lab() -> None:
     assert _slots("close the lid", verbs)["action"] == "other: close"
 
 
+# Verbs with their "-s", "-ing" and "-ed"; no table has the second half.
+_VERB_FORMS = (
+    "push pushes pushing pushed, carry carries carrying carried, drag drags dragging dragged, "
+    "close closes closing closed, "
+    "polish polishes polishing polished, tidy tidies tidying tidied, juggle juggles juggling juggled, "
+    "chop chops chopping chopped, rinse rinses rinsing rinsed, weave weaves weaving weaved, "
+    "relax relaxes relaxing relaxed, "
+    "decorate decorates decorating decorated, scrape scrapes scraping scraped, toast toasts toasting toasted, "
+    "cross crosses crossing crossed, measure measures measuring measured, knead kneads kneading kneaded"
+)
+_SUBJECTS = {
+    "the robot": "",
+    "the left arm": "left",
+    "the woman": "person",
+    "an operator": "person",
+    "he": "person",
+}
+_MODIFIERS = (
+    *(
+        "",
+        "in the kitchen",
+        "with two hands",
+        "who is wearing a red coat",
+        "next to the tall shelf",
+        "that holds a cup",
+    ),
+    *("at the window of the room", "standing behind the table", "from the lab"),
+)
+_WAYS = (
+    "",
+    "carefully",
+    "slowly",
+    "very gently",
+    "carefully and slowly",
+    "slowly, carefully",
+    "gently but very firmly",
+)
+_CLAIMS = {"": "success", "never fails to": "success", "does not fail to": "success", "tries to": "attempt"}
+_CLAIMS |= {"fails to": "failure", "never forgets to": "success", "does not manage to": "failure"}
+
+
+@given(st.data())
+def test_who_acts_and_how_it_is_put_do_not_change_what_is_done(data: st.DataObject) -> None:
+    """The same action in many wordings: subjects with more said of them, adverbs, negations, unknown verbs, fronts."""
+    base, *forms = data.draw(st.sampled_from([forms.split() for forms in _VERB_FORMS.split(", ")]))
+    subject, way = data.draw(st.sampled_from([*_SUBJECTS])), data.draw(st.sampled_from(_WAYS))
+    claim = data.draw(st.sampled_from([*_CLAIMS]))
+    verb = (
+        base
+        if claim
+        else data.draw(st.sampled_from([forms[0], f"is {forms[1]}", f"has {forms[2]}", forms[2]]))
+    )
+    front = data.draw(st.sampled_from(["", "in this clip, ", "from the box, "]))
+    words = [subject, data.draw(st.sampled_from(_MODIFIERS)), claim, way, verb, "the bowl"]
+    if verb.startswith(("is ", "has ")):
+        words[2:5] = [verb.split()[0], way, verb.split()[1]]
+    text = front + " ".join(filter(None, words))
+    slots = _slots(f"{base} the bowl")
+    expected = {"action": slots["action"] or f"other: {base}", "object": "bowl"}
+    expected |= {"from": "from the box"} if front.startswith("from") else {}
+    expected |= {"hand": _SUBJECTS[subject]} if _SUBJECTS[subject] else {}
+    expected |= (
+        {"manner": " ".join(way.replace(",", "").replace(" and", "").replace(" but", "").split())}
+        if way
+        else {}
+    )
+    assert _slots(text) == expected, text
+    assert (normalize_caption(text).outcome, count_actions(text)) == (_CLAIMS[claim], 1), text
+
+
+def test_how_each_of_two_actions_is_done_does_not_join_them() -> None:
+    text = "with the left hand, slowly pick up the cup and then very carefully place it in the sink"
+    assert count_actions(text) == 2
+    assert _slots(text) == {
+        "action": "place",
+        "object": "cup",
+        "to": "in the sink",
+        "hand": "the left hand",
+        "manner": "slowly very carefully",
+    }
+
+
 @pytest.mark.parametrize(("text", "count"), [("push", 1), ("", 0), ("lift it, then wipe it and go", 3)])
 def test_actions_are_counted(text: str, count: int) -> None:
     assert count_actions(text) == count
