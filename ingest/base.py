@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from ares.episode import Episode, Record
+from ares.episode import Episode, Record, Trajectory, make_episode_id
 from ares.errors import AresError, PluginError, SourceError
 from ares.input import (
     call_with_file_time_limit,
@@ -23,6 +23,7 @@ from ares.input import (
 )
 from ares.io import describe_os_error
 from ares.registry import ingesters, plugin_faults
+from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     from ares.checks import QualityFinding
@@ -99,6 +100,63 @@ def known_error(item: Item) -> SourceError | None:
 
 def _raise_source_error(reason: str, detail: str) -> Record:
     raise SourceError(reason, detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeEntry:
+    """One episode, before it is read; subclasses add where it lies.
+
+    Attributes:
+        format: Name of the format.
+        dataset: Name of the dataset.
+        version: Version of the dataset, or "".
+        split: Part of the dataset, such as "train", or "".
+        key: What names the episode in the dataset: a path, a number.
+        rate_hz: Rate set by the user, or None.
+    """
+
+    format: str
+    dataset: str
+    version: str = ""
+    split: str = ""
+    key: str
+    rate_hz: float | None = None
+
+    @property
+    def episode_id(self) -> str:
+        """Identity of the episode."""
+        return make_episode_id(
+            format=self.format, dataset=self.dataset, version=self.version, split=self.split, key=self.key
+        )
+
+
+def make_episode(
+    entry: EpisodeEntry, trajectory: Trajectory, texts: Iterable[str] = (), **fields: Any
+) -> Episode:
+    """The metadata of an episode that was read.
+
+    Args:
+        entry: What was known before.
+        trajectory: Its signals, which name the dimensions; the steps are its timestamps.
+        texts: Instructions, also missing and repeated ones.
+        fields: The other fields of an Episode, and those that are not what the entry says.
+    """
+    instructions = distinct_texts(list(texts))
+    known = {
+        "episode_id": entry.episode_id,
+        "format": entry.format,
+        "dataset": entry.dataset,
+        "version": entry.version,
+        "split": entry.split,
+        "key": entry.key,
+        "instruction": instructions[0] if instructions else "",
+        "instructions": instructions,
+        "robot": "",
+        "num_steps": len(trajectory.timestamps),
+        "state_names": trajectory.state.names if trajectory.state else (),
+        "action_names": trajectory.action.names if trajectory.action else (),
+    }
+    return Episode(**{**known, **fields})
 
 
 FileUse = Literal["data", "metadata", "pointer", "unreadable", "unused", "not_data"]

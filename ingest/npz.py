@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.episode import Camera, Episode, Json, MediaRef, Record, SourceArray, Trajectory, make_episode_id
+from ares.episode import Camera, Episode, Json, MediaRef, Record, SourceArray, Trajectory
 from ares.errors import AresError, SourceError
 from ares.formats import INFO_PATH
 from ares.input import ImageInfo, read_json
@@ -44,11 +44,21 @@ from ingest.array_episode import (
     step_times,
     unknown_family_error,
 )
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.base import (
+    EpisodeEntry,
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    failing_item,
+    make_episode,
+)
 from ingest.depth import add_depth, is_depth_array
 from ingest.files import describe_camera
 from ingest.signals import StepTimes, missing_time_error
-from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
+from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 from ingest.step_files import StepEpisodes, group_step_files, read_step_arrays, require_rows_of_steps
 
 if TYPE_CHECKING:
@@ -189,39 +199,29 @@ _ALL_ROWS = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NpzEntry:
+class NpzEntry(EpisodeEntry):
     """One episode, before it is read.
 
     Attributes:
-        dataset: Name of the dataset.
-        key: Path of its file or folder in the dataset, and its number where a file holds several.
         path: The .npz file, or the folder of .npy files.
         start: First row of the episode.
         stop: End of its rows, half open; -1 for all rows.
         ends_key: Array that cuts the rows into episodes, or "".
-        rate_hz: Rate set by the user, or None.
         spec: What the user knows of the dataset, or None.
         reads_unknown: Whether arrays without a known role are read, to show them.
         number: Its number along the axis of episodes that the spec names, or None.
         num_files: Files of one time step each that it is, the first of them at `path`; 0 for none.
     """
 
-    dataset: str
-    key: str
+    format: str = FORMAT
     path: str
     start: int = 0
     stop: int = _ALL_ROWS
     ends_key: str = ""
-    rate_hz: float | None = None
     spec: DatasetSpec | None = None
     reads_unknown: bool = False
     number: int | None = None
     num_files: int = 0
-
-    @property
-    def episode_id(self) -> str:
-        """Identity of the episode."""
-        return make_episode_id(format=FORMAT, dataset=self.dataset, version="", split="", key=self.key)
 
 
 def load_episode(entry: NpzEntry) -> Record:
@@ -243,27 +243,18 @@ def load_episode(entry: NpzEntry) -> Record:
     if not reader.numbers and not cameras and not entry.reads_unknown:
         raise SourceError("episode holds no array that can be read", entry.path)
     trajectory = make_trajectory(reader, roles, times.seconds)
-    instructions = distinct_texts([row.instruction])
-    episode = Episode(
-        episode_id=entry.episode_id,
-        format=FORMAT,
-        dataset=entry.dataset,
-        version="",
-        split="",
-        key=entry.key,
+    episode = make_episode(
+        entry,
+        trajectory,
+        [row.instruction],
         source=next(iter(members.values())).path,
         content_hash=reader.hash.hexdigest(),
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
         robot=row.robot,
-        num_steps=reader.stop - reader.start,
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
         cameras=cameras,
         success=row.success,
         success_source=row.success_source,
-        state_names=trajectory.state.names if trajectory.state else (),
-        action_names=trajectory.action.names if trajectory.action else (),
         metadata=add_depth(row.metadata, depth),
         frame_pairing="index",
     )

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ares.episode import Camera, Episode, MediaRef, Record, SourceArray, make_episode_id
+from ares.episode import Camera, MediaRef, Record, SourceArray
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, is_zarr_folder, is_zarr_zip
 from ares.imports import missing_extra
@@ -30,7 +30,17 @@ from ingest.array_episode import (
     step_times,
     unknown_family_error,
 )
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.base import (
+    EpisodeEntry,
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    failing_item,
+    make_episode,
+)
 from ingest.depth import add_depth
 from ingest.files import describe_camera, probe_once, whole_video
 from ingest.signals import missing_time_error
@@ -55,7 +65,7 @@ _MAX_STEPS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZarrEntry:
+class ZarrEntry(EpisodeEntry):
     """One episode of a store, before it is read: the steps [start, stop) of every array.
 
     Attributes:
@@ -65,22 +75,15 @@ class ZarrEntry:
         is_shown: Whether its arrays are only shown.
     """
 
-    dataset: str
-    key: str
+    format: str = FORMAT
     path: str
     number: int
     start: int
     stop: int
-    rate_hz: float | None = None
     is_known: bool = True
     ends_key: str = ""
     spec: DatasetSpec | None = None
     is_shown: bool = False
-
-    @property
-    def episode_id(self) -> str:
-        """Identity of the episode."""
-        return make_episode_id(format=FORMAT, dataset=self.dataset, version="", split="", key=self.key)
 
     @property
     def num_steps(self) -> int:
@@ -108,24 +111,14 @@ def load_episode(entry: ZarrEntry) -> Record:
     if not reader.numbers and not cameras:
         raise SourceError("episode holds no array that can be read", f"{entry.path}, episode {entry.number}")
     trajectory = make_trajectory(reader, roles, times.seconds)
-    episode = Episode(
-        episode_id=entry.episode_id,
-        format=FORMAT,
-        dataset=entry.dataset,
-        version="",
-        split="",
-        key=entry.key,
+    episode = make_episode(
+        entry,
+        trajectory,
         source=entry.path,
         content_hash=reader.hash.hexdigest(),
-        instruction="",
-        instructions=(),
-        robot="",
-        num_steps=entry.num_steps,
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
         cameras=tuple(cameras),
-        state_names=trajectory.state.names if trajectory.state else (),
-        action_names=trajectory.action.names if trajectory.action else (),
         metadata=add_depth(reader.fields, depth),
         # Only the images of the store are promised to be one per step; videos beside it have clocks of their own.
         frame_pairing="index" if all(camera.media.kind == "zarr" for camera in cameras) else "stamp",

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ares.episode import Camera, Episode, Json, Record, Trajectory, make_episode_id
+from ares.episode import Camera, Episode, Json, Record, Trajectory
 from ares.errors import SourceError
 from ares.input import NamedSpan, read_json
 from ares.io import describe_os_error, file_state
 from ares.media import IMAGE_SUFFIXES, group_images
 from ingest.agibot.signals import AgibotSignals, read_agibot_signals
+from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import describe_camera, hash_media_file, probe_once, read_json_object, whole_video
 from ingest.labels import add_segments
 from ingest.signals import NO_TIME, SpecTimeArray, resolve_rate
-from ingest.source_words import distinct_texts
 
 _LONGEST_TEXT = 1000
 # The field of the labels, as the files spell it and as the first description of the format did.
@@ -118,40 +118,23 @@ _LARGEST_PARAMETERS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgibotEntry:
-    """One episode, before it is read.
+class AgibotEntry(EpisodeEntry):
+    """One episode, before it is read; its key is the task and the episode, as their folders are named.
 
     Attributes:
         root: Absolute path of the dataset.
-        dataset: Name of the dataset.
-        task: Number of the task, as its folder is named.
-        episode: Number of the episode, as its folder is named.
         info: What task_info says, or None where it does not name the episode.
-        rate_hz: Rate set by the user, or None.
         time: The array of the times, by the spec of the user.
     """
 
+    format: str = FORMAT
     root: str
-    dataset: str
-    task: str
-    episode: str
     info: AgibotTaskInfo | None = None
-    rate_hz: float | None = None
     time: SpecTimeArray = NO_TIME
-
-    @property
-    def episode_id(self) -> str:
-        """Identity of the episode."""
-        return make_episode_id(format=FORMAT, dataset=self.dataset, version="", split="", key=self.key)
-
-    @property
-    def key(self) -> str:
-        """Task and episode."""
-        return f"{self.task}/{self.episode}"
 
     def folder(self, part: str) -> Path:
         """Folder of the episode below "observations", "proprio_stats" or "parameters"."""
-        return Path(self.root, part, self.task, self.episode)
+        return Path(self.root, part, self.key)
 
 
 def load_episode(entry: AgibotEntry) -> Record:
@@ -244,30 +227,21 @@ def _find_depth(entry: AgibotEntry, warnings: dict[str, None]) -> dict[str, Json
 def _make_episode(
     entry: AgibotEntry, proprio: AgibotSignals, cameras: list[Camera], source: str, warnings: list[str]
 ) -> Episode:
-    trajectory, info = proprio.trajectory, entry.info or AgibotTaskInfo()
-    instructions = distinct_texts([info.instruction])
+    info = entry.info or AgibotTaskInfo()
     digest = hashlib.blake2b(proprio.content_hash.encode(), digest_size=16)
     for camera in cameras:
         digest.update(hash_media_file(camera.media.uri, file_state(camera.media.uri)).encode())
-    return Episode(
-        episode_id=entry.episode_id,
-        format=FORMAT,
-        dataset=entry.dataset,
-        version="",
-        split="",
-        key=entry.key,
+    return make_episode(
+        entry,
+        proprio.trajectory,
+        [info.instruction],
         source=source,
         content_hash=digest.hexdigest(),
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
         robot=ROBOT,
-        num_steps=len(trajectory.timestamps),
         rate_hz=proprio.rate_hz,
         rate_source=proprio.rate_source,
         cameras=tuple(cameras),
-        state_names=trajectory.state.names if trajectory.state else (),
-        action_names=trajectory.action.names if trajectory.action else (),
-        metadata={"task_id": entry.task, **info.metadata, **_read_intrinsics(entry, warnings)},
+        metadata={"task_id": entry.key.split("/")[0], **info.metadata, **_read_intrinsics(entry, warnings)},
         frame_pairing="index",
     )
 

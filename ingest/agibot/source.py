@@ -89,7 +89,7 @@ def _absent_episodes(root: Path, task: str, present: Sequence[str]) -> list[str]
 
 def _absent_items(root: Path, dataset: str, task: str, episodes: Sequence[str]) -> Iterator[Item]:
     for name in episodes:
-        entry = AgibotEntry(root=str(root), dataset=dataset, task=task, episode=name)
+        entry = AgibotEntry(root=str(root), dataset=dataset, key=f"{task}/{name}")
         location = _episode_location(entry)
         error = SourceError("episode of task_info is not here", f"{location}: not downloaded or not unpacked")
         yield failing_item(entry.episode_id, location, error)
@@ -107,7 +107,7 @@ def _task_items(
         infos = _read_task_info(root, task)
     except SourceError as error:
         for name in episodes:
-            entry = AgibotEntry(root=str(root), dataset=dataset, task=task, episode=name)
+            entry = AgibotEntry(root=str(root), dataset=dataset, key=f"{task}/{name}")
             yield failing_item(
                 entry.episode_id, _episode_location(entry), SourceError(error.reason, error.detail)
             )
@@ -116,20 +116,18 @@ def _task_items(
         entry = AgibotEntry(
             root=str(root),
             dataset=dataset,
-            task=task,
-            episode=name,
+            key=f"{task}/{name}",
             info=infos.get(name),
             rate_hz=options.rate_hz,
             time=time,
         )
         load = functools.partial(load_episode, entry)
-        yield Item(
-            episode_id=entry.episode_id, location=_episode_location(entry), load=load, key=f"{task}/{name}"
-        )
+        yield Item(episode_id=entry.episode_id, location=_episode_location(entry), load=load, key=entry.key)
 
 
 def _episode_location(entry: AgibotEntry) -> str:
-    return f"{entry.root}, task {entry.task}, episode {entry.episode}"
+    task, _, episode = entry.key.partition("/")
+    return f"{entry.root}, task {task}, episode {episode}"
 
 
 def _read_task_info(root: Path, task: str) -> dict[str, AgibotTaskInfo]:

@@ -19,13 +19,13 @@ from ares.episode import (
     Role,
     Signal,
     Trajectory,
-    make_episode_id,
 )
 from ares.errors import SourceError
 from ares.input import open_hdf5, open_hdf5_object
 from ares.io import file_state
 from ares.media import VideoInfo, frozen_camera_flags, probe_video
 from ingest.array_episode import guess_array_roles
+from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
 from ingest.files import describe_camera, hash_media_files
 from ingest.hdf5.reader import (
@@ -48,7 +48,6 @@ from ingest.signals import (
     missing_time_error,
     resolve_rate,
 )
-from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
     from ingest.spec import DatasetSpec
@@ -62,35 +61,21 @@ _SMALL_BYTES = 2**24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HDF5Entry:
+class HDF5Entry(EpisodeEntry):
     """One episode of a file, before it is read.
 
     Attributes:
-        dataset: Name of the dataset.
-        split: "train", "valid", or "".
-        key: Path of the file in the dataset and, where the file holds several episodes, the episode's name.
         path: Absolute path of the file.
         group: HDF5 group of the episode, "" for a file that is one episode.
-        rate_hz: Rate set by the user, or None.
         masks: Every mask of the file that lists the episode.
         time: The dataset that a spec names as the times of the steps.
     """
 
-    dataset: str
-    split: str
-    key: str
+    format: str = FORMAT
     path: str
     group: str = ""
-    rate_hz: float | None = None
     masks: tuple[str, ...] = ()
     time: SpecTimeArray = NO_TIME
-
-    @property
-    def episode_id(self) -> str:
-        """Identity of the episode."""
-        return make_episode_id(
-            format=FORMAT, dataset=self.dataset, version="", split=self.split, key=self.key
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +165,7 @@ def make_record(
     others = {label: dataset for label, dataset in datasets.items() if label not in used}
     cameras, extra = _cameras_and_extra_signals(reader, others, roles.image_names)
     trajectory = _make_trajectory(reader, state, action, reward, extra)
-    episode = _make_episode(entry, reader, state, action, cameras, details)
+    episode = _make_episode(entry, reader, trajectory, cameras, details)
     return Record(
         episode=episode,
         trajectory=replace(trajectory, timestamps=times.seconds) if times else trajectory,
@@ -209,33 +194,23 @@ def _spec_step_times(
 def _make_episode(
     entry: HDF5Entry,
     reader: HDF5EpisodeReader,
-    state: Signal | None,
-    action: Signal | None,
+    trajectory: Trajectory,
     cameras: Sequence[Camera],
     details: EpisodeDetails,
 ) -> Episode:
-    instructions = distinct_texts(list(details.instructions))
     masks: dict[str, Json] = {"masks": list(entry.masks)} if entry.masks else {}
-    return Episode(
-        episode_id=entry.episode_id,
-        format=FORMAT,
-        dataset=entry.dataset,
-        version="",
-        split=entry.split,
-        key=entry.key,
+    return make_episode(
+        entry,
+        trajectory,
+        details.instructions,
         source=entry.path,
         content_hash=reader.content_hash,
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
         robot=details.robot,
-        num_steps=reader.steps,
         rate_hz=reader.rate_hz,
         rate_source=details.rate_source,
         cameras=(*cameras, *details.cameras),
         success=details.success,
         success_source=details.success_source,
-        state_names=state.names if state else (),
-        action_names=action.names if action else (),
         metadata=add_depth({**details.metadata, **masks}, reader.depth),
         frame_pairing="stamp" if details.cameras else "index",
     )

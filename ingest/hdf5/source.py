@@ -247,7 +247,7 @@ def _file_items(
 ) -> Iterator[Item]:
     """One item for each episode of a file."""
     key = file.path.relative_to(folder).as_posix()
-    file_entry = HDF5Entry(dataset=dataset, split="", key=key, path=str(file.path), rate_hz=rate_hz)
+    file_entry = HDF5Entry(dataset=dataset, key=key, path=str(file.path), rate_hz=rate_hz)
     file_entry = replace(file_entry, time=find_spec_time_array(spec))
     if file.error is not None:
         yield failing_item(file_entry.episode_id, _entry_location(file_entry), file.error)

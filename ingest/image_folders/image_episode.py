@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, make_episode_id
+from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory
 from ares.errors import SourceError
 from ares.input import read_input
 from ares.io import describe_os_error, list_folder
 from ares.media import IMAGE_SUFFIXES, CameraImageFiles, group_images
+from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import read_json_object
 from ingest.image_folders.table_episode import image_folders, make_image_camera, name_camera_of_images
 from ingest.signals import StepTimes, compute_step_times
-from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
+from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 
 PICKLE_SUFFIXES = (".pkl", ".pickle")
 PICKLE_REASON = "reading a pickle can run code, so none is read: save its arrays as npz or HDF5"
@@ -150,25 +151,15 @@ class CameraImageList(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageEntry:
+class ImageEntry(EpisodeEntry):
     """One episode, before it is read.
 
     Attributes:
         folder: Absolute path of its folder.
-        dataset: Name of the dataset.
-        key: Path of the folder in the dataset.
-        rate_hz: Rate set by the user, or None.
     """
 
+    format: str = FORMAT
     folder: str
-    dataset: str
-    key: str
-    rate_hz: float | None = None
-
-    @property
-    def episode_id(self) -> str:
-        """Identity of the episode."""
-        return make_episode_id(format=FORMAT, dataset=self.dataset, version="", split="", key=self.key)
 
 
 def load_episode(entry: ImageEntry) -> Record:
@@ -277,22 +268,17 @@ def _make_episode(
     times: StepTimes,
     content_hash: str,
 ) -> Episode:
-    row, instructions = described.row, distinct_texts([described.row.instruction, *described.texts])
+    row = described.row
     metadata: dict[str, Json] = {**described.session, **row.metadata}
     is_bridge = is_bridge_folder(Path(entry.folder))
-    return Episode(
-        episode_id=entry.episode_id,
-        format=FORMAT,
-        dataset=entry.dataset,
-        version="",
+    return make_episode(
+        entry,
+        Trajectory(timestamps=times.seconds),
+        [row.instruction, *described.texts],
         split=row.split,
-        key=entry.key,
         source=cameras[0].media.uri,
         content_hash=content_hash,
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
         robot=row.robot or (BRIDGE_ROBOT if is_bridge else ""),
-        num_steps=len(times.seconds),
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
         cameras=cameras,

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ares.episode import Camera, Episode, FramePairing, Json, MediaRef, Record, make_episode_id
+from ares.episode import Camera, FramePairing, Json, MediaRef, Record
 from ares.errors import MediaError, SourceError
 from ares.input import check_pixels, check_relative_path, decode_image, parse_image_header, read_input
 from ares.io import FolderEntries, describe_os_error, list_folder
 from ares.media import IMAGE_SUFFIXES, CameraImageFiles, group_images
+from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import DEPTH_SUFFIXES, add_depth, find_depth_of_files
 from ingest.files import describe_camera, read_json_object
 from ingest.image_folders.tables import (
@@ -23,7 +24,7 @@ from ingest.image_folders.tables import (
     read_tables,
 )
 from ingest.signals import NO_TIME, SpecTimeArray, StepTimes, compute_step_times
-from ingest.source_words import InvalidRowError, VideoRow, distinct_texts, parse_video_row
+from ingest.source_words import InvalidRowError, VideoRow, parse_video_row
 
 _HEADER_BYTES = 2**28
 # Stamps of images and steps that lie further apart than this are of two clocks.
@@ -202,27 +203,17 @@ _LONGEST_LIST = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CsvEntry:
+class CsvEntry(EpisodeEntry):
     """One episode, before it is read.
 
     Attributes:
         folder: Absolute path of its folder.
-        dataset: Name of the dataset.
-        key: Path of the folder in the dataset.
-        rate_hz: Rate set by the user, or None.
         time: The column of the times by the spec of the user.
     """
 
+    format: str = FORMAT
     folder: str
-    dataset: str
-    key: str
-    rate_hz: float | None = None
     time: SpecTimeArray = NO_TIME
-
-    @property
-    def episode_id(self) -> str:
-        """Identity of the episode."""
-        return make_episode_id(format=FORMAT, dataset=self.dataset, version="", split="", key=self.key)
 
 
 def load_episode(entry: CsvEntry) -> Record:
@@ -235,27 +226,19 @@ def load_episode(entry: CsvEntry) -> Record:
     depth = dict[str, Json]()
     cameras = read_cameras(folder, tables, times.rate_hz, digest, depth)
     trajectory = make_trajectory(tables, signals := make_column_signals(tables), times.seconds)
-    instructions = distinct_texts([described.instruction, *map(tables.constant_text, _TEXT_COLUMNS)])
-    episode = Episode(
-        episode_id=entry.episode_id,
-        format=FORMAT,
-        dataset=entry.dataset,
-        version="",
+    episode = make_episode(
+        entry,
+        trajectory,
+        [described.instruction, *map(tables.constant_text, _TEXT_COLUMNS)],
         split=described.split,
-        key=entry.key,
         source=str(tables.main.path),
         content_hash=digest.hexdigest(),
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
         robot=described.robot,
-        num_steps=tables.num_steps,
         rate_hz=times.rate_hz,
         rate_source=times.rate_source,
         cameras=cameras,
         success=described.success,
         success_source=described.success_source,
-        state_names=trajectory.state.names if trajectory.state else (),
-        action_names=trajectory.action.names if trajectory.action else (),
         metadata=add_depth({**_small_values(described.metadata), **_constant_texts(tables)}, depth),
         frame_pairing=_frame_pairing(cameras, times.rate_hz),
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ares.episode import (
     ArrayUse,
     Camera,
-    Episode,
     Json,
     Kind,
     MediaRef,
@@ -31,6 +30,7 @@ from ares.media import (
     first_image_at,
     frozen_camera_flags,
 )
+from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth
 from ingest.files import describe_camera, hash_media_files
 from ingest.recordings.clocks import (
@@ -107,26 +107,16 @@ _COMMON_PARTS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedEpisode:
+class RecordedEpisode(EpisodeEntry):
     """A recording, or the span of it that is an episode.
 
     Attributes:
         uri: Where the recording is.
-        format: Name of its format.
-        dataset: Name of the dataset.
-        key: Its key in the dataset.
-        episode_id: Made of these.
-        rate_hz: Rate of the steps that the user set, or None.
         span: The part that is the episode; None for all of it.
         topics: What a spec says of its topics.
     """
 
     uri: str
-    format: str
-    dataset: str
-    key: str
-    episode_id: str
-    rate_hz: float | None = None
     span: RecordedSpan | None = None
     topics: TopicsOfSpec = NO_TOPICS
 
@@ -150,24 +140,15 @@ def load_recording(recorded: RecordedEpisode) -> Record:
     if span is None:
         check_topics_meet_steps(contents, tracks, clock.times, uri)
     trajectory = _make_trajectory(contents, tracks, clock.times)
-    instructions = distinct_texts(_instruction_texts(contents, span))
-    episode = Episode(
-        episode_id=recorded.episode_id,
-        format=recorded.format,
-        dataset=recorded.dataset,
-        version="",
-        split="",
-        key=recorded.key,
+    episode = make_episode(
+        recorded,
+        trajectory,
+        _instruction_texts(contents, span),
         source=uri,
         content_hash=_content_hash(files, span),
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
-        num_steps=len(clock.times),
         rate_hz=clock.rate_hz,
         rate_source=clock.rate_source,
         cameras=tuple(_make_cameras(contents, uri, clock, recorded.format)),
-        state_names=trajectory.state.names if trajectory.state else (),
-        action_names=trajectory.action.names if trajectory.action else (),
         metadata=_make_metadata(contents, tracks, clock, span),
         **_declared_fields(span),
     )
@@ -180,7 +161,7 @@ def load_recording(recorded: RecordedEpisode) -> Record:
 def _declared_fields(span: RecordedSpan | None) -> dict[str, Any]:
     """Fields of an episode that the record of its span declares."""
     if span is None:
-        return {"robot": ""}
+        return {}
     source = "" if span.success is None else "success"
     return {"robot": span.robot, "success": span.success, "success_source": source}
 

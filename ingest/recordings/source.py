@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ares.episode import Json, Record, make_episode_id
+from ares.episode import Json, Record
 from ares.errors import SourceError
 from ares.formats import INFO_PATH, ROSBAG2_METADATA, recording_files
 from ares.imports import missing_extra
@@ -112,16 +112,10 @@ class RecordingDataset:
             files=functools.partial(list_recording_files, self.uris),
         )
 
-    def episode(self, format: str, uri: str, key: str, episode_id: str) -> RecordedEpisode:
+    def episode(self, format: str, uri: str, key: str) -> RecordedEpisode:
         """One of its recordings, as a whole."""
         return RecordedEpisode(
-            uri=uri,
-            format=format,
-            dataset=self.name,
-            key=key,
-            episode_id=episode_id,
-            rate_hz=self.rate_hz,
-            topics=self.spec_topics,
+            uri=uri, format=format, dataset=self.name, key=key, rate_hz=self.rate_hz, topics=self.spec_topics
         )
 
 
@@ -180,12 +174,11 @@ def _mcap_item(uri: str, span: RecordedSpan | SourceError | None, dataset: Recor
         key, location = f"{key}#{span.detail}", f"{location}, its metadata"
     elif span:
         key, location = f"{key}#{span.key}", f"{location}, episode {span.key}"
-    identity = make_episode_id(format=MCAP_FORMAT, dataset=dataset.name, version="", split="", key=key)
+    recorded = dataset.episode(MCAP_FORMAT, uri, key)
     if isinstance(span, SourceError):
-        return failing_item(identity, location, span)
-    recorded = replace(dataset.episode(MCAP_FORMAT, uri, key, identity), span=span)
-    load = functools.partial(load_recording, recorded)
-    return Item(episode_id=identity, location=location, load=load, key=key)
+        return failing_item(recorded.episode_id, location, span)
+    load = functools.partial(load_recording, replace(recorded, span=span))
+    return Item(episode_id=recorded.episode_id, location=location, load=load, key=key)
 
 
 class McapIngester(FolderIngester):
@@ -262,12 +255,12 @@ def _is_bag(name: str) -> bool:
 
 def _bag_item(uri: str, dataset: RecordingDataset) -> Item:
     key, location = make_recording_key(uri, dataset.folder), str(find_recording_path(uri))
-    identity = make_episode_id(format=ROSBAG_FORMAT, dataset=dataset.name, version="", split="", key=key)
+    recorded = dataset.episode(ROSBAG_FORMAT, uri, key)
     if uri.lower().endswith(_PACKED_BAG_SUFFIXES):
         error = SourceError("file is compressed as a whole", f"{uri}: unpack it with `zstd -d`")
-        return failing_item(identity, location, error)
-    load = functools.partial(load_rosbag, dataset.episode(ROSBAG_FORMAT, uri, key, identity))
-    return Item(episode_id=identity, location=location, load=load, key=key)
+        return failing_item(recorded.episode_id, location, error)
+    load = functools.partial(load_rosbag, recorded)
+    return Item(episode_id=recorded.episode_id, location=location, load=load, key=key)
 
 
 class RosbagIngester(FolderIngester):

@@ -11,18 +11,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.episode import Camera, Episode, Json, MediaRef, Record, Trajectory, make_episode_id
+from ares.episode import Camera, Json, MediaRef, Record, Trajectory
 from ares.errors import SourceError
 from ares.formats import INFO_PATH
 from ares.input import read_json
 from ares.io import FolderEntries, absolute_path, describe_os_error, file_state, folder_name
 from ares.media import VideoInfo, frozen_camera_flags
-from ingest.base import FolderClaim, FolderIngester, Item, Source, SourceFile, SourceOptions, failing_item
+from ingest.base import (
+    EpisodeEntry,
+    FolderClaim,
+    FolderIngester,
+    Item,
+    Source,
+    SourceFile,
+    SourceOptions,
+    failing_item,
+    make_episode,
+)
 from ingest.files import describe_camera, hash_media_file, hash_media_files, probe_once
 from ingest.source_words import (
     InvalidRowError,
     VideoRow,
-    distinct_texts,
     names_a_video,
     parse_video_row,
 )
@@ -47,16 +56,12 @@ FORMAT = "video"
 _ROUNDING_SECONDS = 2e-3
 
 
-def load_clip(clip: VideoClip, dataset: str, episode_id: str, user_rate_hz: float | None) -> Record:
+def load_clip(clip: VideoClip, entry: EpisodeEntry) -> Record:
     """Read an episode from its video files, without decoding them. Raises SourceError for a file that cannot be used.
 
-    Args:
-        clip: The videos of the episode.
-        dataset: Name of the dataset.
-        episode_id: Id of the episode.
-        user_rate_hz: Frames per second to assume instead of the file's own rate, or None. Then one second of the
-            episode is not one second of the file.
+    At a rate of the user one second of the episode is not one second of the file.
     """
+    user_rate_hz = entry.rate_hz
     clip = _with_sidecar(clip)
     infos = {camera: probe_once(path) for camera, path in clip.videos.items()}
     spans = {camera: _find_span(info, clip, clip.videos[camera]) for camera, info in infos.items()}
@@ -65,20 +70,15 @@ def load_clip(clip: VideoClip, dataset: str, episode_id: str, user_rate_hz: floa
     cameras = tuple(
         _build_camera(name, clip.videos[name], info, spans[name], speed) for name, info in infos.items()
     )
-    instructions = distinct_texts([clip.instruction])
-    episode = Episode(
-        episode_id=episode_id,
-        format=FORMAT,
-        dataset=dataset,
-        version="",
+    trajectory = Trajectory(timestamps=span.seconds / speed)
+    episode = make_episode(
+        entry,
+        trajectory,
+        [clip.instruction],
         split=clip.split,
-        key=clip.key,
         source=first_path,
         content_hash=_hash_clip(clip),
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
         robot=clip.robot,
-        num_steps=len(span.seconds),
         rate_hz=user_rate_hz or span.rate_hz,
         rate_source="user" if user_rate_hz else "source" if span.is_even else "measured",
         cameras=cameras,
@@ -86,7 +86,6 @@ def load_clip(clip: VideoClip, dataset: str, episode_id: str, user_rate_hz: floa
         success_source=clip.success_source,
         metadata=clip.metadata,
     )
-    trajectory = Trajectory(timestamps=span.seconds / speed)
     warnings = (*clip.warnings, *_clip_warnings(clip, cameras, infos, span))
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(dict.fromkeys(warnings)))
 
@@ -268,14 +267,16 @@ def _build_item(planned: PlannedClip, dataset: str, options: SourceOptions) -> I
     if not isinstance(clip, SourceError) and not _is_utf8(clip.key):
         clip = SourceError("file name is not UTF-8", clip.key)
     split, key = ("", planned.name) if isinstance(clip, SourceError) else (clip.split, clip.key)
-    identity = make_episode_id(
-        format=FORMAT, dataset=dataset, version="", split=split, key=_escape_non_utf8(key)
+    entry = EpisodeEntry(
+        format=FORMAT, dataset=dataset, split=split, key=_escape_non_utf8(key), rate_hz=options.rate_hz
     )
     location = _escape_non_utf8(planned.location)
     if isinstance(clip, SourceError):
-        return failing_item(identity, location, SourceError(clip.reason, _escape_non_utf8(clip.detail)))
-    load = functools.partial(load_clip, clip, dataset, identity, options.rate_hz)
-    return Item(episode_id=identity, location=location, load=load, key=clip.key)
+        return failing_item(
+            entry.episode_id, location, SourceError(clip.reason, _escape_non_utf8(clip.detail))
+        )
+    load = functools.partial(load_clip, clip, entry)
+    return Item(episode_id=entry.episode_id, location=location, load=load, key=clip.key)
 
 
 def _is_utf8(text: str) -> bool:
