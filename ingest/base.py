@@ -22,7 +22,7 @@ from ares.input import (
     refuse_outside_links,
 )
 from ares.io import describe_os_error
-from ares.registry import ingesters, plugin_faults
+from ares.registry import ingesters, plugin_fault, plugin_faults
 from ingest.source_words import distinct_texts
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Source:
 
     format: str
     dataset: str
-    version: str
+    version: str = ""
     total: int
     items: Iterator[Item]
     warnings: tuple[str, ...] = ()
@@ -413,6 +413,23 @@ def load_item_safely(
             f"{record.episode.episode_id} in place of {episode_id}",
         )
     return add_outcome_of_path(record)
+
+
+def call_or_error(call: Callable[[], T], label: str) -> T | AresError:
+    """What a call returns, or its error; a disk or a server that fails costs only what was read from it.
+
+    Args:
+        call: The call.
+        label: What it does, for the message of a fault.
+    """
+    try:
+        return call()
+    except AresError as error:
+        return error
+    except OSError as error:
+        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
+    except Exception as error:
+        return plugin_fault(label, error)
 
 
 def call_ingester_safely(

@@ -570,7 +570,6 @@ class NpzIngester(FolderIngester):
             Source(
                 format=FORMAT,
                 dataset=entry.dataset,
-                version="",
                 total=sum(_count_group(group, entry) for group in groups),
                 items=items,
                 warnings=tuple(warning for group in steps for warning in group.warnings),

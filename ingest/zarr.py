@@ -404,7 +404,6 @@ class ZarrIngester(FolderIngester):
             Source(
                 format=FORMAT,
                 dataset=dataset,
-                version="",
                 total=sum(max(len(store.ends), 1) for store in stores),
                 items=(
                     item for store in stores for item in _store_items(store, folder, dataset, options, spec)

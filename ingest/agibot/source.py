@@ -48,7 +48,6 @@ def _open_source(root: Path, options: SourceOptions) -> Source:
     return Source(
         format=FORMAT,
         dataset=dataset,
-        version="",
         total=sum(map(len, (*tasks.values(), *absent.values()))),
         items=(
             item

@@ -22,10 +22,8 @@ from ares.contract import (
     infer_contract,
 )
 from ares.episode import Episode, Record
-from ares.errors import AresError, SourceError
-from ares.io import describe_os_error
-from ares.jobs import LocalEngine, PoolRequest, available_cores
-from ares.registry import plugin_fault
+from ares.errors import AresError
+from ares.jobs import LocalEngine, available_cores
 from ares.reports import (
     BaselineWriter,
     CheckReport,
@@ -36,8 +34,22 @@ from ares.reports import (
 )
 from ares.signals import KEPT_EPISODES, DatasetStatistics, EpisodeSignals, TypicalEpisode, episode_signals
 from ares.store import batched
-from ingest.base import GuardedItems, Source, SourceFinding, call_ingester_safely, guard_item_loading
-from ingest.check.tasks import CheckProgress, Layout, SignalCheckResult, SignalTask, run_signal_tasks
+from ingest.base import (
+    GuardedItems,
+    Source,
+    SourceFinding,
+    call_ingester_safely,
+    call_or_error,
+    guard_item_loading,
+)
+from ingest.check.tasks import (
+    CheckProgress,
+    Layout,
+    SignalCheckResult,
+    SignalTask,
+    open_check_pool,
+    run_signal_tasks,
+)
 from ingest.pipeline import find_datasets
 
 if TYPE_CHECKING:
@@ -51,7 +63,6 @@ if TYPE_CHECKING:
 _MOST_EPISODES, _MOST_READ, _FEWEST_EPISODES = 12, 48, 2
 # Faults are planted some 1500 times: of a long or wide episode the first steps are taken.
 _MOST_VALUES, _FEWEST_STEPS = 100_000, 200
-_START_AFTER_SECONDS = 2.0
 
 AuditedEpisode = tuple[Episode, EpisodeSignals]
 
@@ -78,16 +89,8 @@ def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
         guard_item_loading(item, source.format, source.folder, source.follow_links).load
         for item in GuardedItems(source)
     )
-    start_after = 0.0 if source.fragile else _START_AFTER_SECONDS
     with closing(LocalEngine()) as engine:
-        pool = engine.pool(
-            PoolRequest(
-                read_records_for_audit,
-                max_workers=available_cores(),
-                on_worker_death=SourceError,
-                start_after_seconds=start_after,
-            )
-        )
+        pool = open_check_pool(engine, read_records_for_audit, source.fragile)
         for load in islice(loads, _MOST_READ):
             for result in pool.map([load]):
                 if result is not None and not isinstance(result, AresError):
@@ -96,19 +99,12 @@ def _audited_episodes(source: Source) -> Iterator[AuditedEpisode]:
 
 def read_records_for_audit(loads: Sequence[Callable[[], Record]]) -> list[AuditedEpisode | AresError | None]:
     """Read records; one without enough signals gives None, and one that fails its error."""
-    return [_read_audited_episode(load) for load in loads]
+    return [call_or_error(partial(_read_audited_episode, load), "the audit of a record") for load in loads]
 
 
-def _read_audited_episode(load: Callable[[], Record]) -> AuditedEpisode | AresError | None:
-    try:
-        record = settle_measured_clock(load())
-        signals = _first_steps(episode_signals(record.episode, record.trajectory))
-    except AresError as error:
-        return error
-    except OSError as error:
-        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
-    except Exception as error:
-        return plugin_fault("the audit of a record", error)
+def _read_audited_episode(load: Callable[[], Record]) -> AuditedEpisode | None:
+    record = settle_measured_clock(load())
+    signals = _first_steps(episode_signals(record.episode, record.trajectory))
     return (record.episode, signals) if signals.state.shape[1] and len(signals.state) >= 10 else None
 
 
@@ -157,7 +153,6 @@ def _sample_rank(task: SignalTask) -> bytes:
 
 
 _BATCH = 16
-# Worker processes pay off only for a check that takes longer than they take to start.
 
 Results = Iterator[SignalCheckResult | AresError]
 Readers = Callable[[Iterator[SignalTask]], Results]
@@ -226,14 +221,7 @@ def check_source(
         with_video: The dataset opened again, to check its videos too.
     """
     with closing(LocalEngine()) as engine, ThreadPoolExecutor(available_cores()) as threads:
-        pool = engine.pool(
-            PoolRequest(
-                run_signal_tasks,
-                max_workers=available_cores(),
-                on_worker_death=SourceError,
-                start_after_seconds=0.0 if source.fragile else _START_AFTER_SECONDS,
-            )
-        )
+        pool = open_check_pool(engine, run_signal_tasks, source.fragile)
         checked = _check_items(source, limit, progress, lambda tasks: _read_all(pool, threads, tasks))
         if with_video is None:
             return checked

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ares.checks import EpisodeCheck, QualityFinding, check_metadata, check_signals
 from ares.clock import settle_measured_clock
@@ -40,10 +41,14 @@ from ares.signals import (
     episode_signals,
     summarise_signals,
 )
-from ingest.base import GuardedItems, Source, guard_item_loading
+from ingest.base import GuardedItems, Source, call_or_error, guard_item_loading
 
 if TYPE_CHECKING:
     from ares.checks import FrameEdges, VideoCheck, VideoSummary
+    from ares.jobs import BatchFunction, Engine, WorkerPool
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Names of the dimensions of state and action: episodes are compared with those that have the same.
 Layout = tuple[tuple[str, ...], tuple[str, ...]]
@@ -206,23 +211,34 @@ class CheckProgress:
                 yield finding
 
 
+def open_check_pool(engine: Engine, work: BatchFunction[T, R], is_fragile: bool) -> WorkerPool[T, R]:
+    """Reader processes for a check; they pay off only where it takes longer than they take to start.
+
+    Args:
+        engine: Starts them.
+        work: Works on a batch.
+        is_fragile: Whether damaged bytes can crash the library that reads: only processes then read.
+    """
+    return engine.pool(
+        PoolRequest(
+            work,
+            max_workers=available_cores(),
+            on_worker_death=SourceError,
+            start_after_seconds=0.0 if is_fragile else 2.0,
+        )
+    )
+
+
 def run_signal_tasks(tasks: Sequence[SignalTask]) -> list[SignalCheckResult | AresError]:
     """Read records, and summarise or check each; one that fails gives its error."""
-    return [_run_signal_task(task) for task in tasks]
+    return [call_or_error(partial(_run_signal_task, task), "the check of a record") for task in tasks]
 
 
-def _run_signal_task(task: SignalTask) -> SignalCheckResult | AresError:
-    try:
-        if task.earlier is not None and task.earlier.signals is not None:
-            return _add_signal_check(task, task.earlier, task.earlier.signals)
-        record = settle_measured_clock(task.load())
-        return _make_signal_result(task, record.episode, episode_signals(record.episode, record.trajectory))
-    except AresError as error:
-        return error
-    except OSError as error:  # a disk or a server that fails costs only the records that were read from it
-        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
-    except Exception as error:
-        return plugin_fault("the check of a record", error)
+def _run_signal_task(task: SignalTask) -> SignalCheckResult:
+    if task.earlier is not None and task.earlier.signals is not None:
+        return _add_signal_check(task, task.earlier, task.earlier.signals)
+    record = settle_measured_clock(task.load())
+    return _make_signal_result(task, record.episode, episode_signals(record.episode, record.trajectory))
 
 
 def _make_signal_result(task: SignalTask, episode: Episode, signals: EpisodeSignals) -> SignalCheckResult:
@@ -307,14 +323,7 @@ def write_evidence_plots(report: CheckReport, sources: Sequence[Source], folder:
         by_episode[file.listed.episode_id].append(file)
     problems: list[str] = []
     with closing(LocalEngine()) as engine:
-        pool = engine.pool(
-            PoolRequest(
-                draw_evidence_plots,
-                max_workers=available_cores(),
-                on_worker_death=SourceError,
-                start_after_seconds=0.0 if any(source.fragile for source in sources) else 2.0,
-            )
-        )
+        pool = open_check_pool(engine, draw_evidence_plots, any(source.fragile for source in sources))
         for task in _evidence_tasks(sources, folder, by_episode):
             for result in pool.map([task]):
                 problems += [str(result)] if isinstance(result, AresError) else result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, chain, islice, takewhile
 from typing import TYPE_CHECKING
 
@@ -20,16 +21,13 @@ from ares.checks import (
 )
 from ares.clock import settle_measured_clock
 from ares.episode import Record
-from ares.errors import AresError, SourceError
-from ares.io import describe_os_error
-from ares.jobs import PoolRequest, available_cores
-from ares.registry import plugin_fault
+from ares.errors import AresError
 from ares.reports import VideoTotals
 from ares.signals import KEPT_EPISODES
 from ares.store import batched
-from ingest.base import GuardedItems, guard_item_loading
+from ingest.base import GuardedItems, call_or_error, guard_item_loading
 from ingest.check.shared_videos import SharedVideos
-from ingest.check.tasks import CheckProgress, VideoCheckOutcome, VideoLayout
+from ingest.check.tasks import CheckProgress, VideoCheckOutcome, VideoLayout, open_check_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 
 # Frames whose features are kept at once, 1.7 KB each.
 _MOST_FRAMES = 60_000
+_LABEL = "the check of a video"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,7 @@ class VideoTask:
 def run_video_tasks(tasks: Sequence[VideoTask]) -> list[VideoCheckOutcome | AresError]:
     """Decode the videos of records; those that lie in one file are decoded in one pass."""
     results: list[VideoCheckOutcome | AresError] = []
-    records = [(task, _load_record(task)) for task in tasks]
+    records = [(task, call_or_error(partial(_load_record, task), _LABEL)) for task in tasks]
     while records:
         count = _num_together([record for _, record in records])
         results += _check_records(records[:count])
@@ -88,27 +87,12 @@ def _check_records(
         if isinstance(record, AresError):
             yield record
         else:
-            yield _result_or_fault(task, record, list(islice(features, len(record.episode.cameras))))
+            own = list(islice(features, len(record.episode.cameras)))
+            yield call_or_error(partial(_make_video_result, task, record, own), _LABEL)
 
 
-def _load_record(task: VideoTask) -> Record | AresError:
-    try:
-        return settle_measured_clock(task.load())
-    except AresError as error:
-        return error
-    except OSError as error:
-        return SourceError("file cannot be read", f"{error.filename or ''}: {describe_os_error(error)}")
-    except Exception as error:
-        return plugin_fault("the check of a video", error)
-
-
-def _result_or_fault(
-    task: VideoTask, record: Record, features: Sequence[CameraFeatures]
-) -> VideoCheckOutcome | AresError:
-    try:
-        return _make_video_result(task, record, features)
-    except Exception as error:
-        return plugin_fault("the check of a video", error)
+def _load_record(task: VideoTask) -> Record:
+    return settle_measured_clock(task.load())
 
 
 def _make_video_result(
@@ -137,7 +121,6 @@ def _make_video_result(
 
 # Records whose cameras are decoded together: those in one file in one pass.
 _BATCH = 8
-_START_AFTER_SECONDS = 2.0
 # An episode in which the robot moves so long should tell its lag.
 _MOVING_SECONDS = 5.0
 
@@ -206,14 +189,7 @@ def decode_and_check_videos(
     source: Source, limit: int | None, engine: Engine, threads: ThreadPoolExecutor, progress: CheckProgress
 ) -> VideoTotals:
     """Decode and check the videos of a dataset, each file once; the findings are added to the progress."""
-    pool = engine.pool(
-        PoolRequest(
-            run_video_tasks,
-            max_workers=available_cores(),
-            on_worker_death=SourceError,
-            start_after_seconds=_START_AFTER_SECONDS,
-        )
-    )
+    pool = open_check_pool(engine, run_video_tasks, is_fragile=False)
     of_videos = VideoCheckProgress(progress=progress)
     learn_then_check_videos(
         islice(_video_tasks(source), limit),

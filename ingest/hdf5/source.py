@@ -364,7 +364,6 @@ class Hdf5Ingester(FolderIngester):
             Source(
                 format=FORMAT,
                 dataset=dataset,
-                version="",
                 total=sum(file.count for file in hdf5_files),
                 items=(
                     item

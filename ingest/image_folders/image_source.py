@@ -138,7 +138,6 @@ class ImageFolderIngester(FolderIngester):
             Source(
                 format=FORMAT,
                 dataset=dataset,
-                version="",
                 total=len(folders),
                 items=(_image_item(root, folder, dataset, options) for folder in folders),
                 folder=str(root),

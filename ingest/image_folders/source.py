@@ -109,7 +109,6 @@ class TableFolderIngester(FolderIngester):
             Source(
                 format=FORMAT,
                 dataset=dataset,
-                version="",
                 total=len(folders),
                 items=(_table_item(root, folder, dataset, options.rate_hz, time) for folder in folders),
                 folder=str(root),

@@ -103,7 +103,6 @@ class RecordingDataset:
         return Source(
             format=format,
             dataset=self.name,
-            version="",
             total=total,
             items=items,
             warnings=self.warnings,

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import (
     Camera,
-    Episode,
     Json,
     MediaRef,
     RateSource,
     Record,
     Signal,
     Trajectory,
-    make_episode_id,
 )
 from ares.errors import MediaError, SourceError
 from ares.formats import RecordLocation, parse_tf_example, read_identity_hash, read_record
 from ares.input import NamedSpan, decode_image, parse_image_header, parse_json
+from ingest.base import EpisodeEntry, make_episode
 from ingest.depth import add_depth, decode_depth, describe_depth, sampled_rows
 from ingest.files import add_missing_cameras, describe_camera, read_json_object
 from ingest.labels import add_segments, segment_subtasks
@@ -169,40 +168,26 @@ class RldsDataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RldsRecordEntry:
-    """One record of a dataset, before it is read.
+class RldsRecordEntry(EpisodeEntry):
+    """One record of a dataset, before it is read; its key is shard and number, such as "00000-of-00002/3".
 
     Attributes:
-        dataset: The dataset of the record.
-        split: Name of the split: "train", "val".
-        key: Shard and number, such as "00000-of-00002/3".
+        settings: What it has in common with the other records of the dataset.
         path: Absolute path of the shard.
         span: Bytes of the record in the shard.
         warnings: Reasons to warn that were known before reading.
     """
 
-    dataset: RldsDataset
-    split: str
-    key: str
+    format: str = FORMAT
+    settings: RldsDataset
     path: str
     span: RecordLocation
     warnings: tuple[str, ...] = ()
 
-    @property
-    def episode_id(self) -> str:
-        """Id of the episode that the record becomes."""
-        return make_episode_id(
-            format=FORMAT,
-            dataset=self.dataset.name,
-            version=self.dataset.version,
-            split=self.split,
-            key=self.key,
-        )
-
 
 def load_record(entry: RldsRecordEntry) -> Record:
     """Read a record. Raises SourceError when it is broken or has no steps."""
-    feature_map = entry.dataset.feature_map
+    feature_map = entry.settings.feature_map
     location = f"{entry.path}, record {entry.key}"
     payload, content_hash = read_record(entry.path, entry.span)
     content_hash = read_identity_hash(payload) or content_hash
@@ -211,9 +196,9 @@ def load_record(entry: RldsRecordEntry) -> Record:
     if not steps:
         raise SourceError("record has no steps", location)
     notes: dict[str, None] = {}
-    times = _step_times(entry.dataset, example, steps, location, notes)
-    dataset = replace(entry.dataset, rate_hz=times.rate_hz, rate_source=times.rate_source)
-    entry = replace(entry, dataset=dataset, warnings=(*entry.warnings, *notes))
+    times = _step_times(entry.settings, example, steps, location, notes)
+    dataset = replace(entry.settings, rate_hz=times.rate_hz, rate_source=times.rate_source)
+    entry = replace(entry, settings=dataset, warnings=(*entry.warnings, *notes))
     record = _build_record(entry, example, steps, content_hash)
     warnings = list(record.warnings)
     extra = {**record.trajectory.extra, **_library_signals(entry, payload, steps, warnings)}
@@ -305,41 +290,31 @@ def _step_times(
 def _build_record(
     entry: RldsRecordEntry, example: Mapping[str, Any], steps: int, content_hash: str
 ) -> Record:
-    dataset, feature_map, warnings = entry.dataset, entry.dataset.feature_map, list(entry.warnings)
+    dataset, feature_map, warnings = entry.settings, entry.settings.feature_map, list(entry.warnings)
     state = _build_signal(example, feature_map.state, steps, warnings)
     action = _build_signal(example, feature_map.action, steps, warnings)
     metadata = {_metadata_name(feature): read_metadata(example, feature) for feature in feature_map.metadata}
-    instructions = distinct_texts(
-        [text for part in feature_map.language for text in _texts_of_part(part, example, entry.path)]
-    )
+    texts = [text for part in feature_map.language for text in _texts_of_part(part, example, entry.path)]
     success, success_source = _read_outcome(example, metadata, dataset, warnings)
     cameras = tuple(_build_cameras(entry, example, steps, warnings))
     warnings.extend(_metadata_contradictions(metadata, cameras))
     depth = _depth_features(entry, example, warnings)
-    episode = Episode(
-        episode_id=entry.episode_id,
-        format=FORMAT,
-        dataset=dataset.name,
-        version=dataset.version,
-        split=entry.split,
-        key=entry.key,
+    trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
+    episode = make_episode(
+        entry,
+        trajectory,
+        texts,
         source=entry.path,
         content_hash=content_hash,
-        instruction=instructions[0] if instructions else "",
-        instructions=instructions,
         robot=_robot_name(metadata, dataset.spec),
-        num_steps=steps,
         rate_hz=dataset.rate_hz,
         rate_source=dataset.rate_source,
         cameras=cameras,
         success=success,
         success_source=success_source,
-        state_names=state.names if state else (),
-        action_names=action.names if action else (),
         metadata=add_depth(_with_missing_cameras(metadata, feature_map, cameras), depth),
         frame_pairing="index",
     )
-    trajectory = _build_trajectory(dataset, example, steps, state, action, warnings)
     episode = add_spec_parts(episode, dataset.spec)
     return Record(episode=episode, trajectory=trajectory, warnings=tuple(warnings))
 
@@ -349,7 +324,7 @@ def _depth_features(
 ) -> dict[str, Json]:
     """The depth of the record by name of its feature: where it is, and the range of three of its images."""
     depth: dict[str, Json] = {}
-    for feature in entry.dataset.feature_map.depth:
+    for feature in entry.settings.feature_map.depth:
         images = read_feature_values(example, feature)
         if not images:
             continue
@@ -414,7 +389,7 @@ def _library_signals(
 ) -> dict[str, Signal]:
     """The features that only tensorflow-datasets can decode."""
     signals: dict[str, Signal] = {}
-    for feature in entry.dataset.feature_map.library:
+    for feature in entry.settings.feature_map.library:
         numbers = decode_with_tfds(str(Path(entry.path).parent), feature, payload, steps)
         _add_signal(signals, feature, numbers, warnings)
     return signals
@@ -520,7 +495,7 @@ def _robot_name(metadata: Mapping[str, Json], spec: DatasetSpec | None) -> str:
 def _build_cameras(
     entry: RldsRecordEntry, example: Mapping[str, Any], steps: int, warnings: list[str]
 ) -> Iterator[Camera]:
-    for camera in entry.dataset.feature_map.cameras:
+    for camera in entry.settings.feature_map.cameras:
         name, images = camera.name, read_feature_values(example, camera.feature)
         if len(images) != steps:
             warnings.append(f"camera {name} has no image" if not images else f"camera {name} lacks images")
@@ -539,9 +514,9 @@ def _media_ref(entry: RldsRecordEntry, camera: RldsCamera, steps: int) -> MediaR
         kind="tfrecord",
         uri=entry.path,
         start_seconds=0.0,
-        stop_seconds=steps / entry.dataset.rate_hz,
+        stop_seconds=steps / entry.settings.rate_hz,
         num_frames=steps,
-        rate_hz=entry.dataset.rate_hz,
+        rate_hz=entry.settings.rate_hz,
         byte_offset=entry.span.offset,
         byte_size=entry.span.size,
         key=camera.feature.key,

@@ -387,7 +387,9 @@ def _missing_items(dataset: RldsDataset, shard: Shard, number: int, error: Sourc
 def _build_entry(dataset: RldsDataset, shard: Shard, number: int) -> RldsRecordEntry:
     warnings = ("record beyond those that dataset_info.json counts",) if number >= shard.records else ()
     return RldsRecordEntry(
-        dataset=dataset,
+        dataset=dataset.name,
+        version=dataset.version,
+        settings=dataset,
         split=shard.split,
         key=f"{shard.name}/{number}",
         path=shard.path,

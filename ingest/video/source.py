@@ -332,7 +332,6 @@ class VideoIngester(FolderIngester):
             Source(
                 format=FORMAT,
                 dataset=dataset,
-                version="",
                 total=folder_plan.total,
                 items=_list_items(folder_plan, dataset, options),
                 warnings=tuple(folder_plan.warnings),
