@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from ares.annotation import Annotation, Maker, canonical_json
 from ares.episode import Episode, Json, Span
@@ -219,49 +219,54 @@ class ExportReport:
     episodes: int
     frames: int
     tasks: int
-    path: Path
-    seconds: float
     task_source: TaskSource = "instruction"
     task_sources: Mapping[str, int] = field(default_factory=dict)
+    path: Path
     copied_packets: int = 0
     encoded_frames: int = 0
     copied_records: int = 0
+    seconds: float
     left_out: tuple[str, ...] = ()
+    changed: tuple[dict[str, Json], ...] = ()
+    unknown: tuple[str, ...] = ()
+    segments: Mapping[str, Json] = field(default_factory=dict)
     datasets: tuple[dict[str, Json], ...] = ()
     reencoded: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     failures: tuple[Json, ...] = ()
-    changed: tuple[dict[str, Json], ...] = ()
-    unknown: tuple[str, ...] = ()
-    segments: Mapping[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The fields, as `ares export --json` prints them."""
-        return {
-            "set": self.set,
-            "episodes": self.episodes,
-            "frames": self.frames,
-            "tasks": self.tasks,
-            "task_source": self.task_source,
-            "task_sources": dict(self.task_sources),
-            "path": str(self.path),
-            "copied_packets": self.copied_packets,
-            "encoded_frames": self.encoded_frames,
-            "copied_records": self.copied_records,
-            "seconds": round(self.seconds, 3),
-            "left_out": list(self.left_out),
-            "changed": list(self.changed),
-            "unknown": list(self.unknown),
-            "segments": dict(self.segments),
-            "datasets": list(self.datasets),
-            "reencoded": dict(self.reencoded),
-            "failed": self.failed,
-            "failures": list(self.failures),
-        }
+        document: dict[str, Json] = {}
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            document[name] = (
+                list(value)
+                if isinstance(value, tuple)
+                else dict(value)
+                if isinstance(value, Mapping)
+                else value
+            )
+        return {**document, "path": str(self.path), "seconds": round(self.seconds, 3)}
 
     def counts(self) -> dict[str, Json]:
         """The fields for the manifest, which are equal whenever and wherever the set is exported."""
         return {key: value for key, value in self.to_json().items() if key not in ("set", "path", "seconds")}
+
+
+def make_export_report(
+    request: ExportRequest, failures: ExportFailures, seconds: float, **counts: Any
+) -> ExportReport:
+    """The report of an export, with what was asked for, what failed, and the counts of the exporter."""
+    return ExportReport(
+        set=request.set.label,
+        task_source=request.task,
+        path=request.destination,
+        seconds=seconds,
+        failed=len(failures),
+        failures=tuple(failures.tallies()),
+        **counts,
+    )
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ares.clock import camera_seconds
 from ares.episode import Camera, Episode, Json, Span, Trajectory
@@ -24,21 +24,20 @@ from ares.export.base import (
     ExportManifest,
     ExportReport,
     ExportRequest,
-    episode_tasks,
     find_segment_makers,
+    make_export_report,
     open_span_texts,
     read_rows,
     staging_folder,
     task_counter,
 )
 from ares.export.retime import cut_record
-from ares.export.run import ExportBatch, ExportMember, ExportReader
+from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks
 from ares.export.segments import (
     EpisodeSegments,
     ExportSegment,
     SegmentCounts,
     SegmentReader,
-    SpanText,
     describe_segment,
 )
 
@@ -73,7 +72,17 @@ def export_jsonl(
                 _write_batch(job, batch, failures)
                 progress(len(batch.requested_ids))
         failures.check(request.set.num_members)
-        report = _make_export_report(job, failures, time.monotonic() - start)
+        counts = {"episodes": manifest.episodes, "frames": job.steps.total(), "tasks": len(job.tasks)}
+        report = make_export_report(
+            request,
+            failures,
+            time.monotonic() - start,
+            **counts,
+            task_sources=job.task_sources,
+            left_out=("signals of every episode",),
+            datasets=({"path": ".", **counts},),
+            segments=job.counts.to_json(),
+        )
         manifest.write(report.counts())
     return report
 
@@ -94,27 +103,6 @@ class _JsonlExport:
     steps: Counter[str] = field(default_factory=Counter)
 
 
-def _make_export_report(job: _JsonlExport, failures: ExportFailures, seconds: float) -> ExportReport:
-    counts: dict[str, Any] = {
-        "episodes": job.manifest.episodes,
-        "frames": job.steps.total(),
-        "tasks": len(job.tasks),
-    }
-    return ExportReport(
-        set=job.request.set.label,
-        **counts,
-        task_source=job.request.task,
-        task_sources=job.task_sources,
-        path=job.request.destination,
-        seconds=seconds,
-        left_out=("signals of every episode",),
-        datasets=({"path": ".", **counts},),
-        failed=len(failures),
-        failures=tuple(failures.tallies()),
-        segments=job.counts.to_json(),
-    )
-
-
 def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures) -> None:
     """Write the lines of some episodes; one whose files have changed is added to the failures."""
     annotations = job.stores.annotations.find_annotations(batch.ids)
@@ -122,35 +110,22 @@ def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures
     texts = job.segments.read(batch.ids, annotations)
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in job.stores.tables.episodes.columns()]
     rows = read_rows(job.stores, columns, batch.ids).to_pylist()
-    tasks = episode_tasks(batch.episodes, rows, job.request.task)
-    if batch.spans:
-        span_texts = job.span_texts.read_span_texts(batch.spans, annotations) if job.span_texts else ()
-        own_texts = dict(zip(batch.requested_ids, span_texts, strict=False))
-        by_id = dict(zip(batch.ids, tasks, strict=True))
-        for member in batch.members:
-            id, text = member.episode.episode_id, own_texts.get(member.name, SpanText())
-            task = EpisodeTaskText(text.text, "segment") if text.text else by_id[id]
-            own = texts.get(id, EpisodeSegments())
-            try:
-                _write_span(job, member, batch.trajectories[id], task, own)
-            except AresError as error:
-                failures.add(member.name, error)
-                continue
-            job.counts.task_withheld.update([text.withheld] if text.withheld else [])
-        return
-    for episode, task in zip(batch.episodes, tasks, strict=True):
-        own = texts.get(episode.episode_id, EpisodeSegments())
+    tasks = member_tasks(job.request, batch, rows, job.span_texts, annotations)
+    for member in batch.members:
+        id, (task, withheld) = member.episode.episode_id, tasks[member.name]
+        own, trajectory = texts.get(id, EpisodeSegments()), batch.trajectories[id]
         try:
-            lines = list(_describe_episode(episode, batch.trajectories[episode.episode_id], task, own))
+            if member.span:
+                written = _write_span(job, member, trajectory, task, own)
+            else:
+                written = _write_episode(job, member.episode, trajectory, task, own)
         except AresError as error:
-            failures.add(episode.episode_id, error)
+            failures.add(member.name, error)
             continue
-        job.file.writelines(lines)
-        job.manifest.add(episode, ".", job.manifest.episodes)
-        job.counts.add(own)
+        job.counts.task_withheld.update([withheld] if withheld else [])
         job.tasks.add(task.text)
         job.task_sources[task.source] += 1
-        job.steps[episode.dataset] += episode.num_steps
+        job.steps[written.dataset] += written.num_steps
 
 
 def _write_span(
@@ -159,8 +134,11 @@ def _write_span(
     trajectory: Trajectory,
     task: EpisodeTaskText,
     own: EpisodeSegments,
-) -> None:
-    """Write the line of a span. Raises AresError where it cannot be cut or a file of its episode has changed."""
+) -> Episode:
+    """Write the line of a span, and return it as an episode.
+
+    Raises AresError where it cannot be cut or a file of its episode has changed.
+    """
     from ares.media import verify_source
 
     episode, span = member.episode, member.span
@@ -186,17 +164,16 @@ def _write_span(
     job.file.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
     job.manifest.add(part, ".", job.manifest.episodes, span)
     job.counts.written.update([segment.state] if segment else [])
-    job.tasks.add(task.text)
-    job.task_sources[task.source] += 1
-    job.steps[episode.dataset] += part.num_steps
+    return part
 
 
-def _describe_episode(
-    episode: Episode, trajectory: Trajectory, task: EpisodeTaskText, own: EpisodeSegments
-) -> Iterator[str]:
-    """A line for each segment of an episode. Raises SourceError or MediaError when a file of it has changed."""
+def _write_episode(
+    job: _JsonlExport, episode: Episode, trajectory: Trajectory, task: EpisodeTaskText, own: EpisodeSegments
+) -> Episode:
+    """Write a line for each segment of an episode. Raises SourceError or MediaError when a file of it has changed."""
     from ares.media import verify_source
 
+    lines = []
     if own.segments:
         for camera in episode.cameras:
             verify_source(camera.media)
@@ -214,7 +191,11 @@ def _describe_episode(
                 if segment.camera in ("", camera.name)
             ],
         }
-        yield json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+        lines.append(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    job.file.writelines(lines)
+    job.manifest.add(episode, ".", job.manifest.episodes)
+    job.counts.add(own)
+    return episode
 
 
 def _describe_frames(

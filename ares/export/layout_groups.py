@@ -22,15 +22,15 @@ from ares.export.base import (
     ExportReport,
     ExportRequest,
     annotator_values,
-    episode_tasks,
     find_segment_makers,
+    make_export_report,
     open_span_texts,
     staging_folder,
     task_counter,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
-from ares.export.run import ExportReader
-from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader, SpanText
+from ares.export.run import ExportReader, member_tasks
+from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
 from ares.media import verify_source
 
 # Fields of the sources' metadata that are counted and listed at most.
@@ -448,21 +448,14 @@ class GroupedExport:
             self.manifest.add_makers(annotations)
             texts = self.segments.read(batch.ids, annotations) if self.segments else {}
             rows = annotator_values(stores, batch.ids)
-            tasks = dict(zip(batch.ids, episode_tasks(batch.episodes, rows, self.request.task), strict=True))
+            tasks = member_tasks(self.request, batch, rows, self.span_texts, annotations)
             values = dict(zip(batch.ids, rows, strict=True))
-            span_texts = self.span_texts.read_span_texts(batch.spans, annotations) if self.span_texts else ()
-            text_by_name = dict(zip(batch.requested_ids, span_texts, strict=False))
             for name, episode, span in batch.members:
-                id = episode.episode_id
+                id, (task, withheld) = episode.episode_id, tasks[name]
                 retimed = retime_episode(episode, batch.trajectories[id], self.clock, span)
-                item = ExportItem(
-                    retimed,
-                    tasks[id],
-                    values[id],
-                    batch.reasons.get(id, ()),
-                    texts.get(id, EpisodeSegments()),
-                )
-                yield _make_span_item(item, span, text_by_name.get(name, SpanText())) if span else item
+                own, reasons = texts.get(id, EpisodeSegments()), batch.reasons.get(id, ())
+                item = ExportItem(retimed, task, values[id], reasons, own, span, withheld)
+                yield _make_span_item(item) if span else item
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
         """Note that an episode is written as the one of a number in a dataset folder."""
@@ -471,19 +464,17 @@ class GroupedExport:
         self.reader.conversion.count(item.reasons)
 
 
-def _make_span_item(item: ExportItem, span: Span, text: SpanText) -> ExportItem:
-    """The item of a span: its text is the task, and of a part nothing is known that is said of the whole."""
-    retimed = item.retimed
-    task, values, texts = item.task, item.values, item.texts
-    if text.text:
-        task = EpisodeTaskText(text.text, "segment")
-        own = replace(retimed.episode, instruction=text.text, instructions=(text.text,))
+def _make_span_item(item: ExportItem) -> ExportItem:
+    """The item of a span: its text is the instruction, and of a part nothing is known that is said of the whole."""
+    retimed, values, texts = item.retimed, item.values, item.texts
+    if item.task.source == "segment":
+        own = replace(retimed.episode, instruction=item.task.text, instructions=(item.task.text,))
         retimed = replace(retimed, episode=own)
     if retimed.is_cut:
         values = {**dict.fromkeys(values), "episode_id": retimed.episode.episode_id}
         start, last = float(retimed.stamps[retimed.kept.start]), float(retimed.stamps[retimed.kept.stop - 1])
         texts = texts.within(start, last + 1 / retimed.source.rate_hz)
-    return ExportItem(retimed, task, values, item.reasons, texts, span, text.withheld)
+    return replace(item, retimed=retimed, values=values, texts=texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,12 +539,11 @@ def _make_export_report(
     segments = SegmentCounts()
     for counts in written if export.segments or export.span_texts else ():
         segments.merge(counts.segments)
-    return ExportReport(
-        set=export.request.set.label,
+    return make_export_report(
+        export.request,
+        export.failures,
+        seconds,
         tasks=len({task for counts in written for task in counts.tasks}),
-        task_source=export.request.task,
-        path=export.request.destination,
-        seconds=seconds,
         left_out=(*groups_left_out, *texts),
         datasets=tuple(
             {
@@ -565,8 +555,6 @@ def _make_export_report(
             for folder, counts in zip(plan.folders, written, strict=True)
             if counts.episodes
         ),
-        failed=len(export.failures),
-        failures=tuple(export.failures.tallies()),
         changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
         unknown=export.reader.conversion.unknown,
         segments=segments.to_json() if export.segments or export.span_texts else {},

@@ -21,8 +21,8 @@ from ares.export.base import (
     ExportReport,
     ExportRequest,
     annotator_columns,
-    episode_tasks,
     list_episode_columns,
+    make_export_report,
     open_span_texts,
     read_rows,
     read_segments,
@@ -31,7 +31,7 @@ from ares.export.base import (
     task_counter,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
-from ares.export.run import ExportBatch, ExportReader
+from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
 from ares.export.segments import SegmentCounts, SegmentReader
 
 if TYPE_CHECKING:
@@ -106,17 +106,14 @@ def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: 
         "frames": written.frames,
         "tasks": len(written.tasks),
     }
-    return ExportReport(
-        set=job.request.set.label,
+    return make_export_report(
+        job.request,
+        failures,
+        seconds,
         **counts,
-        task_source=job.request.task,
         task_sources=written.task_sources,
-        path=job.request.destination,
-        seconds=seconds,
         left_out=(*job.files.left_out, *(f"signal {name}" for name in sorted(written.extra_signals))),
         datasets=({"path": ".", **counts},),
-        failed=len(failures),
-        failures=tuple(failures.tallies()),
         segments=written.segments.to_json(),
         changed=(*job.changes.to_json(), *conversion.to_json()),
         unknown=conversion.unknown,
@@ -220,29 +217,17 @@ def _write_spans(job: _ParquetExport, batch: ExportBatch, failures: ExportFailur
 
 def _tasks_by_name(
     job: _ParquetExport, batch: ExportBatch, rows: pa.Table, annotations: Sequence[Annotation]
-) -> dict[str, tuple[EpisodeTaskText, str]]:
-    """The task of each span by its line, and why the text of its segment is not it, or ""."""
+) -> dict[str, MemberTask]:
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
-    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.request.task)
-    by_id = dict(zip(batch.ids, tasks, strict=True))
-    own = job.span_texts.read_span_texts(batch.spans, annotations) if job.span_texts else ()
-    texts = dict(zip(batch.requested_ids, own, strict=False))
-    return {
-        name: (
-            EpisodeTaskText(texts[name].text, "segment")
-            if name in texts and texts[name].text
-            else by_id[episode.episode_id],
-            texts[name].withheld if name in texts else "",
-        )
-        for name, episode, _ in batch.members
-    }
+    documents = rows.select(columns).to_pylist()
+    return member_tasks(job.request, batch, documents, job.span_texts, annotations)
 
 
 def _cut_spans(
     job: _ParquetExport,
     batch: ExportBatch,
     failures: ExportFailures,
-    tasks: Mapping[str, tuple[EpisodeTaskText, str]],
+    tasks: Mapping[str, MemberTask],
 ) -> Iterator[_SpanPart]:
     """Yield the spans as episodes, those that cannot be cut left out."""
     for name, episode, span in batch.members:
@@ -332,8 +317,7 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
         rows = _with_fields(rows, batch.episodes, _CLOCK_FIELDS)
     if conversion.changes_signals:
         rows = _with_fields(rows, batch.episodes, _NAME_FIELDS)
-    columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in rows.column_names]
-    tasks = episode_tasks(batch.episodes, rows.select(columns).to_pylist(), job.request.task)
+    tasks = [member.task for member in _tasks_by_name(job, batch, rows, annotations).values()]
     job.files.episodes.write_table(_with_tasks(rows, tasks))
     job.files.steps.write_table(_step_table(batch))
     job.files.segments.write_table(read_segments(stores, job.files.segment_schema, batch.ids))

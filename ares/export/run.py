@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
 from ares.curation import Sets
-from ares.episode import Episode, Span, Trajectory
+from ares.episode import Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError
-from ares.export.base import ExportFailures, ExportReport, ExportRequest
+from ares.export.base import EpisodeTaskText, ExportFailures, ExportReport, ExportRequest, episode_tasks
+from ares.export.segments import SegmentReader, SpanText
 from ares.registry import exporters, plugin_faults
 from ares.store import ids_filter
 
 if TYPE_CHECKING:
+    from ares.annotation import Annotation
     from ares.curation import CurationSet
     from ares.store import Stores
 
@@ -73,6 +75,40 @@ class ExportBatch:
     def ids(self) -> list[str]:
         """Ids of the episodes."""
         return [episode.episode_id for episode in self.episodes]
+
+
+class MemberTask(NamedTuple):
+    """The task of a member, and why the text of its span may not be it, or ""."""
+
+    task: EpisodeTaskText
+    withheld: str
+
+
+def member_tasks(
+    request: ExportRequest,
+    batch: ExportBatch,
+    rows: Sequence[Mapping[str, Json]],
+    span_texts: SegmentReader | None,
+    annotations: Sequence[Annotation],
+) -> dict[str, MemberTask]:
+    """The task of each member by its name: of a span the text of its segment, where that may leave.
+
+    Args:
+        request: Says what is to be the task.
+        batch: The members.
+        rows: TASK_COLUMNS of their episodes, in the same order.
+        span_texts: Reads the texts of spans; None where none is written.
+        annotations: All annotations of their episodes.
+    """
+    by_id = dict(zip(batch.ids, episode_tasks(batch.episodes, rows, request.task), strict=True))
+    own = span_texts.read_span_texts(batch.spans, annotations) if span_texts else ()
+    texts = dict(zip(batch.requested_ids, own, strict=False))
+    tasks = {}
+    for name, episode, _ in batch.members:
+        text, withheld = texts.get(name, SpanText())
+        task = EpisodeTaskText(text, "segment") if text else by_id[episode.episode_id]
+        tasks[name] = MemberTask(task, withheld)
+    return tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
