@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -202,10 +203,14 @@ def test_a_strange_environment_is_no_bug(name: str, workspace: str) -> None:
     assert all(is_answer(int(status), err) for err, status in answers), printed
 
 
-@pytest.mark.parametrize("redirection", [">/dev/full", "2>/dev/full", ">&-", "2>&-", "| head -c 1"])
-@pytest.mark.parametrize("command", ["--help", "status -w W", "status --json -w W", "status -w nowhere"])
+# What each command writes to: an answer or help to standard output, a refusal to standard error.
+_ANSWERS = product(("--help", "status -w W", "status --json -w W"), (">/dev/full", ">&-", "| head -c 1"))
+_REFUSALS = product(("status -w nowhere",), ("2>/dev/full", "2>&-"))
+
+
+@pytest.mark.parametrize(("command", "redirection"), [*_ANSWERS, *_REFUSALS])
 def test_an_output_that_cannot_be_written_is_no_traceback(
-    redirection: str, command: str, workspace: str
+    command: str, redirection: str, workspace: str
 ) -> None:
     line = f"{sys.executable} -m app.cli.main {command.replace('W', workspace)} {redirection}"
     process = subprocess.run(

@@ -1,4 +1,7 @@
-"""A machine of a ray cluster is killed while a pool works, and another joins: no item fails, and all machines work."""
+"""A machine of a ray cluster is killed while a pool works, and another joins: no item fails, and all machines work.
+
+By night: tests/ares/jobs/test_growing_pool.py has what a pool does then, on a cluster that costs nothing to start.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 pytest.importorskip("ray", reason="ray is not installed: pip install 'ares-curation[ray]'")
 
 
+@pytest.mark.nightly
 def test_a_killed_machine_costs_nothing_and_a_new_one_gets_work() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.ares.jobs.two_machines"],
