@@ -24,7 +24,13 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("set", metavar="SET", help="name of a set, or name@version")
     parser.add_argument("dest", metavar="DEST", help="folder to write; must not be there yet")
-    parser.add_argument("--format", required=True, metavar="NAME", help=", ".join(exporters.names()))
+    parser.add_argument("--format", metavar="NAME", help=", ".join(exporters.names()))
+    parser.add_argument(
+        "--write-plan",
+        metavar="FILE",
+        help="write how the sources become one dataset, as YAML to edit, and export nothing",
+    )
+    parser.add_argument("--plan", metavar="FILE", help="export one dataset, as this plan says")
     parser.add_argument(
         "--task",
         choices=TASK_SOURCES,
@@ -62,17 +68,54 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Export the set. Returns 1 when an episode of the set was left out."""
+    """Export the set, or write the plan of a merge. Returns 1 when an episode of the set was left out."""
     from ares.contract import ClashError
+    from ares.export import OpenQuestionsError
 
+    if args.write_plan:
+        return _write_plan(args)
+    if not args.format:
+        from ares.registry import exporters
+
+        raise RequestError("name a format with --format", ", ".join(exporters.names()))
     try:
         report = _export_set(args)
-    except ClashError as error:
+    except (ClashError, OpenQuestionsError) as error:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
         return ExitStatus.REFUSED
     answer(args, report.to_json(), partial(tuple, _export_summary(report)))
     return 1 if report.failed else 0
+
+
+def _write_plan(args: argparse.Namespace) -> int:
+    """Write the plan of a merge, and print what a person has to answer."""
+    from ares.export import open_questions
+
+    plan = open_workspace(args).write_merge_plan(args.set, args.write_plan)
+    questions = list(open_questions(plan))
+    document: dict[str, Json] = {
+        "plan": args.write_plan,
+        "sources": len(plan.sources),
+        "cameras": list(plan.cameras),
+        "state": list(plan.state),
+        "action": list(plan.action),
+        "fps": plan.fps,
+        "convert": list(plan.convert),
+        "questions": list(questions),
+    }
+    answer(args, document, partial(tuple, _describe_plan(document)))
+    return 0
+
+
+def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
+    questions = document["questions"]
+    assert isinstance(questions, list)
+    for name in ("plan", "sources", "cameras", "state", "action", "fps", "convert"):
+        value = document[name]
+        yield f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
+    yield f"questions: {len(questions)}"
+    yield from (f"  {line}" for line in questions)
 
 
 def _export_set(args: argparse.Namespace) -> ExportReport:
@@ -86,6 +129,7 @@ def _export_set(args: argparse.Namespace) -> ExportReport:
         convert=args.convert,
         segments=args.segments,
         strict=args.strict,
+        plan=args.plan,
     )
 
 

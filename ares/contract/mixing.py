@@ -429,6 +429,10 @@ class SetConverter:
         conversions: What the user names.
         changes: Corrections of single episodes by their id, which come before the conversions.
 
+    Attributes:
+        layouts: The contracts after the conversions.
+        unknown: What of the meaning of signals is not known.
+
     Raises:
         ClashError: Signals clash after the conversions.
         RequestError: A conversion is of no signal of the set, or of values that are not known.
@@ -450,14 +454,23 @@ class SetConverter:
             )
             for layout in contracts
         }
-        converted = [conversion.layout for conversion in self._layouts.values()]
-        _refuse_clashes(converted)
-        self.unknown = tuple(unknown_meanings(converted))
+        self.layouts = tuple(conversion.layout for conversion in self._layouts.values())
+        _refuse_clashes(self.layouts)
+        self.unknown = tuple(unknown_meanings(self.layouts))
 
     @property
     def changes_signals(self) -> bool:
         """Whether any episode is changed."""
         return bool(self._changes) or any(conversion.reasons for conversion in self._layouts.values())
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the conversions leave out: nothing."""
+        return ()
+
+    def uses(self, episode: Episode) -> bool:
+        """Whether an episode is written: each is."""
+        return True
 
     def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
         """An episode as it is exported.

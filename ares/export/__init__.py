@@ -24,6 +24,14 @@ if TYPE_CHECKING:
         export_groups as export_groups,
     )
     from ares.export.lerobot.exporter import export_lerobot as export_lerobot
+    from ares.export.merge_plan import (
+        MergePlan as MergePlan,
+        OpenQuestionsError as OpenQuestionsError,
+        open_questions as open_questions,
+        read_merge_plan as read_merge_plan,
+        write_merge_plan as write_merge_plan,
+    )
+    from ares.export.merge_proposal import propose_merge_plan as propose_merge_plan
     from ares.export.parquet import export_parquet as export_parquet
     from ares.export.run import (
         ExportReader as ExportReader,

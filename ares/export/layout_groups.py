@@ -15,6 +15,7 @@ from ares.curation import Sets
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
+    MASK_SIGNALS,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -27,6 +28,7 @@ from ares.export.base import (
     open_span_texts,
     staging_folder,
     task_counter,
+    write_plan,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
 from ares.export.run import ExportReader
@@ -169,7 +171,7 @@ class DatasetGroup:
             lines.append(
                 f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
             )
-        extra = {signal for signal, _ in self.extra_signals} - set(signals)
+        extra = {signal for signal, _ in self.extra_signals} - {*signals, *MASK_SIGNALS}
         lines += [f"signal {signal} of {name}" for signal in sorted(extra)]
         lines += [
             f"depth of camera {camera} of {name}: {count} episodes have it"
@@ -393,11 +395,7 @@ class ExportItem:
 
 @dataclass(slots=True)
 class DatasetCounts:
-    """What has been written of one dataset; the attributes are those of `ExportReport`.
-
-    Attributes:
-        tasks: Number of each task text, in order of appearance.
-    """
+    """What has been written of one dataset, as `ExportReport` has it; `tasks` numbers texts in order of appearance."""
 
     episodes: int = 0
     frames: int = 0
@@ -533,6 +531,7 @@ def export_groups(
             failures.check(len(plan.group_numbers))
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
             report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
+            write_plan(request, root)
             manifest.write(report.counts())
     return report
 
@@ -554,7 +553,7 @@ def _make_export_report(
         task_source=export.request.task,
         path=export.request.destination,
         seconds=seconds,
-        left_out=(*groups_left_out, *texts),
+        left_out=(*export.reader.conversion.left_out, *groups_left_out, *texts),
         datasets=tuple(
             {
                 "path": folder,

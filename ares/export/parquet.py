@@ -29,6 +29,7 @@ from ares.export.base import (
     segments_schema,
     staging_folder,
     task_counter,
+    write_plan,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
 from ares.export.run import ExportBatch, ExportReader
@@ -95,6 +96,7 @@ def export_parquet(
                 progress(len(stored.requested_ids))
         failures.check(request.set.num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
+        write_plan(request, root)
         manifest.write(report.counts())
     return report
 
@@ -113,7 +115,11 @@ def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: 
         task_sources=written.task_sources,
         path=job.request.destination,
         seconds=seconds,
-        left_out=(*job.files.left_out, *(f"signal {name}" for name in sorted(written.extra_signals))),
+        left_out=(
+            *conversion.left_out,
+            *job.files.left_out,
+            *(f"signal {name}" for name in sorted(written.extra_signals)),
+        ),
         datasets=({"path": ".", **counts},),
         failed=len(failures),
         failures=tuple(failures.tallies()),

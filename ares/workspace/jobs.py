@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ares.curation import Sets
 from ares.io import expanded_path
@@ -16,11 +16,21 @@ from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
-    from ares.export import ExportReport
+    from ares.export import ExportReport, MergePlan
     from ares.loader import StepDataset
     from ares.store import Stores
     from ares.workspace.episode import FindingList
     from ares.workspace.status import TableStatus
+
+
+def _read_export_options(options: ExportOptions) -> dict[str, Any]:
+    """The options of an `ExportRequest`, with the plan read."""
+    values: dict[str, Any] = dict(options)
+    if values.get("plan") is not None:
+        from ares.export import read_merge_plan
+
+        values["plan"] = read_merge_plan(Path(expanded_path(values["plan"])))
+    return values
 
 
 class WorkspaceJobs:
@@ -57,10 +67,12 @@ class WorkspaceJobs:
             convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
             strict: Write nothing when an episode fails, instead of leaving it out.
             segments: Grades of texts of models that are written too, such as ["ungraded"]; ["none"] writes no texts.
+            plan: File of the plan by which the sources become one dataset, see `write_merge_plan`.
             quiet: Show no progress.
 
         Raises:
-            RequestError: There is no such set or format, the folder is not empty, or the rate is not positive.
+            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, or the
+                rate is not positive.
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
@@ -71,11 +83,30 @@ class WorkspaceJobs:
             set=self._set(selection),
             destination=Path(expanded_path(dest)),
             format=format,
-            **options,
+            **_read_export_options(options),
         )
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
         with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
             return export_set(request, self._stores, progress.advance)
+
+    def write_merge_plan(self, selection: str | CurationSet, path: str | os.PathLike[str]) -> MergePlan:
+        """Propose how the sources of a set become one dataset, as `ares export --write-plan` does.
+
+            >>> plan = ws.write_merge_plan("mixed", "plan.yaml")
+            >>> [entry.text for entry in plan.confirm]
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            path: A new YAML file, for a person to edit; `export` obeys it.
+
+        Raises:
+            RequestError: There is no such set, it has no episodes, or the file exists.
+        """
+        from ares.export import propose_merge_plan, write_merge_plan
+
+        plan = propose_merge_plan(self._stores, self._set(selection))
+        write_merge_plan(plan, Path(expanded_path(path)))
+        return plan
 
     @refuse_unknown_keywords
     def torch_dataset(
@@ -100,6 +131,7 @@ class WorkspaceJobs:
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
             convert: Conversions of signals.
             strict: Fail when an episode cannot be read, instead of leaving it out.
+            plan: File of the plan by which the sources become one dataset.
 
         Raises:
             RequestError: There is no such set, camera or key, its episodes have several layouts, or torch is not
@@ -114,7 +146,7 @@ class WorkspaceJobs:
             set=self._set(selection),
             destination=Path(),
             format="steps",
-            **options,
+            **_read_export_options(options),
         )
         return build_step_dataset(request, self._stores, cameras, delta_seconds)
 

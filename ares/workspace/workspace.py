@@ -485,6 +485,7 @@ class Workspace:
         return choose_shown_makers(self.stores, makers)
 
     export = _method_of("jobs", WorkspaceJobs.export)
+    write_merge_plan = _method_of("jobs", WorkspaceJobs.write_merge_plan)
     torch_dataset = _method_of("jobs", WorkspaceJobs.torch_dataset)
     index = _method_of("jobs", WorkspaceJobs.index)
     doctor = _method_of("jobs", WorkspaceJobs.doctor)
