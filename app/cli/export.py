@@ -16,6 +16,7 @@ from ares.export import FAILURES_FILE, RETIME_MODES, SEGMENT_CHOICES, TASK_SOURC
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
+    from ares.workspace.arguments import ExportOptions
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +30,12 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         "--write-plan",
         metavar="FILE",
         help="write how the sources become one dataset, as YAML to edit, and export nothing",
+    )
+    parser.add_argument(
+        "--preview",
+        type=int,
+        metavar="N",
+        help="write DEST as a page that shows N episodes as the export would write them, and export nothing",
     )
     parser.add_argument("--plan", metavar="FILE", help="export one dataset, as this plan says")
     parser.add_argument(
@@ -74,17 +81,31 @@ def run_export(args: argparse.Namespace) -> int:
 
     if args.write_plan:
         return _write_plan(args)
-    if not args.format:
+    if not args.format and args.preview is None:
         from ares.registry import exporters
 
         raise RequestError("name a format with --format", ", ".join(exporters.names()))
     try:
+        if args.preview is not None:
+            return _write_preview(args)
         report = _export_set(args)
     except (ClashError, OpenQuestionsError) as error:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
         return ExitStatus.REFUSED
     answer(args, report.to_json(), partial(tuple, _export_summary(report)))
+    return 1 if report.failed else 0
+
+
+def _write_preview(args: argparse.Namespace) -> int:
+    """Write a page with some episodes as the export would write them. Returns 1 when it would leave one out."""
+    report = open_workspace(args).preview_export(args.set, args.dest, args.preview, **_export_options(args))
+    document: dict[str, Json] = {
+        "preview": str(report.path),
+        "episodes": report.episodes,
+        "failed": report.failed,
+    }
+    answer(args, document, lambda: [f"{name}: {value}" for name, value in document.items()])
     return 1 if report.failed else 0
 
 
@@ -119,18 +140,19 @@ def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _export_set(args: argparse.Namespace) -> ExportReport:
-    return open_workspace(args).export(
-        args.set,
-        args.dest,
-        format=args.format,
-        task=args.task,
-        fps=args.fps,
-        retime=args.retime,
-        convert=args.convert,
-        segments=args.segments,
-        strict=args.strict,
-        plan=args.plan,
-    )
+    return open_workspace(args).export(args.set, args.dest, format=args.format, **_export_options(args))
+
+
+def _export_options(args: argparse.Namespace) -> ExportOptions:
+    return {
+        "task": args.task,
+        "fps": args.fps,
+        "retime": args.retime,
+        "convert": args.convert,
+        "segments": args.segments,
+        "strict": args.strict,
+        "plan": args.plan,
+    }
 
 
 def describe_export_stop(args: argparse.Namespace) -> str:

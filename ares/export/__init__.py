@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from ares.export.merge_proposal import propose_merge_plan as propose_merge_plan
     from ares.export.parquet import export_parquet as export_parquet
+    from ares.export.preview import PreviewReport as PreviewReport, write_preview as write_preview
     from ares.export.run import (
         ExportReader as ExportReader,
         export_set as export_set,

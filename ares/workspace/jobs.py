@@ -16,7 +16,7 @@ from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
-    from ares.export import ExportReport, MergePlan
+    from ares.export import ExportReport, MergePlan, PreviewReport
     from ares.loader import StepDataset
     from ares.store import Stores
     from ares.workspace.episode import FindingList
@@ -88,6 +88,38 @@ class WorkspaceJobs:
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
         with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
             return export_set(request, self._stores, progress.advance)
+
+    @refuse_unknown_keywords
+    def preview_export(
+        self,
+        selection: str | CurationSet,
+        path: str | os.PathLike[str],
+        count: int = 10,
+        **options: Unpack[ExportOptions],
+    ) -> PreviewReport:
+        """Write a page with some episodes of a set as `export` would write them, as `ares export --preview` does.
+
+            >>> ws.preview_export("mixed", "preview.html", 10, plan="plan.yaml").episodes
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            path: A new HTML file.
+            count: Episodes to show, evenly from the datasets of the set.
+            task: As for `export`; so are the others.
+
+        Raises:
+            RequestError: There is no such set, the file exists, or the plan has open questions.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
+        """
+        from ares.export import ExportRequest, write_preview
+
+        request = ExportRequest(
+            set=self._set(selection),
+            destination=Path(expanded_path(path)),
+            format="preview",
+            **_read_export_options(options),
+        )
+        return write_preview(request, self._stores, count)
 
     def write_merge_plan(self, selection: str | CurationSet, path: str | os.PathLike[str]) -> MergePlan:
         """Propose how the sources of a set become one dataset, as `ares export --write-plan` does.

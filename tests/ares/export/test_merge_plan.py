@@ -19,12 +19,13 @@ from ares import open as open_workspace
 from ares.curation import CurationSet
 from ares.episode import Camera, Record, Signal
 from ares.errors import RequestError
-from ares.export import OpenQuestionsError, read_merge_plan
+from ares.export import OpenQuestionsError, open_questions, propose_merge_plan, read_merge_plan
 from ares.export.merge_plan import ASK, DROP
 from ares.export.merge_proposal import match_dimensions
 from ares.media import all_frames
 from ares.workspace import Workspace
 from tests.ares.export.conftest import MakeRecord
+from tests.generators.merged_sources import merged_sources
 
 JOINTS = ("shoulder", "elbow", "wrist", "gripper")
 
@@ -125,7 +126,7 @@ def test_a_merged_dataset_is_read_again_with_the_frames_of_its_sources(
     ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
     again = open_workspace(tmp_path / "again", create=True)
     again.ingest(tmp_path / "out", quiet=True)
-    episodes = list(again.stores.tables.episodes.get(again.stores.tables.episodes.ids()))
+    episodes = list(again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids())))
     assert len(episodes) == 3 and {camera.name for episode in episodes for camera in episode.cameras} == {
         "front"
     }
@@ -156,7 +157,7 @@ def test_what_a_source_lacks_is_padded_and_a_mask_says_so(
     assert (rows["mask.state"][~of_two] == 1).all() and (rows["mask.camera"][~of_two] == 1).all()
     again = open_workspace(tmp_path / "again", create=True)
     again.ingest(tmp_path / "out", quiet=True)
-    episodes = again.stores.tables.episodes.get(again.stores.tables.episodes.ids())
+    episodes = again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids()))
     pictures = [next(all_frames(episode.camera("wrist").media)) for episode in episodes]
     assert sorted(int(picture.max()) < 8 for picture in pictures) == [False, False, True]
 
@@ -172,7 +173,7 @@ def test_pictures_of_another_size_keep_their_sides(
     assert report.reencoded == {"the plan has another size": 1}
     again = open_workspace(tmp_path / "again", create=True)
     again.ingest(tmp_path / "out", quiet=True)
-    (episode,) = again.stores.tables.episodes.get(again.stores.tables.episodes.ids())
+    (episode,) = again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids()))
     frame = next(all_frames(episode.cameras[0].media)).astype(float)
     assert frame.shape == (64, 128, 3)
     assert frame[:, :28].max() < 40 and frame[:, 100:].max() < 40 and frame[:, 32:96].mean() > 40
@@ -378,3 +379,47 @@ def test_nothing_is_guessed_in_silence(goals: list[str], own: list[str]) -> None
         assert goal in (name, ASK) or told in notes, "what is not plain has to be confirmed"
     if ASK not in match.mapping.values():
         assert set(goal_names) | set(match.padded) == set(goals), "nothing of the merged dataset is missing"
+
+
+def test_a_preview_shows_each_source_as_it_will_be_written(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path, capsys: Any
+) -> None:
+    ws = empty_workspace
+    text = "<script>alert(1)</script>"
+    second = source(make_record, "two", [7], [replace(front_camera, name="top")], instruction=text)
+    freeze(ws, [*source(make_record, "one", range(5), [front_camera]), *second])
+    path, plan = write_plan(ws, tmp_path)
+    page = tmp_path / "preview.html"
+    arguments = [
+        "export",
+        "mix",
+        str(page),
+        "--preview",
+        "2",
+        "--plan",
+        str(save(path, plan)),
+        "-w",
+        str(ws.path),
+    ]
+    assert main(arguments) == 0
+    shown = page.read_text()
+    assert shown.count("<section>") == 2 and "camera of two renamed: top is front" in shown
+    assert shown.count("data:image/jpeg;base64,") == 2 * 4 and "<script>" not in shown
+    assert "top, 192x192" not in shown and shown.count("front, 192x192</span>") == 2
+    assert main(arguments) == 2 and "exists already" in capsys.readouterr().err
+    arguments[4] = "0"
+    assert main(arguments) == 2
+
+
+def asked(seed: int, folder: Path) -> tuple[str, list[str]]:
+    """What was planted in two drawn sources, and the questions of the plan of their merge."""
+    drawn = merged_sources(seed, folder)
+    ws = open_workspace(folder / "ws", create=True)
+    freeze(ws, [*drawn.first, *drawn.second])
+    return drawn.planted, list(open_questions(propose_merge_plan(ws.stores, ws.sets["mix"])))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_planted_is_asked_for_and_halves_of_one_dataset_are_not(seed: int, tmp_path: Path) -> None:
+    planted, questions = asked(seed, tmp_path)
+    assert bool(questions) == bool(planted), f"{planted}: {questions}"
