@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
 from app.cli.errors import ExitStatus
@@ -16,7 +16,9 @@ from ares.export import FAILURES_FILE, RETIME_MODES, SEGMENT_CHOICES, TASK_SOURC
 
 if TYPE_CHECKING:
     from ares.export import ExportReport
-    from ares.workspace.arguments import ExportOptions
+
+
+_Report = TypeVar("_Report")
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +90,7 @@ def run_export(args: argparse.Namespace) -> int:
     try:
         if args.preview is not None:
             return _write_preview(args)
-        report = _export_set(args)
+        report = _request(args, partial(open_workspace(args).export, format=args.format))
     except (ClashError, OpenQuestionsError) as error:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
@@ -99,7 +101,7 @@ def run_export(args: argparse.Namespace) -> int:
 
 def _write_preview(args: argparse.Namespace) -> int:
     """Write a page with some episodes as the export would write them. Returns 1 when it would leave one out."""
-    report = open_workspace(args).preview_export(args.set, args.dest, args.preview, **_export_options(args))
+    report = _request(args, partial(open_workspace(args).preview_export, count=args.preview))
     document: dict[str, Json] = {
         "preview": str(report.path),
         "episodes": report.episodes,
@@ -139,20 +141,19 @@ def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
     yield from (f"  {line}" for line in questions)
 
 
-def _export_set(args: argparse.Namespace) -> ExportReport:
-    return open_workspace(args).export(args.set, args.dest, format=args.format, **_export_options(args))
-
-
-def _export_options(args: argparse.Namespace) -> ExportOptions:
-    return {
-        "task": args.task,
-        "fps": args.fps,
-        "retime": args.retime,
-        "convert": args.convert,
-        "segments": args.segments,
-        "strict": args.strict,
-        "plan": args.plan,
-    }
+def _request(args: argparse.Namespace, run: Callable[..., _Report]) -> _Report:
+    """What an export, or its preview, gives for the options of the command."""
+    return run(
+        args.set,
+        args.dest,
+        task=args.task,
+        fps=args.fps,
+        retime=args.retime,
+        convert=args.convert,
+        segments=args.segments,
+        strict=args.strict,
+        plan=args.plan,
+    )
 
 
 def describe_export_stop(args: argparse.Namespace) -> str:

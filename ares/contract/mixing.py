@@ -119,6 +119,18 @@ def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
     return [*values, *shown, *_order_clashes(contracts)]
 
 
+def find_untold(contracts: Sequence[LayoutContract]) -> list[str]:
+    """Signals of which nothing differs, and nothing could show it: the datasets do other tasks. One line each."""
+    return [
+        f"{part.signal} of {part.second.key.dataset} does another task than that of {part.first.key.dataset}, "
+        "so that a turned joint or another zero would not show: they mean the same"
+        for signal in _SIGNALS
+        for part in _overlay_datasets(contracts, signal)
+        if not (part.overlay.differences or part.overlay.is_one_task)
+        and not all(_is_signed(part, f"{signal}.{kind}") for kind in classify_by_name(part.names))
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _OverlaidDatasets:
     """One signal of two datasets, laid over each other.
@@ -432,11 +444,14 @@ class SetConverter:
     Attributes:
         layouts: The contracts after the conversions.
         unknown: What of the meaning of signals is not known.
+        left_out: What the conversions leave out, in words: nothing.
 
     Raises:
         ClashError: Signals clash after the conversions.
         RequestError: A conversion is of no signal of the set, or of values that are not known.
     """
+
+    left_out: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -462,15 +477,6 @@ class SetConverter:
     def changes_signals(self) -> bool:
         """Whether any episode is changed."""
         return bool(self._changes) or any(conversion.reasons for conversion in self._layouts.values())
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What the conversions leave out: nothing."""
-        return ()
-
-    def uses(self, episode: Episode) -> bool:
-        """Whether an episode is written: each is."""
-        return True
 
     def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
         """An episode as it is exported.

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         OpenQuestionsError as OpenQuestionsError,
         open_questions as open_questions,
         read_merge_plan as read_merge_plan,
-        write_merge_plan as write_merge_plan,
     )
     from ares.export.merge_proposal import propose_merge_plan as propose_merge_plan
     from ares.export.parquet import export_parquet as export_parquet

@@ -457,14 +457,6 @@ def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.T
     return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
 
 
-def write_plan(request: ExportRequest, root: Path) -> None:
-    """Keep the plan of a merge in the export."""
-    if request.plan is not None:
-        from ares.export.merge_plan import write_merge_plan
-
-        write_merge_plan(request.plan, root / PLAN_FILE)
-
-
 MANIFEST_FILE = "manifest.json"
 # The only file that differs when the same set is exported again.
 TIMES_FILE = "manifest.times.json"

@@ -16,6 +16,7 @@ from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
     MASK_SIGNALS,
+    PLAN_FILE,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -28,7 +29,6 @@ from ares.export.base import (
     open_span_texts,
     staging_folder,
     task_counter,
-    write_plan,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
 from ares.export.run import ExportReader
@@ -531,7 +531,8 @@ def export_groups(
             failures.check(len(plan.group_numbers))
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
             report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
-            write_plan(request, root)
+            if request.plan is not None:
+                request.plan.write(root / PLAN_FILE)
             manifest.write(report.counts())
     return report
 

@@ -406,6 +406,7 @@ class MergeConverter:
 
     Attributes:
         unknown: What of the meaning of signals is not known.
+        layouts: What they mean after the conversions, by their names in the merged dataset.
 
     Raises:
         ClashError: Signals of the merged dataset mean different things after the conversions.
@@ -419,7 +420,7 @@ class MergeConverter:
         renamed = [self._applier.rename_contract(layout) for layout in contracts if self._applier.has(layout)]
         self._conversion = SetConverter(renamed, parse_conversions((*plan.convert, *conversions)))
         _refuse_partial_clashes(self._conversion.layouts)
-        self.unknown = self._conversion.unknown
+        self.unknown, self.layouts = self._conversion.unknown, self._conversion.layouts
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -431,12 +432,13 @@ class MergeConverter:
         """Whether any episode is changed."""
         return True
 
-    def uses(self, episode: Episode) -> bool:
-        """Whether an episode is written. Raises SourceError for one that the plan says nothing of."""
-        return self._applier.uses(episode)
+    def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory] | None:
+        """An episode as it is exported; None where the plan does not use its source.
 
-    def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
-        """An episode as it is exported; see `MergeApplier` and `SetConverter`. Raises SourceError."""
+        Raises SourceError as `MergeApplier` and `SetConverter` do.
+        """
+        if not self._applier.uses(episode):
+            return None
         renamed, signals = self._applier.rename(episode), self._applier.select(episode, trajectory)
         return self._applier.pad(episode, *self._conversion.apply(renamed, signals))
 

@@ -173,6 +173,26 @@ class MergePlan(_StrictModel):
         """Names of the merged dataset, by kind."""
         return {"camera": tuple(self.cameras), "state": self.state, "action": self.action}
 
+    def write(self, path: Path) -> None:
+        """Write the plan as YAML, for a person to edit.
+
+        Raises:
+            RequestError: The file exists already, or cannot be written.
+        """
+        import yaml
+
+        document = {"plan": self.plan, **self.model_dump(mode="json", exclude_defaults=True)}
+        text = yaml.safe_dump(
+            document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
+        )
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(_HEADER.format(set=self.set.partition("@")[0], file=path.name) + text)
+        except FileExistsError:
+            raise RequestError("the plan exists already", f"{path}; name a new file, or use --plan") from None
+        except OSError as error:
+            raise RequestError("the plan cannot be written", f"{path}: {error}") from None
+
 
 class OpenQuestionsError(RequestError):
     """A plan has questions that a person has not answered.
@@ -282,23 +302,3 @@ def open_questions(plan: MergePlan) -> Iterator[str]:
                 names = _list_names(plan.targets[kind]) or "none"
                 yield f"{source.label}: which {kind} is {_list_names(asked)}? one of: {names}; or {DROP}"
     yield from (f"confirm (ok: true): {entry.text}" for entry in plan.confirm if not entry.ok)
-
-
-def write_merge_plan(plan: MergePlan, path: Path) -> None:
-    """Write a plan as YAML, for a person to edit.
-
-    Raises:
-        RequestError: The file exists already, or cannot be written.
-    """
-    import yaml
-
-    document = plan.model_dump(mode="json", exclude_defaults=True)
-    document = {"plan": plan.plan, **document}
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(_HEADER.format(set=plan.set.partition("@")[0], file=path.name) + text)
-    except FileExistsError:
-        raise RequestError("the plan exists already", f"{path}; name a new file, or use --plan") from None
-    except OSError as error:
-        raise RequestError("the plan cannot be written", f"{path}: {error}") from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.contract import ClashError, find_contracts_of_episodes, parse_conversions
+from ares.contract import ClashError, find_contracts_of_episodes, find_untold, parse_conversions
 from ares.curation import Sets
 from ares.episode import Role
 from ares.errors import AresError, RequestError
@@ -464,8 +464,9 @@ def _with_conversions(plan: MergePlan, contracts: Sequence[LayoutContract]) -> M
     assert not list(plan_faults(plan)), "a proposal without questions is whole"
     for _ in range(3):
         try:
-            MergeConverter(plan, contracts)
-            return plan
+            untold = find_untold(MergeConverter(plan, contracts).layouts)
+            confirm = (*plan.confirm, *(Confirmation(text=line) for line in untold))
+            return plan.model_copy(update={"confirm": confirm})
         except ClashError as error:
             before, plan = plan.convert, _answer_clashes(plan, error)
             if plan.convert == before:

@@ -14,6 +14,7 @@ from ares.annotation import Annotation, canonical_json
 from ares.episode import Episode, Signal, Span, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
+    PLAN_FILE,
     TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
@@ -29,7 +30,6 @@ from ares.export.base import (
     segments_schema,
     staging_folder,
     task_counter,
-    write_plan,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
 from ares.export.run import ExportBatch, ExportReader
@@ -96,7 +96,8 @@ def export_parquet(
                 progress(len(stored.requested_ids))
         failures.check(request.set.num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
-        write_plan(request, root)
+        if request.plan is not None:
+            request.plan.write(root / PLAN_FILE)
         manifest.write(report.counts())
     return report
 

@@ -153,10 +153,11 @@ def _converted_batch(
     for stored in batch.episodes:
         id = stored.episode_id
         try:
-            if convert.uses(stored):
-                episode, trajectories[id] = convert.apply(stored, batch.trajectories[id])
-                episodes.append(episode)
+            converted = convert.apply(stored, batch.trajectories[id])
+            if converted is not None:
                 reasons[id] = convert.reasons(stored)
+                episode, trajectories[id] = converted
+                episodes.append(episode)
         except AresError as error:
             errors[id] = error
     return ExportBatch(batch.requested_ids, episodes, trajectories, reasons, batch.spans)
@@ -228,13 +229,12 @@ def open_reader(
     request: ExportRequest, stores: Stores, conversion: SetConverter | None = None
 ) -> ExportReader:
     """Reads the set of a request; arguments and errors are those of `export_set`."""
-    return ExportReader(stores, request.set, conversion or _plan_conversion(request, stores))
-
-
-def _plan_conversion(request: ExportRequest, stores: Stores) -> SetConverter | MergeConverter:
+    if conversion is not None:
+        return ExportReader(stores, request.set, conversion)
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
     if request.plan is not None:
         from ares.export.merge_apply import MergeConverter
 
-        return MergeConverter(request.plan, contracts, request.convert)
-    return SetConverter(contracts, parse_conversions(request.convert) if request.convert else ())
+        return ExportReader(stores, request.set, MergeConverter(request.plan, contracts, request.convert))
+    named = parse_conversions(request.convert) if request.convert else ()
+    return ExportReader(stores, request.set, SetConverter(contracts, named))

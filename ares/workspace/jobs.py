@@ -23,14 +23,11 @@ if TYPE_CHECKING:
     from ares.workspace.status import TableStatus
 
 
-def _read_export_options(options: ExportOptions) -> dict[str, Any]:
-    """The options of an `ExportRequest`, with the plan read."""
-    values: dict[str, Any] = dict(options)
-    if values.get("plan") is not None:
-        from ares.export import read_merge_plan
+def _read_plan(options: dict[str, Any]) -> MergePlan:
+    """The plan that some options of an export name."""
+    from ares.export import read_merge_plan
 
-        values["plan"] = read_merge_plan(Path(expanded_path(values["plan"])))
-    return values
+    return read_merge_plan(Path(expanded_path(options["plan"])))
 
 
 class WorkspaceJobs:
@@ -79,11 +76,14 @@ class WorkspaceJobs:
         from ares.export import ExportRequest, export_set
         from ares.jobs import Progress
 
+        values: dict[str, Any] = dict(options)
+        if values.get("plan") is not None:
+            values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
             destination=Path(expanded_path(dest)),
             format=format,
-            **_read_export_options(options),
+            **values,
         )
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
         with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
@@ -113,11 +113,14 @@ class WorkspaceJobs:
         """
         from ares.export import ExportRequest, write_preview
 
+        values: dict[str, Any] = dict(options)
+        if values.get("plan") is not None:
+            values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
             destination=Path(expanded_path(path)),
             format="preview",
-            **_read_export_options(options),
+            **values,
         )
         return write_preview(request, self._stores, count)
 
@@ -134,10 +137,10 @@ class WorkspaceJobs:
         Raises:
             RequestError: There is no such set, it has no episodes, or the file exists.
         """
-        from ares.export import propose_merge_plan, write_merge_plan
+        from ares.export import propose_merge_plan
 
         plan = propose_merge_plan(self._stores, self._set(selection))
-        write_merge_plan(plan, Path(expanded_path(path)))
+        plan.write(Path(expanded_path(path)))
         return plan
 
     @refuse_unknown_keywords
@@ -174,11 +177,14 @@ class WorkspaceJobs:
         from ares.export import ExportRequest
         from ares.loader import build_step_dataset
 
+        values: dict[str, Any] = dict(options)
+        if values.get("plan") is not None:
+            values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
             destination=Path(),
             format="steps",
-            **_read_export_options(options),
+            **values,
         )
         return build_step_dataset(request, self._stores, cameras, delta_seconds)
 

@@ -170,9 +170,10 @@ def _make_record(
         state_names=recorded.names,
         action_names=recorded.names,
     )
-    signals = (Signal(values.astype(np.float32), recorded.names) for values in (state, action))
     trajectory = Trajectory(
-        timestamps=np.arange(steps) / rate_hz, **dict(zip(("state", "action"), signals, strict=True))
+        timestamps=np.arange(steps) / rate_hz,
+        state=Signal(state.astype(np.float32), recorded.names),
+        action=Signal(action.astype(np.float32), recorded.names),
     )
     return Record(episode=episode, trajectory=trajectory)
 

@@ -170,8 +170,9 @@ def data_features(group: DatasetGroup) -> LeRobotFeatures:
         features[ACTION_KEY] = _describe_feature("float32", group.layout.action_names)
     if group.has_reward:
         features[REWARD_KEY] = _describe_feature("float32", None)
-    masks = {name: names for name, names in group.common_signals.items() if name in MASK_SIGNALS}
-    features |= {name: _describe_feature("float32", names) for name, names in masks.items()}
+    for (name, names), count in group.extra_signals.items():
+        if name in MASK_SIGNALS and count == group.episodes:
+            features[name] = _describe_feature("float32", names)
     return {**features, **{name: _describe_feature(dtype, None) for name, dtype in INDEX_DTYPES.items()}}
 
 

@@ -506,8 +506,9 @@ def make_episode_data_columns(
     }
     if group.has_reward and trajectory.reward is not None:
         columns[REWARD_KEY] = trajectory.reward
-    masks = [name for name in MASK_SIGNALS if name in group.common_signals]
-    columns |= {name: trajectory.extra[name].values for name in masks}
+    for (name, _), episodes in group.extra_signals.items():
+        if name in MASK_SIGNALS and episodes == group.episodes:
+            columns[name] = trajectory.extra[name].values
     columns |= {
         "timestamp": (steps / group.rate_hz).astype(np.float32),
         "frame_index": steps,
