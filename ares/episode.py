@@ -42,7 +42,8 @@ class MediaRef:
         key: Stream inside the file: feature key (tfrecord), dataset (hdf5), topic (mcap, bag), column
             (parquet), array (zarr, npy), text before the numbers or column of a table (images); "" for mp4.
         channels: Stored order of the colours; "bgr" where the source swapped red and blue by mistake. A `Turn` follows
-            where the stored pictures do not stand upright: "rgb 180". Decoded frames are always upright RGB.
+            where the stored pictures do not stand upright: "rgb 180". Decoded frames are always upright RGB; with
+            "rgb fit 640x480" they are made to fit that size, as the plan of a merge says.
         stamp: Fingerprint of the file when it was ingested, see `ares.media.fingerprint`; "" when not known.
     """
 

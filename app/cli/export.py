@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
 from app.cli.errors import ExitStatus
@@ -18,13 +18,28 @@ if TYPE_CHECKING:
     from ares.export import ExportReport
 
 
+_Report = TypeVar("_Report")
+
+
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     from ares.registry import exporters
 
     parser.add_argument("set", metavar="SET", help="name of a set, or name@version")
     parser.add_argument("dest", metavar="DEST", help="folder to write; must not be there yet")
-    parser.add_argument("--format", required=True, metavar="NAME", help=", ".join(exporters.names()))
+    parser.add_argument("--format", metavar="NAME", help=", ".join(exporters.names()))
+    parser.add_argument(
+        "--write-plan",
+        metavar="FILE",
+        help="write how the sources become one dataset, as YAML to edit, and export nothing",
+    )
+    parser.add_argument(
+        "--preview",
+        type=int,
+        metavar="N",
+        help="write DEST as a page that shows N episodes as the export would write them, and export nothing",
+    )
+    parser.add_argument("--plan", metavar="FILE", help="export one dataset, as this plan says")
     parser.add_argument(
         "--task",
         choices=TASK_SOURCES,
@@ -62,12 +77,21 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Export the set. Returns 1 when an episode of the set was left out."""
+    """Export the set, or write the plan of a merge. Returns 1 when an episode of the set was left out."""
     from ares.contract import ClashError
+    from ares.export import OpenQuestionsError
 
+    if args.write_plan:
+        return _write_plan(args)
+    if not args.format and args.preview is None:
+        from ares.registry import exporters
+
+        raise RequestError("name a format with --format", ", ".join(exporters.names()))
     try:
-        report = _export_set(args)
-    except ClashError as error:
+        if args.preview is not None:
+            return _write_preview(args)
+        report = _request(args, partial(open_workspace(args).export, format=args.format))
+    except (ClashError, OpenQuestionsError) as error:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
         return ExitStatus.REFUSED
@@ -75,17 +99,60 @@ def run_export(args: argparse.Namespace) -> int:
     return 1 if report.failed else 0
 
 
-def _export_set(args: argparse.Namespace) -> ExportReport:
-    return open_workspace(args).export(
+def _write_preview(args: argparse.Namespace) -> int:
+    """Write a page with some episodes as the export would write them. Returns 1 when it would leave one out."""
+    report = _request(args, partial(open_workspace(args).preview_export, count=args.preview))
+    document: dict[str, Json] = {
+        "preview": str(report.path),
+        "episodes": report.episodes,
+        "failed": report.failed,
+    }
+    answer(args, document, lambda: [f"{name}: {value}" for name, value in document.items()])
+    return 1 if report.failed else 0
+
+
+def _write_plan(args: argparse.Namespace) -> int:
+    """Write the plan of a merge, and print what a person has to answer."""
+    from ares.export import open_questions
+
+    plan = open_workspace(args).write_merge_plan(args.set, args.write_plan)
+    questions = list(open_questions(plan))
+    document: dict[str, Json] = {
+        "plan": args.write_plan,
+        "sources": len(plan.sources),
+        "cameras": list(plan.cameras),
+        "state": list(plan.state),
+        "action": list(plan.action),
+        "fps": plan.fps,
+        "convert": list(plan.convert),
+        "questions": list(questions),
+    }
+    answer(args, document, partial(tuple, _describe_plan(document)))
+    return 0
+
+
+def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
+    questions = document["questions"]
+    assert isinstance(questions, list)
+    for name in ("plan", "sources", "cameras", "state", "action", "fps", "convert"):
+        value = document[name]
+        yield f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
+    yield f"questions: {len(questions)}"
+    yield from (f"  {line}" for line in questions)
+
+
+def _request(args: argparse.Namespace, run: Callable[..., _Report]) -> _Report:
+    """What an export, or its preview, gives for the options of the command."""
+    return run(
         args.set,
         args.dest,
-        format=args.format,
         task=args.task,
         fps=args.fps,
         retime=args.retime,
         convert=args.convert,
         segments=args.segments,
         strict=args.strict,
+        plan=args.plan,
     )
 
 

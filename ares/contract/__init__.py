@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ClashError as ClashError,
         SetConverter as SetConverter,
         find_clashes as find_clashes,
+        find_untold as find_untold,
     )
     from ares.contract.set_contracts import (
         LayoutContract as LayoutContract,

@@ -119,6 +119,18 @@ def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
     return [*values, *shown, *_order_clashes(contracts)]
 
 
+def find_untold(contracts: Sequence[LayoutContract]) -> list[str]:
+    """Signals of which nothing differs, and nothing could show it: the datasets do other tasks. One line each."""
+    return [
+        f"{part.signal} of {part.second.key.dataset} does another task than that of {part.first.key.dataset}, "
+        "so that a turned joint or another zero would not show: they mean the same"
+        for signal in _SIGNALS
+        for part in _overlay_datasets(contracts, signal)
+        if not (part.overlay.differences or part.overlay.is_one_task)
+        and not all(_is_signed(part, f"{signal}.{kind}") for kind in classify_by_name(part.names))
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _OverlaidDatasets:
     """One signal of two datasets, laid over each other.
@@ -429,10 +441,17 @@ class SetConverter:
         conversions: What the user names.
         changes: Corrections of single episodes by their id, which come before the conversions.
 
+    Attributes:
+        layouts: The contracts after the conversions.
+        unknown: What of the meaning of signals is not known.
+        left_out: What the conversions leave out, in words: nothing.
+
     Raises:
         ClashError: Signals clash after the conversions.
         RequestError: A conversion is of no signal of the set, or of values that are not known.
     """
+
+    left_out: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -450,9 +469,9 @@ class SetConverter:
             )
             for layout in contracts
         }
-        converted = [conversion.layout for conversion in self._layouts.values()]
-        _refuse_clashes(converted)
-        self.unknown = tuple(unknown_meanings(converted))
+        self.layouts = tuple(conversion.layout for conversion in self._layouts.values())
+        _refuse_clashes(self.layouts)
+        self.unknown = tuple(unknown_meanings(self.layouts))
 
     @property
     def changes_signals(self) -> bool:

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
         export_groups as export_groups,
     )
     from ares.export.lerobot.exporter import export_lerobot as export_lerobot
+    from ares.export.merge_plan import (
+        MergePlan as MergePlan,
+        OpenQuestionsError as OpenQuestionsError,
+        open_questions as open_questions,
+        read_merge_plan as read_merge_plan,
+    )
+    from ares.export.merge_proposal import propose_merge_plan as propose_merge_plan
     from ares.export.parquet import export_parquet as export_parquet
+    from ares.export.preview import PreviewReport as PreviewReport, write_preview as write_preview
     from ares.export.run import (
         ExportReader as ExportReader,
         export_set as export_set,

@@ -26,10 +26,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.curation import CurationSet
+    from ares.export.merge_plan import MergePlan
     from ares.store import Stores
 
 
 FAILURES_FILE = "manifest.failed.jsonl"
+# The plan of a merge, as it was obeyed, in the export.
+PLAN_FILE = "plan.yaml"
+# Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
+# padded. Names that begin with "action" or "observation" would be inputs of a policy in LeRobot.
+MASK_SIGNALS = ("mask.state", "mask.action", "mask.camera")
 _MAX_LISTED = 10
 
 
@@ -139,9 +145,11 @@ class ExportRequest:
         strict: Whether an episode that fails ends the export; else it is left out.
         segments: Names of text of segments that is written though its grade holds it back, see
             `ares.export.segments`; "none" writes no segments.
+        plan: How the sources become one dataset; None writes a dataset for each kind of episodes.
 
     Raises:
-        RequestError: The rate is not positive, or there is no such task, way to retime, or name of segments.
+        RequestError: The plan has another rate, the rate is not positive, or there is no such task, way to retime, or
+            name of segments.
     """
 
     set: CurationSet
@@ -153,13 +161,22 @@ class ExportRequest:
     convert: Sequence[str] = ()
     strict: bool = False
     segments: Sequence[str] = ()
+    plan: MergePlan | None = None
 
     def __post_init__(self) -> None:
+        if self.plan is not None:
+            self._take_clock(self.plan)
         assert self.clock  # checks rate and mode
         object.__setattr__(self, "convert", tuple(self.convert))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
+
+    def _take_clock(self, plan: MergePlan) -> None:
+        if self.fps not in (None, plan.fps):
+            raise RequestError("the plan has another rate", f"{plan.fps or 'none'}, not {self.fps:g} Hz")
+        object.__setattr__(self, "fps", plan.fps)
+        object.__setattr__(self, "retime", plan.retime)
 
     @property
     def clock(self) -> ExportRate:

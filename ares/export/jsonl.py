@@ -55,6 +55,8 @@ def export_jsonl(
 
     Spans are on the clock of the source: a rate to write is refused, because no steps are written.
     """
+    if request.plan is not None:
+        raise RequestError("jsonl has texts of the sources, which need no plan", "leave out --plan")
     if request.fps is not None:
         raise RequestError("jsonl has spans of the source and no steps", "leave out --fps")
     start = time.monotonic()

@@ -15,6 +15,8 @@ from ares.curation import Sets
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
+    MASK_SIGNALS,
+    PLAN_FILE,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -169,7 +171,7 @@ class DatasetGroup:
             lines.append(
                 f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
             )
-        extra = {signal for signal, _ in self.extra_signals} - set(signals)
+        extra = {signal for signal, _ in self.extra_signals} - {*signals, *MASK_SIGNALS}
         lines += [f"signal {signal} of {name}" for signal in sorted(extra)]
         lines += [
             f"depth of camera {camera} of {name}: {count} episodes have it"
@@ -393,11 +395,7 @@ class ExportItem:
 
 @dataclass(slots=True)
 class DatasetCounts:
-    """What has been written of one dataset; the attributes are those of `ExportReport`.
-
-    Attributes:
-        tasks: Number of each task text, in order of appearance.
-    """
+    """What has been written of one dataset, as `ExportReport` has it; `tasks` numbers texts in order of appearance."""
 
     episodes: int = 0
     frames: int = 0
@@ -524,6 +522,8 @@ def export_groups(
             failures.check(len(plan.group_numbers))
             groups_left_out = [line for group in plan.groups for line in format.left_out(group)]
             report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
+            if request.plan is not None:
+                request.plan.write(root / PLAN_FILE)
             manifest.write(report.counts())
     return report
 
@@ -544,7 +544,7 @@ def _make_export_report(
         export.failures,
         seconds,
         tasks=len({task for counts in written for task in counts.tasks}),
-        left_out=(*groups_left_out, *texts),
+        left_out=(*export.reader.conversion.left_out, *groups_left_out, *texts),
         datasets=tuple(
             {
                 "path": folder,

@@ -14,6 +14,7 @@ from ares.annotation import Annotation, canonical_json
 from ares.episode import Episode, Signal, Span, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
+    PLAN_FILE,
     TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
@@ -95,6 +96,8 @@ def export_parquet(
                 progress(len(stored.requested_ids))
         failures.check(request.set.num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
+        if request.plan is not None:
+            request.plan.write(root / PLAN_FILE)
         manifest.write(report.counts())
     return report
 
@@ -112,7 +115,11 @@ def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: 
         seconds,
         **counts,
         task_sources=written.task_sources,
-        left_out=(*job.files.left_out, *(f"signal {name}" for name in sorted(written.extra_signals))),
+        left_out=(
+            *conversion.left_out,
+            *job.files.left_out,
+            *(f"signal {name}" for name in sorted(written.extra_signals)),
+        ),
         datasets=({"path": ".", **counts},),
         segments=written.segments.to_json(),
         changed=(*job.changes.to_json(), *conversion.to_json()),

@@ -221,10 +221,11 @@ def export_rate_hz(episode: Episode) -> float:
     A television rate becomes exact. A measured rate is rounded to a tenth, so that episodes of one recorder become one
     dataset; the shift that this causes is counted.
     """
-    return _round_rate(episode.rate_hz, is_measured=episode.rate_source == "measured")
+    return round_rate(episode.rate_hz, is_measured=episode.rate_source == "measured")
 
 
-def _round_rate(rate_hz: float, *, is_measured: bool) -> float:
+def round_rate(rate_hz: float, *, is_measured: bool) -> float:
+    """The rate that is written for one in steps per second; see `export_rate_hz`."""
     for exact in (float(max(round(rate_hz), 1)), *_TELEVISION_RATES.values()):
         tolerance = _RATE_TOLERANCE if exact.is_integer() else _TELEVISION_TOLERANCE * exact
         if abs(rate_hz - exact) <= tolerance:
@@ -245,7 +246,7 @@ def join_measured_rates(clock: ExportRate, reader: ExportReader) -> ExportRate:
         rows = reader.stores.tables.episodes.read_columns(_RATE_COLUMNS, ids_filter(batch)).to_pylist()
         for row in rows:
             if row["rate_source"] == "measured" and row["rate_hz"] >= 1:
-                rate = _round_rate(row["rate_hz"], is_measured=True)
+                rate = round_rate(row["rate_hz"], is_measured=True)
                 measured.setdefault(rate, _MeasuredRate()).add(row["num_steps"], row["rate_spread"] or 0.0)
     joined: dict[float, float] = {}
     for rates in _similar_rates(measured):

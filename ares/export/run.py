@@ -19,6 +19,7 @@ from ares.store import ids_filter
 if TYPE_CHECKING:
     from ares.annotation import Annotation
     from ares.curation import CurationSet
+    from ares.export.merge_apply import MergeConverter
     from ares.store import Stores
 
 
@@ -123,7 +124,7 @@ class ExportReader:
 
     stores: Stores
     set: CurationSet
-    conversion: SetConverter
+    conversion: SetConverter | MergeConverter
 
     def batches(self, failures: ExportFailures, ids: Iterable[str] | None = None) -> Iterator[ExportBatch]:
         """Read whole episodes in the order of their ids.
@@ -178,19 +179,23 @@ class ExportReader:
         return [by_id[id] for id in ids if id in stored_ids], trajectories, errors
 
 
-def _converted_batch(batch: ExportBatch, convert: SetConverter, errors: dict[str, AresError]) -> ExportBatch:
+def _converted_batch(
+    batch: ExportBatch, convert: SetConverter | MergeConverter, errors: dict[str, AresError]
+) -> ExportBatch:
     """The batch with converted signals, without the episodes that cannot be converted: they get an error."""
     episodes: list[Episode] = []
     trajectories: dict[str, Trajectory] = {}
+    reasons: dict[str, tuple[str, ...]] = {}
     for stored in batch.episodes:
+        id = stored.episode_id
         try:
-            episode, trajectory = convert.apply(stored, batch.trajectories[stored.episode_id])
+            converted = convert.apply(stored, batch.trajectories[id])
+            if converted is not None:
+                reasons[id] = convert.reasons(stored)
+                episode, trajectories[id] = converted
+                episodes.append(episode)
         except AresError as error:
-            errors[stored.episode_id] = error
-            continue
-        episodes.append(episode)
-        trajectories[episode.episode_id] = trajectory
-    reasons = {episode.episode_id: convert.reasons(episode) for episode in batch.episodes}
+            errors[id] = error
     return ExportBatch(batch.requested_ids, episodes, trajectories, reasons, batch.spans)
 
 
@@ -260,8 +265,12 @@ def open_reader(
     request: ExportRequest, stores: Stores, conversion: SetConverter | None = None
 ) -> ExportReader:
     """Reads the set of a request; arguments and errors are those of `export_set`."""
-    if conversion is None:
-        contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
-        named = parse_conversions(request.convert) if request.convert else ()
-        conversion = SetConverter(contracts, named)
-    return ExportReader(stores, request.set, conversion)
+    if conversion is not None:
+        return ExportReader(stores, request.set, conversion)
+    contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
+    if request.plan is not None:
+        from ares.export.merge_apply import MergeConverter
+
+        return ExportReader(stores, request.set, MergeConverter(request.plan, contracts, request.convert))
+    named = parse_conversions(request.convert) if request.convert else ()
+    return ExportReader(stores, request.set, SetConverter(contracts, named))

@@ -147,7 +147,8 @@ def _make_upright(frame: NDArray[np.uint8], channels: str) -> NDArray[np.uint8]:
     """(H, W, 3) or, after a quarter turn, (W, H, 3): a frame with its colours and its sides in order."""
     import numpy as np
 
-    colours, _, turn = channels.partition(" ")
+    stored, _, size = channels.partition(" fit ")
+    colours, _, turn = stored.partition(" ")
     if colours == "bgr":
         frame = frame[..., ::-1]
     if turn in ("90", "180", "270"):
@@ -156,7 +157,22 @@ def _make_upright(frame: NDArray[np.uint8], channels: str) -> NDArray[np.uint8]:
         frame = frame[::-1]
     elif turn == "horizontal flip":
         frame = frame[:, ::-1]
-    return np.ascontiguousarray(frame)
+    return np.ascontiguousarray(_fit_frame(frame, *map(int, size.split("x"))) if size else frame)
+
+
+def _fit_frame(frame: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    """(height, width, 3): the frame as large as it fits with its sides kept, in the middle of black."""
+    import cv2
+    import numpy as np
+
+    scale = min(width / frame.shape[1], height / frame.shape[0])
+    inner = max(1, round(frame.shape[1] * scale)), max(1, round(frame.shape[0] * scale))
+    fitted = np.zeros((height, width, 3), np.uint8)
+    left, top = (width - inner[0]) // 2, (height - inner[1]) // 2
+    way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    frame = np.ascontiguousarray(frame)
+    fitted[top : top + inner[1], left : left + inner[0]] = cv2.resize(frame, inner, interpolation=way)
+    return fitted
 
 
 def _translate_errors(ref: MediaRef, frames: Iterator[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
@@ -40,6 +41,7 @@ class ExportOptions(TypedDict, total=False):
     convert: Sequence[str]
     strict: bool
     segments: Sequence[str]
+    plan: str | os.PathLike[str] | None
 
 
 def read_episode_ids(items: Iterable[object]) -> list[str]:

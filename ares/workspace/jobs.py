@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ares.curation import Sets
 from ares.io import expanded_path
@@ -16,11 +16,18 @@ from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
     from ares.curation import CurationSet
-    from ares.export import ExportReport
+    from ares.export import ExportReport, MergePlan, PreviewReport
     from ares.loader import StepDataset
     from ares.store import Stores
     from ares.workspace.episode import FindingList
     from ares.workspace.status import TableStatus
+
+
+def _read_plan(options: dict[str, Any]) -> MergePlan:
+    """The plan that some options of an export name."""
+    from ares.export import read_merge_plan
+
+    return read_merge_plan(Path(expanded_path(options["plan"])))
 
 
 class WorkspaceJobs:
@@ -57,25 +64,84 @@ class WorkspaceJobs:
             convert: Conversions of signals, such as ["action.gripper=open1", "state.arm=rad"].
             strict: Write nothing when an episode fails, instead of leaving it out.
             segments: Grades of texts of models that are written too, such as ["ungraded"]; ["none"] writes no texts.
+            plan: File of the plan by which the sources become one dataset, see `write_merge_plan`.
             quiet: Show no progress.
 
         Raises:
-            RequestError: There is no such set or format, the folder is not empty, or the rate is not positive.
+            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, or the
+                rate is not positive.
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
         from ares.export import ExportRequest, export_set
         from ares.jobs import Progress
 
+        values: dict[str, Any] = dict(options)
+        if values.get("plan") is not None:
+            values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
             destination=Path(expanded_path(dest)),
             format=format,
-            **options,
+            **values,
         )
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
         with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
             return export_set(request, self._stores, progress.advance)
+
+    @refuse_unknown_keywords
+    def preview_export(
+        self,
+        selection: str | CurationSet,
+        path: str | os.PathLike[str],
+        count: int = 10,
+        **options: Unpack[ExportOptions],
+    ) -> PreviewReport:
+        """Write a page with some episodes of a set as `export` would write them, as `ares export --preview` does.
+
+            >>> ws.preview_export("mixed", "preview.html", 10, plan="plan.yaml").episodes
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            path: A new HTML file.
+            count: Episodes to show, evenly from the datasets of the set.
+            task: As for `export`; so are the others.
+
+        Raises:
+            RequestError: There is no such set, the file exists, or the plan has open questions.
+            ClashError: Signals of the set mean different things, and no conversion is named for them.
+        """
+        from ares.export import ExportRequest, write_preview
+
+        values: dict[str, Any] = dict(options)
+        if values.get("plan") is not None:
+            values["plan"] = _read_plan(values)
+        request = ExportRequest(
+            set=self._set(selection),
+            destination=Path(expanded_path(path)),
+            format="preview",
+            **values,
+        )
+        return write_preview(request, self._stores, count)
+
+    def write_merge_plan(self, selection: str | CurationSet, path: str | os.PathLike[str]) -> MergePlan:
+        """Propose how the sources of a set become one dataset, as `ares export --write-plan` does.
+
+            >>> plan = ws.write_merge_plan("mixed", "plan.yaml")
+            >>> [entry.text for entry in plan.confirm]
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            path: A new YAML file, for a person to edit; `export` obeys it.
+
+        Raises:
+            RequestError: There is no such set, it has no episodes, or the file exists.
+        """
+        from ares.export import propose_merge_plan
+
+        plan = propose_merge_plan(self._stores, self._set(selection))
+        plan.write(Path(expanded_path(path)))
+        return plan
 
     @refuse_unknown_keywords
     def torch_dataset(
@@ -100,6 +166,7 @@ class WorkspaceJobs:
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
             convert: Conversions of signals.
             strict: Fail when an episode cannot be read, instead of leaving it out.
+            plan: File of the plan by which the sources become one dataset.
 
         Raises:
             RequestError: There is no such set, camera or key, its episodes have several layouts, or torch is not
@@ -110,11 +177,14 @@ class WorkspaceJobs:
         from ares.export import ExportRequest
         from ares.loader import build_step_dataset
 
+        values: dict[str, Any] = dict(options)
+        if values.get("plan") is not None:
+            values["plan"] = _read_plan(values)
         request = ExportRequest(
             set=self._set(selection),
             destination=Path(),
             format="steps",
-            **options,
+            **values,
         )
         return build_step_dataset(request, self._stores, cameras, delta_seconds)
 

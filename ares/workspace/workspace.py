@@ -467,15 +467,12 @@ class Workspace:
         return EstimateList(estimate_operation()(self.stores, request))
 
     def use(self, **makers: str) -> dict[str, str]:
-        """Choose the makers whose values fill the columns.
+        """Choose the makers whose values fill the columns; returns the maker_id, or "newest", by annotator.
 
             >>> ws.use(caption="42b1", grade="newest")
 
         Args:
             makers: By annotator a maker_id, the unique start of one, or "newest" for the newest of each episode.
-
-        Returns:
-            The maker_id, or "newest", by annotator.
 
         Raises:
             RequestError: An annotator or a maker does not exist, or several begin so; then nothing is changed.
@@ -485,6 +482,8 @@ class Workspace:
         return choose_shown_makers(self.stores, makers)
 
     export = _method_of("jobs", WorkspaceJobs.export)
+    write_merge_plan = _method_of("jobs", WorkspaceJobs.write_merge_plan)
+    preview_export = _method_of("jobs", WorkspaceJobs.preview_export)
     torch_dataset = _method_of("jobs", WorkspaceJobs.torch_dataset)
     index = _method_of("jobs", WorkspaceJobs.index)
     doctor = _method_of("jobs", WorkspaceJobs.doctor)

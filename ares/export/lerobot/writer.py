@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ares.clock import time_tolerance
 from ares.episode import Camera, MediaRef
 from ares.errors import AresError, MediaError
-from ares.export.base import annotator_columns
+from ares.export.base import MASK_SIGNALS, annotator_columns
 from ares.export.layout_groups import (
     DatasetCounts,
     DatasetGroup,
@@ -506,6 +506,9 @@ def make_episode_data_columns(
     }
     if group.has_reward and trajectory.reward is not None:
         columns[REWARD_KEY] = trajectory.reward
+    for (name, _), episodes in group.extra_signals.items():
+        if name in MASK_SIGNALS and episodes == group.episodes:
+            columns[name] = trajectory.extra[name].values
     columns |= {
         "timestamp": (steps / group.rate_hz).astype(np.float32),
         "frame_index": steps,
@@ -549,7 +552,9 @@ def ares_values(
             if video.stats  # depth has none
         }
         numbers = {
-            key: values.astype(np.float32) for key, values in columns.items() if values.dtype.kind == "f"
+            key: values.astype(np.float32)
+            for key, values in columns.items()
+            if values.dtype.kind == "f" and key not in MASK_SIGNALS
         }
         rows_hash = hash_written_episode(numbers, sizes)
     values = item.values | {ROWS_HASH_COLUMN.removeprefix(ARES_PREFIX): rows_hash}

@@ -136,12 +136,13 @@ def cut_packets(
     Raises:
         MediaError: The file does not exist or cannot be read.
         NotCopyable: The span does not start with a keyframe or needs frames outside of it (and they may not come
-            along), is not at a constant `rate_hz`, has swapped colours, turned pictures or a rotation.
+            along), is not at a constant `rate_hz`, has swapped colours, turned pictures, another size or a
+            rotation.
     """
     if ref.channels != "rgb":
-        raise NotCopyable(
-            "colours are swapped or pictures are turned", f"{ref.uri} {ref.key}: {ref.channels}"
-        )
+        is_fitted = ref.channels.startswith("rgb fit ")
+        reason = "the plan has another size" if is_fitted else "colours are swapped or pictures are turned"
+        raise NotCopyable(reason, f"{ref.uri} {ref.key}: {ref.channels}")
     verify_source(ref)
     container = open_video_container(ref.uri)
     try:

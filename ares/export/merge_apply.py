@@ -1,0 +1,494 @@
+"""Makes the episodes of several sources into those of one dataset, as the plan of a merge says."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ares.contract import (
+    ClashError,
+    LayoutContract,
+    MeaningContract,
+    SetConverter,
+    SignalContract,
+    find_clashes,
+    parse_conversions,
+)
+from ares.episode import DEPTH_CAMERAS, Camera, Episode, Json, MediaRef, Signal, Trajectory
+from ares.errors import SourceError
+from ares.export.base import MASK_SIGNALS
+from ares.export.merge_plan import DROP, MergePlan, PlannedCamera, PlannedSource, SourceKey, source_key
+from ares.signals import classify_by_name
+
+# Extra signals that say what of an episode is its own: 1 for what its source has, 0 for what was padded.
+_STATE_MASK, _ACTION_MASK, _CAMERA_MASK = MASK_SIGNALS
+PADDED_FLAG = "padded"
+# A file of black pictures has at least so many, and is shared by all episodes with no more steps.
+_LEAST_BLACK_FRAMES = 256
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, those that are there twice with a number: ("x", "x (2)")."""
+    counts: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return tuple(unique)
+
+
+def key_of_episode(episode: Episode) -> SourceKey:
+    """The source of an episode, as a plan names it."""
+    return SourceKey(
+        episode.format,
+        episode.dataset,
+        episode.version,
+        tuple(sorted(camera.name for camera in episode.cameras)),
+        unique_names(episode.state_names),
+        unique_names(episode.action_names),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _DimensionPlan:
+    """What becomes of the dimensions of one signal of a source.
+
+    Attributes:
+        numbers: Numbers of those that stay, in the order of the merged dataset.
+        names: Their names there.
+        places: Where they stand among all dimensions of the merged dataset.
+    """
+
+    numbers: tuple[int, ...]
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+
+
+def _plan_dimensions(own: Sequence[str], mapping: Mapping[str, str], goals: Sequence[str]) -> _DimensionPlan:
+    number_by_goal = {mapping[name]: number for number, name in enumerate(own) if mapping[name] != DROP}
+    kept = [(place, goal) for place, goal in enumerate(goals) if goal in number_by_goal]
+    return _DimensionPlan(
+        tuple(number_by_goal[goal] for _, goal in kept),
+        tuple(goal for _, goal in kept),
+        tuple(place for place, _ in kept),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceMerge:
+    """What the plan does with the episodes of one source."""
+
+    source: PlannedSource
+    state: _DimensionPlan
+    action: _DimensionPlan
+    reasons: tuple[str, ...]
+
+    @property
+    def plans(self) -> dict[str, _DimensionPlan]:
+        """What becomes of the dimensions, by signal."""
+        return {"state": self.state, "action": self.action}
+
+
+class MergeApplier:
+    """Applies a plan to episodes, one by one.
+
+    Args:
+        plan: The plan.
+
+    Attributes:
+        plan: The plan.
+    """
+
+    def __init__(self, plan: MergePlan) -> None:
+        self.plan = plan
+        self._unused: dict[str, str] = {}
+        self._tasks = plan.task_by_text
+        self._sources = {source_key(source): self._plan_source(source) for source in plan.sources}
+        self._black: dict[tuple[int, int, float], tuple[int, Path]] = {}
+        self._folder: Path | None = None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the plan leaves out, in words."""
+        dropped = [
+            f"{kind} of {source.label} that the plan drops: {', '.join(names)}"
+            for source in self.plan.sources
+            for kind, mapping in (source.parts if source.use else ())
+            if (names := [name for name, goal in mapping.items() if goal == DROP])
+        ]
+        counts = Counter(self._unused.values())
+        unused = [
+            f"episodes of {label} that the plan does not use: {count}" for label, count in counts.items()
+        ]
+        return (*unused, *dropped)
+
+    def uses(self, episode: Episode) -> bool:
+        """Whether an episode is written; one that is not is counted. Raises SourceError where the plan has no word."""
+        source = self._find_source(episode).source
+        if not source.use:
+            self._unused[episode.episode_id] = source.label
+        return source.use
+
+    def reasons(self, episode: Episode) -> tuple[str, ...]:
+        """What the plan changes in an episode, in words; the episode as it is stored."""
+        return self._find_source(episode).reasons
+
+    def has(self, layout: LayoutContract) -> bool:
+        """Whether the plan uses a source with the dimensions of a layout."""
+        merge = self._find_layout(layout)
+        return merge is not None
+
+    def rename_contract(self, layout: LayoutContract) -> LayoutContract:
+        """A layout with the names and the order of the merged dataset, without the dimensions that are dropped."""
+        merge = self._find_layout(layout)
+        assert merge is not None, "only layouts of the plan are renamed"
+        contract = layout.contract
+        return replace(
+            layout,
+            state_names=merge.state.names,
+            action_names=merge.action.names,
+            contract=None if contract is None else _rename_contract(contract, merge.plans),
+        )
+
+    def select(self, episode: Episode, trajectory: Trajectory) -> Trajectory:
+        """The signals of an episode with the names of the merged dataset, without what is dropped."""
+        merge = self._find_source(episode)
+        state = _select_dimensions(trajectory.state, merge.state)
+        return replace(trajectory, state=state, action=_select_dimensions(trajectory.action, merge.action))
+
+    def rename(self, episode: Episode) -> Episode:
+        """An episode with the names of the merged dataset, before its signals are converted.
+
+        Raises:
+            SourceError: Its source is not in the plan.
+        """
+        merge = self._find_source(episode)
+        source, task = merge.source, self._tasks.get(episode.instruction, episode.instruction)
+        texts = dict.fromkeys(self._tasks.get(text, text) for text in episode.instructions)
+        return replace(
+            episode,
+            cameras=tuple(self._rename_cameras(episode, source)),
+            state_names=merge.state.names,
+            action_names=merge.action.names,
+            instruction=task,
+            instructions=tuple(texts),
+            split=source.splits.get(episode.split, episode.split),
+            metadata=_rename_depth(episode.metadata, source.cameras),
+        )
+
+    def pad(self, stored: Episode, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
+        """An episode with everything that the merged dataset has: zeros and black pictures where it lacks it.
+
+        Args:
+            stored: The episode as it is stored.
+            episode: The same, renamed and converted.
+            trajectory: Its signals.
+        """
+        merge, plan, steps = self._find_source(stored), self.plan, episode.num_steps
+        extra = dict(trajectory.extra)
+        state = _pad_signal(trajectory.state, merge.state, plan.state, steps)
+        action = _pad_signal(trajectory.action, merge.action, plan.action, steps)
+        if self._is_padded("state"):
+            extra[_STATE_MASK] = _mask_signal(merge.state, plan.state, steps)
+        if self._is_padded("action"):
+            extra[_ACTION_MASK] = _mask_signal(merge.action, plan.action, steps)
+        cameras = list(episode.cameras)
+        if self._is_padded("camera"):
+            padded = merge.source.padded("camera", tuple(plan.cameras))
+            cameras += [self._black_camera(name, episode) for name in plan.cameras if name in padded]
+            values = [[float(name not in padded) for name in plan.cameras]] * steps
+            extra[_CAMERA_MASK] = _float_signal(values, tuple(plan.cameras))
+        episode = replace(episode, cameras=tuple(cameras), state_names=plan.state, action_names=plan.action)
+        return episode, replace(trajectory, state=state, action=action, extra=extra)
+
+    def _is_padded(self, kind: str) -> bool:
+        """Whether any source gets something of a kind: then every episode says what of it is its own."""
+        return any(
+            entry.split(" ")[0] == kind for part in self.plan.sources if part.use for entry in part.pad
+        )
+
+    def _plan_source(self, source: PlannedSource) -> _SourceMerge:
+        return _SourceMerge(
+            source,
+            _plan_dimensions(list(source.state), source.state, self.plan.state),
+            _plan_dimensions(list(source.action), source.action, self.plan.action),
+            tuple(_describe_changes(source, self.plan)),
+        )
+
+    def _find_source(self, episode: Episode) -> _SourceMerge:
+        merge = self._sources.get(key_of_episode(episode))
+        if merge is None:
+            cameras = ", ".join(camera.name for camera in episode.cameras) or "none"
+            detail = (
+                f"{episode.dataset} {episode.version}, cameras {cameras}, state {len(episode.state_names)}, "
+                f"action {len(episode.action_names)}; write the plan of this set anew"
+            )
+            raise SourceError("the plan says nothing of its source", detail)
+        return merge
+
+    def _find_layout(self, layout: LayoutContract) -> _SourceMerge | None:
+        """The source that has the dimensions of a layout; of several, which differ in their cameras, the first."""
+        names = (unique_names(layout.state_names), unique_names(layout.action_names))
+        for key, merge in self._sources.items():
+            same = (key.format, key.dataset, key.version) == layout.key
+            if merge.source.use and same and (key.state, key.action) == names:
+                return merge
+        return None
+
+    def _rename_cameras(self, episode: Episode, source: PlannedSource) -> Sequence[Camera]:
+        """The cameras that stay, in the order of the merged dataset, each with its size there."""
+        by_goal = {source.cameras[camera.name]: camera for camera in episode.cameras}
+        return [
+            _fit_camera(by_goal[name], name, planned)
+            for name, planned in self.plan.cameras.items()
+            if name in by_goal
+        ]
+
+    def _black_camera(self, name: str, episode: Episode) -> Camera:
+        planned = self.plan.cameras[name]
+        uri = str(self._black_video(planned, episode.num_steps, episode.rate_hz))
+        media = MediaRef(
+            kind="mp4",
+            uri=uri,
+            start_seconds=0.0,
+            stop_seconds=episode.num_steps / episode.rate_hz,
+            num_frames=episode.num_steps,
+            rate_hz=episode.rate_hz,
+        )
+        return Camera(
+            name=name,
+            role=planned.role,
+            width=planned.width,
+            height=planned.height,
+            codec="h264",
+            media=media,
+            flags=(PADDED_FLAG,),
+        )
+
+    def _black_video(self, planned: PlannedCamera, steps: int, rate_hz: float) -> Path:
+        """A file of black pictures with at least so many of them, made once for each size and rate."""
+        import numpy as np
+
+        from ares.media import encode_mp4
+
+        key = (planned.width, planned.height, rate_hz)
+        count, path = self._black.get(key, (0, Path()))
+        if count < steps:
+            count = max(_LEAST_BLACK_FRAMES, 1 << (steps - 1).bit_length())
+            path = self._scratch_folder() / f"{planned.width}x{planned.height}-{rate_hz}-{count}.mp4"
+            frame = np.zeros((planned.height, planned.width, 3), np.uint8)
+            encode_mp4((frame for _ in range(count)), path, rate_hz)
+            self._black[key] = (count, path)
+        return path
+
+    def _scratch_folder(self) -> Path:
+        """A folder that goes with this object."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="ares-black-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+
+def _describe_changes(source: PlannedSource, plan: MergePlan) -> list[str]:
+    """What the plan changes in the episodes of a source, in words."""
+    lines = []
+    for kind, mapping in source.parts:
+        renamed = [f"{name} is {goal}" for name, goal in mapping.items() if goal not in (DROP, name)]
+        padded = sorted(source.padded(kind, plan.targets[kind]))
+        texts = (("renamed", renamed), ("padded", padded))
+        lines += [f"{kind} of {source.label} {verb}: {', '.join(names)}" for verb, names in texts if names]
+    return lines
+
+
+def _fit_camera(camera: Camera, name: str, planned: PlannedCamera) -> Camera:
+    """A camera with its name and size in the merged dataset; pictures of another size are fitted when read."""
+    camera = replace(camera, name=name, role=planned.role)
+    if (camera.width, camera.height) == (planned.width, planned.height):
+        return camera
+    channels = f"{camera.media.channels} fit {planned.width}x{planned.height}"
+    return replace(
+        camera,
+        width=planned.width,
+        height=planned.height,
+        media=replace(camera.media, channels=channels),
+    )
+
+
+def _rename_depth(metadata: Mapping[str, Json], names: Mapping[str, str]) -> Mapping[str, Json]:
+    """The metadata with the depth of each camera under its new name; that of a dropped camera goes."""
+    depth = metadata.get(DEPTH_CAMERAS)
+    if not isinstance(depth, Mapping):
+        return metadata
+    renamed = {names.get(name, name): facts for name, facts in depth.items() if names.get(name, name) != DROP}
+    return {**metadata, DEPTH_CAMERAS: renamed}
+
+
+def _select_dimensions(signal: Signal | None, plan: _DimensionPlan) -> Signal | None:
+    if signal is None or not plan.numbers:
+        return None
+    return Signal(signal.values[:, list(plan.numbers)], plan.names)
+
+
+def _pad_signal(
+    signal: Signal | None, plan: _DimensionPlan, names: tuple[str, ...], steps: int
+) -> Signal | None:
+    """(T, D) of all dimensions of the merged dataset, zero where the source lacks them."""
+    import numpy as np
+
+    if not names:
+        return None
+    values = np.zeros((steps, len(names)), np.float32)
+    if signal is not None:
+        values[:, list(plan.places)] = signal.values
+    return Signal(values, names)
+
+
+def _mask_signal(plan: _DimensionPlan, names: tuple[str, ...], steps: int) -> Signal:
+    own = [float(place in plan.places) for place in range(len(names))]
+    return _float_signal([own] * steps, names)
+
+
+def _float_signal(rows: Sequence[Sequence[float]], names: tuple[str, ...]) -> Signal:
+    import numpy as np
+
+    return Signal(np.array(rows, np.float32).reshape(len(rows), len(names)), names)
+
+
+def _rename_contract(contract: MeaningContract, plans: Mapping[str, _DimensionPlan]) -> MeaningContract:
+    """What the signals mean, by the names of the merged dataset: their kinds are those of the new names."""
+    signals = [part for group in contract.signals for part in _rename_group(group, plans[group.signal])]
+    profiles = {
+        name: profile.reordered(plans[name].numbers)
+        for name, profile in contract.profiles.items()
+        if plans[name].numbers
+    }
+    return replace(
+        contract,
+        state_names=plans["state"].names,
+        action_names=plans["action"].names,
+        signals=tuple(signals),
+        profiles=profiles,
+    )
+
+
+def _rename_group(group: SignalContract, plan: _DimensionPlan) -> list[SignalContract]:
+    """The group under the new names; several where the new names are of several kinds."""
+    kinds = classify_by_name(plan.names)
+    members = [place for place, number in enumerate(plan.numbers) if number in group.numbers]
+    parts = []
+    for kind in dict.fromkeys(kinds[place] for place in members):
+        places = [place for place in members if kinds[place] == kind]
+        signs = [group.signs[group.numbers.index(plan.numbers[place])] for place in places if group.signs]
+        parts.append(
+            replace(
+                group,
+                kind=kind,
+                numbers=tuple(places),
+                dimensions=tuple(plan.names[place] for place in places),
+                signs=tuple(signs),
+            )
+        )
+    return parts
+
+
+class MergeConverter:
+    """Renames, converts and pads the episodes of a set: what an export with a plan has for its `SetConverter`.
+
+    Args:
+        plan: The plan.
+        contracts: What the signals of the set mean, by their names in the sources.
+        conversions: Conversions that a user names besides those of the plan.
+
+    Attributes:
+        unknown: What of the meaning of signals is not known.
+        layouts: What they mean after the conversions, by their names in the merged dataset.
+
+    Raises:
+        ClashError: Signals of the merged dataset mean different things after the conversions.
+        RequestError: A conversion cannot be made.
+    """
+
+    def __init__(
+        self, plan: MergePlan, contracts: Sequence[LayoutContract], conversions: Sequence[str] = ()
+    ) -> None:
+        self._applier = MergeApplier(plan)
+        renamed = [self._applier.rename_contract(layout) for layout in contracts if self._applier.has(layout)]
+        self._conversion = SetConverter(renamed, parse_conversions((*plan.convert, *conversions)))
+        _refuse_partial_clashes(self._conversion.layouts)
+        self.unknown, self.layouts = self._conversion.unknown, self._conversion.layouts
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the plan leaves out, in words."""
+        return self._applier.left_out
+
+    @property
+    def changes_signals(self) -> bool:
+        """Whether any episode is changed."""
+        return True
+
+    def apply(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory] | None:
+        """An episode as it is exported; None where the plan does not use its source.
+
+        Raises SourceError as `MergeApplier` and `SetConverter` do.
+        """
+        if not self._applier.uses(episode):
+            return None
+        renamed, signals = self._applier.rename(episode), self._applier.select(episode, trajectory)
+        return self._applier.pad(episode, *self._conversion.apply(renamed, signals))
+
+    def reasons(self, episode: Episode) -> tuple[str, ...]:
+        """What `apply` changes in an episode, in words; the episode as it is stored."""
+        return (*self._applier.reasons(episode), *self._conversion.reasons(self._applier.rename(episode)))
+
+    def count(self, reasons: Sequence[str]) -> None:
+        """Count an episode that was written with these changes."""
+        self._conversion.count(reasons)
+
+    def to_json(self) -> tuple[dict[str, Json], ...]:
+        """What was changed, with the number of episodes."""
+        return self._conversion.to_json()
+
+
+def _refuse_partial_clashes(layouts: Sequence[LayoutContract]) -> None:
+    """Raises ClashError where two sources differ in dimensions that both have, though each has others too."""
+    clashes = tuple(clash for pair in _common_parts(layouts) for clash in find_clashes(pair))
+    if clashes:
+        detail = " | ".join(f"{clash}; {clash.remedy}" for clash in clashes)
+        raise ClashError("signals of the set mean different things", detail, clashes)
+
+
+def _common_parts(layouts: Sequence[LayoutContract]) -> Iterator[tuple[LayoutContract, LayoutContract]]:
+    """The largest layout with each other one, both with nothing but the dimensions that they share."""
+    ordered = sorted(layouts, key=lambda layout: -layout.num_episodes)
+    for first, other in zip(ordered[:1] * (len(ordered) - 1), ordered[1:], strict=True):
+        state = [name for name in first.state_names if name in other.state_names]
+        action = [name for name in first.action_names if name in other.action_names]
+        is_whole = len(state) == len(first.state_names) == len(other.state_names)
+        if not (is_whole and len(action) == len(first.action_names) == len(other.action_names)):
+            yield _keep_dimensions(first, state, action), _keep_dimensions(other, state, action)
+
+
+def _keep_dimensions(layout: LayoutContract, state: Sequence[str], action: Sequence[str]) -> LayoutContract:
+    plans = {
+        "state": _plan_dimensions(
+            layout.state_names, {name: name if name in state else DROP for name in layout.state_names}, state
+        ),
+        "action": _plan_dimensions(
+            layout.action_names,
+            {name: name if name in action else DROP for name in layout.action_names},
+            action,
+        ),
+    }
+    contract = layout.contract
+    return replace(
+        layout,
+        state_names=tuple(state),
+        action_names=tuple(action),
+        contract=None if contract is None else _rename_contract(contract, plans),
+    )

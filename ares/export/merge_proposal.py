@@ -1,0 +1,493 @@
+"""Proposes the plan of a merge: which cameras, dimensions, rates, splits and tasks of several sources are the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, permutations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ares.contract import ClashError, find_contracts_of_episodes, find_untold, parse_conversions
+from ares.curation import Sets
+from ares.episode import Role
+from ares.errors import AresError, RequestError
+from ares.export.merge_apply import MergeConverter, unique_names
+from ares.export.merge_plan import (
+    ASK,
+    DROP,
+    Confirmation,
+    MergePlan,
+    PlannedCamera,
+    PlannedSource,
+    SourceKey,
+    plan_faults,
+)
+from ares.export.retime import round_rate
+from ares.rubric import read_slots_by_tables, shipped_verbs
+from ares.signals import classify_by_name, name_tokens
+from ares.store import TempDatabase, ids_filter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from ares.contract import LayoutContract
+    from ares.curation import CurationSet
+    from ares.store import Stores
+
+
+_BATCH_IDS = 10_000
+_COLUMNS = ("episode_id", "format", "dataset", "version", "split", "rate_hz", "rate_source", "instruction",
+            "state_names", "action_names", "cameras")  # fmt: skip
+_SOURCES = """
+SELECT format, dataset, version, split, rate_hz, rate_source, state_names, action_names,
+       list_transform(cameras, lambda c: struct_pack(name := c.name, role := c.role, width := c.width,
+                                                height := c.height)) AS views,
+       count(*) AS episodes, min(episode_id, 3) AS sample
+FROM new_rows GROUP BY ALL
+"""
+_TEXTS = "SELECT instruction, count(*) AS episodes FROM new_rows WHERE instruction != '' GROUP BY ALL"
+# Texts beyond so many are no tasks of a few wordings.
+_MOST_TEXTS = 2_000
+# What splits are called.
+_SPLITS = {"valid": "val", "validation": "val", "dev": "val", "training": "train", "testing": "test"}
+# A view is the mean of so many small grey pictures.
+_VIEW_EPISODES, _VIEW_FRAMES, _VIEW_SIZE = 3, 3, (16, 12)
+# Cameras look exchanged, or like one another, from these correlations of their views on.
+_EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
+_MOST_EXCHANGED = 6
+_NAMED = 6
+# Words of place that mean the same.
+_PLACE_WORDS = {"onto": "on", "into": "in", "inside": "in"}
+# Kinds by name that say what a dimension is; others are asked for.
+_VAGUE_KINDS = frozenset({"unknown", "other"})
+
+
+@dataclass(slots=True)
+class _SourceFacts:
+    """What is known of the episodes of one source.
+
+    Attributes:
+        key: What tells it apart.
+        cameras: Role, width and height of each camera; of several sizes that of most episodes.
+        episodes: Their number.
+        rates: Rates as they are written, with the number of episodes.
+        splits: Names of their splits.
+        sample: Ids of some episodes.
+        views: (D,) normalised view of each camera, where pictures were looked at.
+    """
+
+    key: SourceKey
+    cameras: dict[str, tuple[Role, int, int]]
+    episodes: int = 0
+    rates: dict[float, int] = field(default_factory=dict)
+    splits: dict[str, None] = field(default_factory=dict)
+    sample: list[str] = field(default_factory=list)
+    views: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"{self.key.dataset} {self.key.version}".strip()
+
+
+def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
+    """The plan of a set's merge into one dataset; what the data do not say is a question in it.
+
+    The sources with most episodes give the merged dataset its cameras and its dimensions. Names that are the same are
+    mapped; what is concluded from roles, views, kinds and order has to be confirmed.
+
+    Args:
+        stores: Stores of the workspace.
+        selection: The set.
+
+    Raises:
+        RequestError: The set has no members that the workspace has.
+    """
+    with TempDatabase() as database:
+        _collect_rows(database, stores, selection)
+        sources = _read_sources(database)
+        texts = database.query("SELECT instruction, sum(episodes) AS episodes FROM texts GROUP BY ALL")
+    if not sources:
+        raise RequestError("the set has no episodes to merge", selection.label)
+    for source in sources:
+        source.views.update(_look_at_cameras(stores, source))
+    draft = _Draft(selection.label, sources)
+    draft.tasks = _group_texts(dict(zip(*texts.to_pydict().values(), strict=True)), draft.notes)
+    contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
+    return _with_conversions(draft.plan(), contracts)
+
+
+def _collect_rows(database: TempDatabase, stores: Stores, selection: CurationSet) -> None:
+    """Group the rows of a set by source and by text; no row is kept."""
+    members = Sets(stores.annotations).members(selection)
+    ids = (member.partition(" ")[0] for member in members)
+    while batch := list(dict.fromkeys(islice(ids, _BATCH_IDS))):
+        rows = stores.tables.episodes.read_columns(_COLUMNS, ids_filter(batch))
+        for name, query in (("sources", _SOURCES), ("texts", _TEXTS)):
+            database.insert_query(name, query, rows.schema, rows.to_batches())
+
+
+def _read_sources(database: TempDatabase) -> list[_SourceFacts]:
+    """The sources of a set, the one with most episodes first."""
+    rows: pa.Table = database.query("SELECT * FROM sources ORDER BY episodes DESC, sample[1]")
+    by_key: dict[SourceKey, _SourceFacts] = {}
+    for row in rows.to_pylist():
+        cameras = {view["name"]: (view["role"], view["width"], view["height"]) for view in row["views"] or ()}
+        key = SourceKey(
+            row["format"],
+            row["dataset"],
+            row["version"],
+            tuple(sorted(cameras)),
+            unique_names(row["state_names"] or ()),
+            unique_names(row["action_names"] or ()),
+        )
+        source = by_key.setdefault(key, _SourceFacts(key, cameras))
+        rate = round_rate(row["rate_hz"], is_measured=row["rate_source"] == "measured")
+        source.rates[rate] = source.rates.get(rate, 0) + row["episodes"]
+        source.episodes += row["episodes"]
+        source.splits[row["split"]] = None
+        source.sample = sorted({*source.sample, *row["sample"]})[:_VIEW_EPISODES]
+    return sorted(by_key.values(), key=lambda source: (-source.episodes, source.key))
+
+
+def _look_at_cameras(stores: Stores, source: _SourceFacts) -> dict[str, NDArray[np.float64]]:
+    """The view of each camera: a small grey picture, the mean over some frames of some episodes, normalised."""
+    import numpy as np
+
+    pictures: dict[str, list[NDArray[np.float64]]] = {}
+    for episode in stores.tables.episodes.get(source.sample):
+        seconds = [episode.duration_seconds * part / _VIEW_FRAMES for part in range(_VIEW_FRAMES)]
+        for camera in episode.cameras:
+            pictures.setdefault(camera.name, []).extend(_small_pictures(camera.media, seconds))
+    means = {name: np.mean(frames, axis=0).ravel() for name, frames in pictures.items() if frames}
+    return {name: (view - view.mean()) / (float(view.std()) or 1.0) for name, view in means.items()}
+
+
+def _small_pictures(media: Any, seconds: Sequence[float]) -> list[NDArray[np.float64]]:
+    """(12, 16) grey pictures; none where the frames cannot be read, which the export will say."""
+    import cv2
+    import numpy as np
+
+    from ares.media import frames_at
+
+    try:
+        frames = frames_at(media, seconds)
+    except AresError:
+        return []
+    small = (cv2.resize(frame, _VIEW_SIZE, interpolation=cv2.INTER_AREA) for frame in frames)
+    return [np.asarray(picture.mean(axis=2), np.float64) for picture in small]
+
+
+def _view_likeness(first: NDArray[np.float64] | None, second: NDArray[np.float64] | None) -> float:
+    """Correlation of two views, from -1 to 1; 0 where one was not seen."""
+    return 0.0 if first is None or second is None else float((first * second).mean())
+
+
+class _Match(NamedTuple):
+    """What the names of a source become, which names it lacks, and what of that was concluded."""
+
+    mapping: dict[str, str]
+    padded: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> _Match:
+    """Which camera of the merged dataset each camera of a source is: by name, else by role, else by view.
+
+    Cameras of one name whose views fit another one's far better are asked for, and so are all that nothing tells.
+    """
+    shared = [name for name in own.cameras if name in goal.cameras]
+    exchanged = _exchanged_cameras(goal, own, shared)
+    mapping = {name: ASK if name in exchanged else name for name in shared}
+    notes: list[str] = []
+    if exchanged:
+        moves = ", ".join(f"{name} looks like {other}" for name, other in exchanged.items())
+        notes.append(f"cameras of {own.label} look exchanged against {goal.label}: {moves}")
+    free = [name for name in goal.cameras if name not in shared]
+    rest = [name for name in own.cameras if name not in shared]
+    for name in rest:
+        candidate, reason = _find_camera(goal, own, name, free, rest)
+        if candidate:
+            free.remove(candidate)
+            notes.append(f"camera {name} of {own.label} is {candidate} of {goal.label}, {reason}")
+        mapping[name] = candidate or (ASK if free else DROP)
+    if dropped := [name for name, choice in mapping.items() if choice == DROP]:
+        notes.append(f"cameras of {own.label} have no counterpart and are dropped: {', '.join(dropped)}")
+    return _finish_match("camera", own, mapping, list(goal.cameras), notes)
+
+
+def _find_camera(
+    goal: _SourceFacts, own: _SourceFacts, name: str, free: Sequence[str], rest: Sequence[str]
+) -> tuple[str, str]:
+    """The camera of the merged dataset that a camera is, and what tells so; "" where nothing does."""
+    tokens = {candidate for candidate in free if name_tokens(candidate) == name_tokens(name)}
+    if len(tokens) == 1:
+        return tokens.pop(), "by its name"
+    role = own.cameras[name][0]
+    same_role = [candidate for candidate in free if goal.cameras[candidate][0] == role]
+    rivals = [other for other in rest if own.cameras[other][0] == role]
+    if role != "other" and len(same_role) == len(rivals) == 1:
+        return same_role[0], f"by its role, {role}"
+    alike = [
+        candidate
+        for candidate in free
+        if _view_likeness(goal.views.get(candidate), own.views.get(name)) >= _SAME_VIEW
+    ]
+    return (alike[0], "by its view") if len(alike) == 1 else ("", "")
+
+
+def _exchanged_cameras(goal: _SourceFacts, own: _SourceFacts, names: Sequence[str]) -> dict[str, str]:
+    """Cameras of both sources whose views fit better in another order, with the camera that each looks like."""
+    seen = [name for name in names if name in goal.views and name in own.views][:_MOST_EXCHANGED]
+    likeness = {
+        (name, other): _view_likeness(own.views[name], goal.views[other]) for name in seen for other in seen
+    }
+    best = max(
+        permutations(seen),
+        key=lambda order: sum(likeness[pair] for pair in zip(seen, order, strict=True)),
+        default=(),
+    )
+    moved = {name: other for name, other in zip(seen, best, strict=True) if name != other}
+    gain = sum(likeness[pair] - likeness[pair[0], pair[0]] for pair in moved.items())
+    return moved if moved and gain / len(moved) >= _EXCHANGED_GAIN else {}
+
+
+def match_dimensions(
+    signal: str, goals: tuple[str, ...], own: tuple[str, ...], labels: tuple[str, str]
+) -> _Match:
+    """Which dimension of the merged dataset each of a source is: by name, else by kind and order.
+
+    Args:
+        signal: "state" or "action".
+        goals: Names of the merged dataset.
+        own: Names of the source.
+        labels: The sources that have them.
+    """
+    by_tokens = {name_tokens(name): name for name in goals}
+    mapping = {name: name if name in goals else by_tokens.get(name_tokens(name), "") for name in own}
+    taken = [choice for choice in mapping.values() if choice]
+    mapping = {
+        name: choice if taken.count(choice) == 1 or choice == name else "" for name, choice in mapping.items()
+    }
+    rest = [name for name, choice in mapping.items() if not choice]
+    free = [name for name in goals if name not in mapping.values()]
+    notes = []
+    for kind, names in _by_kind(own, rest).items():
+        others = _by_kind(goals, free).get(kind, [])
+        if kind not in _VAGUE_KINDS and len(names) == len(others):
+            mapping |= dict(zip(names, others, strict=True))
+            notes.append(
+                f"{signal} of {labels[1]}: {_shorten(names)} are {_shorten(others)} of {labels[0]}, "
+                f"by their kind, {kind}, and their order"
+            )
+    free = [name for name in goals if name not in mapping.values()]
+    mapping = {name: choice or (ASK if free else DROP) for name, choice in mapping.items()}
+    if dropped := [name for name, choice in mapping.items() if choice == DROP]:
+        notes.append(f"{signal} of {labels[1]} is wider: {_shorten(dropped)} are dropped")
+    return _Match(mapping, *_pad_missing(signal, labels[1], mapping, goals, notes))
+
+
+def _by_kind(names: tuple[str, ...], wanted: Sequence[str]) -> dict[str, list[str]]:
+    """The wanted names by kind, as all names together tell it."""
+    groups: dict[str, list[str]] = {}
+    for name, kind in zip(names, classify_by_name(names), strict=True):
+        if name in wanted:
+            groups.setdefault(kind, []).append(name)
+    return groups
+
+
+def _finish_match(
+    kind: str, own: _SourceFacts, mapping: dict[str, str], goals: Sequence[str], notes: list[str]
+) -> _Match:
+    return _Match(mapping, *_pad_missing(kind, own.label, mapping, goals, notes))
+
+
+def _pad_missing(
+    kind: str, label: str, mapping: Mapping[str, str], goals: Sequence[str], notes: list[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What of the merged dataset a source lacks, and the notes with that; nothing while a question is open."""
+    missing = () if ASK in mapping.values() else tuple(name for name in goals if name not in mapping.values())
+    if missing:
+        what = "black pictures" if kind == "camera" else "zeros"
+        notes.append(f"{label} lacks {kind} {_shorten(missing)}: {what} are written, and mask.{kind} says so")
+    return missing, tuple(notes)
+
+
+def _pad_entries(matches: Mapping[str, _Match]) -> Iterator[str]:
+    """What a plan lists under `pad`: the kind alone where the source has nothing of it."""
+    for kind, match in matches.items():
+        if match.padded and not any(goal != DROP for goal in match.mapping.values()):
+            yield kind
+        else:
+            yield from (f"{kind} {name}" for name in match.padded)
+
+
+def _shorten(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A plan while it is made.
+
+    Attributes:
+        label: The set.
+        sources: Its sources, the one with most episodes first.
+        notes: What has to be confirmed.
+        tasks: Texts by task.
+    """
+
+    label: str
+    sources: list[_SourceFacts]
+    notes: list[str] = field(default_factory=list)
+    tasks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def plan(self) -> MergePlan:
+        """The plan, without conversions."""
+        cameras = next((source for source in self.sources if source.key.cameras), self.sources[0])
+        states = next((source for source in self.sources if source.key.state), self.sources[0])
+        actions = next((source for source in self.sources if source.key.action), self.sources[0])
+        planned = [self._plan_source(source, cameras, states, actions) for source in self.sources]
+        sizes = {
+            name: PlannedCamera(role=role, width=max(width, 2), height=max(height, 2))
+            for name, (role, width, height) in cameras.cameras.items()
+        }
+        self._note_sizes(planned, sizes)
+        fps = self._choose_rate()
+        return MergePlan(
+            set=self.label,
+            fps=fps,
+            cameras=sizes,
+            state=states.key.state,
+            action=actions.key.action,
+            tasks=self.tasks,
+            sources=tuple(planned),
+            confirm=tuple(Confirmation(text=text) for text in dict.fromkeys(self.notes)),
+        )
+
+    def _plan_source(
+        self, own: _SourceFacts, cameras: _SourceFacts, states: _SourceFacts, actions: _SourceFacts
+    ) -> PlannedSource:
+        matches = {
+            "camera": match_cameras(cameras, own),
+            "state": match_dimensions("state", states.key.state, own.key.state, (states.label, own.label)),
+            "action": match_dimensions(
+                "action", actions.key.action, own.key.action, (actions.label, own.label)
+            ),
+        }
+        for match in matches.values():
+            self.notes += match.notes
+        splits = {name: _SPLITS.get(name, name) for name in own.splits}
+        self.notes += [
+            f"split {name} of {own.label} is {goal}" for name, goal in splits.items() if name != goal
+        ]
+        return PlannedSource(
+            dataset=own.key.dataset,
+            format=own.key.format,
+            version=own.key.version,
+            episodes=own.episodes,
+            rate_hz=tuple(sorted(own.rates)),
+            cameras=matches["camera"].mapping,
+            state=matches["state"].mapping,
+            action=matches["action"].mapping,
+            pad=tuple(_pad_entries(matches)),
+            splits={name: goal for name, goal in splits.items() if name != goal},
+        )
+
+    def _note_sizes(self, planned: Sequence[PlannedSource], sizes: Mapping[str, PlannedCamera]) -> None:
+        """Note the cameras whose pictures are made to fit another size, which encodes them anew."""
+        for source, facts in zip(planned, self.sources, strict=True):
+            for name, goal in source.cameras.items():
+                size, (_, width, height) = sizes.get(goal), facts.cameras[name]
+                if size is not None and (size.width, size.height) != (width, height):
+                    self.notes.append(
+                        f"camera {name} of {source.label} has {width}x{height} pixels: fitted into "
+                        f"{size.width}x{size.height} with its sides kept, and encoded anew"
+                    )
+
+    def _choose_rate(self) -> float | None:
+        """The lowest rate, where sources have several: no step is written twice."""
+        rates = {rate: None for source in self.sources for rate in source.rates}
+        if len(rates) < 2:
+            return None
+        fps = min(rates)
+        listed = "; ".join(
+            f"{', '.join(f'{rate:g}' for rate in sorted(source.rates))} Hz in {source.label}"
+            for source in self.sources
+        )
+        self.notes.append(
+            f"rates differ ({listed}): steps are selected at {fps:g} Hz; an action that is a change per step then is "
+            "another motion"
+        )
+        return fps
+
+
+def _group_texts(counts: Mapping[str, int], notes: list[str]) -> dict[str, tuple[str, ...]]:
+    """Texts that are wordings of one task, by the one that most episodes have; groups of several alone."""
+    if len(counts) > _MOST_TEXTS:
+        return {}
+    verbs = shipped_verbs()
+    groups: dict[object, list[str]] = {}
+    for text in sorted(counts, key=lambda text: (-counts[text], text)):
+        form = _plain_form(text)
+        slots = read_slots_by_tables(form, verbs)
+        meaning = tuple(
+            slots.get(name, "") for name in ("action", "object", "from", "to", "count", "manner", "hand")
+        )
+        groups.setdefault(meaning if meaning[0] and meaning[1] else form, []).append(text)
+    tasks = {texts[0]: tuple(texts) for texts in groups.values() if len(texts) > 1}
+    for task, texts in tasks.items():
+        if len({_plain_form(text) for text in texts}) > 1:
+            notes.append(f"texts are one task, {task!r}: {_shorten([repr(text) for text in texts[1:]])}")
+    plain = [texts for texts in tasks.values() if len({_plain_form(text) for text in texts}) == 1]
+    if plain:
+        notes.append(f"{len(plain)} tasks are written in several ways, which differ in case and marks alone")
+    return tasks
+
+
+def _plain_form(text: str) -> str:
+    """A text in lower case, without marks, articles and double spaces."""
+    words = re.sub(r"[^\w\s]+", " ", text.casefold().replace("_", " ")).split()
+    return " ".join(_PLACE_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
+
+
+def _with_conversions(plan: MergePlan, contracts: Sequence[LayoutContract]) -> MergePlan:
+    """The plan with the conversions that make its signals mean the same, each to be confirmed; else with the clash."""
+    if any(ASK in mapping.values() for source in plan.sources for _, mapping in source.parts):
+        asked = (
+            "what signals mean was not compared, since questions are open: `ares export --plan` compares it"
+        )
+        return plan.model_copy(update={"confirm": (*plan.confirm, Confirmation(text=asked))})
+    assert not list(plan_faults(plan)), "a proposal without questions is whole"
+    for _ in range(3):
+        try:
+            untold = find_untold(MergeConverter(plan, contracts).layouts)
+            confirm = (*plan.confirm, *(Confirmation(text=line) for line in untold))
+            return plan.model_copy(update={"confirm": confirm})
+        except ClashError as error:
+            before, plan = plan.convert, _answer_clashes(plan, error)
+            if plan.convert == before:
+                return plan
+    return plan
+
+
+def _answer_clashes(plan: MergePlan, error: ClashError) -> MergePlan:
+    """The plan with what converts each clash, as far as something does."""
+    convert, notes = list(plan.convert), list(plan.confirm)
+    for clash in error.clashes:
+        added = [text for text in clash.convert if _is_new(text, convert)]
+        convert += added
+        remedy = f"converted by {' and '.join(added)}" if added else clash.remedy
+        notes.append(Confirmation(text=f"{clash}: {remedy}"))
+    return plan.model_copy(update={"convert": tuple(convert), "confirm": tuple(notes)})
+
+
+def _is_new(text: str, convert: Sequence[str]) -> bool:
+    try:
+        parse_conversions([*convert, text])
+    except RequestError:
+        return False
+    return True

@@ -1,0 +1,425 @@
+"""Several sources become one dataset by a plan: what is mapped, asked, converted, padded, refused and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import given, settings, strategies as st
+
+from app.cli.main import main
+from ares import open as open_workspace
+from ares.curation import CurationSet
+from ares.episode import Camera, Record, Signal
+from ares.errors import RequestError
+from ares.export import OpenQuestionsError, open_questions, propose_merge_plan, read_merge_plan
+from ares.export.merge_plan import ASK, DROP
+from ares.export.merge_proposal import match_dimensions
+from ares.media import all_frames
+from ares.workspace import Workspace
+from tests.ares.export.conftest import MakeRecord
+from tests.generators.merged_sources import merged_sources
+
+JOINTS = ("shoulder", "elbow", "wrist", "gripper")
+
+
+@pytest.fixture(scope="session")
+def wrist_camera(front_camera: Camera) -> Camera:
+    """The other view of the sample."""
+    uri = front_camera.media.uri.replace("_front", "_wrist")
+    return replace(front_camera, name="wrist", role="wrist", media=replace(front_camera.media, uri=uri))
+
+
+def source(
+    make_record: MakeRecord, dataset: str, numbers: Sequence[int], cameras: Sequence[Camera], **fields: Any
+) -> list[Record]:
+    """Episodes of one dataset with these cameras."""
+    fields = {"steps": 107, "names": JOINTS, "reward": False, **fields}
+    return [make_record(number, dataset=dataset, cameras=tuple(cameras), **fields) for number in numbers]
+
+
+def freeze(ws: Workspace, records: Sequence[Record]) -> CurationSet:
+    ws.stores.tables.episodes.add(records)
+    return ws.sets.create("mix", [record.episode.episode_id for record in records], {})
+
+
+def write_plan(ws: Workspace, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    path = tmp_path / "plan.yaml"
+    ws.write_merge_plan("mix", path)
+    return path, yaml.safe_load(path.read_text())
+
+
+def save(path: Path, plan: dict[str, Any], confirm: bool = True) -> Path:
+    for entry in plan.get("confirm", ()):
+        entry["ok"] = confirm
+    path.write_text(yaml.safe_dump(plan, sort_keys=False))
+    return path
+
+
+def said(plan: dict[str, Any]) -> str:
+    return "\n".join(entry["text"] for entry in plan.get("confirm", ()))
+
+
+def rows_of(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
+    table = pq.read_table(folder / "data")
+    return {name: np.array(table[name].to_pylist()) for name in table.column_names if "language" not in name}
+
+
+def test_renamed_cameras_and_joints_become_one_dataset_with_copied_packets(
+    make_record: MakeRecord,
+    front_camera: Camera,
+    wrist_camera: Camera,
+    empty_workspace: Workspace,
+    tmp_path: Path,
+) -> None:
+    ws = empty_workspace
+    first = source(make_record, "one", range(3), [front_camera, wrist_camera])
+    others = [replace(front_camera, name="cam_high"), replace(wrist_camera, name="cam_hand")]
+    second = source(make_record, "two", range(3, 5), others, names=("j1", "j2", "j3", "jaw"))
+    freeze(ws, [*first, *second])
+    path, plan = write_plan(ws, tmp_path)
+    assert "cam_high of two is front" in said(plan) and "j1, j2, j3 are shoulder, elbow, wrist" in said(plan)
+    with pytest.raises(OpenQuestionsError, match="confirm"):
+        ws.export("mix", tmp_path / "early", plan=path, quiet=True)
+    assert not (tmp_path / "early").exists()
+    save(path, plan)
+    report = ws.export("mix", tmp_path / "out", plan=path, quiet=True)
+    assert (report.episodes, report.failed, [part["path"] for part in report.datasets]) == (5, 0, ["."])
+    assert report.encoded_frames == 0 and report.copied_packets == 5 * 2 * 107
+    info = json.loads((tmp_path / "out/meta/info.json").read_text())
+    assert info["features"]["observation.state"]["names"] == list(JOINTS)
+    assert {"observation.images.front", "observation.images.wrist"} <= info["features"].keys()
+    rows = rows_of(tmp_path / "out")
+    expected = {record.episode.episode_id: record.trajectory.state for record in (*first, *second)}
+    manifest = [
+        json.loads(line) for line in (tmp_path / "out/manifest.episodes.jsonl").read_text().splitlines()
+    ]
+    for entry in manifest:
+        signal = expected[entry["episode_id"]]
+        assert signal is not None
+        written = rows["observation.state"][rows["episode_index"] == entry["index"]]
+        assert np.array_equal(written, signal.values)
+    assert yaml.safe_load((tmp_path / "out/plan.yaml").read_text())["sources"] == plan["sources"]
+
+
+def test_a_merged_dataset_is_read_again_with_the_frames_of_its_sources(
+    make_record: MakeRecord,
+    front_camera: Camera,
+    wrist_camera: Camera,
+    empty_workspace: Workspace,
+    tmp_path: Path,
+) -> None:
+    ws = empty_workspace
+    records = [
+        *source(make_record, "one", range(2), [front_camera]),
+        *source(make_record, "two", [2], [replace(wrist_camera, name="top", role="front")]),
+    ]
+    freeze(ws, records)
+    path, plan = write_plan(ws, tmp_path)
+    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    again = open_workspace(tmp_path / "again", create=True)
+    again.ingest(tmp_path / "out", quiet=True)
+    episodes = list(again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids())))
+    assert len(episodes) == 3 and {camera.name for episode in episodes for camera in episode.cameras} == {
+        "front"
+    }
+    own = {next(all_frames(camera.media)).tobytes() for camera in (front_camera, wrist_camera)}
+    assert {next(all_frames(episode.cameras[0].media)).tobytes() for episode in episodes} == own
+
+
+def test_what_a_source_lacks_is_padded_and_a_mask_says_so(
+    make_record: MakeRecord,
+    front_camera: Camera,
+    wrist_camera: Camera,
+    empty_workspace: Workspace,
+    tmp_path: Path,
+) -> None:
+    ws = empty_workspace
+    whole = source(make_record, "one", range(2), [front_camera, wrist_camera])
+    part = source(make_record, "two", [2], [front_camera], names=JOINTS[:3])
+    freeze(ws, [*whole, *part])
+    path, plan = write_plan(ws, tmp_path)
+    assert "two lacks camera wrist: black pictures" in said(plan) and "two lacks state gripper" in said(plan)
+    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    rows = rows_of(tmp_path / "out")
+    of_two = np.isclose(rows["mask.camera"], [1, 0]).all(axis=1)
+    assert of_two.sum() == 107
+    assert (rows["observation.state"][of_two, 3] == 0).all() and (
+        rows["mask.state"][of_two] == [1, 1, 1, 0]
+    ).all()
+    assert (rows["mask.state"][~of_two] == 1).all() and (rows["mask.camera"][~of_two] == 1).all()
+    again = open_workspace(tmp_path / "again", create=True)
+    again.ingest(tmp_path / "out", quiet=True)
+    episodes = again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids()))
+    pictures = [next(all_frames(episode.camera("wrist").media)) for episode in episodes]
+    assert sorted(int(picture.max()) < 8 for picture in pictures) == [False, False, True]
+
+
+def test_pictures_of_another_size_keep_their_sides(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    ws = empty_workspace
+    freeze(ws, source(make_record, "one", [0], [front_camera]))
+    path, plan = write_plan(ws, tmp_path)
+    plan["cameras"]["front"] |= {"width": 128, "height": 64}
+    report = ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    assert report.reencoded == {"the plan has another size": 1}
+    again = open_workspace(tmp_path / "again", create=True)
+    again.ingest(tmp_path / "out", quiet=True)
+    (episode,) = again.stores.tables.episodes.get(sorted(again.stores.tables.episodes.ids()))
+    frame = next(all_frames(episode.cameras[0].media)).astype(float)
+    assert frame.shape == (64, 128, 3)
+    assert frame[:, :28].max() < 40 and frame[:, 100:].max() < 40 and frame[:, 32:96].mean() > 40
+
+
+def test_units_that_differ_are_converted_where_a_person_confirms_it(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    ws = empty_workspace
+    radians = moving_source(make_record, "rad", range(8), front_camera, 1.0)
+    degrees = moving_source(make_record, "deg", range(8, 12), front_camera, 180 / np.pi)
+    freeze(ws, [*radians, *degrees])
+    path, plan = write_plan(ws, tmp_path)
+    assert plan["convert"] and "unit" in said(plan)
+    with pytest.raises(OpenQuestionsError):
+        ws.export("mix", tmp_path / "early", plan=save(path, plan, confirm=False), quiet=True)
+    ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    assert np.abs(rows_of(tmp_path / "out")["observation.state"]).max() < 4
+    del plan["convert"]
+    with pytest.raises(RequestError, match="mean different things"):
+        ws.export("mix", tmp_path / "none", plan=save(path, plan), quiet=True)
+
+
+def moving_source(
+    make_record: MakeRecord, dataset: str, numbers: Sequence[int], camera: Camera, factor: float
+) -> list[Record]:
+    """Episodes of an arm that moves slowly within a radian and a half, times a factor."""
+    records = []
+    for record in source(make_record, dataset, numbers, [camera], names=("joint_0", "joint_1", "joint_2")):
+        rng = np.random.default_rng(int(record.episode.key))
+        ends = rng.uniform(-1.5, 1.5, (4, 3))
+        times = np.linspace(0, 3, 107)
+        path = np.stack([np.interp(times, range(4), ends[:, number]) for number in range(3)], axis=1)
+        signal = Signal((path * factor).astype(np.float32), ("joint_0", "joint_1", "joint_2"))
+        trajectory = replace(record.trajectory, state=signal, action=signal)
+        records.append(replace(record, trajectory=trajectory))
+    return records
+
+
+def test_exchanged_cameras_are_asked_for(
+    make_record: MakeRecord,
+    front_camera: Camera,
+    wrist_camera: Camera,
+    empty_workspace: Workspace,
+    tmp_path: Path,
+) -> None:
+    ws = empty_workspace
+    exchanged = [replace(front_camera, name="wrist"), replace(wrist_camera, name="front")]
+    freeze(
+        ws,
+        [
+            *source(make_record, "one", range(3), [front_camera, wrist_camera]),
+            *source(make_record, "two", range(3, 5), exchanged),
+        ],
+    )
+    path, plan = write_plan(ws, tmp_path)
+    assert plan["sources"][1]["cameras"] == {"front": ASK, "wrist": ASK}
+    assert "look exchanged" in said(plan)
+    with pytest.raises(OpenQuestionsError, match="which camera is 'wrist', 'front'"):
+        read_merge_plan(save(path, plan))
+
+
+def test_a_source_that_is_not_used_is_counted(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path, capsys: Any
+) -> None:
+    ws = empty_workspace
+    freeze(
+        ws,
+        [
+            *source(make_record, "one", range(2), [front_camera]),
+            *source(make_record, "raw", [2], [front_camera], names=("qpos_17", "qpos_18")),
+        ],
+    )
+    path, plan = write_plan(ws, tmp_path)
+    assert plan["sources"][1]["state"] == {"qpos_17": ASK, "qpos_18": ASK}
+    plan["sources"][1]["use"] = False
+    out = str(tmp_path / "out")
+    arguments = [
+        "export",
+        "mix",
+        out,
+        "--format",
+        "lerobot",
+        "--plan",
+        str(save(path, plan)),
+        "-w",
+        str(ws.path),
+    ]
+    assert main(arguments) == 0
+    assert "episodes of raw that the plan does not use: 1" in capsys.readouterr().out
+
+
+def test_wordings_of_one_task_are_offered_and_written_as_one(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    ws = empty_workspace
+    texts = ["Pick up the mug.", "pick up the mug", "take the mug", "open the drawer"]
+    records = [
+        make_record(number, dataset="one", cameras=(front_camera,), instruction=text, instructions=(text,))
+        for number, text in enumerate([texts[0], *texts])
+    ]
+    freeze(ws, records)
+    path, plan = write_plan(ws, tmp_path)
+    assert plan["tasks"] == {"Pick up the mug.": ["Pick up the mug.", "pick up the mug", "take the mug"]}
+    report = ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+    assert report.tasks == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda plan: plan["sources"][0]["cameras"].update(front="top"),
+            "camera 'top' is not in the merged dataset",
+        ),
+        (
+            lambda plan: plan["sources"][0]["state"].update(elbow="shoulder"),
+            "two state names become 'shoulder'",
+        ),
+        (lambda plan: plan["sources"][0]["state"].update(elbow=DROP), "nothing becomes state 'elbow'"),
+        (
+            lambda plan: plan["sources"][0].update(pad=["state nose"]),
+            "'state nose' is no camera or dimension",
+        ),
+        (lambda plan: plan["sources"][0].update(use=False), "no source is used"),
+        (lambda plan: plan["sources"].append(plan["sources"][0]), "the same source is listed twice"),
+        (lambda plan: plan.update(fps=-3), "fps"),
+        (lambda plan: plan.update(fps=float("inf")), "fps"),
+        (lambda plan: plan.update(colour="red"), "colour"),
+        (lambda plan: plan.update(tasks={"a": ["x"], "b": ["x"]}), "'x' stands for two tasks"),
+    ],
+)
+def test_a_plan_that_contradicts_itself_is_one_line(
+    change: Any, message: str, make_record: MakeRecord, front_camera: Camera, tmp_path: Path
+) -> None:
+    ws = open_workspace(tmp_path / "ws", create=True)
+    freeze(ws, source(make_record, "one", [0], [front_camera]))
+    path, plan = write_plan(ws, tmp_path)
+    change(plan)
+    with pytest.raises(RequestError) as caught:
+        read_merge_plan(save(path, plan))
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1, 2]", "plan: {", "plan: 2\nset: a\nsources: []", "&a [*a]", "[" * 20_000]
+)
+def test_a_file_that_is_no_plan_is_one_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    with pytest.raises(RequestError, match="the plan"):
+        read_merge_plan(path)
+
+
+def test_a_plan_is_never_written_over(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    freeze(empty_workspace, source(make_record, "one", [0], [front_camera]))
+    path = tmp_path / "plan.yaml"
+    path.write_text("mine")
+    with pytest.raises(RequestError, match="exists already"):
+        empty_workspace.write_merge_plan("mix", path)
+    assert path.read_text() == "mine"
+
+
+def test_an_episode_of_a_source_that_the_plan_lacks_fails_alone(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    ws = empty_workspace
+    one, two = (
+        source(make_record, "one", [0], [front_camera]),
+        source(make_record, "two", [1], [front_camera]),
+    )
+    freeze(ws, one)
+    path, plan = write_plan(ws, tmp_path)
+    save(path, plan)
+    ws.stores.tables.episodes.add(two)
+    ws.sets.create("both", [record.episode.episode_id for record in (*one, *two)], {})
+    report = ws.export("both", tmp_path / "out", plan=path, quiet=True)
+    assert (report.episodes, report.failed) == (1, 1)
+    assert "the plan says nothing of its source" in json.dumps(report.failures)
+
+
+NAMES = st.lists(
+    st.sampled_from(
+        ["x", "y", "gripper", "joint_0", "joint_1", "waist", "q17", "left_arm_0", "roll", "temp"]
+    ),
+    unique=True,
+    max_size=7,
+)
+
+
+@given(NAMES, NAMES)
+@settings(max_examples=300, deadline=None)
+def test_nothing_is_guessed_in_silence(goals: list[str], own: list[str]) -> None:
+    match = match_dimensions("state", tuple(goals), tuple(own), ("one", "two"))
+    assert list(match.mapping) == own, "each dimension of the source has a line"
+    goal_names = [goal for goal in match.mapping.values() if goal not in (ASK, DROP)]
+    assert len(set(goal_names)) == len(goal_names) and set(goal_names) <= set(goals)
+    notes = " ".join(match.notes)
+    for name, goal in match.mapping.items():
+        told = "are dropped" if goal == DROP else name
+        assert goal in (name, ASK) or told in notes, "what is not plain has to be confirmed"
+    if ASK not in match.mapping.values():
+        assert set(goal_names) | set(match.padded) == set(goals), "nothing of the merged dataset is missing"
+
+
+def test_a_preview_shows_each_source_as_it_will_be_written(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path, capsys: Any
+) -> None:
+    ws = empty_workspace
+    text = "<script>alert(1)</script>"
+    second = source(make_record, "two", [7], [replace(front_camera, name="top")], instruction=text)
+    freeze(ws, [*source(make_record, "one", range(5), [front_camera]), *second])
+    path, plan = write_plan(ws, tmp_path)
+    page = tmp_path / "preview.html"
+    arguments = [
+        "export",
+        "mix",
+        str(page),
+        "--preview",
+        "2",
+        "--plan",
+        str(save(path, plan)),
+        "-w",
+        str(ws.path),
+    ]
+    assert main(arguments) == 0
+    shown = page.read_text()
+    assert shown.count("<section>") == 2 and "camera of two renamed: top is front" in shown
+    assert shown.count("data:image/jpeg;base64,") == 2 * 4 and "<script>" not in shown
+    assert "top, 192x192" not in shown and shown.count("front, 192x192</span>") == 2
+    assert main(arguments) == 2 and "exists already" in capsys.readouterr().err
+    arguments[4] = "0"
+    assert main(arguments) == 2
+
+
+def asked(seed: int, folder: Path) -> tuple[str, list[str]]:
+    """What was planted in two drawn sources, and the questions of the plan of their merge."""
+    drawn = merged_sources(seed, folder)
+    ws = open_workspace(folder / "ws", create=True)
+    freeze(ws, [*drawn.first, *drawn.second])
+    return drawn.planted, list(open_questions(propose_merge_plan(ws.stores, ws.sets["mix"])))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_planted_is_asked_for_and_halves_of_one_dataset_are_not(seed: int, tmp_path: Path) -> None:
+    planted, questions = asked(seed, tmp_path)
+    assert bool(questions) == bool(planted), f"{planted}: {questions}"
