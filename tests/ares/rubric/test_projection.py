@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json, Record
-from ares.rubric import CONTROL, GradeProjection, read_judge_trust
+from ares.rubric import CONTROL, GradeProjection, find_text_states, read_judge_trust
 from ares.store import reset_applied_sequence
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
@@ -247,3 +248,31 @@ def test_a_table_that_an_older_version_counted_is_counted_anew_once(
     assert len(counts) == 1
     after = state.load()
     assert after.keys() >= set(counted) and after.keys().isdisjoint({"controls", "trust"})
+
+
+def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    """A grade by another judge than the current one says nothing, whatever it says, and nor does one of no dataset."""
+    verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
+    judge = replace(JUDGE, version="3", columns=(*JUDGE.columns, verdicts))
+    sqlite.add_maker(judge)
+    write(ids[::2], _HONEST, judge=judge)
+    apply_log(tables, sqlite)
+    names = ("dataset", "grade_maker", "grade_verdicts", "grade_stale")
+    accepted = "VERB=MET OUTCOME=UNSURE SEG=NA"
+    rows = {
+        ("set0", judge.maker_id, accepted, None): "accepted",
+        ("set0", judge.maker_id, "VERB=UNMET OUTCOME=MET", False): "refused",
+        ("set0", judge.maker_id, "VERB=UNSURE SEG=MET", False): "unsure",
+        ("set0", judge.maker_id, "VERB=MET OUTCOME=MET(label)", False): "ungraded",  # nobody looked at its span
+        ("set0", judge.maker_id, accepted, True): "ungraded",
+        ("set0", judge.maker_id, None, False): "ungraded",
+        ("set0", None, accepted, False): "unproven",
+        ("set1", judge.maker_id, accepted, False): "unproven",
+        ("set1", judge.maker_id, "VERB=MET(person) SEG=MET(person)", False): "accepted",
+        (None, judge.maker_id, accepted, False): "ungraded",
+    }
+    table = pa.table({name: [row[number] for row in rows] for number, name in enumerate(names)})
+    assert find_text_states(table, sqlite).to_pylist() == list(rows.values())
+    assert set(find_text_states(table.drop_columns(["grade_verdicts"]), sqlite).to_pylist()) == {"ungraded"}
