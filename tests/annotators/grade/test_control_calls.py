@@ -12,7 +12,15 @@ from annotators.base import Subject, Work
 from annotators.grade import load_rubric
 from annotators.grade.control_calls import draw_expected_controls, expect_control_calls
 from annotators.grade.control_plan import ControlPlan, DatasetControls
-from annotators.grade.rates import COMPARISONS, CallTotals, ControlCalls, RateMeter, RunQuote
+from annotators.grade.rates import (
+    CAPTIONS,
+    COMPARISONS,
+    CallTotals,
+    ControlCalls,
+    RateMeter,
+    RunQuote,
+    read_judge_rates,
+)
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.rubric import KnownText
@@ -113,3 +121,19 @@ def test_comparisons_are_quoted_as_a_share_of_those_that_were_expected(
     quoted = _quote(ws, subject, ControlCalls(), 10.0)
     assert quoted.calls == pytest.approx(15, rel=0.05)
     assert quoted.tokens_in == pytest.approx(1_500, rel=0.05)
+
+
+def test_what_was_counted_long_ago_weighs_less_than_what_was_counted_last(ws: Workspace) -> None:
+    """Of 200 captions with a call and 200 without, the later ones count for more; another kind keeps its counts."""
+    meter = RateMeter(ws.stores, "maker")
+    for kind, calls in ((CAPTIONS, 1), ("blank", 1), (CAPTIONS, 0)):
+        for _ in range(200):
+            meter.add("lab", kind, {"choice": Cost(calls=calls, tokens_in=10 * calls)})
+    meter.store()
+    rates = read_judge_rates(ws.stores, "maker", "lab")
+    captions, blank = rates.per_text(CAPTIONS), rates.per_text("blank")
+    assert captions and blank
+    assert 0.3 < captions["choice"].calls < 0.4 and captions["choice"].tokens_in == pytest.approx(
+        10 * captions["choice"].calls
+    )
+    assert blank["choice"].calls == 1
