@@ -256,7 +256,8 @@ def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
     """A grade by another judge than the current one says nothing, whatever it says, and nor does one of no dataset."""
     verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
     judge = replace(JUDGE, version="3", columns=(*JUDGE.columns, verdicts))
-    sqlite.add_maker(judge)
+    for maker in (judge, replace(judge, annotator="segment_grade")):  # the table has no grades by the second
+        sqlite.add_maker(maker)
     write(ids[::2], _HONEST, judge=judge)
     apply_log(tables, sqlite)
     names = ("dataset", "grade_maker", "grade_verdicts", "grade_stale")
@@ -265,7 +266,12 @@ def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
         ("set0", judge.maker_id, accepted, None): "accepted",
         ("set0", judge.maker_id, "VERB=UNMET OUTCOME=MET", False): "refused",
         ("set0", judge.maker_id, "VERB=UNSURE SEG=MET", False): "unsure",
-        ("set0", judge.maker_id, "VERB=MET OUTCOME=MET(label)", False): "ungraded",  # nobody looked at its span
+        (
+            "set0",
+            judge.maker_id,
+            "VERB=MET OUTCOME=MET(label)",
+            False,
+        ): "ungraded",  # nobody looked at its span
         ("set0", judge.maker_id, accepted, True): "ungraded",
         ("set0", judge.maker_id, None, False): "ungraded",
         ("set0", None, accepted, False): "unproven",
@@ -274,5 +280,21 @@ def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
         (None, judge.maker_id, accepted, False): "ungraded",
     }
     table = pa.table({name: [row[number] for row in rows] for number, name in enumerate(names)})
+    table = table.append_column("caption_maker", pa.array([CAPTIONER.maker_id] * len(rows)))
     assert find_text_states(table, sqlite).to_pylist() == list(rows.values())
+    without_stale = find_text_states(table.drop_columns(["grade_stale"]), sqlite).to_pylist()
+    assert without_stale == [*list(rows.values())[:4], "accepted", *list(rows.values())[5:]]
     assert set(find_text_states(table.drop_columns(["grade_verdicts"]), sqlite).to_pylist()) == {"ungraded"}
+
+
+def test_a_judge_that_has_graded_nothing_yet_stops_no_other(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    """Its run was killed at the first caption: the tables have no columns for it."""
+    write(ids[::2], _HONEST)
+    apply_log(tables, sqlite)
+    verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
+    sqlite.add_maker(replace(JUDGE, annotator="segment_grade", columns=(*JUDGE.columns, verdicts)))
+    write(ids[1::2], _HONEST)
+    apply_log(tables, sqlite)
+    assert _states(tables) == {"set0": {("trusted", True)}, "set1": {("trusted", True)}}
