@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 from pymongo import MongoClient
 
@@ -294,3 +295,14 @@ def test_a_copy_under_flock_and_a_job_wait_for_each_other(
         with lock_folder(old_workspace, "another job", wait=False):
             pass
     stores.close()
+
+
+def test_an_episode_whose_trajectory_is_missing_keeps_its_rate(old_workspace: Path) -> None:
+    table = lance.dataset(str(old_workspace / "lance" / "episodes.lance"))
+    before = table.to_table(["episode_id", "rate_hz", "rate_source"]).to_pylist()[0]
+    where = f"episode_id = '{before['episode_id']}'"
+    lance.dataset(str(old_workspace / "lance" / "trajectories.lance")).delete(where)
+    stores = open_stores(str(old_workspace), settings_from_environment({}))
+    [row] = stores.tables.episodes.read_columns([*before, "frame_pairing"], where).to_pylist()
+    stores.close()
+    assert row.pop("frame_pairing") in ("index", "stamp") and row == before
