@@ -11,20 +11,23 @@ import subprocess
 import sys
 import tarfile
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pytest
 from pymongo import MongoClient
 
 import ares
 from app.cli.main import main
 from ares.doctor import run_checks
+from ares.episode import Record
 from ares.settings import settings_from_environment
-from ares.store import open_stores
+from ares.store import open_stores, opening
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
@@ -306,3 +309,26 @@ def test_an_episode_whose_trajectory_is_missing_keeps_its_rate(old_workspace: Pa
     [row] = stores.tables.episodes.read_columns([*before, "frame_pairing"], where).to_pylist()
     stores.close()
     assert row.pop("frame_pairing") in ("index", "stamp") and row == before
+
+
+@pytest.mark.parametrize(
+    ("format", "rate_source", "pairing", "rate_hz"),
+    [
+        ("lerobot", "spec", "index", 20.0),
+        ("mcap", "source", "stamp", 20.0),
+        (
+            "rlds",
+            "source",
+            "index",
+            10.0,
+        ),  # it stores no stamps: those that are there were counted by the rate
+        ("lerobot", "assumed", "index", 10.0),
+    ],
+)
+def test_a_migration_lets_stored_stamps_decide_the_rate_where_they_are_those_of_the_source(
+    make_record: Callable[..., Record], format: str, rate_source: str, pairing: str, rate_hz: float
+) -> None:
+    record = make_record(1, steps=41, format=format, rate_source=rate_source, cameras=())
+    trajectory = replace(record.trajectory, timestamps=np.arange(41) / 20)
+    settled = opening._settle_stored_clock(record.episode, trajectory)
+    assert (settled.frame_pairing, settled.rate_hz) == (pairing, pytest.approx(rate_hz))
