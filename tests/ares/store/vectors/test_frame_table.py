@@ -131,6 +131,19 @@ def test_frames_of_some_episodes_are_all_compared(
         list(vectors.score_frames(np.ones(5, np.float32), ["many"]))
 
 
+def test_the_mean_of_an_episode_is_over_all_its_frames_of_all_cameras(tables: Tables) -> None:
+    table = tables.vectors("clip-8")
+    assert table.mean_vectors(["episode0"]) == {}
+    rows = [*_embedded(3, frames=4), *_embedded(5, frames=1)[6:]]
+    for row in reversed(rows):
+        table.add([row])
+    means = table.mean_vectors(["episode4", "episode1", "episode0", "gone"])
+    assert means.keys() == {"episode4", "episode1", "episode0"}
+    for episode, mean in means.items():
+        own = np.concatenate([row.vectors for row in rows if row.episode_id == episode])
+        assert mean.dtype == np.float32 and mean == pytest.approx(own.mean(axis=0), abs=1e-6)
+
+
 def test_vectors_of_an_episode_come_back(vectors: VectorTable) -> None:
     front, wrist = _embedded(10)[6:8]
     cameras, seconds, stored = vectors.read("episode3")
