@@ -175,9 +175,18 @@ def test_depth_is_copied_where_every_episode_has_it_alike(depth_folder: Path) ->
         replace(video, rate_hz=video.rate_hz + 1),
         replace(video, path=f"{video.path}.gone"),
     ]
-    cases = [([video, video], ("top_depth",)), ([video], ()), *(([video, other], ()) for other in others)]
-    for videos, copied in cases:
-        group: Any = SimpleNamespace(episodes=2, rate_hz=video.rate_hz, depth_videos={"top_depth": videos})
+    alike = {1: [[video]], 2: [[video, video]]}
+    unlike = {2: [[video], *([video, other] for other in others)]}
+    cases = [
+        (episodes, videos, copied)
+        for groups, copied in ((alike, ("top_depth",)), (unlike, ()))
+        for episodes, members in groups.items()
+        for videos in members
+    ]
+    for episodes, videos, copied in cases:
+        group: Any = SimpleNamespace(
+            episodes=episodes, rate_hz=video.rate_hz, depth_videos={"top_depth": videos}
+        )
         assert find_copyable_depth(group) == copied
 
 
