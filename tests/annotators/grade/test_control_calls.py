@@ -24,6 +24,7 @@ from annotators.grade.rates import (
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.rubric import KnownText
+from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.judge_replies import DRAWER
 
@@ -137,3 +138,9 @@ def test_what_was_counted_long_ago_weighs_less_than_what_was_counted_last(ws: Wo
         10 * captions["choice"].calls
     )
     assert blank["choice"].calls == 1
+
+
+def test_calls_cost_what_a_server_asks_and_nothing_on_this_machine() -> None:
+    totals, price = CallTotals(2.4, 1_000_000, 500_000), Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+    assert totals.to_cost(price, True) == Cost(calls=2, tokens_in=1_000_000, tokens_out=500_000, usd=6.0)
+    assert totals.to_cost(price, False).usd == totals.to_cost(None, False).usd == 0

@@ -16,6 +16,7 @@ from ares.store import reset_applied_sequence
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import _StateTable, apply_log
+from ares.store.sync.makers import MakerCatalog
 from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]
@@ -298,3 +299,15 @@ def test_a_judge_that_has_graded_nothing_yet_stops_no_other(
     write(ids[1::2], _HONEST)
     apply_log(tables, sqlite)
     assert _states(tables) == {"set0": {("trusted", True)}, "set1": {("trusted", True)}}
+
+
+def test_no_column_follows_from_controls_in_a_table_without_grades() -> None:
+    catalog = MakerCatalog({JUDGE.maker_id: JUDGE, PERSON.maker_id: PERSON})
+    assert GradeProjection().followed_columns(catalog, ["grade", "acceptable"]) == {}
+    followed = GradeProjection().followed_columns(catalog, ["grade", "grade_maker"])
+    is_judged = f"(grade_maker IN ('{JUDGE.maker_id}'))"
+    assert followed == {
+        "grade_trust": is_judged,
+        "acceptable": is_judged,
+        "acceptable_unproven": "(grade_maker IS NOT NULL)",
+    }

@@ -26,6 +26,7 @@ import ares
 from app.cli.main import main
 from ares.doctor import run_checks
 from ares.episode import Record
+from ares.errors import StoreError
 from ares.settings import settings_from_environment
 from ares.store import open_stores, opening
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder
@@ -332,3 +333,13 @@ def test_a_migration_lets_stored_stamps_decide_the_rate_where_they_are_those_of_
     trajectory = replace(record.trajectory, timestamps=np.arange(41) / 20)
     settled = opening._settle_stored_clock(record.episode, trajectory)
     assert (settled.frame_pairing, settled.rate_hz) == (pairing, pytest.approx(rate_hz))
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [("{", "Expecting"), ("[1]", "it needs"), ('{"format": 3}', "it needs"), ("[" * 100_000, "recursion")],
+)
+def test_a_workspace_file_that_is_none_is_told_in_one_line(tmp_path: Path, text: str, detail: str) -> None:
+    (tmp_path / "workspace.json").write_text(text)
+    with pytest.raises(StoreError, match=rf"workspace\.json' cannot be read: .*{detail}"):
+        open_stores(str(tmp_path), settings_from_environment({}))
