@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.mutants import __main__ as mutants, probe
 from tests.mutants.__main__ import Lab, Record, sample, try_mutants
-from tests.mutants.mutations import find_mutants
+from tests.mutants.mutations import Mutant, find_mutants
 from tests.mutants.probe import add_probes
 
 PROGRAM = '''
@@ -134,3 +135,41 @@ def test_a_test_enters_what_a_fixture_entered_that_an_earlier_test_set_up(lab: L
     entering = {name: functions for name, (_, functions) in json.loads(file.read_text()).items() if functions}
     users = ("test_module.py::test_first", "test_module.py::test_second")
     assert entering == {name: ["module.py:1"] for name in users}
+
+
+ENDLESS = """
+import subprocess, time
+def wait(x):
+    while x > 5:
+        pass
+    if x > 1:
+        return False
+    time.sleep(10_000)
+def leave(file):
+    left = subprocess.Popen(["sleep", "10000"], start_new_session=True)
+    file.write_text(str(left.pid))
+"""
+
+
+def test_a_test_that_never_ends_counts_as_one_that_notices_and_leaves_no_process(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lab.root / "module.py").write_text(ENDLESS)
+    left = lab.root / "left"
+    (lab.root / "test_module.py").write_text(
+        f"from module import *\ndef test_it():\n    leave(__import__('pathlib').Path({str(left)!r}))\n"
+        "    assert wait(2) is False\n"
+    )
+    record = Record({"test_module.py::test_it": 0.1}, {"module.py:3": {"test_module.py::test_it"}})
+    changes = {mutant.before: mutant for mutant in find_mutants("module.py", ENDLESS)}
+    lab.check([changes["x > 1"]], record)
+    for name, kind in (("_PROCESSOR_SECONDS", "x > 5"), ("_CLOCK_SECONDS", "x > 1")):
+        with monkeypatch.context() as patched:
+            patched.setattr(mutants, name, 3.0)
+            mutant = changes[kind]
+            change = Mutant(**{**asdict(mutant), "after": f"(not ({kind}))"})
+            outcome = try_mutants(lab, record, [change], 600)
+        assert (outcome.noticed, outcome.survived) == (1, []) and outcome.out_of_time == [str(change)]
+        assert "noticed by what ran out of time" in capsys.readouterr().out
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(left.read_text()), 0)

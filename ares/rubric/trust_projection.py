@@ -180,7 +180,7 @@ def _segment_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordB
 
     needed = (*columns, VERDICTS_COLUMN, _UNPROVEN)
     existing = [name for name in needed if name in tables.segments.columns()]
-    if {*existing, TRUST_COLUMN} < set(columns):
+    if not set(columns) <= {*existing, TRUST_COLUMN}:
         return
     rows = tables.segments.scan(["annotation_id", "episode_id", *existing], f"{_GRADE} IS NOT NULL")
     if TRUST_COLUMN not in existing:

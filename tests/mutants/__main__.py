@@ -12,11 +12,12 @@ import random
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,11 @@ _EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 _FIRST_TESTS, _FIRST_SECONDS, _ALL_SECONDS = 30, 10.0, 240.0
 # A test of another folder than that of the change comes as late as one of this folder that takes so much longer.
 _FARTHER = 3
-_STARTING_SECONDS, _SLOWER = 120.0, 10.0
+# A test may take this many seconds, with the fixtures of others, and so many times what it took when it was recorded:
+# of a processor, which does not depend on what else runs, and of the clock, for one that waits for ever.
+_PROCESSOR_SECONDS, _PROCESSOR_FACTOR = 60.0, 5.0
+_CLOCK_SECONDS, _CLOCK_FACTOR = 180.0, 10.0
+_OUT_OF_TIME = "what ran out of time"
 # Changes whose first tests are tried without the change.
 _CHECKED = 5
 _OPTIONS = (
@@ -79,9 +84,10 @@ class Record:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the changes that were tried."""
+    """What became of the changes that were tried; those with which tests never end count as noticed."""
 
     noticed: int = 0
+    out_of_time: list[str] = field(default_factory=list)
     equivalent: list[str] = field(default_factory=list)
     survived: list[str] = field(default_factory=list)
 
@@ -125,8 +131,13 @@ class Lab:
         if (_ROOT.parent / "shared").is_dir():
             (self.root.parent / "shared").symlink_to(_ROOT.parent / "shared")
 
-    def pytest(self, arguments: Sequence[str], seconds: float) -> tuple[int, str]:
-        """Run tests on the copy; their exit status (-9 past the time) and what they print."""
+    def pytest(self, arguments: Sequence[str], limits: Mapping[str, tuple[float, float]]) -> tuple[int, str]:
+        """Run tests on the copy; their exit status (minus the signal that ended them) and what they print.
+
+        Args:
+            arguments: Those of pytest.
+            limits: See `tests.mutants.plugin`.
+        """
         if self._starter is None:
             self._starter = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tests.mutants.starter"], cwd=self.root, text=True,
@@ -135,7 +146,7 @@ class Lab:
             )  # fmt: skip
         assert self._starter.stdin is not None and self._starter.stdout is not None
         output = self.root / ".printed"
-        print(json.dumps([arguments, str(output), seconds]), file=self._starter.stdin, flush=True)
+        print(json.dumps([arguments, str(output), limits]), file=self._starter.stdin, flush=True)
         status = self._starter.stdout.readline()
         if not status:
             raise SystemExit("the process that starts tests has ended")
@@ -174,33 +185,43 @@ class Lab:
 
     def check(self, mutants: Sequence[Mutant], record: Record) -> None:
         """Run some of the tests without any change: they must pass, or what they notice means nothing."""
-        runs = [next(_runs(record, record.tests_of(mutant)), ((), 0.0)) for mutant in mutants]
-        tests = sorted({test for chosen, _ in runs for test in chosen})
-        if tests and (noticed := self._failing(tests, sum(seconds for _, seconds in runs))):
+        runs = [next(_runs(record, record.tests_of(mutant)), []) for mutant in mutants]
+        tests = sorted({test for chosen in runs for test in chosen})
+        if tests and (noticed := self._failing(tests, record)):
             raise SystemExit(f"without any change: {noticed}")
 
     def noticing(self, mutant: Mutant, record: Record) -> str:
-        """Which test fails, or never ends, with the change; "" when none does."""
+        """Which test fails with the change, or `_OUT_OF_TIME`; "" when none does."""
         path = self.root / mutant.path
         original = path.read_text()
         kept = path.stat()
         path.write_text(mutant.apply(original))
         try:
             runs = _runs(record, record.tests_of(mutant))
-            return next(filter(None, (self._failing(tests, seconds) for tests, seconds in runs)), "")
+            return next(filter(None, (self._failing(tests, record) for tests in runs)), "")
         finally:
             path.write_text(original)
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))  # its compiled form is right again
 
-    def _failing(self, tests: list[str], seconds: float) -> str:
-        status, printed = self.pytest([*_OPTIONS, *tests], _STARTING_SECONDS + _SLOWER * seconds)
+    def _failing(self, tests: list[str], record: Record) -> str:
+        status, printed = self.pytest([*_OPTIONS, *tests], _limits(tests, record))
         if status in (4, 5) and "no tests ran" in printed and "error" not in printed.lower():
             raise SystemExit(f"the tests of the record are not found: {printed[-300:]}")
+        if status in (-signal.SIGPROF, -signal.SIGALRM):
+            return _OUT_OF_TIME
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", printed, re.MULTILINE)
         return (failed[1] if failed else f"status {status}") if status else ""
 
 
-def _runs(record: Record, tests: list[str]) -> Iterator[tuple[list[str], float]]:
+def _limits(tests: Sequence[str], record: Record) -> dict[str, tuple[float, float]]:
+    """Seconds of a processor and of the clock by test, and by "" before the first and after the last one."""
+    return {
+        test: (_PROCESSOR_SECONDS + _PROCESSOR_FACTOR * seconds, _CLOCK_SECONDS + _CLOCK_FACTOR * seconds)
+        for test, seconds in [("", 0.0), *((test, record.seconds[test]) for test in tests)]
+    }
+
+
+def _runs(record: Record, tests: list[str]) -> Iterator[list[str]]:
     """The nearest tests, then the others, within a time."""
     first, rest, total = list[str](), list[str](), 0.0
     for test in tests:
@@ -208,9 +229,7 @@ def _runs(record: Record, tests: list[str]) -> Iterator[tuple[list[str], float]]
         if total > _ALL_SECONDS and (first or rest):
             break
         (first if len(first) < _FIRST_TESTS and total <= _FIRST_SECONDS else rest).append(test)
-    for part in (first, rest):
-        if part:
-            yield part, sum(record.seconds[test] for test in part)
+    yield from filter(None, (first, rest))
 
 
 def read_record(folder: Path) -> Record:
@@ -264,6 +283,7 @@ def try_mutants(
             continue
         if noticed := lab.noticing(mutant, record):
             outcome.noticed += 1
+            outcome.out_of_time += [name] if noticed == _OUT_OF_TIME else []
             said = f"noticed by {noticed}"
         else:
             outcome.survived.append(name)
@@ -288,7 +308,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 lab.record(recorded, options.workers, options.tests or _TESTS)
             lab.check(mutants[:_CHECKED], read_record(recorded))
             outcome = try_mutants(lab, read_record(recorded), mutants, 60 * options.minutes, options.number)
-    for title, names in (("changes nothing", outcome.equivalent), ("SURVIVED", outcome.survived)):
+    kinds = {
+        "changes nothing": outcome.equivalent,
+        "ran out of time": outcome.out_of_time,
+        "SURVIVED": outcome.survived,
+    }
+    for title, names in kinds.items():
         for name in sorted(names):
             print(f"{title}: {name}")
     print(

@@ -1,9 +1,10 @@
-"""A pytest plug-in of `make mutants`: records which test enters which function, and ends tests that fail soon."""
+"""A pytest plug-in of `make mutants`: records which test enters which function, and ends tests that never do."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from hypothesis import Phase, settings
 
 from tests.mutants import probe
 
+# Seconds of a processor and of a clock that a test may take, by test, and by "" what comes before and after the tests.
+limits: dict[str, tuple[float, float]] = {}
 _tests: dict[str, tuple[float, set[str]]] = {}
 # What fixtures of several tests entered: only the first of the tests sees it done.
 _fixtures: dict[pytest.FixtureDef[Any], set[str]] = {}
@@ -24,14 +27,24 @@ def pytest_configure() -> None:
     """That an example fails is enough: no smaller one is looked for."""
     settings.register_profile("mutants", settings.default, phases=[Phase.explicit, Phase.generate])
     settings.load_profile("mutants")
+    _limit("")
+
+
+def _limit(test: str) -> None:
+    """From now on this process ends by SIGPROF or SIGALRM when it takes more time than this test may; no child does."""
+    if limits:
+        processor, clock = limits.get(test, limits[""])
+        signal.setitimer(signal.ITIMER_PROF, processor)
+        signal.setitimer(signal.ITIMER_REAL, clock)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Note what a test enters, with its fixtures, also those set up for an earlier one; cases of one test are one."""
+    name, started = _name_of(item.nodeid), time.monotonic()
+    _limit(name)
     if probe.FOLDER_VARIABLE not in os.environ:
         return (yield)
-    name, started = _name_of(item.nodeid), time.monotonic()
     probe.begin_test(name)
     try:
         return (yield)
@@ -70,6 +83,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish() -> None:
     """Write the record of this process."""
+    _limit("")
     if folder := os.environ.get(probe.FOLDER_VARIABLE):
         kept = {name: value for name, value in _tests.items() if name not in _failed}
         value = {name: [seconds, sorted(functions)] for name, (seconds, functions) in kept.items()}

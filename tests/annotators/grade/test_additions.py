@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from annotators.grade import additions
 from annotators.grade.additions import find_extra_words, rule_on_extra_words
 from ares.rubric import SlotValues, shipped_verbs
 from tests.annotators.grade.conftest import rulings_of, value_of
@@ -141,3 +142,15 @@ def test_a_refused_caption_is_not_asked_about_its_words(grade: Any, model_server
     outcome = grade("close the green door with zeal", object="door")
     assert value_of(outcome)["grade"] == "not_acceptable"
     assert not [request for request in model_server.requests if kind_of(request) == "words"]
+
+
+@pytest.mark.parametrize("name", ["function", "address", "failure"])
+def test_grades_by_other_lists_of_words_are_of_another_maker(
+    annotator_of: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    lists, maker = additions._word_list, annotator_of().maker
+    assert annotator_of().maker.maker_id == maker.maker_id
+    monkeypatch.setattr(
+        additions, "_word_list", lambda key: lists(key) | ({"zeal"} if key == name else set())
+    )
+    assert annotator_of().maker.maker_id != maker.maker_id

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from annotators.base import PaidFailure
+from annotators.grade import load_rubric
+from annotators.grade.judge import JudgeFrames
 from ares.annotation import Cost
-from ares.errors import ModelError
+from ares.errors import MediaError, ModelError, RequestError
 from tests.annotators.grade.conftest import SENTENCE, rulings_of, value_of
 from tests.annotators.judge_replies import data_of, judge, kind_of, observation, part, prompt_of
 
@@ -382,3 +386,62 @@ def test_a_model_without_schemas_is_asked_in_words(
     assert all("response_format" not in request for request in model_server.requests)
     (warning,) = [text for text in annotator_of().warnings if "holds no JSON schema" in text]
     assert "asked for JSON in words" in warning
+
+
+CLEAN = {"id": "CLEAN", "text": "Is the table clean at the end?", "category": "essential", "claim": True}
+
+
+@pytest.mark.parametrize(
+    ("says", "verdict", "grade_name"),
+    [
+        ({"answers": "yes"}, "MET", "acceptable"),
+        ({"answers": "no"}, "UNMET", "not_acceptable"),
+        ({"answers": "cannot tell"}, "UNSURE", "unsure"),
+        ({"answers": "yes", "frames": ()}, "UNSURE", "unsure"),
+        ({"answers": "yes", "confidence": 10}, "UNSURE", "unsure"),
+        ({"answers": "perhaps"}, "ERROR", "error"),
+    ],
+)
+def test_a_question_of_a_lab_is_decided_by_the_frames(
+    grade: Any, model_server: Any, tmp_path: Path, says: Any, verdict: str, grade_name: str
+) -> None:
+    document = load_rubric("caption").model_dump(mode="json")
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**document, "criteria": [*document["criteria"], CLEAN]}))
+    model_server.replies(judge(**says))
+    outcome = grade(values={"rubric": str(path)})
+    assert (value_of(outcome)["grade"], rulings_of(outcome)["CLEAN"]["verdict"]) == (grade_name, verdict)
+    asked = [data_of(request) for request in model_server.requests if kind_of(request) == "question"]
+    assert asked and all(data["question"] == CLEAN["text"] for data in asked)
+
+
+def test_frames_that_cannot_be_read_any_more_fail_the_caption_and_say_why(
+    grade: Any, model_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_server.replies(judge(compares="different", chooses="drawer"))
+    assert value_of(grade())["grade"] == "acceptable"
+    gone = MediaError("video cannot be read", "front.mp4 is gone")
+    monkeypatch.setattr(JudgeFrames, "read", lambda *_: gone)
+    outcome = grade("close the green door", object="door")
+    assert isinstance(outcome, PaidFailure) and outcome.error == gone
+    assert outcome.cost.calls == 1, "the comparison is paid"
+
+
+@pytest.mark.parametrize(("says", "problem"), [("different", ""), ("a banana", "reply is off the menu")])
+def test_a_model_of_texts_of_its_own_is_tried_before_a_run(
+    annotator_of: Any, model_server: Any, says: str, problem: str
+) -> None:
+    model_server.replies(judge(compares=says if not problem else f'{{"answer": "{says}"}}'))
+    annotator = annotator_of(text_model=f"openai:Other/Words-3B@{model_server.url}")
+    if problem:
+        with pytest.raises(ModelError, match=f"Other/Words-3B: .*{problem}"):
+            annotator.preflight([])
+    else:
+        assert annotator.preflight([]).cost.calls == 2
+    asked = [(request["model"], kind_of(request)) for request in model_server.requests]
+    assert asked == [("Some/Judge-9B", "observation"), ("Other/Words-3B", "comparison")]
+
+
+def test_a_model_of_texts_that_is_none_is_refused(annotator_of: Any) -> None:
+    with pytest.raises(RequestError, match="no such model of texts: 'gpt'; give judge, hf:FOLDER or openai:"):
+        annotator_of(text_model="gpt")

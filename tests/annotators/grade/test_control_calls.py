@@ -12,10 +12,19 @@ from annotators.base import Subject, Work
 from annotators.grade import load_rubric
 from annotators.grade.control_calls import draw_expected_controls, expect_control_calls
 from annotators.grade.control_plan import ControlPlan, DatasetControls
-from annotators.grade.rates import COMPARISONS, CallTotals, ControlCalls, RateMeter, RunQuote
+from annotators.grade.rates import (
+    CAPTIONS,
+    COMPARISONS,
+    CallTotals,
+    ControlCalls,
+    RateMeter,
+    RunQuote,
+    read_judge_rates,
+)
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
 from ares.rubric import KnownText
+from ares.settings import Price
 from ares.workspace import Workspace
 from tests.annotators.judge_replies import DRAWER
 
@@ -113,3 +122,25 @@ def test_comparisons_are_quoted_as_a_share_of_those_that_were_expected(
     quoted = _quote(ws, subject, ControlCalls(), 10.0)
     assert quoted.calls == pytest.approx(15, rel=0.05)
     assert quoted.tokens_in == pytest.approx(1_500, rel=0.05)
+
+
+def test_what_was_counted_long_ago_weighs_less_than_what_was_counted_last(ws: Workspace) -> None:
+    """Of 200 captions with a call and 200 without, the later ones count for more; another kind keeps its counts."""
+    meter = RateMeter(ws.stores, "maker")
+    for kind, calls in ((CAPTIONS, 1), ("blank", 1), (CAPTIONS, 0)):
+        for _ in range(200):
+            meter.add("lab", kind, {"choice": Cost(calls=calls, tokens_in=10 * calls)})
+    meter.store()
+    rates = read_judge_rates(ws.stores, "maker", "lab")
+    captions, blank = rates.per_text(CAPTIONS), rates.per_text("blank")
+    assert captions and blank
+    assert 0.3 < captions["choice"].calls < 0.4 and captions["choice"].tokens_in == pytest.approx(
+        10 * captions["choice"].calls
+    )
+    assert blank["choice"].calls == 1
+
+
+def test_calls_cost_what_a_server_asks_and_nothing_on_this_machine() -> None:
+    totals, price = CallTotals(2.4, 1_000_000, 500_000), Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+    assert totals.to_cost(price, True) == Cost(calls=2, tokens_in=1_000_000, tokens_out=500_000, usd=6.0)
+    assert totals.to_cost(price, False).usd == totals.to_cost(None, False).usd == 0

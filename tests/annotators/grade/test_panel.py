@@ -171,3 +171,9 @@ def test_the_first_failure_of_a_panel_carries_what_all_judges_were_paid() -> Non
     assert isinstance(paid, PaidFailure) and paid.error is second and paid.cost == cost + more
     later = _first_failure([first, PaidFailure(second, more)], Cost())
     assert isinstance(later, PaidFailure) and later.error is first and later.cost == more
+
+
+def test_each_judge_of_a_panel_is_tried_before_a_run(panel_of: Any, model_server: Any) -> None:
+    model_server.replies(judge())
+    assert panel_of(*NAMES).preflight([]).cost.calls == 3
+    assert sorted(request["model"] for request in model_server.requests) == sorted(NAMES)

@@ -78,9 +78,11 @@ def test_cleared_failures_no_longer_count_until_they_happen_again(curated: Works
     assert failed(curated) == 0
     log.put_documents("failures", {f"grade/0123/{ids[0]}": {"reason": "again", "detail": "", "at": "later"}})
     assert failed(curated) == 1
-    undo(curated.stores)
+    undone = undo(curated.stores).action.number
     failures = {failure.subject: failure.reason for failure in list_failures(curated.stores)}
     assert len(failures) == 12 and failures[ids[0]] == "again"
+    undo(curated.stores, undone)  # the others are cleared again: the one that failed anew was never cleared
+    assert [failure.reason for failure in list_failures(curated.stores)] == ["again"]
     assert run_checks(curated.stores) == []
 
 

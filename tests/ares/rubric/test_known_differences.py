@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from ares.rubric import KnownDifferences, KnownText, make_near_misses
-from ares.rubric.control_texts import choose_foreign_texts
+from ares.rubric.control_texts import choose_foreign_texts, is_other_task
 from ares.rubric.slots import SlotName, SlotValues
 
 
@@ -87,3 +87,26 @@ def test_a_caption_about_the_same_thing_by_another_name_is_not_foreign() -> None
     own, same = _text(object="mug"), _text(object="cup", to="in the sink")
     drawn = [choose_foreign_texts(own, [same], [], 6, Random(seed), KnownDifferences()) for seed in range(20)]
     assert drawn and all("cup" not in text.slots.get("object", "") for texts in drawn for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("other", "known", "is_other"),
+    [
+        ({"object": "whiteboard"}, {}, True),
+        ({"object": "thing"}, {}, False),  # it may be the mug
+        ({"action": "wipe"}, {}, False),
+        ({"object": "mug"}, {}, False),
+        ({"object": "mug", "action": "wipe"}, {}, True),
+        ({"object": "whiteboard"}, {"object": "thing"}, False),
+        ({"object": "whiteboard", "action": "wipe"}, {"object": "thing"}, True),
+        ({"object": "whiteboard"}, {"to": "on the table"}, False),
+        ({"object": "whiteboard"}, {"object": "spoon", "to": "on the whiteboard"}, False),
+        ({"object": "whiteboard"}, {"object": "spoon", "to": "on the table"}, True),
+    ],
+)
+def test_another_task_has_a_definite_other_thing_or_a_motion_that_cannot_be_this_one(
+    other: dict[str, str], known: dict[str, str], is_other: bool
+) -> None:
+    statements = [_text(object="mug"), *([_text(**known)] if known else [])]
+    for order in (statements, statements[::-1]):
+        assert is_other_task(_text(**other), order, KnownDifferences()) == is_other

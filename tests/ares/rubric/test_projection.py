@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from ares.annotation import Annotation, Maker
+from ares.annotation import Annotation, Column, Maker
 from ares.episode import Json, Record
-from ares.rubric import CONTROL, GradeProjection, read_judge_trust
+from ares.rubric import CONTROL, GradeProjection, find_text_states, read_judge_trust
 from ares.store import reset_applied_sequence
 from ares.store.lance_tables import Tables
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.store.sync.apply import _StateTable, apply_log
+from ares.store.sync.makers import MakerCatalog
 from tests.ares.grade_makers import CAPTIONER, JUDGE, OTHER_JUDGE, PERSON
 
 MakeAnnotation = Callable[..., Annotation]
@@ -247,3 +249,65 @@ def test_a_table_that_an_older_version_counted_is_counted_anew_once(
     assert len(counts) == 1
     after = state.load()
     assert after.keys() >= set(counted) and after.keys().isdisjoint({"controls", "trust"})
+
+
+def test_what_texts_of_segments_are_by_the_grades_of_a_trusted_judge(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    """A grade by another judge than the current one says nothing, whatever it says, and nor does one of no dataset."""
+    verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
+    judge = replace(JUDGE, version="3", columns=(*JUDGE.columns, verdicts))
+    for maker in (judge, replace(judge, annotator="segment_grade")):  # the table has no grades by the second
+        sqlite.add_maker(maker)
+    write(ids[::2], _HONEST, judge=judge)
+    apply_log(tables, sqlite)
+    names = ("dataset", "grade_maker", "grade_verdicts", "grade_stale")
+    accepted = "VERB=MET OUTCOME=UNSURE SEG=NA"
+    rows = {
+        ("set0", judge.maker_id, accepted, None): "accepted",
+        ("set0", judge.maker_id, "VERB=UNMET OUTCOME=MET", False): "refused",
+        ("set0", judge.maker_id, "VERB=UNSURE SEG=MET", False): "unsure",
+        (
+            "set0",
+            judge.maker_id,
+            "VERB=MET OUTCOME=MET(label)",
+            False,
+        ): "ungraded",  # nobody looked at its span
+        ("set0", judge.maker_id, accepted, True): "ungraded",
+        ("set0", judge.maker_id, None, False): "ungraded",
+        ("set0", None, accepted, False): "unproven",
+        ("set1", judge.maker_id, accepted, False): "unproven",
+        ("set1", judge.maker_id, "VERB=MET(person) SEG=MET(person)", False): "accepted",
+        (None, judge.maker_id, accepted, False): "ungraded",
+    }
+    table = pa.table({name: [row[number] for row in rows] for number, name in enumerate(names)})
+    table = table.append_column("caption_maker", pa.array([CAPTIONER.maker_id] * len(rows)))
+    assert find_text_states(table, sqlite).to_pylist() == list(rows.values())
+    without_stale = find_text_states(table.drop_columns(["grade_stale"]), sqlite).to_pylist()
+    assert without_stale == [*list(rows.values())[:4], "accepted", *list(rows.values())[5:]]
+    assert set(find_text_states(table.drop_columns(["grade_verdicts"]), sqlite).to_pylist()) == {"ungraded"}
+
+
+def test_a_judge_that_has_graded_nothing_yet_stops_no_other(
+    ids: list[str], write: Write, tables: Tables, sqlite: SqliteAnnotationStore
+) -> None:
+    """Its run was killed at the first caption: the tables have no columns for it."""
+    write(ids[::2], _HONEST)
+    apply_log(tables, sqlite)
+    verdicts = Column(name="grade_verdicts", type="string", meaning="Verdicts.")
+    sqlite.add_maker(replace(JUDGE, annotator="segment_grade", columns=(*JUDGE.columns, verdicts)))
+    write(ids[1::2], _HONEST)
+    apply_log(tables, sqlite)
+    assert _states(tables) == {"set0": {("trusted", True)}, "set1": {("trusted", True)}}
+
+
+def test_no_column_follows_from_controls_in_a_table_without_grades() -> None:
+    catalog = MakerCatalog({JUDGE.maker_id: JUDGE, PERSON.maker_id: PERSON})
+    assert GradeProjection().followed_columns(catalog, ["grade", "acceptable"]) == {}
+    followed = GradeProjection().followed_columns(catalog, ["grade", "grade_maker"])
+    is_judged = f"(grade_maker IN ('{JUDGE.maker_id}'))"
+    assert followed == {
+        "grade_trust": is_judged,
+        "acceptable": is_judged,
+        "acceptable_unproven": "(grade_maker IS NOT NULL)",
+    }

@@ -90,6 +90,21 @@ def test_an_unknown_check_and_twins_are_named(document: dict[str, Any], tmp_path
         read_rubric(_write(tmp_path / "b.yaml", unknown))
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"applies_when": "stated", "slot": None}, "VERB applies when its slot is stated, but has no slot"),
+        ({"hard": [], "slot": None, "claim": False}, "VERB has nothing that decides it"),
+    ],
+)
+def test_a_criterion_that_nothing_could_decide_is_refused(
+    document: dict[str, Any], tmp_path: Path, change: dict[str, Any], problem: str
+) -> None:
+    claimed = {**document["criteria"][0], "claim": True, **change}
+    with pytest.raises(RequestError, match=problem):
+        read_rubric(_write(tmp_path / "mine.yaml", {**document, "criteria": [claimed]}))
+
+
 @pytest.mark.parametrize("name", ["SCORE", "TRUST", "STALE", "MAKER", "SPLIT"])
 def test_a_criterion_whose_column_exists_is_refused(
     document: dict[str, Any], tmp_path: Path, name: str

@@ -122,6 +122,24 @@ def test_a_near_miss_of_one_slot_counts_where_the_claim_of_that_slot_is_borne_ou
     assert rates == {"near_miss:to": (40, 40)}
 
 
+@pytest.mark.parametrize(("own_gates", "total"), [("OBJECT=MET TO=UNSURE", 0), ("OBJECT=MET TO=MET", 40)])
+def test_a_near_miss_tests_a_slot_that_the_judge_bears_out_for_the_caption_itself(
+    own_gates: str, total: int
+) -> None:
+    """Wherever the caption itself stands among the controls."""
+    gates = [{"gate": "OBJECT", "slot": "object"}, {"gate": "TO", "slot": "to"}]
+    own = {"kind": "own", "grade": "unsure", "gates": own_gates}
+    blank, blind = (
+        {"kind": kind, "grade": "not_acceptable", "gates": text}
+        for kind, text in (("blank", "OBJECT=UNMET TO=MET"), ("scrambled", "OBJECT=UNMET TO=UNSURE"))
+    )
+    miss = {"kind": "near_miss", "slot": "to", "grade": "not_acceptable", "gates": "OBJECT=MET TO=UNMET"}
+    for gradings in ([own, blank, blind, miss], [blank, blind, miss, own], [blind, blank, own, miss]):
+        trust = measure_judge_trust([{"gradings": gradings, "gates": gates} for _ in range(40)])
+        counts = {rate.kind: (rate.accepted, rate.total) for rate in trust.kinds}
+        assert counts.get("near_miss:to", (0, 0)) == (0, total)
+
+
 def test_a_slot_that_no_gate_looks_at_is_accepted_with_any_value() -> None:
     """A rubric that asks about objects alone does not become trusted by refusals of wrong hands that nobody saw."""
     gates = [{"gate": "OBJECT", "slot": "object"}]

@@ -11,19 +11,24 @@ import subprocess
 import sys
 import tarfile
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import lance
+import numpy as np
 import pytest
 from pymongo import MongoClient
 
 import ares
 from app.cli.main import main
 from ares.doctor import run_checks
+from ares.episode import Record
+from ares.errors import StoreError
 from ares.settings import settings_from_environment
-from ares.store import open_stores
+from ares.store import open_stores, opening
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
@@ -294,3 +299,47 @@ def test_a_copy_under_flock_and_a_job_wait_for_each_other(
         with lock_folder(old_workspace, "another job", wait=False):
             pass
     stores.close()
+
+
+def test_an_episode_whose_trajectory_is_missing_keeps_its_rate(old_workspace: Path) -> None:
+    table = lance.dataset(str(old_workspace / "lance" / "episodes.lance"))
+    before = table.to_table(["episode_id", "rate_hz", "rate_source"]).to_pylist()[0]
+    where = f"episode_id = '{before['episode_id']}'"
+    lance.dataset(str(old_workspace / "lance" / "trajectories.lance")).delete(where)
+    stores = open_stores(str(old_workspace), settings_from_environment({}))
+    [row] = stores.tables.episodes.read_columns([*before, "frame_pairing"], where).to_pylist()
+    stores.close()
+    assert row.pop("frame_pairing") in ("index", "stamp") and row == before
+
+
+@pytest.mark.parametrize(
+    ("format", "rate_source", "pairing", "rate_hz"),
+    [
+        ("lerobot", "spec", "index", 20.0),
+        ("mcap", "source", "stamp", 20.0),
+        (
+            "rlds",
+            "source",
+            "index",
+            10.0,
+        ),  # it stores no stamps: those that are there were counted by the rate
+        ("lerobot", "assumed", "index", 10.0),
+    ],
+)
+def test_a_migration_lets_stored_stamps_decide_the_rate_where_they_are_those_of_the_source(
+    make_record: Callable[..., Record], format: str, rate_source: str, pairing: str, rate_hz: float
+) -> None:
+    record = make_record(1, steps=41, format=format, rate_source=rate_source, cameras=())
+    trajectory = replace(record.trajectory, timestamps=np.arange(41) / 20)
+    settled = opening._settle_stored_clock(record.episode, trajectory)
+    assert (settled.frame_pairing, settled.rate_hz) == (pairing, pytest.approx(rate_hz))
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [("{", "Expecting"), ("[1]", "it needs"), ('{"format": 3}', "it needs"), ("[" * 100_000, "recursion")],
+)
+def test_a_workspace_file_that_is_none_is_told_in_one_line(tmp_path: Path, text: str, detail: str) -> None:
+    (tmp_path / "workspace.json").write_text(text)
+    with pytest.raises(StoreError, match=rf"workspace\.json' cannot be read: .*{detail}"):
+        open_stores(str(tmp_path), settings_from_environment({}))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -12,7 +14,11 @@ import numpy as np
 import pytest
 
 from ares import open as open_workspace
-from ares.errors import SourceError
+from ares.errors import MediaError, SourceError
+from ares.export.base import ExportRate
+from ares.export.layout_groups import read_depth_videos
+from ares.export.lerobot.writer import find_copyable_depth, prepare_depth
+from ares.export.retime import retime_episode
 from ares.media import probe_video
 from tests.ingesting import ingest_paths, open_sources
 
@@ -143,6 +149,45 @@ def test_a_lerobot_export_has_the_depth_bit_by_bit_with_range_and_unit(
         for folder in (tmp_path / "out", depth_folder)
     )
     assert again["depth_max"] == before["depth_max"]
+
+
+def test_depth_that_is_not_that_of_the_written_steps_is_refused(depth_folder: Path) -> None:
+    encode_with_keyframes(depth_folder, 0)
+    record = first_record(depth_folder)
+    retimed = retime_episode(record.episode, record.trajectory, ExportRate())
+    assert len(prepare_depth("top_depth", retimed).span.packets) == record.episode.num_steps
+    shorter = replace(retimed.episode, num_steps=record.episode.num_steps - 1)
+    others = [
+        ("another", retimed),
+        ("top_depth", retime_episode(record.episode, record.trajectory, ExportRate(fps=15))),
+        ("top_depth", replace(retimed, episode=shorter)),
+    ]
+    for camera, other in others:
+        with pytest.raises(MediaError, match="depth is not at the steps of the export"):
+            prepare_depth(camera, other)
+
+
+def test_depth_is_copied_where_every_episode_has_it_alike(depth_folder: Path) -> None:
+    encode_with_keyframes(depth_folder, 0)
+    video = read_depth_videos(first_record(depth_folder).episode)["top_depth"]
+    others = [
+        replace(video, facts={**video.facts, "depth_max": 3.0}),
+        replace(video, rate_hz=video.rate_hz + 1),
+        replace(video, path=f"{video.path}.gone"),
+    ]
+    alike = {1: [[video]], 2: [[video, video]]}
+    unlike = {2: [[video], *([video, other] for other in others)]}
+    cases = [
+        (episodes, videos, copied)
+        for groups, copied in ((alike, ("top_depth",)), (unlike, ()))
+        for episodes, members in groups.items()
+        for videos in members
+    ]
+    for episodes, videos, copied in cases:
+        group: Any = SimpleNamespace(
+            episodes=episodes, rate_hz=video.rate_hz, depth_videos={"top_depth": videos}
+        )
+        assert find_copyable_depth(group) == copied
 
 
 @pytest.mark.parametrize("pixel_format", ["gray10le", "gray12le", "gray16le"])

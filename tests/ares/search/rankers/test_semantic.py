@@ -235,3 +235,21 @@ def test_vectors_follow_what_is_said(tmp_path: Path) -> None:
     finally:
         registry.encoders.remove("hashed")
         ws.close()
+
+
+@pytest.mark.parametrize("max_cached", [0, 10_000])
+def test_every_text_has_the_score_by_which_it_is_ranked(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, max_cached: int
+) -> None:
+    query = 3 * _vectors(["asked"])[0]
+    snapshot = ws.stores.tables.texts("clip").snapshot(len(query))
+    assert snapshot
+    monkeypatch.setattr(text_ids, "_MAX_CACHED_VECTORS", max_cached)
+    scores = snapshot.score_all(query)
+    ranked = {
+        int(text): score
+        for score, texts in snapshot.rank(query, np.ones(len(scores), bool))
+        for text in texts
+    }
+    assert scores.tolist() == pytest.approx([ranked[text] for text in range(len(scores))], abs=3e-5)
+    assert scores.tolist() == np.round(scores, 6).tolist()

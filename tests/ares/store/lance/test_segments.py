@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ares.errors import RequestError
-from ares.store.lance.segments import SegmentTable
+from ares.store.lance.segments import SegmentTable, make_stored_segments
 from ares.store.lance_tables import Tables
 
 _CAPTIONS = [
@@ -133,3 +135,24 @@ def test_what_is_deleted_is_gone_and_nothing_else(segments: SegmentTable) -> Non
     rows = segments.read().to_pylist()
     assert [row["annotation_id"] for row in rows] == ["caption2", "caption3", "caption5"]
     assert not {"caption1", "caption0"} & {hit.annotation_id for hit in segments.search_text("drawer", 9)}
+
+
+def test_what_the_table_of_an_older_version_lacks_is_empty(tables: Tables, segments: SegmentTable) -> None:
+    tables.connection.newest_version("segments").drop_columns(["style", "author"])
+    older = tables.segments
+    assert older.scan(["text", "style"], "episode_id = 'episode2'").to_pylist() == [
+        {"text": _CAPTIONS[2], "style": None}
+    ]
+    rows = older.read()
+    assert {"style", "author", "text"} <= set(rows.column_names) and rows["author"].null_count == 6
+    assert make_stored_segments(rows)[0].style == ""
+
+
+def test_a_segment_as_json_has_its_columns_with_times_as_texts(segments: SegmentTable) -> None:
+    noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    rows = segments.read().slice(0, 1).append_column("seen", pa.array([noon]))
+    rows = rows.append_column("score_of_it", pa.array([None], pa.float64())).append_column("n", pa.array([3]))
+    [segment] = make_stored_segments(rows, [0.5])
+    document = segment.to_json()
+    assert (document["seen"], document["n"], document["score"]) == ("2026-01-02T12:00:00+00:00", 3, 0.5)
+    assert "score_of_it" not in document and json.dumps(document)

@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
 from ares.annotation import Annotation
 from ares.errors import StoreError
@@ -22,6 +23,7 @@ from ares.store.log import (
     protocol as serialization,
 )
 from ares.store.log.mongo import MongoAnnotationStore
+from ares.store.log.mongo_connection import MongoConnection
 
 Make = Callable[..., Annotation]
 
@@ -70,6 +72,15 @@ def test_a_wrong_password_is_told_without_it(mongo_uri: str) -> None:
     ) as caught:
         MongoAnnotationStore(mongo_uri.replace("mongodb://", "mongodb://nobody:s3cret@"), "abc")
     assert "s3cret" not in str(caught.value)
+
+
+def test_what_a_server_rejects_is_told_in_its_own_words() -> None:
+    def reject() -> None:
+        raise OperationFailure("quota of the tenant is used up\nfull trace", code=8000)
+
+    told = r"^MongoDB rejected an operation: server 'host:1': quota of the tenant is used up$"
+    with closing(MongoConnection("mongodb://host:1")) as connection, pytest.raises(StoreError, match=told):
+        connection.run(reject)
 
 
 def test_a_server_that_goes_away(

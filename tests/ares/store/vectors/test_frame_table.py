@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from ares.errors import RequestError, StoreError
-from ares.store import Moment
+from ares.store import Moment, lance_tables
 from ares.store.lance_tables import Tables, open_tables
 from ares.store.vectors.tables import VectorTable
 
@@ -131,6 +133,19 @@ def test_frames_of_some_episodes_are_all_compared(
         list(vectors.score_frames(np.ones(5, np.float32), ["many"]))
 
 
+def test_the_mean_of_an_episode_is_over_all_its_frames_of_all_cameras(tables: Tables) -> None:
+    table = tables.vectors("clip-8")
+    assert table.mean_vectors(["episode0"]) == {}
+    rows = [*_embedded(3, frames=4), *_embedded(5, frames=1)[6:]]
+    for row in reversed(rows):
+        table.add([row])
+    means = table.mean_vectors(["episode4", "episode1", "episode0", "gone"])
+    assert means.keys() == {"episode4", "episode1", "episode0"}
+    for episode, mean in means.items():
+        own = np.concatenate([row.vectors for row in rows if row.episode_id == episode])
+        assert mean.dtype == np.float32 and mean == pytest.approx(own.mean(axis=0), abs=1e-6)
+
+
 def test_vectors_of_an_episode_come_back(vectors: VectorTable) -> None:
     front, wrist = _embedded(10)[6:8]
     cameras, seconds, stored = vectors.read("episode3")
@@ -243,3 +258,30 @@ def test_every_episode_has_the_score_of_its_best_frame(vectors: VectorTable, tab
     assert (len(found), len(scores)) == (0, 0)
     with pytest.raises(StoreError):
         vectors.score_episodes(query[:3], 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "indexed", "outcome", "said"),
+    [
+        (10, 4, "flat", ["indexing 6 vectors of x", "no index of x reaches the target recall"]),
+        (10, 4, "hnsw", ["indexing 6 vectors of x"]),
+        (10, 10, "", []),
+        (9, 0, "", []),  # so few are all compared
+        (
+            10,
+            0,
+            "fails",
+            ["indexing 10 vectors of x", "the index of x could not be updated and is used as before"],
+        ),
+    ],
+)
+def test_what_becomes_of_an_index_is_told(rows: int, indexed: int, outcome: str, said: list[str]) -> None:
+    def refresh(min_rows: int) -> SimpleNamespace | None:
+        if outcome == "fails":
+            raise StoreError("no room", "")
+        return SimpleNamespace(kind=outcome) if outcome else None
+
+    table: Any = SimpleNamespace(state=lambda: SimpleNamespace(rows=rows, indexed=indexed), refresh=refresh)
+    lines: list[str] = []
+    lance_tables._refresh_index(table, "x", lines.append, 10)
+    assert len(lines) == len(said) and all(map(str.startswith, lines, said))
