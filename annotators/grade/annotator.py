@@ -54,7 +54,17 @@ from annotators.grade.panel import (
     warn_of_missing_schema,
 )
 from annotators.grade.plain_words import DatasetWords
-from annotators.grade.rates import COMPARISONS, CallKind, RateMeter, RunQuote, text_kind
+from annotators.grade.rates import (
+    CAPTIONS,
+    COMPARISONS,
+    TEXT_KINDS,
+    CallKind,
+    ControlCalls,
+    RateMeter,
+    RunQuote,
+    control_kind,
+    text_kind,
+)
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.sentence_slots import SentenceSlots
 from annotators.grade.slot_values import ReadSlots, read_stored_slots
@@ -402,9 +412,12 @@ class GradeAnnotator:
         judge = self._grader.judge
         for subjects in by_dataset.values():
             texts = draw_expected_controls(self._plan, subjects, slot_by_slot=judge.reads_slots)
-            calls = expect_control_calls(texts, self._grader.rubric, judge)
-            quote.add_controls(subjects[0], calls)
+            calls = self._expect_controls(texts)
             quote.add_comparisons(subjects[0], calls.comparisons)
+            groups = [[text for text in texts if text_kind(text.subject) == kind] for kind in TEXT_KINDS]
+            for group in filter(None, groups):
+                own = calls if len(group) == len(texts) else self._expect_controls(group)
+                quote.add_controls(group[0].subject, own)
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""
@@ -490,11 +503,15 @@ class GradeAnnotator:
                 by_dataset.setdefault(caption.work.episode.dataset, []).append(text)
         expected = {}
         for name, texts in by_dataset.items():
-            calls = expect_control_calls(texts, self._grader.rubric, self._grader.judge)
-            expected[name] = calls.comparisons / len(texts)
-            if self._meter:
-                self._meter.add_expected(name, calls.choices)
+            expected[name] = self._expect_controls(texts).comparisons / len(texts)
+            # The slots of a sentence are read by tables in a quote: what is expected of them is another number there.
+            typed = [text for text in texts if text_kind(text.subject) == CAPTIONS]
+            if self._meter and typed:
+                self._meter.add_expected(name, self._expect_controls(typed).choices)
         return expected
+
+    def _expect_controls(self, texts: Sequence[TextExpectation]) -> ControlCalls:
+        return expect_control_calls(texts, self._grader.rubric, self._grader.judge)
 
     def _count_calls(
         self,
@@ -511,7 +528,7 @@ class GradeAnnotator:
         paid = [
             (kind, _paid_calls(own, caption.read.paid)),
             *(
-                (control.kind, _paid_calls(graded, Cost()))
+                (control_kind(control.kind, subject), _paid_calls(graded, Cost()))
                 for control, graded in zip(caption.controls, controls, strict=True)
             ),
         ]

@@ -24,6 +24,7 @@ CALL_KINDS: tuple[CallKind, ...] = get_args(CallKind)
 # What calls are counted by: typed captions of the run, sentences without slots, the kinds of controls beside them, and
 # the calls that compare values, which all share and which are counted by those that were expected.
 CAPTIONS, SENTENCES, COMPARISONS = "captions", "sentences", "comparisons"
+TEXT_KINDS = (CAPTIONS, SENTENCES)
 # Rows beside the calls: texts about which something was asked, choices that were expected of controls, frames without
 # content that were observed, and captions that failed after most of their calls were paid.
 _ASKED, _EXPECTED, _SEEN, _TRIED = "asked", "expected", "seen", "tried"
@@ -235,6 +236,11 @@ def text_kind(subject: Subject) -> str:
     return CAPTIONS if caption is None or caption.value.get("slots") else SENTENCES
 
 
+def control_kind(kind: str, subject: Subject) -> str:
+    """What the calls of a control of a caption are counted by: its kind, those of sentences for themselves."""
+    return kind if text_kind(subject) == CAPTIONS else f"{SENTENCES}:{kind}"
+
+
 class CallExpectation(Protocol):
     """A judge, as far as a quote needs it."""
 
@@ -281,6 +287,7 @@ class RunQuote:
         self._stores, self._judge, self._maker_id = stores, judge, maker_id
         self._measured: dict[str, MeasuredRates] = {}
         self._segments: set[tuple[str, float, float]] = set()
+        self._blank_frames: set[tuple[str, str]] = set()
 
     def has_tried(self, subject: Subject) -> bool:
         """Whether a caption failed after most of its calls were paid, whose replies are kept."""
@@ -305,17 +312,20 @@ class RunQuote:
         dataset than in another.
         """
         rates = self._rates(subject)
-        for kind, count in calls.controls.items():
+        for name, count in calls.controls.items():
+            kind = control_kind(name, subject)
             measured, per_choice = rates.per_text(kind), rates.per_expected_choice(kind)
-            like = count if per_choice is None else per_choice * calls.choices.get(kind, 0.0)
-            for name, paid in (measured or {}).items():
-                if name != "comparison" and (name, kind) != ("observation", "blank"):
-                    self.total += paid.scaled(like if name in ("choice", "failed") else count)
+            like = count if per_choice is None else per_choice * calls.choices.get(name, 0.0)
+            for call, paid in (measured or {}).items():
+                if call != "comparison" and (call, name) != ("observation", "blank"):
+                    self.total += paid.scaled(like if call in ("choice", "failed") else count)
             if not measured:
-                self._add(subject, kind, "choice", calls.choices.get(kind, 0.0))
-                self._add(subject, kind, "observation", calls.observations.get(kind, 0))
-        new_frames = sum(not rates.has_seen(key) for key in calls.blank_frames)
-        self._add(subject, "blank", "observation", new_frames)
+                self._add(subject, kind, "choice", calls.choices.get(name, 0.0))
+                self._add(subject, kind, "observation", calls.observations.get(name, 0))
+        dataset = subject.episode.dataset
+        new_frames = {(dataset, key) for key in calls.blank_frames if not rates.has_seen(key)}
+        self._add(subject, "blank", "observation", len(new_frames - self._blank_frames))
+        self._blank_frames |= new_frames
 
     def add_comparisons(self, subject: Subject, expected: float) -> None:
         """Calls that compare values, of captions and controls together; as many of the expected as were measured."""
@@ -328,7 +338,7 @@ class RunQuote:
     def _add(self, subject: Subject, text: str, kind: CallKind, count: float) -> None:
         """So many calls of a kind, with the tokens of those that were measured."""
         rates = self._rates(subject)
-        known = [rates.per_text(kind_of_text) or {} for kind_of_text in (text, CAPTIONS, SENTENCES)]
+        known = [rates.per_text(own) or {} for own in (text, *TEXT_KINDS)]
         singles = [_single_call(own, kind) for own in (*known, self._judge.expect_calls(subject))]
         single = next((own for own in singles if own.calls), CallTotals())
         self.total += single.scaled(count)
