@@ -524,7 +524,7 @@ class GradeAnnotator:
         meter, subject, dataset = self._meter, caption.work.subject, caption.work.episode.dataset
         if meter is None:
             return
-        compared, rubric, kind = Cost(), self._grader.rubric, text_kind(subject)
+        compared, kind = Cost(), text_kind(subject)
         paid = [
             (kind, _paid_calls(own, caption.read.paid)),
             *(
@@ -532,12 +532,13 @@ class GradeAnnotator:
                 for control, graded in zip(caption.controls, controls, strict=True)
             ),
         ]
+        is_refuted = is_refuted_by_label(subject, self._grader.rubric)
         for position, (counted, calls) in enumerate(paid):
             compared += calls.pop("comparison", Cost())
-            if position or not is_refuted_by_label(subject, rubric):
-                meter.add(dataset, counted, calls)
+            # What reading the slots of a refuted sentence cost is borne by the others, as it shares their calls.
+            meter.add(dataset, counted, calls, count=0.0 if is_refuted and not position else 1.0)
         meter.add(dataset, COMPARISONS, {"comparison": compared}, count=expected[dataset])
-        if _was_asked_about(own) and not is_refuted_by_label(subject, rubric):
+        if _was_asked_about(own) and not is_refuted:
             meter.add_asked(dataset, kind)
         self._note_known(caption, own, controls, meter)
 
