@@ -26,6 +26,7 @@ from annotators.caption import SEGMENT_CAPTION, CaptionedKind
 from annotators.grade.additions import word_lists_hash
 from annotators.grade.control_calls import (
     TextExpectation,
+    blank_frames_key,
     draw_expected_controls,
     expect_control_calls,
 )
@@ -53,7 +54,17 @@ from annotators.grade.panel import (
     warn_of_missing_schema,
 )
 from annotators.grade.plain_words import DatasetWords
-from annotators.grade.rates import CAPTIONS, COMPARISONS, CallKind, RateMeter, RunQuote
+from annotators.grade.rates import (
+    CAPTIONS,
+    COMPARISONS,
+    TEXT_KINDS,
+    CallKind,
+    ControlCalls,
+    RateMeter,
+    RunQuote,
+    control_kind,
+    text_kind,
+)
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
 from annotators.grade.sentence_slots import SentenceSlots
 from annotators.grade.slot_values import ReadSlots, read_stored_slots
@@ -396,13 +407,17 @@ class GradeAnnotator:
         """Add the controls of captions, and the comparisons of both."""
         by_dataset: dict[str, list[Subject]] = {}
         for subject in sample:
-            by_dataset.setdefault(subject.episode.dataset, []).append(subject)
+            if not quote.has_tried(subject):
+                by_dataset.setdefault(subject.episode.dataset, []).append(subject)
         judge = self._grader.judge
         for subjects in by_dataset.values():
             texts = draw_expected_controls(self._plan, subjects, slot_by_slot=judge.reads_slots)
-            calls = expect_control_calls(texts, self._grader.rubric, judge)
-            quote.add_controls(subjects[0], calls)
+            calls = self._expect_controls(texts)
             quote.add_comparisons(subjects[0], calls.comparisons)
+            groups = [[text for text in texts if text_kind(text.subject) == kind] for kind in TEXT_KINDS]
+            for group in filter(None, groups):
+                own = calls if len(group) == len(texts) else self._expect_controls(group)
+                quote.add_controls(group[0].subject, own)
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""
@@ -477,17 +492,26 @@ class GradeAnnotator:
         return [own or next(filled) for own in stored]
 
     def _expect_comparisons(self, prepared: Sequence[_Caption | PaidFailure | AresError]) -> dict[str, float]:
-        """By dataset the calls that compare values, as a quote would count them for each caption of a batch."""
+        """By dataset the calls that compare values, as a quote would count them for each caption of a batch.
+
+        The choices that it would count are kept.
+        """
         by_dataset: dict[str, list[TextExpectation]] = {}
         for caption in prepared if self._meter else ():
             if isinstance(caption, _Caption):
                 text = TextExpectation(caption.work.subject, caption.read.slots, caption.controls)
                 by_dataset.setdefault(caption.work.episode.dataset, []).append(text)
-        return {
-            name: expect_control_calls(texts, self._grader.rubric, self._grader.judge).comparisons
-            / len(texts)
-            for name, texts in by_dataset.items()
-        }
+        expected = {}
+        for name, texts in by_dataset.items():
+            expected[name] = self._expect_controls(texts).comparisons / len(texts)
+            # The slots of a sentence are read by tables in a quote: what is expected of them is another number there.
+            typed = [text for text in texts if text_kind(text.subject) == CAPTIONS]
+            if self._meter and typed:
+                self._meter.add_expected(name, self._expect_controls(typed).choices)
+        return expected
+
+    def _expect_controls(self, texts: Sequence[TextExpectation]) -> ControlCalls:
+        return expect_control_calls(texts, self._grader.rubric, self._grader.judge)
 
     def _count_calls(
         self,
@@ -496,20 +520,45 @@ class GradeAnnotator:
         controls: Sequence[GradeOutcome],
         expected: Mapping[str, float],
     ) -> None:
-        dataset = caption.work.episode.dataset
-        if self._meter is None:
+        """Count what was paid as a quote will expect it: captions that their labels refute are none of it."""
+        meter, subject, dataset = self._meter, caption.work.subject, caption.work.episode.dataset
+        if meter is None:
             return
-        compared = Cost()
-        kinds = [CAPTIONS, *(control.kind for control in caption.controls)]
+        compared, kind = Cost(), text_kind(subject)
         paid = [
-            _paid_calls(own, caption.read.paid),
-            *(_paid_calls(graded, Cost()) for graded in controls),
+            (kind, _paid_calls(own, caption.read.paid)),
+            *(
+                (control_kind(control.kind, subject), _paid_calls(graded, Cost()))
+                for control, graded in zip(caption.controls, controls, strict=True)
+            ),
         ]
-        for kind, calls in zip(kinds, paid, strict=True):
+        is_refuted = is_refuted_by_label(subject, self._grader.rubric)
+        for position, (counted, calls) in enumerate(paid):
             compared += calls.pop("comparison", Cost())
-            if kind != CAPTIONS or not _was_settled_by_code(own):
-                self._meter.add(dataset, kind, calls)
-        self._meter.add(dataset, COMPARISONS, {"comparison": compared}, count=expected[dataset])
+            # What reading the slots of a refuted sentence cost is borne by the others, as it shares their calls.
+            meter.add(dataset, counted, calls, count=0.0 if is_refuted and not position else 1.0)
+        meter.add(dataset, COMPARISONS, {"comparison": compared}, count=expected[dataset])
+        if _was_asked_about(own) and not is_refuted:
+            meter.add_asked(dataset, kind)
+        self._note_known(caption, own, controls, meter)
+
+    def _note_known(
+        self, caption: _Caption, own: GradeOutcome, controls: Sequence[GradeOutcome], meter: RateMeter
+    ) -> None:
+        """Note what a quote need not count again."""
+        graded = [
+            control.kind
+            for control, outcome in zip(caption.controls, controls, strict=True)
+            if isinstance(outcome, GradedText)
+        ]
+        subject = caption.work.subject
+        seen = [blank_frames_key(subject, self._grader.judge)] if "blank" in graded else []
+        # The controls share the observation: where one of them is graded, or more than one call was paid, it is kept.
+        has_seen = bool({*graded} - {"blank", "scrambled"}) or (
+            isinstance(own, PaidFailure) and own.cost.calls > 1
+        )
+        is_tried = has_seen and not isinstance(own, GradedText)
+        meter.add_known(subject.episode.dataset, blank_frames=seen, tried=subject.id if is_tried else "")
 
 
 def _read_segments(episodes: Sequence[Episode], captions: Sequence[Annotation]) -> list[Subject]:
@@ -524,9 +573,11 @@ def _read_segments(episodes: Sequence[Episode], captions: Sequence[Annotation]) 
     ]
 
 
-def _was_settled_by_code(graded: GradeOutcome) -> bool:
-    """Whether nothing was asked about a caption: a quote leaves out those that their labels refute."""
-    return isinstance(graded, GradedText) and not (graded.judgement.calls or graded.judgement.observation_ids)
+def _was_asked_about(graded: GradeOutcome) -> bool:
+    """Whether something beside its slots was asked about a caption, or would have been."""
+    if isinstance(graded, GradedText):
+        return bool(graded.judgement.calls or graded.judgement.observation_ids)
+    return isinstance(graded, PaidFailure)
 
 
 def _paid_calls(graded: GradeOutcome, for_slots: Cost) -> dict[CallKind, Cost]:

@@ -15,6 +15,8 @@ from annotators.grade.questions import make_pair
 from annotators.grade.rates import CallTotals, ControlCalls
 from annotators.grade.settlement import QUESTION_ORDER, without_values
 from annotators.grade.slot_values import read_stored_slots
+from ares.annotation import short_hash
+from ares.episode import Json
 from ares.rubric import (
     COMPLETED,
     NOT_COMPLETED,
@@ -80,15 +82,16 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
         judge: The judge.
     """
     controls, choices = Counter[str](), Counter[str]()
-    observed: dict[str, set[object]] = {"blank": set(), "scrambled": set()}
+    blank_frames, scrambled = set[str](), set[tuple[str, float, float]]()
     contests: set[_Contest] = set()
     for subject, own, drawn in texts:
         span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         for control in drawn:
             controls[control.kind] += 1
-            if control.kind in observed:
-                seconds = tuple(tuple(own) for own in judge.select_frames(subject).values())
-                observed[control.kind].add(span if control.kind == "scrambled" else seconds)
+            if control.kind == "blank":
+                blank_frames.add(blank_frames_key(subject, judge))
+            if control.kind == "scrambled":
+                scrambled.add(span)
             for slot in _differing_slots(control, subject, own, rubric)[:1]:
                 contest = _Contest(span, slot, control.slots[slot])
                 choices[control.kind] += contest not in contests
@@ -96,9 +99,15 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
     return ControlCalls(
         controls=controls,
         choices={kind: count * _SHARE_OF_CHOICES for kind, count in choices.items()},
-        observations={kind: len(own) for kind, own in observed.items()},
+        observations={"scrambled": len(scrambled)},
+        blank_frames=blank_frames,
         comparisons=_count_comparisons(texts, rubric, judge),
     )
+
+
+def blank_frames_key(subject: Subject, judge: Judge) -> str:
+    """The same for captions whose frames without content are the same: as many at the same seconds."""
+    return short_hash([list[Json](seconds) for seconds in judge.select_frames(subject).values()])
 
 
 def _count_comparisons(texts: Sequence[TextExpectation], rubric: Rubric, judge: Judge) -> float:

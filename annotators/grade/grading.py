@@ -143,14 +143,18 @@ def rule_by_outcome(criterion: Criterion, text: Text, verbs: Mapping[str, str]) 
 
 
 def is_refuted_by_label(subject: Subject, rubric: Rubric) -> bool:
-    """Whether a typed caption states another outcome than the source records, so that nothing is asked about it."""
+    """Whether a caption states another outcome than the source records, so that nothing but its slots is asked about.
+
+    What a sentence without slots states is what word tables read, before a model of texts has filled its slots.
+    """
     recorded, caption = subject.episode.success, subject.annotation
     if recorded is None or caption is None or not subject.is_whole_episode:
         return False
     if not any(item.slot == _SLOT and item.category in GATES for item in rubric.criteria):
         return False
-    claimed = (slots_from_json(caption.value.get("slots")) or {}).get(_SLOT, "")
-    return claimed == (NOT_COMPLETED if recorded else COMPLETED)
+    slots = slots_from_json(caption.value.get("slots"))
+    stated = read_slots_by_tables(str(caption.value.get("text", "")), {}) if slots is None else slots
+    return stated.get(_SLOT, "") == (NOT_COMPLETED if recorded else COMPLETED)
 
 
 def _stored_ruling(criterion: Criterion, claimed: str, observed: str, reason: str, margin: float) -> Ruling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from annotators.base import Preflight
 from annotators.grade.plain_words import WordReader, are_common_values, is_plain_value
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ares.store import AnnotationStore
 
 
+_Item = TypeVar("_Item")
 # In one call.
 MOST_PAIRS, MOST_ENTRIES = 32, 16
 # Beside the replies, so that they are deleted with them.
@@ -87,6 +88,21 @@ def ask_once(vlm: Vlm, requests: Sequence[VlmRequest], keys: Sequence[object]) -
 
 def _as_kept(reply: VlmReply | VlmFailure) -> VlmReply | VlmFailure:
     return replace(reply, was_kept=True) if isinstance(reply, VlmReply) else replace(reply, cost=Cost())
+
+
+def split_in_halves(chunks: Sequence[Sequence[_Item]]) -> list[Sequence[_Item]]:
+    """The halves of chunks, those of one left out: it has a request of its own."""
+    halves = [half for chunk in chunks for half in (chunk[: len(chunk) // 2], chunk[len(chunk) // 2 :])]
+    return [half for half in halves if len(half) > 1]
+
+
+def may_be_halved(reply: VlmReply | VlmFailure) -> bool:
+    """Whether a model has replied to a call, so that a shorter one may be answered."""
+    return isinstance(reply, VlmReply) or reply.is_unusable_reply
+
+
+def _paid_for(reply: VlmReply | VlmFailure) -> Cost:
+    return reply.paid if isinstance(reply, VlmReply) else reply.cost
 
 
 class PairAnswers:
@@ -157,19 +173,26 @@ class PairAnswers:
     def ask_together(self, pairs: Sequence[ValuePair]) -> list[tuple[ValuePair, Cost]]:
         """Ask about plain pairs, many in a call; the first pair of each call, and what the call has cost.
 
-        What no usable reply answers stays open, and is asked about alone.
+        A call without a usable reply is asked again in two halves; what these do not answer stays open, and is asked
+        about alone.
         """
-        chunks = [list(chunk) for chunk in batched(pairs, MOST_PAIRS)]
+        paid, unread = self._ask_chunks([list(chunk) for chunk in batched(pairs, MOST_PAIRS)])
+        again, _ = self._ask_chunks(split_in_halves(unread))
+        return [*paid, *again]
+
+    def _ask_chunks(
+        self, chunks: Sequence[Sequence[ValuePair]]
+    ) -> tuple[list[tuple[ValuePair, Cost]], list[Sequence[ValuePair]]]:
+        """What each call has cost, by its first pair, and the chunks whose reply cannot be used."""
         requests = [comparisons_request(chunk, self._texts.has_schema) for chunk in chunks]
-        paid = []
+        paid, unread = list[tuple[ValuePair, Cost]](), list[Sequence[ValuePair]]()
         for chunk, reply in zip(chunks, self._texts.ask(requests), strict=True):
-            if isinstance(reply, VlmFailure):
-                paid.append((chunk[0], reply.cost))
-                continue
-            answers = parse_comparisons(reply.text, len(chunk)) or []
-            self.put(dict(zip(chunk, answers, strict=False)))
-            paid.append((chunk[0], reply.paid))
-        return paid
+            answers = None if isinstance(reply, VlmFailure) else parse_comparisons(reply.text, len(chunk))
+            self.put(dict(zip(chunk, answers or [], strict=False)))
+            paid.append((chunk[0], _paid_for(reply)))
+            if answers is None and may_be_halved(reply):
+                unread.append(chunk)
+        return paid, unread
 
     def are_plain_words(self, extra: ExtraWords, dataset: str) -> bool:
         """Whether the words of a caption beside its slots may be asked about beside those of others."""
@@ -180,22 +203,37 @@ class PairAnswers:
     def ask_about_words(self, entries: Sequence[ExtraWords]) -> list[tuple[list[str] | None, Cost]]:
         """Which of the words of captions say more than their slots, and what it has cost, many captions in a call.
 
-        What was answered before is kept and costs nothing. The first caption of a call bears its cost. None stands
-        where no usable reply answers: these are asked about alone.
+        What was answered before is kept and costs nothing. The first caption of a call bears its cost. A call without a
+        usable reply is asked again in two halves. None stands where these do not answer: they are asked about alone.
         """
         replies = [(self._find_words(entry), Cost()) for entry in entries]
         missing = [position for position, (words, _) in enumerate(replies) if words is None]
         # One alone has a request of its own, whose reply is kept as it is.
-        chunks = list(batched(missing, MOST_ENTRIES)) if len(missing) > 1 else []
+        unread = self._ask_word_chunks(
+            entries, list(batched(missing, MOST_ENTRIES)) if len(missing) > 1 else [], replies
+        )
+        self._ask_word_chunks(entries, split_in_halves(unread), replies)
+        return replies
+
+    def _ask_word_chunks(
+        self,
+        entries: Sequence[ExtraWords],
+        chunks: Sequence[Sequence[int]],
+        replies: list[tuple[list[str] | None, Cost]],
+    ) -> list[Sequence[int]]:
+        """Ask about entries by position, answers and costs into replies; the chunks without a usable reply."""
         shared = [[entries[position] for position in positions] for positions in chunks]
         requests = [shared_words_request(chunk, self._texts.has_schema) for chunk in shared]
+        unread: list[Sequence[int]] = []
         for positions, chunk, reply in zip(chunks, shared, self._texts.ask(requests), strict=True):
             answers = None if isinstance(reply, VlmFailure) else parse_shared_words(reply.text, len(chunk))
-            paid = reply.cost if isinstance(reply, VlmFailure) else reply.paid
             self._put_words(dict(zip(map(self._words_key, chunk), answers or [], strict=False)))
             for number, position in enumerate(positions):
-                replies[position] = (answers[number] if answers else None, Cost() if number else paid)
-        return replies
+                cost = replies[position][1] + (Cost() if number else _paid_for(reply))
+                replies[position] = (answers[number] if answers else None, cost)
+            if answers is None and may_be_halved(reply):
+                unread.append(positions)
+        return unread
 
     def _find_words(self, entry: ExtraWords) -> list[str] | None:
         stored = self._log.get_document(MODEL_REPLIES, self._words_key(entry))

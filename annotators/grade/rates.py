@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 # What a call of a judge is for; "failed" are those of captions that got no grade.
 CallKind = Literal["slots", "observation", "comparison", "choice", "words", "question", "failed"]
 CALL_KINDS: tuple[CallKind, ...] = get_args(CallKind)
-# What calls are counted by: captions of the run, the kinds of controls beside them, and the calls that compare values,
-# which all share and which are counted by those that were expected.
-CAPTIONS, COMPARISONS = "captions", "comparisons"
+# What calls are counted by: typed captions of the run, sentences without slots, the kinds of controls beside them, and
+# the calls that compare values, which all share and which are counted by those that were expected.
+CAPTIONS, SENTENCES, COMPARISONS = "captions", "sentences", "comparisons"
+TEXT_KINDS = (CAPTIONS, SENTENCES)
+# Rows beside the calls: texts about which something was asked, choices that were expected of controls, frames without
+# content that were observed, and captions that failed after most of their calls were paid.
+_ASKED, _EXPECTED, _SEEN, _TRIED = "asked", "expected", "seen", "tried"
 JUDGE_RATES = "judge_rates"
 # So many captions of a process count in full.
 _MOST_COUNTED = 200
+# What a process keeps for a dataset; what it notes beyond costs a quote little.
+_MOST_ROWS = 1_000
 # With fewer captions or controls of a kind the defaults are better.
 _FEWEST_MEASURED = 5
 # The default, a call for each that is expected, weighs as much as so many measured ones.
@@ -102,6 +108,32 @@ class RateMeter:
                 for position, amount in enumerate((cost.calls, cost.tokens_in, cost.tokens_out)):
                     row[position] += amount
 
+    def add_asked(self, dataset: str, kind: str) -> None:
+        """Count a text about which something was asked: of sentences nobody knows before which ones code settles."""
+        self._add_to_row(dataset, f"{kind} {_ASKED}", 1.0)
+
+    def add_expected(self, dataset: str, choices: Mapping[str, float]) -> None:
+        """Count the choices that were expected of controls, by their kind."""
+        for kind, count in choices.items():
+            self._add_to_row(dataset, f"{kind} {_EXPECTED}", count)
+
+    def add_known(self, dataset: str, *, blank_frames: Collection[str] = (), tried: str = "") -> None:
+        """Note what costs nothing any more.
+
+        Args:
+            dataset: The dataset.
+            blank_frames: Keys of frames without content that were observed.
+            tried: Id of a caption that failed after its frames were observed; its replies so far are kept.
+        """
+        for name in (*(f"{_SEEN} {key}" for key in blank_frames), *([f"{_TRIED} {tried}"] if tried else ())):
+            self._add_to_row(dataset, name, 1.0)
+
+    def _add_to_row(self, dataset: str, name: str, count: float) -> None:
+        with self._lock:
+            counts = self._counts.setdefault(dataset, {})
+            if name in counts or len(counts) < _MOST_ROWS:
+                counts.setdefault(name, [0.0, 0.0, 0.0])[0] += count
+
     def store(self) -> None:
         """Keep what was counted so far."""
         with self._lock:
@@ -138,6 +170,24 @@ class MeasuredRates:
         if count < _FEWEST_MEASURED:
             return None
         return {name: self._row(f"{kind} {name}").scaled(1 / count) for name in CALL_KINDS}
+
+    def asked_share(self, kind: str) -> float:
+        """Share of the texts of a kind about which something was asked; 1 where too few were counted."""
+        count, asked = self._row(kind).calls, self._row(f"{kind} {_ASKED}").calls
+        return asked / count if asked and count >= _FEWEST_MEASURED else 1.0
+
+    def per_expected_choice(self, kind: str) -> float | None:
+        """Controls of a kind for each choice that was expected of them; None where too few were."""
+        expected = self._row(f"{kind} {_EXPECTED}").calls
+        return self._row(kind).calls / expected if expected >= _FEWEST_MEASURED else None
+
+    def has_seen(self, blank_frames: str) -> bool:
+        """Whether frames without content were observed."""
+        return f"{_SEEN} {blank_frames}" in self.rows
+
+    def has_tried(self, subject_id: str) -> bool:
+        """Whether a caption failed after its frames were observed."""
+        return f"{_TRIED} {subject_id}" in self.rows
 
     @property
     def comparisons(self) -> float:
@@ -180,6 +230,17 @@ def _document_key(maker_id: str, dataset: str) -> str:
     return f"{maker_id}/{dataset}/"
 
 
+def text_kind(subject: Subject) -> str:
+    """What the calls of a caption are counted by: CAPTIONS, or SENTENCES for one whose slots a model has to fill."""
+    caption = subject.annotation
+    return CAPTIONS if caption is None or caption.value.get("slots") else SENTENCES
+
+
+def control_kind(kind: str, subject: Subject) -> str:
+    """What the calls of a control of a caption are counted by: its kind, those of sentences for themselves."""
+    return kind if text_kind(subject) == CAPTIONS else f"{SENTENCES}:{kind}"
+
+
 class CallExpectation(Protocol):
     """A judge, as far as a quote needs it."""
 
@@ -197,13 +258,15 @@ class ControlCalls:
     Attributes:
         controls: Controls by kind.
         choices: Choices among values, by kind of control.
-        observations: Observations of changed frames.
+        observations: Observations of changed frames, by kind of control.
+        blank_frames: Keys of the frames without content, which are observed once each.
         comparisons: Calls that compare values whose answers are not known, and that captions and controls share.
     """
 
     controls: Mapping[str, int] = field(default_factory=dict)
     choices: Mapping[str, float] = field(default_factory=dict)
     observations: Mapping[str, int] = field(default_factory=dict)
+    blank_frames: Collection[str] = ()
     comparisons: float = 0.0
 
 
@@ -224,28 +287,45 @@ class RunQuote:
         self._stores, self._judge, self._maker_id = stores, judge, maker_id
         self._measured: dict[str, MeasuredRates] = {}
         self._segments: set[tuple[str, float, float]] = set()
+        self._blank_frames: set[tuple[str, str]] = set()
+
+    def has_tried(self, subject: Subject) -> bool:
+        """Whether a caption failed after most of its calls were paid, whose replies are kept."""
+        return self._rates(subject).has_tried(subject.id)
 
     def add_caption(self, subject: Subject) -> None:
         """A caption without its comparisons; an observation that others share is counted once."""
         segment = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
-        if segment not in self._segments:
+        kind, rates = text_kind(subject), self._rates(subject)
+        if segment not in self._segments and not rates.has_tried(subject.id):
             self._segments.add(segment)
-            self._add(subject, CAPTIONS, "observation", self._judge.count_open_observations(subject))
-        measured = self._rates(subject).per_text(CAPTIONS)
-        for kind, calls in (measured or self._judge.expect_calls(subject)).items():
-            if kind not in ("observation", "comparison"):
+            observations = self._judge.count_open_observations(subject) * rates.asked_share(kind)
+            self._add(subject, kind, "observation", observations)
+        for name, calls in (rates.per_text(kind) or self._judge.expect_calls(subject)).items():
+            if name not in ("observation", "comparison"):
                 self.total += calls
 
     def add_controls(self, subject: Subject, calls: ControlCalls) -> None:
-        """Controls of captions like one: as those of their kind were measured, else by the calls they ask for."""
-        for kind, count in calls.controls.items():
-            measured = self._rates(subject).per_text(kind)
-            if measured:
-                for name, paid in measured.items():
-                    self.total += CallTotals() if name == "comparison" else paid.scaled(count)
-                continue
-            self._add(subject, kind, "choice", calls.choices.get(kind, 0.0))
-            self._add(subject, kind, "observation", calls.observations.get(kind, 0))
+        """Controls of captions like one: as those of their kind were measured, else by the calls they ask for.
+
+        Choices are measured by those that were expected: labels and equal values leave out more in one part of a
+        dataset than in another.
+        """
+        rates = self._rates(subject)
+        for name, count in calls.controls.items():
+            kind = control_kind(name, subject)
+            measured, per_choice = rates.per_text(kind), rates.per_expected_choice(kind)
+            like = count if per_choice is None else per_choice * calls.choices.get(name, 0.0)
+            for call, paid in (measured or {}).items():
+                if call != "comparison" and (call, name) != ("observation", "blank"):
+                    self.total += paid.scaled(like if call in ("choice", "failed") else count)
+            if not measured:
+                self._add(subject, kind, "choice", calls.choices.get(name, 0.0))
+                self._add(subject, kind, "observation", calls.observations.get(name, 0))
+        dataset = subject.episode.dataset
+        new_frames = {(dataset, key) for key in calls.blank_frames if not rates.has_seen(key)}
+        self._add(subject, "blank", "observation", len(new_frames - self._blank_frames))
+        self._blank_frames |= new_frames
 
     def add_comparisons(self, subject: Subject, expected: float) -> None:
         """Calls that compare values, of captions and controls together; as many of the expected as were measured."""
@@ -258,7 +338,7 @@ class RunQuote:
     def _add(self, subject: Subject, text: str, kind: CallKind, count: float) -> None:
         """So many calls of a kind, with the tokens of those that were measured."""
         rates = self._rates(subject)
-        known = [rates.per_text(text) or {}, rates.per_text(CAPTIONS) or {}]
+        known = [rates.per_text(own) or {} for own in (text, *TEXT_KINDS)]
         singles = [_single_call(own, kind) for own in (*known, self._judge.expect_calls(subject))]
         single = next((own for own in singles if own.calls), CallTotals())
         self.total += single.scaled(count)

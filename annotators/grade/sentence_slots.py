@@ -14,6 +14,7 @@ from annotators.caption import (
     make_shared_fill_request,
     read_shared_fill_reply,
 )
+from annotators.grade.pair_answers import may_be_halved, split_in_halves
 from annotators.grade.plain_words import WordReader, is_common_sentence
 from annotators.grade.slot_values import ReadSlots, drop_unstated, fill_slots_of
 from annotators.models import VlmFailure, VlmReply
@@ -75,14 +76,31 @@ class SentenceSlots:
         chunks = batched([text for text in plain if text not in known], MOST_SENTENCES)
         # One alone has a request of its own, which names it as one.
         shared = [chunk for chunk in chunks if len(chunk) > 1]
-        replies = vlm.ask([make_shared_fill_request(chunk, vlm, self._verbs) for chunk in shared])
         lost: dict[str, Cost] = {}
-        for chunk, reply in zip(shared, replies, strict=True):
+        unread = self._ask_chunks(shared, vlm, known, lost)
+        self._ask_chunks(split_in_halves(unread), vlm, known, lost)
+        return known, lost
+
+    def _ask_chunks(
+        self,
+        chunks: Sequence[Sequence[str]],
+        vlm: Vlm,
+        known: dict[str, ReadSlots],
+        lost: dict[str, Cost],
+    ) -> list[Sequence[str]]:
+        """Put the slots and the costs of calls that filled none into what is given; chunks without a usable reply."""
+        replies = vlm.ask([make_shared_fill_request(chunk, vlm, self._verbs) for chunk in chunks])
+        unread: list[Sequence[str]] = []
+        for chunk, reply in zip(chunks, replies, strict=True):
             filled = self._take(chunk, reply, vlm)
             known |= filled
-            if not filled:
-                lost[chunk[0]] = reply.paid if isinstance(reply, VlmReply) else reply.cost
-        return known, lost
+            if filled:
+                continue
+            cost = reply.paid if isinstance(reply, VlmReply) else reply.cost
+            lost[chunk[0]] = lost.get(chunk[0], Cost()) + cost
+            if may_be_halved(reply):
+                unread.append(chunk)
+        return unread
 
     def _is_plain(self, text: str, dataset: str) -> bool:
         return is_fillable(text) and is_common_sentence(text, self._known_words(dataset))

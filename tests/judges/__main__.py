@@ -55,6 +55,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--match", default="", help="only named judges whose name has this text")
     parser.add_argument("--workers", type=int, default=2, help="judges at a time (2)")
+    parser.add_argument(
+        "--log", default="", help="file that gets a line of JSON for each drawn judge at once"
+    )
     parser.add_argument("--keep", default="", help="existing folder in which worlds and requests are kept")
     return parser.parse_args(arguments)
 
@@ -98,6 +101,8 @@ def _run_all(
             accepted = [caption for caption in result.captions if caption.grade == "acceptable"]
             said = f"{len(results)}/{len(trials)} {took:.0f} s {name} ({trial.world}): {score.state()}"
             print(f"{said}, {score.precision(accepted):.3f} of {len(accepted)}", file=sys.stderr, flush=True)
+            if options.log and name.startswith(_DRAWN):
+                _append_drawn(Path(options.log), score)
 
     with (
         open_gradings(folder, trials, seed, options.episodes, options.workers) as gradings,
@@ -106,6 +111,23 @@ def _run_all(
         for done in [pool.submit(work, grading) for grading in gradings]:
             done.result()
     return results
+
+
+def _append_drawn(log: Path, score: Score) -> None:
+    """What became of a drawn judge, so that a run that is stopped has said something."""
+    accepted = [caption for caption in score.result.captions if caption.grade == "acceptable"]
+    line = {
+        "name": score.result.name,
+        "world": score.result.trial.world,
+        "state": score.state(),
+        "deserved_state": score.deserved_state,
+        "accepted": len(accepted),
+        "precision": score.precision(accepted),
+        "calls": score.calls_with_controls(),
+        "judge": asdict(score.result.trial.judge),
+    }
+    with log.open("a") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def _print_named(scores: Sequence[Score]) -> int:

@@ -20,6 +20,7 @@ from annotators.grade.rates import (
     RateMeter,
     RunQuote,
     read_judge_rates,
+    text_kind,
 )
 from ares.annotation import Annotation, Cost
 from ares.episode import Episode
@@ -70,6 +71,11 @@ class _Judge:
         return {"front": [0.0, 1.0]}
 
 
+class _ObservingJudge(_Judge):
+    def count_open_observations(self, subject: Subject) -> int:
+        return 1
+
+
 def _expect(plan: ControlPlan, subject: Subject) -> ControlCalls:
     texts = draw_expected_controls(plan, [subject], slot_by_slot=True)
     return expect_control_calls(texts, load_rubric("caption"), _Judge())  # type: ignore[arg-type]
@@ -78,7 +84,7 @@ def _expect(plan: ControlPlan, subject: Subject) -> ControlCalls:
 def test_each_false_control_takes_a_choice_and_each_segment_one_observation_more(subject: Subject) -> None:
     calls = _expect(_plan(subject), subject)
     # Equal choices are asked once; grey frames are the same everywhere.
-    assert calls.observations == {"blank": 1, "scrambled": 1}
+    assert calls.observations == {"scrambled": 1} and len(calls.blank_frames) == 1
     assert 0 < sum(calls.choices.values()) < sum(calls.controls.values()) - 2
     assert calls.controls["near_miss"] and not calls.choices.get("claim")
     assert not _expect(ControlPlan(), subject).controls
@@ -144,3 +150,62 @@ def test_calls_cost_what_a_server_asks_and_nothing_on_this_machine() -> None:
     totals, price = CallTotals(2.4, 1_000_000, 500_000), Price(usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
     assert totals.to_cost(price, True) == Cost(calls=2, tokens_in=1_000_000, tokens_out=500_000, usd=6.0)
     assert totals.to_cost(price, False).usd == totals.to_cost(None, False).usd == 0
+
+
+def test_choices_are_quoted_as_a_share_of_those_that_were_expected(subject: Subject, ws: Workspace) -> None:
+    """Six foreign texts of a caption are refused in fewer slots than six captions' are."""
+    meter = RateMeter(ws.stores, "maker")
+    for _ in range(20):
+        meter.add(subject.episode.dataset, "foreign", {"choice": Cost(calls=1, tokens_in=60, tokens_out=3)})
+    meter.add_expected(subject.episode.dataset, {"foreign": 10.0})
+    meter.store()
+    few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 5.0})
+    assert _quote(ws, subject, few).calls == pytest.approx(10), "two for each that was expected"
+
+
+def test_frames_without_content_that_were_observed_cost_nothing(subject: Subject, ws: Workspace) -> None:
+    calls = ControlCalls(controls={"blank": 20}, blank_frames=["two", "three", "five"])
+    assert _quote(ws, subject, calls).calls == 3
+    meter = RateMeter(ws.stores, "maker")
+    for number in range(20):
+        meter.add(subject.episode.dataset, "blank", {"observation": Cost(calls=1)} if number < 2 else {})
+    meter.add_known(subject.episode.dataset, blank_frames=["two", "five"])
+    meter.store()
+    assert _quote(ws, subject, calls).calls == 1
+
+
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_sentences_that_labels_refute_are_quoted_as_they_were_measured(
+    subject: Subject, ws: Workspace, is_typed: bool
+) -> None:
+    assert subject.annotation
+    slots = {"slots": dict(DRAWER)} if is_typed else {}
+    caption = replace(subject.annotation, value={"text": "close the drawer", **slots})
+    own, meter = replace(subject, annotation=caption), RateMeter(ws.stores, "maker")
+    for number in range(20):
+        meter.add(own.episode.dataset, text_kind(own), {})
+        if number % 2:
+            meter.add_asked(own.episode.dataset, text_kind(own))
+    meter.store()
+    quote = RunQuote(ws.stores, _ObservingJudge(), "maker")  # type: ignore[arg-type]
+    quote.add_caption(own)
+    assert quote.total.calls == 0.5
+    other = replace(
+        own,
+        annotation=replace(
+            caption, value={"text": "open it", **({} if slots else {"slots": {"action": "open"}})}
+        ),
+    )
+    quote = RunQuote(ws.stores, _ObservingJudge(), "maker")  # type: ignore[arg-type]
+    quote.add_caption(other)
+    assert quote.total.calls == 1.5, "captions with slots and sentences without are measured apart"
+
+
+def test_a_caption_that_failed_is_not_observed_again(subject: Subject, ws: Workspace) -> None:
+    meter = RateMeter(ws.stores, "maker")
+    meter.add_known(subject.episode.dataset, tried=subject.id)
+    meter.store()
+    for own, calls in ((subject, 0.5), (replace(subject, id="another"), 1.5)):
+        quote = RunQuote(ws.stores, _ObservingJudge(), "maker")  # type: ignore[arg-type]
+        quote.add_caption(own)
+        assert quote.has_tried(own) == (calls == 0.5) and quote.total.calls == calls

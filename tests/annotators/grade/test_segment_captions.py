@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -140,6 +141,10 @@ def _see_by_second(request: dict[str, Any]) -> list[dict[str, Any]]:
     shown = (PICK, PLACE, CLOSE)[min(2, int(first[1]))] if first else {}
     if kind_of(request) == "caption" and shown:
         said = typed_caption(TEXTS[shown["action"]], **shown)
+        return [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]
+    pairs = [line for line in prompt_of(request).splitlines() if line.startswith('{"1"')]
+    if pairs:
+        said = json.dumps(dict.fromkeys(json.loads(pairs[-1]), "different"))
         return [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]
     seen = observation(**{"attributes": "", **shown})
     answers: list[dict[str, Any]] = judge(seen, compares="different", chooses="other")(request)

@@ -113,6 +113,17 @@ def test_what_a_shared_reply_leaves_open_is_asked_about_alone(
     assert paid == len(model_server.requests), "the call that was lost is paid by somebody"
 
 
+def test_a_shared_reply_of_no_use_is_asked_for_again_in_two_halves(grade_all: Any, model_server: Any) -> None:
+    """A reply that is cut would else cost a call for each pair."""
+    _serve(model_server, shared=lambda document: _together(document) if len(document) < 3 else '{"1": "sa')
+    outcomes = grade_all(*({"object": value} for value in ("drawer", "cabinet", "door", "box")))
+    assert [value_of(outcome)["grade"] for outcome in outcomes] == ["acceptable"] * 4
+    asked = _count_asked_kinds(model_server)
+    assert asked["Compare the two values of each pair."] == 3 and not asked["comparison"]
+    paid = sum(outcome.paid.calls for outcome in outcomes if isinstance(outcome, Result) and outcome.paid)
+    assert paid == len(model_server.requests)
+
+
 @pytest.mark.parametrize(
     ("value", "is_common"),
     [

@@ -64,6 +64,11 @@ REPLIES = {
     b"Answer yes or no": '{"answer": "yes"}',
     b"Compare the start": '{"observation": "a drawer", "conditions": ["met"], "frames": [1], "outcome": "success"}',
 }
+# Replies about each of the entries that a request holds, by words of it.
+SHARED_REPLIES: dict[bytes, Any] = {
+    b"Compare the two values of each pair.": "same",
+    b"Which of these words say more than the slots beside them?": [],
+}
 # Answers that are none, with the status that they have.
 STATUSES = {
     "429": 429,
@@ -104,6 +109,8 @@ class LoggedCall:
 
     Attributes:
         body: Hash of the request.
+        questions: What it asks: each pair of values, or the words of each caption, whatever else stands beside it;
+            else the hash.
         kind: What the server did.
         tokens_in: Tokens of the prompt that it reported, 0 where it reported none.
         tokens_out: Tokens of the reply that it reported.
@@ -113,6 +120,7 @@ class LoggedCall:
     """
 
     body: str
+    questions: list[str]
     kind: str
     tokens_in: int
     tokens_out: int
@@ -211,7 +219,11 @@ class _Script:
             async with self._free:
                 await asyncio.sleep(self._latency)
         tokens = (rng.randrange(900, 1100), rng.randrange(1, 60))
+        entries = _entries_of(body)
         text = next((reply for words, reply in REPLIES.items() if words in body), CAPTION)
+        shared = [reply for words, reply in SHARED_REPLIES.items() if words in body]
+        if shared:
+            text = json.dumps({str(number): shared[0] for number in range(1, len(entries) + 1)})
         ended_at = None
         try:
             reported, stays_open = await _send(kind, tokens, text, writer)
@@ -221,6 +233,7 @@ class _Script:
         self._in_flight -= 1
         call = LoggedCall(
             body=name,
+            questions=entries or [name],
             kind=kind,
             tokens_in=reported[0],
             tokens_out=reported[1],
@@ -231,6 +244,19 @@ class _Script:
         fields = {field: getattr(call, field) for field in call.__slots__}
         self._log.write(json.dumps(fields) + "\n")
         return stays_open
+
+
+def _entries_of(body: bytes) -> list[str]:
+    """The pairs of values, or the words of captions, that a request asks about; one as any of several."""
+    for message in json.loads(body)["messages"]:
+        content = message["content"]
+        parts = [{"text": content}] if isinstance(content, str) else content
+        for line in "\n".join(part.get("text", "") for part in parts).splitlines():
+            document = json.loads(line) if line.startswith(('{"1": {', '{"slot": "', '{"words": ')) else {}
+            entries = [document] if {"first", "words"} & {*document} else list(document.values())
+            if entries and isinstance(entries[0], dict):
+                return [json.dumps(entry) for entry in entries]
+    return []
 
 
 async def _send(
