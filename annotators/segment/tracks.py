@@ -49,6 +49,8 @@ _LEAST_HAND_RANGE, _LEAST_HAND_SHARE = 0.1, 0.3
 _PARKED_SHARE = 0.05
 # An action that is nearer to zero than this share of its largest value in half of the steps is a change, no position.
 _CHANGE_SHARE = 0.2
+# The speed of the state goes with an action that is a change by at least this correlation.
+_LEAST_FOLLOW = 0.4
 
 
 class SignalKey(NamedTuple):
@@ -86,6 +88,8 @@ class ArmTracks:
         arm: Its name, "" for the only one.
         path: (N, D) its path, or None.
         command: (N, D) the summed changes that were commanded beside a measured path, or None.
+        velocity: (N, D) these changes themselves, each held until the next, or None.
+        grips: Commands of the gripper or hand, each (N, D) and held until the next.
         ends: Gripper or hand, by kind, (N, D).
         contacts: Channels of contact, each (N, D).
     """
@@ -93,6 +97,8 @@ class ArmTracks:
     arm: str
     path: NDArray[np.float64] | None
     command: NDArray[np.float64] | None
+    velocity: NDArray[np.float64] | None
+    grips: tuple[NDArray[np.float64], ...]
     ends: tuple[tuple[DimensionKind, NDArray[np.float64]], ...]
     contacts: tuple[NDArray[np.float64], ...]
 
@@ -166,13 +172,17 @@ def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks
     parts = [signals[own.signal].values[:, list(own.columns)] for own in channels]
     values = np.concatenate(parts, axis=1, dtype=np.float64)
     values = fill_gaps(values if rising.all() else values[rising])
+    held = periods.held_means(values)
     summed = _sum_changes(values, channels, periods.steps[:, 0], meaning)
     resampled, tracks, stop = periods.means(values - values[0]), [], 0
+    commands: dict[Channel, NDArray[np.float64]] = {}
     for channel in channels:
         start, stop = stop, stop + len(channel.columns)
         own = resampled[:, start:stop]
         tracks.append((channel, own[:, _moving_dimensions(own, channel.part)]))
-    arms = tuple(_gather_arms(tracks, summed))
+        if channel.signal == "action":
+            commands[channel] = held[:, start:stop]
+    arms = tuple(_gather_arms(tracks, summed, commands))
     return EpisodeTracks(start=float(seconds[rising][0]), period=periods.period, arms=arms)
 
 
@@ -234,11 +244,44 @@ def _sum_changes(
             continue
         own = values[:, start:stop]
         largest = np.maximum(np.abs(own).max(axis=0), 1e-12)
-        if float((np.median(np.abs(own), axis=0) / largest).mean()) < _CHANGE_SHARE or _has_both_signs(own):
+        if (
+            float((np.median(np.abs(own), axis=0) / largest).mean()) < _CHANGE_SHARE
+            or _has_both_signs(own)
+            or _follows_as_speed(own, channel, values, channels, steps)
+        ):
             periods = np.concatenate([steps[:1], steps])[:, None]
             values[:, start:stop] = np.cumsum(own * periods, axis=0)
             summed.add(channel)
     return frozenset(summed)
+
+
+def _follows_as_speed(
+    own: NDArray[np.float64],
+    channel: Channel,
+    values: NDArray[np.float64],
+    channels: Sequence[Channel],
+    steps: NDArray[np.float64],
+) -> bool:
+    """Whether the measured path of the same dimensions goes as fast as the action (T, D) says, not where it says."""
+    import numpy as np
+
+    stop = 0
+    for other in channels:
+        start, stop = stop, stop + len(other.columns)
+        is_like = (other.part, other.arm, other.space) == (channel.part, channel.arm, channel.space)
+        if other.signal == "state" and is_like and stop - start == own.shape[1]:
+            path = values[:, start:stop]
+            speeds = np.diff(path, axis=0) / steps[:, None]
+            return correlate(own[:-1], speeds) > max(_LEAST_FOLLOW, correlate(own, path))
+    return False
+
+
+def correlate(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Correlation of two signals (T, D), of all dimensions together, each about its mean."""
+    import numpy as np
+
+    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
+    return float((first * second).sum() / max(np.sqrt((first * first).sum() * (second * second).sum()), 1e-12))
 
 
 def _has_both_signs(values: NDArray[np.float64]) -> bool:
@@ -253,7 +296,9 @@ def _has_both_signs(values: NDArray[np.float64]) -> bool:
 
 
 def _gather_arms(
-    tracks: Sequence[tuple[Channel, NDArray[np.float64]]], summed: Collection[Channel]
+    tracks: Sequence[tuple[Channel, NDArray[np.float64]]],
+    summed: Collection[Channel],
+    held: Mapping[Channel, NDArray[np.float64]],
 ) -> Iterator[ArmTracks]:
     """The arms that move; the first channel of each part that changes is the one that counts.
 
@@ -263,6 +308,13 @@ def _gather_arms(
     commands = {
         channel.arm: own for channel, own in reversed(moving) if channel.part == "path" and channel in summed
     }
+    velocities = {
+        channel.arm: held[channel] for channel, own in reversed(moving) if channel.part == "path" and channel in summed
+    }
+    grips: dict[str, list[NDArray[np.float64]]] = {}
+    for channel, own in moving:
+        if channel.signal == "action" and channel.part in ("gripper", "hand"):
+            grips.setdefault(channel.arm, []).append(held[channel])
     known = {channel.part for channel, _ in moving if channel.signal == "state"}
     moving = [
         (channel, own) for channel, own in moving if channel.signal != "action" or channel.part not in known
@@ -285,6 +337,8 @@ def _gather_arms(
             arm=arm,
             path=_scale_unknown(parts, path),
             command=commands.get(arm, commands.get("")) if "path" in known else None,
+            velocity=velocities.get(arm, velocities.get("")) if "path" in known else None,
+            grips=tuple(grips.get(arm, grips.get("", ()) if len(by_arm) == 1 else ())),
             ends=_first_of(parts, "gripper") + _first_of(parts, "hand"),
             contacts=contacts,
         )

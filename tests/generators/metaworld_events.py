@@ -78,7 +78,7 @@ def run_episode(task: str, policy: Any, seed: int, draw: int) -> dict[str, Any]:
             "pause": lead.is_paused,
             "goal": lead.is_done,
         }
-        rows.append((observation[:4].copy(), action, known))
+        rows.append((observation.copy(), action, known))
         observation, _, _, truncated, info = env.step(action)
         lead.note_success(bool(info["success"]), step)
         if lead.has_ended(step) or truncated:
@@ -173,8 +173,10 @@ def _as_arrays(rows: list[tuple[Any, Any, dict[str, Any]]], stride: int) -> dict
     log = list(_read_log([known for _, _, known in rows]))
     phases = list(dict.fromkeys(name for name, _, _ in log if name.startswith("phase")))
     log = [(f"phase {phases.index(n)}" if n in phases else n, start, stop) for n, start, stop in log]
+    observed = np.array([observation for observation, _, _ in rows], np.float32)[::stride]
     return {
-        "state": np.array([state for state, _, _ in rows], np.float32)[::stride],
+        "state": observed[:, :4],
+        "environment": observed,
         "action": np.array([action for _, action, _ in rows], np.float32)[::stride],
         "rate_hz": 1 / _STEP_SECONDS / stride,
         "duration": len(rows) * _STEP_SECONDS,
