@@ -41,9 +41,9 @@ _DEPTH_WEIGHT = 0.6
 _TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES = 0.4, 60.0, 20.0
 # A way counts in full from this share of that at the usual speed.
 _TURN_WAY = 0.4
-# A commanded velocity jumps by this share of the usual speed, a command of a gripper by one of its range, and by so many
-# times the usual step; of what a step has in common with those beside it this share is none.
-_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _JUMP_RAMP = 0.5, 0.3, 2.0, 1.0
+# A commanded velocity jumps by this share of the usual speed, or a command of a gripper by one of its range, and by so
+# many times the step that this share of all steps is below.
+_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _USUAL_STEP = 0.5, 0.3, 3.25, 0.25
 # Commands are of the motion that is measured from this correlation on.
 _SAME_MOTION = 0.2
 # A gripper moves faster than this share of its range per second, and by at least this share of it.
@@ -53,6 +53,8 @@ _END_NOISE = 6.0
 _END_GAP = 0.5
 # Contact begins where a channel leaves its noise by so many deviations and this share of its range.
 _CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT = 8.0, 0.2, 0.15
+# A thing begins to move from this share of its fastest and so many times its noise on, after a rest of so many seconds.
+_THING_SHARE, _THING_NOISE, _THING_GAP, _THING_CONFIDENCE = 0.02, 6.0, 0.25, 0.3
 # A boundary of the arm's motion so near one of its gripper, hand or contact is of the same event.
 _SAME_EVENT_SECONDS = 0.3
 # Less sure boundaries are left out.
@@ -63,9 +65,10 @@ SIGNAL_SETTINGS: dict[str, Json] = {
     "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST, _SHORT_REST_SECONDS],
     "dip": [_DIP_SHARE, _DEPTH_WEIGHT],
     "turn": [_TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES, _TURN_WAY],
-    "command": [_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _JUMP_RAMP, _SAME_MOTION],
+    "command": [_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _USUAL_STEP, _SAME_MOTION],
     "gripper": [_END_SPEED, _LEAST_END_CHANGE, _END_NOISE, _END_GAP],
     "contact": [_CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT],
+    "thing": [_THING_SHARE, _THING_NOISE, _THING_GAP, _THING_CONFIDENCE],
     "same_event": _SAME_EVENT_SECONDS,
     "least": _LEAST_CONFIDENCE,
 }
@@ -105,6 +108,7 @@ def _arm_boundaries(own: ArmTracks, tracks: EpisodeTracks) -> list[Boundary]:
         path, is_change = own.command, True
     events += _command_boundaries(own, start, period, is_change)
     motion = [] if path is None else list(_motion_boundaries(path, start, period))
+    motion += _thing_boundaries(own.things, start, period)
     seconds = sorted(event.seconds for event in events)
     apart = [
         boundary for boundary in motion if find_distance(seconds, boundary.seconds) > _SAME_EVENT_SECONDS
@@ -152,8 +156,6 @@ def _smooth_speeds(
 
 def _move_together(path: NDArray[np.float64], command: NDArray[np.float64], period: float) -> bool:
     """Whether a commanded path goes as the measured one, or is fast where that is: else it is no sum of changes."""
-    import numpy as np
-
     (velocity, speed), (told, told_speed) = (_smooth_speeds(own, period) for own in (path, command))
     if velocity.shape == told.shape and correlate(velocity, told) >= _SAME_MOTION:
         return True
@@ -189,10 +191,10 @@ def _find_jumps(
     padded[1:-1] = changes
     common = ((padded[:-2] + padded[2:]) * changes).sum(axis=1) / 2 / np.maximum(sizes, 1e-12)
     jumps = np.zeros(len(sizes) + 2)
-    jumps[1:-1] = sizes - _JUMP_RAMP * np.maximum(common, 0)
+    jumps[1:-1] = sizes - np.maximum(common, 0)
     own = jumps[1:-1]
-    middle = len(sizes) // 2
-    bar = max(least_share * whole, _JUMP_NOISE * float(np.partition(sizes, middle)[middle]))
+    usual = int(_USUAL_STEP * len(sizes))
+    bar = max(least_share * whole, _JUMP_NOISE * float(np.partition(sizes, usual)[usual]))
     for number in np.flatnonzero((own > bar) & (own >= jumps[:-2]) & (own > jumps[2:])).tolist():
         more = min(1.0, max(0.0, float(own[number]) / whole - least_share))
         yield Boundary(start + (number + 1) * period, "command", 0.7 + 0.3 * more)
@@ -372,6 +374,21 @@ def _contact_boundaries(values: NDArray[np.float64], start: float, period: float
             yield Boundary(start + first * period, "contact", sure)
         if stop < len(away):
             yield Boundary(start + stop * period, "contact", sure)
+
+
+def _thing_boundaries(values: NDArray[np.float64], start: float, period: float) -> Iterator[Boundary]:
+    """Where a thing (N, D) that rested begins to move."""
+    import numpy as np
+
+    if not values.size:
+        return
+    changes = np.diff(values, axis=0)
+    speed = np.sqrt((changes * changes).sum(axis=1))
+    noise = float(np.partition(speed, len(speed) // 4)[len(speed) // 4])
+    moving = _find_runs(speed > max(_THING_SHARE * float(speed.max()), _THING_NOISE * noise))
+    for first, stop in _join_runs(moving, max(1, round(_THING_GAP / period))):
+        if first > 0 and (stop - first) * period >= _SHORTEST_CONTACT:
+            yield Boundary(start + (first + 1) * period, "thing", _THING_CONFIDENCE)
 
 
 def _join_runs(runs: NDArray[np.intp], gap: int) -> Sequence[tuple[int, int]]:

@@ -4,8 +4,9 @@ Runs in an environment of its own, with metaworld==3.1.1, mujoco==3.3.0, scipy, 
 
     MUJOCO_GL=disabled python tests/generators/metaworld_events.py OUT --seeds 300:303
 
-Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), rate_hz, and the log as "names"
-and "spans" (E, 2) in seconds: phases of the scripted policy follow each other; touch, hold, goal, pause lie over them.
+Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), the whole observation (T, 39) as
+"environment_state", which is its name in LeRobot's datasets of Meta-World, rate_hz, and the log as "names" and "spans"
+(E, 2) in seconds: phases of the scripted policy follow each other; touch, hold, goal, pause lie over them.
 As in the recipe of the reference models a step of the simulation is played in 0.05 s.
 """
 
@@ -176,7 +177,7 @@ def _as_arrays(rows: list[tuple[Any, Any, dict[str, Any]]], stride: int) -> dict
     observed = np.array([observation for observation, _, _ in rows], np.float32)[::stride]
     return {
         "state": observed[:, :4],
-        "environment": observed,
+        "environment_state": observed,
         "action": np.array([action for _, action, _ in rows], np.float32)[::stride],
         "rate_hz": 1 / _STEP_SECONDS / stride,
         "duration": len(rows) * _STEP_SECONDS,
