@@ -176,10 +176,11 @@ def test_changes_that_look_like_positions_are_known_by_the_speed_of_the_state(ra
 
 def test_a_gripper_that_is_told_to_close_and_cannot_is_a_boundary() -> None:
     seconds, state, changes = _full_speed(20.0)
-    state = np.column_stack([state, np.full(len(seconds), 0.04)])
-    changes = np.column_stack([changes, np.where(seconds < 4.5, -1.0, 1.0)])
-    found = _find(seconds, state, action=changes, duration=6.0)[""]
-    assert [second for _, second in found] == pytest.approx([3, 4.5], abs=0.06)
+    state = np.column_stack([state, 0.08 - 0.04 * np.clip((seconds - 1) / 0.2, 0, 1)])
+    told = np.select([seconds < 1, seconds < 4.5], [-1.0, 0.2], 1.0)
+    found = _find(seconds, state, action=np.column_stack([changes, told]), duration=6.0)[""]
+    assert [source for source, _ in found] == ["gripper", "command", "command"]
+    assert [second for _, second in found] == pytest.approx([1.1, 3, 4.5], abs=0.06)
 
 
 def test_a_thing_that_begins_to_move_is_a_boundary_and_copies_of_the_hand_are_none() -> None:
