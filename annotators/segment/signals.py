@@ -43,7 +43,7 @@ _TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES = 0.4, 60.0, 20.0
 _TURN_WAY = 0.4
 # A commanded velocity jumps by this share of the usual speed, or a command of a gripper by one of its range, and by so
 # many times the step that this share of all steps is below.
-_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _USUAL_STEP = 0.5, 0.3, 3.25, 0.25
+_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _USUAL_STEP = 0.3, 0.3, 3.5, 0.25
 # Commands are of the motion that is measured from this correlation on.
 _SAME_MOTION = 0.2
 # A gripper moves faster than this share of its range per second, and by at least this share of it.
@@ -54,7 +54,7 @@ _END_GAP = 0.5
 # Contact begins where a channel leaves its noise by so many deviations and this share of its range.
 _CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT = 8.0, 0.2, 0.15
 # A thing begins to move from this share of its fastest and so many times its noise on, after a rest of so many seconds.
-_THING_SHARE, _THING_NOISE, _THING_GAP, _THING_CONFIDENCE = 0.02, 6.0, 0.25, 0.3
+_THING_SHARE, _THING_NOISE, _THING_GAP, _THING_CONFIDENCE = 0.01, 6.0, 0.25, 0.3
 # A boundary of the arm's motion so near one of its gripper, hand or contact is of the same event.
 _SAME_EVENT_SECONDS = 0.3
 # Less sure boundaries are left out.

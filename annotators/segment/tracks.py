@@ -54,9 +54,9 @@ _PARKED_SHARE = 0.05
 _CHANGE_SHARE = 0.2
 # A dimension of things rests, slower than this share of its fastest, in this share of the time in which the arm moves;
 # it is one of the arm's where it goes with that by this correlation.
-_STILL_SPEED, _LEAST_STILL, _SAME_DIMENSION = 0.02, 0.2, 0.95
+_STILL_SPEED, _LEAST_STILL, _SAME_DIMENSION = 0.02, 0.2, 0.99
 # The speed of the state goes with an action that is a change by at least this correlation.
-_LEAST_FOLLOW = 0.4
+_LEAST_FOLLOW = 0.3
 
 
 class SignalKey(NamedTuple):
