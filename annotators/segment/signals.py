@@ -106,8 +106,8 @@ def _arm_boundaries(own: ArmTracks, tracks: EpisodeTracks) -> list[Boundary]:
     path, is_change = own.path, False
     if path is not None and own.command is not None and _move_together(path, own.command, period):
         path, is_change = own.command, True
-    events += _command_boundaries(own, start, period, is_change)
     motion = [] if path is None else list(_motion_boundaries(path, start, period))
+    motion += _command_boundaries(own, start, period, is_change)
     motion += _thing_boundaries(own.things, start, period)
     seconds = sorted(event.seconds for event in events)
     apart = [
