@@ -7,8 +7,9 @@
 FOLDER holds episodes of `tests/generators/metaworld_events.py`.
 The parts share no episode: constants were chosen on "development", the least confidence and the penalty of `ruptures`
 on "thresholds", and "test" was looked at once. `ruptures` is tried where it is installed.
-Of Meta-World, seeds 300 to 303 are for development; 320 to 323 were looked at on 2026-11-26, and 8885 to 8888 later:
-the first is 4000 + the SHA-256 of "boundaries of segments, second look", as a number, modulo 5000.
+Of Meta-World, seeds 300 to 303 are for development, 340 to 343 for thresholds; 320 to 323 were looked at on 2026-11-26,
+8885 to 8888 later, and 7737 to 7740 after that. The last two begin at 4000 + the SHA-256 of "boundaries of segments,
+second look" and "boundaries of segments, third look", as numbers, modulo 5000.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from annotators.motion import MotionMeaning, infer_meaning_by_names
 from annotators.segment import find_signal_boundaries, read_tracks
 from ares.episode import Signal, Trajectory
 from benchmarks.quality import seed_range
+from ingest.signals import numbered_names
 from tests.generators.event_logs import PARTS, LogEvent, LoggedEpisode, make_logged_episode, true_boundaries
 from tests.generators.segment_scoring import (
     SegmentScore,
@@ -44,6 +46,7 @@ Method = Callable[[LoggedEpisode], Found]
 _GRID_SECONDS = 1.8
 # Chosen on the part "thresholds" among 1, 3, 10, 30 and 100.
 _RUPTURES_PENALTY = 3.0
+_THINGS = "environment_state"
 _WITH_INTERVAL = ("F1", "short recall", "edit")
 
 
@@ -54,13 +57,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=seed_range, help="other seeds, first and one past the last")
     parser.add_argument("--episodes", type=int, help="at most so many of them")
     parser.add_argument("--metaworld", type=Path, help="a folder of Meta-World episodes instead")
+    parser.add_argument("--things", action="store_true", help="Meta-World with positions of things")
     parser.add_argument("--traits", action="store_true", help="also a row for each kind of robot")
     arguments = parser.parse_args()
     seeds = (arguments.seeds or PARTS[arguments.part])[: arguments.episodes]
     name = f"{arguments.part} {seeds.start}:{seeds.stop}"
     if arguments.metaworld:
         name, paths = f"Meta-World {arguments.metaworld.name}", sorted(arguments.metaworld.glob("*.npz"))
-        episodes = [read_metaworld_episode(path) for path in paths[: arguments.episodes]]
+        episodes = [read_metaworld_episode(path, arguments.things) for path in paths[: arguments.episodes]]
     else:
         episodes = [make_logged_episode(seed) for seed in seeds]
     print(f"{name}: {describe(episodes)}\n")
@@ -77,11 +81,17 @@ def main() -> None:
     print_speed(episodes)
 
 
-def read_metaworld_episode(path: Path) -> LoggedEpisode:
-    """An episode of `tests/generators/metaworld_events.py`: what holds at a time in its log is one event."""
+def read_metaworld_episode(path: Path, has_things: bool = False) -> LoggedEpisode:
+    """An episode of `tests/generators/metaworld_events.py`: what holds at a time in its log is one event.
+
+    Args:
+        path: Its file.
+        has_things: Whether it records the things, too, as `observation.environment_state` of public datasets does.
+    """
     with np.load(path) as arrays:
         names, spans, duration = arrays["names"].tolist(), arrays["spans"].tolist(), float(arrays["duration"])
         state, action, rate_hz = arrays["state"], arrays["action"], float(arrays["rate_hz"])
+        things = arrays[_THINGS] if has_things else state[:, :0]
     cuts = sorted({0.0, duration, *(second for span in spans for second in span)})
     events = [
         LogEvent(
@@ -93,6 +103,7 @@ def read_metaworld_episode(path: Path) -> LoggedEpisode:
         timestamps=np.arange(len(state)) / rate_hz,
         state=Signal(state, ("ee_x", "ee_y", "ee_z", "gripper")),
         action=Signal(action, ("delta_x", "delta_y", "delta_z", "gripper")),
+        extra={_THINGS: Signal(things, numbered_names(_THINGS, things.shape[1]))} if has_things else {},
     )
     rate = "below 15 Hz" if rate_hz < 15 else "15 Hz and more"
     traits = {"arms": "1", "rate": rate}

@@ -76,6 +76,15 @@ class EpisodePeriods:
         at_ends = integral[self.left] + self.into * (before + slope * self.into / 2)
         return np.asarray(at_ends[1:] - at_ends[:-1]) / self.period
 
+    def held_means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(N, D) means of commands (T, D), each of which holds from its step to the next."""
+        import numpy as np
+
+        integral = np.zeros_like(values)
+        np.cumsum(self.steps * values[:-1], axis=0, out=integral[1:])
+        at_ends = integral[self.left] + self.into * values[self.left]
+        return np.asarray(at_ends[1:] - at_ends[:-1]) / self.period
+
 
 def divide_into_equal_periods(
     seconds: NDArray[np.float64], shortest_period: float = 1 / COMMON_RATE_HZ

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 NAME = "segment"
-_VERSION = "1"
+_VERSION = "2"
 _BATCH_SIZE = 64
 COLUMNS = (
     Column(

@@ -15,7 +15,7 @@ from annotators.segment.spans import (
     find_distance,
     join_boundaries,
 )
-from annotators.segment.tracks import ArmTracks, EpisodeTracks, read_tracks
+from annotators.segment.tracks import ArmTracks, EpisodeTracks, correlate, find_ranges, read_tracks
 from ares.signals import DimensionKind
 
 if TYPE_CHECKING:
@@ -41,9 +41,11 @@ _DEPTH_WEIGHT = 0.6
 _TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES = 0.4, 60.0, 20.0
 # A way counts in full from this share of that at the usual speed.
 _TURN_WAY = 0.4
-# A commanded velocity jumps between the means over so many seconds, by this share of the usual speed and so many times
-# its usual step; it counts where its speed has at least this correlation with the measured one.
-_JUMP_SECONDS, _JUMP_SHARE, _JUMP_NOISE, _SAME_MOTION = 0.1, 0.7, 3.0, 0.2
+# A commanded velocity jumps by this share of the usual speed, or a command of a gripper by one of its range, and by so
+# many times the step that this share of all steps is below.
+_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _USUAL_STEP = 0.3, 0.3, 3.5, 0.25
+# Commands are of the motion that is measured from this correlation on.
+_SAME_MOTION = 0.2
 # A gripper moves faster than this share of its range per second, and by at least this share of it.
 _END_SPEED, _LEAST_END_CHANGE = 0.4, 0.2
 _END_NOISE = 6.0
@@ -51,6 +53,8 @@ _END_NOISE = 6.0
 _END_GAP = 0.5
 # Contact begins where a channel leaves its noise by so many deviations and this share of its range.
 _CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT = 8.0, 0.2, 0.15
+# A thing begins to move from this share of its fastest and so many times its noise on, after a rest of so many seconds.
+_THING_SHARE, _THING_NOISE, _THING_GAP, _THING_CONFIDENCE = 0.01, 6.0, 0.25, 0.3
 # A boundary of the arm's motion so near one of its gripper, hand or contact is of the same event.
 _SAME_EVENT_SECONDS = 0.3
 # Less sure boundaries are left out.
@@ -61,9 +65,10 @@ SIGNAL_SETTINGS: dict[str, Json] = {
     "rest": [_REST_SHARE, _REST_NOISE, _MOST_REST_SHARE, _MOVES_AGAIN, _SHORTEST_REST, _SHORT_REST_SECONDS],
     "dip": [_DIP_SHARE, _DEPTH_WEIGHT],
     "turn": [_TURN_SECONDS, _TURN_DEGREES, _STRAIGHT_DEGREES, _TURN_WAY],
-    "command": [_JUMP_SECONDS, _JUMP_SHARE, _JUMP_NOISE, _SAME_MOTION],
+    "command": [_JUMP_SHARE, _GRIP_JUMP_SHARE, _JUMP_NOISE, _USUAL_STEP, _SAME_MOTION],
     "gripper": [_END_SPEED, _LEAST_END_CHANGE, _END_NOISE, _END_GAP],
     "contact": [_CONTACT_NOISE, _CONTACT_SHARE, _SHORTEST_CONTACT],
+    "thing": [_THING_SHARE, _THING_NOISE, _THING_GAP, _THING_CONFIDENCE],
     "same_event": _SAME_EVENT_SECONDS,
     "least": _LEAST_CONFIDENCE,
 }
@@ -98,12 +103,12 @@ def _arm_boundaries(own: ArmTracks, tracks: EpisodeTracks) -> list[Boundary]:
         events += _end_boundaries(values, kind, start, period)
     for values in own.contacts:
         events += _contact_boundaries(values, start, period)
-    motion = [] if own.path is None else list(_motion_boundaries(own.path, start, period))
-    if own.path is not None and own.command is not None and _move_together(own.path, own.command, period):
-        motion = [
-            *_motion_boundaries(own.command, start, period),
-            *_command_boundaries(own.command, start, period),
-        ]
+    path, is_change = own.path, False
+    if path is not None and own.command is not None and _move_together(path, own.command, period):
+        path, is_change = own.command, True
+    motion = [] if path is None else list(_motion_boundaries(path, start, period))
+    motion += _command_boundaries(own, start, period, is_change)
+    motion += _thing_boundaries(own.things, start, period)
     seconds = sorted(event.seconds for event in events)
     apart = [
         boundary for boundary in motion if find_distance(seconds, boundary.seconds) > _SAME_EVENT_SECONDS
@@ -150,36 +155,49 @@ def _smooth_speeds(
 
 
 def _move_together(path: NDArray[np.float64], command: NDArray[np.float64], period: float) -> bool:
-    """Whether a commanded path is fast where the measured one is: else it is no sum of changes."""
+    """Whether a commanded path goes as the measured one, or is fast where that is: else it is no sum of changes."""
+    (velocity, speed), (told, told_speed) = (_smooth_speeds(own, period) for own in (path, command))
+    if velocity.shape == told.shape and correlate(velocity, told) >= _SAME_MOTION:
+        return True
+    return correlate(speed[:, None], told_speed[:, None]) >= _SAME_MOTION
+
+
+def _command_boundaries(own: ArmTracks, start: float, period: float, is_change: bool) -> Iterator[Boundary]:
+    """Where a commanded velocity jumps, as at another goal, or a command of the gripper or hand does."""
     import numpy as np
 
-    speeds = np.stack([_smooth_speeds(own, period)[1] for own in (path, command)])
-    speeds -= speeds.mean(axis=1, keepdims=True)
-    product = float(np.sqrt((speeds * speeds).sum(axis=1)).prod())
-    return product > 0 and float(speeds[0] @ speeds[1]) / product >= _SAME_MOTION
+    if is_change and own.velocity is not None:
+        speed = np.sqrt((own.velocity * own.velocity).sum(axis=1))
+        usual = float((speed * speed).sum()) / max(float(speed.sum()), 1e-12)
+        yield from _find_jumps(own.velocity, start, period, usual, _JUMP_SHARE)
+    for grip in own.grips:
+        yield from _find_jumps(grip, start, period, float(find_ranges(grip).max()), _GRIP_JUMP_SHARE)
 
 
-def _command_boundaries(command: NDArray[np.float64], start: float, period: float) -> Iterator[Boundary]:
-    """Where the commanded velocity jumps, as at another goal, by far more than from step to step."""
+def _find_jumps(
+    values: NDArray[np.float64], start: float, period: float, whole: float, least_share: float
+) -> Iterator[Boundary]:
+    """Where held commands (N, D) change by a share of the whole at once, by far more than from step to step.
+
+    What a change has in common with those beside it is no jump: so goes a command that speeds up for a while.
+    """
     import numpy as np
 
-    velocity = np.diff(command, axis=0) / period
-    count, reach = len(velocity), max(1, round(_JUMP_SECONDS / period))
-    sums = np.concatenate([np.zeros((1, velocity.shape[1])), np.cumsum(velocity, axis=0)])
-    at = np.arange(1, count)
-    low, high = np.maximum(at - reach, 0), np.minimum(at + reach, count)
-    before, after = (
-        (sums[at] - sums[low]) / (at - low)[:, None],
-        (sums[high] - sums[at]) / (high - at)[:, None],
-    )
-    jumps = np.sqrt(((after - before) ** 2).sum(axis=1))
-    speed, steps = (np.sqrt((own * own).sum(axis=1)) for own in (velocity, np.diff(velocity, axis=0)))
-    usual = float((speed * speed).sum()) / max(float(speed.sum()), 1e-12)
-    bar = max(_JUMP_SHARE * usual, _JUMP_NOISE * float(np.median(steps)))
-    for number in np.flatnonzero(jumps > bar).tolist():
-        if jumps[number] >= jumps[max(0, number - reach) : number + reach + 1].max():
-            sure = min(1.0, 0.4 + 0.3 * float(jumps[number]) / usual)
-            yield Boundary(start + (number + 1.5) * period, "command", sure)
+    changes = np.diff(values, axis=0)
+    sizes = np.sqrt((changes * changes).sum(axis=1))
+    if not sizes.any():
+        return
+    padded = np.zeros((len(changes) + 2, changes.shape[1]))
+    padded[1:-1] = changes
+    common = ((padded[:-2] + padded[2:]) * changes).sum(axis=1) / 2 / np.maximum(sizes, 1e-12)
+    jumps = np.zeros(len(sizes) + 2)
+    jumps[1:-1] = sizes - np.maximum(common, 0)
+    own = jumps[1:-1]
+    usual = int(_USUAL_STEP * len(sizes))
+    bar = max(least_share * whole, _JUMP_NOISE * float(np.partition(sizes, usual)[usual]))
+    for number in np.flatnonzero((own > bar) & (own >= jumps[:-2]) & (own > jumps[2:])).tolist():
+        more = min(1.0, max(0.0, float(own[number]) / whole - least_share))
+        yield Boundary(start + (number + 1) * period, "command", 0.7 + 0.3 * more)
 
 
 def _motion_boundaries(path: NDArray[np.float64], start: float, period: float) -> Iterator[Boundary]:
@@ -356,6 +374,21 @@ def _contact_boundaries(values: NDArray[np.float64], start: float, period: float
             yield Boundary(start + first * period, "contact", sure)
         if stop < len(away):
             yield Boundary(start + stop * period, "contact", sure)
+
+
+def _thing_boundaries(values: NDArray[np.float64], start: float, period: float) -> Iterator[Boundary]:
+    """Where a thing (N, D) that rested begins to move."""
+    import numpy as np
+
+    if not values.size:
+        return
+    changes = np.diff(values, axis=0)
+    speed = np.sqrt((changes * changes).sum(axis=1))
+    noise = float(np.partition(speed, len(speed) // 4)[len(speed) // 4])
+    moving = _find_runs(speed > max(_THING_SHARE * float(speed.max()), _THING_NOISE * noise))
+    for first, stop in _join_runs(moving, max(1, round(_THING_GAP / period))):
+        if first > 0 and (stop - first) * period >= _SHORTEST_CONTACT:
+            yield Boundary(start + (first + 1) * period, "thing", _THING_CONFIDENCE)
 
 
 def _join_runs(runs: NDArray[np.intp], gap: int) -> Sequence[tuple[int, int]]:

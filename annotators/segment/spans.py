@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ares.episode import Json
 
 BoundarySource = Literal[
-    "start", "gripper", "hand", "rest", "speed", "direction", "contact", "command", "model"
+    "start", "gripper", "hand", "rest", "speed", "direction", "contact", "command", "thing", "model"
 ]
 # No span is shorter.
 SHORTEST_SECONDS = 0.3

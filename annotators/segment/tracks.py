@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Faster sources are averaged over so many seconds, slower ones keep their rate.
 SHORTEST_PERIOD = 0.05
+_END_PARTS = ("gripper", "hand")
 _CONTACT_WORDS = frozenset(
     {
         "force",
@@ -40,6 +41,8 @@ _CONTACT_WORDS = frozenset(
         "ft",
     }
 )
+# Names of a signal or dimension that is of things, as "environment_state" of LeRobot and "object" of robomimic.
+_THING_WORDS = frozenset({"object", "objects", "obj", "environment"})
 _FORCE_AXES = frozenset({"fx", "fy", "fz", "tx", "ty", "tz"})
 # A dimension with a smaller range rests, in its unit or as a share of the widest.
 _LEAST_RANGE = 1e-5
@@ -49,6 +52,11 @@ _LEAST_HAND_RANGE, _LEAST_HAND_SHARE = 0.1, 0.3
 _PARKED_SHARE = 0.05
 # An action that is nearer to zero than this share of its largest value in half of the steps is a change, no position.
 _CHANGE_SHARE = 0.2
+# A dimension of things rests, slower than this share of its fastest, in this share of the time in which the arm moves;
+# it is one of the arm's where it goes with that by this correlation.
+_STILL_SPEED, _LEAST_STILL, _SAME_DIMENSION = 0.02, 0.2, 0.99
+# The speed of the state goes with an action that is a change by at least this correlation.
+_LEAST_FOLLOW = 0.3
 
 
 class SignalKey(NamedTuple):
@@ -64,7 +72,7 @@ class Channel:
     """Dimensions that are one thing of an arm.
 
     Attributes:
-        part: "path", "gripper", "hand" or "contact".
+        part: "path", "gripper", "hand", "contact" or "thing".
         arm: The arm.
         space: Space of a path, see `find_motion_groups`; "" for another part.
         signal: Name of the signal.
@@ -78,6 +86,14 @@ class Channel:
     columns: tuple[int, ...]
 
 
+class _Track(NamedTuple):
+    """A channel over N equal periods: its dimensions that move, and all of them as commands that hold to the next."""
+
+    channel: Channel
+    values: NDArray[np.float64]
+    held: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmTracks:
     """One arm over N equal periods.
@@ -86,15 +102,21 @@ class ArmTracks:
         arm: Its name, "" for the only one.
         path: (N, D) its path, or None.
         command: (N, D) the summed changes that were commanded beside a measured path, or None.
+        velocity: (N, D) these changes themselves, each held until the next, or None.
+        grips: Commands of the gripper or hand, each (N, D) and held until the next.
         ends: Gripper or hand, by kind, (N, D).
         contacts: Channels of contact, each (N, D).
+        things: (N, D) what rests for a while as the arm moves, and is none of its dimensions; D may be 0.
     """
 
     arm: str
     path: NDArray[np.float64] | None
     command: NDArray[np.float64] | None
+    velocity: NDArray[np.float64] | None
+    grips: tuple[NDArray[np.float64], ...]
     ends: tuple[tuple[DimensionKind, NDArray[np.float64]], ...]
     contacts: tuple[NDArray[np.float64], ...]
+    things: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,12 +143,24 @@ def find_channels(signals: tuple[SignalKey, ...]) -> tuple[Channel, ...]:
             channels += _path_channels(key)
             channels += _end_channels(key)
         channels += _contact_channels(key)
+        things = tuple(number for number, _ in enumerate(key.names) if _is_of_things(key, number))
+        if things and key.name != "action":
+            channels.append(Channel("thing", "", "", key.name, things))
     return tuple(channels)
+
+
+def _is_of_things(key: SignalKey, number: int) -> bool:
+    signal = key.name if key.name not in ("state", "action") else ""
+    return not _THING_WORDS.isdisjoint((*name_tokens(key.names[number]), *name_tokens(signal)))
 
 
 def _path_channels(key: SignalKey) -> Iterator[Channel]:
     """Joints first, since they tell of rotations too; what belongs to no arm only where there is no arm with a name."""
-    groups = find_motion_groups(key.names, key.kinds)
+    groups = [
+        group
+        for group in find_motion_groups(key.names, key.kinds)
+        if group.space == OTHER_DIMENSIONS or not _is_of_things(key, group.columns[0])
+    ]
     named = [group for group in groups if group.arm]
     for group in sorted(named or groups, key=lambda own: own.space != JOINTS):
         yield Channel("path", group.arm, group.space, key.name, group.columns)
@@ -166,12 +200,14 @@ def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks
     parts = [signals[own.signal].values[:, list(own.columns)] for own in channels]
     values = np.concatenate(parts, axis=1, dtype=np.float64)
     values = fill_gaps(values if rising.all() else values[rising])
+    held = periods.held_means(values)
     summed = _sum_changes(values, channels, periods.steps[:, 0], meaning)
     resampled, tracks, stop = periods.means(values - values[0]), [], 0
     for channel in channels:
         start, stop = stop, stop + len(channel.columns)
         own = resampled[:, start:stop]
-        tracks.append((channel, own[:, _moving_dimensions(own, channel.part)]))
+        moving = own[:, _moving_dimensions(own, channel.part)]
+        tracks.append(_Track(channel, moving, held[:, start:stop]))
     arms = tuple(_gather_arms(tracks, summed))
     return EpisodeTracks(start=float(seconds[rising][0]), period=periods.period, arms=arms)
 
@@ -234,11 +270,46 @@ def _sum_changes(
             continue
         own = values[:, start:stop]
         largest = np.maximum(np.abs(own).max(axis=0), 1e-12)
-        if float((np.median(np.abs(own), axis=0) / largest).mean()) < _CHANGE_SHARE or _has_both_signs(own):
+        if (
+            float((np.median(np.abs(own), axis=0) / largest).mean()) < _CHANGE_SHARE
+            or _has_both_signs(own)
+            or _follows_as_speed(own, channel, values, channels, steps)
+        ):
             periods = np.concatenate([steps[:1], steps])[:, None]
             values[:, start:stop] = np.cumsum(own * periods, axis=0)
             summed.add(channel)
     return frozenset(summed)
+
+
+def _follows_as_speed(
+    own: NDArray[np.float64],
+    channel: Channel,
+    values: NDArray[np.float64],
+    channels: Sequence[Channel],
+    steps: NDArray[np.float64],
+) -> bool:
+    """Whether the measured path of the same dimensions goes as fast as the action (T, D) says, not where it says."""
+    import numpy as np
+
+    stop = 0
+    for other in channels:
+        start, stop = stop, stop + len(other.columns)
+        is_like = (other.part, other.arm, other.space) == (channel.part, channel.arm, channel.space)
+        if other.signal == "state" and is_like and stop - start == own.shape[1]:
+            path = values[:, start:stop]
+            speeds = np.diff(path, axis=0) / steps[:, None]
+            return correlate(own[:-1], speeds) > max(_LEAST_FOLLOW, correlate(own, path))
+    return False
+
+
+def correlate(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Correlation of two signals (T, D), of all dimensions together, each about its mean."""
+    import numpy as np
+
+    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
+    return float(
+        (first * second).sum() / max(np.sqrt((first * first).sum() * (second * second).sum()), 1e-12)
+    )
 
 
 def _has_both_signs(values: NDArray[np.float64]) -> bool:
@@ -252,51 +323,95 @@ def _has_both_signs(values: NDArray[np.float64]) -> bool:
     return bool(balanced.mean() > 0.5)
 
 
-def _gather_arms(
-    tracks: Sequence[tuple[Channel, NDArray[np.float64]]], summed: Collection[Channel]
-) -> Iterator[ArmTracks]:
+def _gather_arms(tracks: Sequence[_Track], summed: Collection[Channel]) -> Iterator[ArmTracks]:
     """The arms that move; the first channel of each part that changes is the one that counts.
 
     The action counts for what the state does not have: of a part that the state has, it may name no arm.
     """
-    moving = [(channel, own) for channel, own in tracks if own.shape[1]]
-    commands = {
-        channel.arm: own for channel, own in reversed(moving) if channel.part == "path" and channel in summed
-    }
-    known = {channel.part for channel, _ in moving if channel.signal == "state"}
-    moving = [
-        (channel, own) for channel, own in moving if channel.signal != "action" or channel.part not in known
-    ]
-    arms = dict.fromkeys(channel.arm for channel, _ in moving if channel.part == "path")
-    only = next(iter(arms)) if len(arms) == 1 else None
-    by_arm: dict[str, list[tuple[Channel, NDArray[np.float64]]]] = {arm: [] for arm in arms}
-    for channel, own in moving:
-        arm = only if only is not None and not channel.arm else channel.arm
-        by_arm.setdefault(arm, []).append((channel, own))
+    moving = [own for own in tracks if own.values.shape[1]]
+    known = {own.channel.part for own in moving if own.channel.signal == "state"}
+    actions = [own for own in moving if own.channel.signal == "action"]
+    changes = [own for own in actions if own.channel in summed and "path" in known]
+    things = [own.values for own in moving if own.channel.part == "thing"]
+    by_arm = _divide_by_arm(
+        own
+        for own in moving
+        if own.channel.part != "thing" and (own.channel.signal != "action" or own.channel.part not in known)
+    )
     paths, ends = _widest_ranges(by_arm, ("path",)), _widest_ranges(by_arm, ("gripper", "hand"))
     for arm, parts in by_arm.items():
         if paths[arm] < _PARKED_SHARE * max(paths.values()) and ends[arm] <= _PARKED_SHARE * max(
             ends.values()
         ):
             continue
-        path = next((values for channel, values in parts if channel.part == "path"), None)
-        contacts = tuple(values for channel, values in parts if channel.part == "contact")
+        path = next((own.values for own in parts if own.channel.part == "path"), None)
+        of_arm = _first_of(parts, "gripper") + _first_of(parts, "hand")
+        told = next((own for name in (arm, "") for own in changes if own.channel.arm == name), None)
+        names = {arm, ""} if len(by_arm) == 1 else {arm}
         yield ArmTracks(
             arm=arm,
             path=_scale_unknown(parts, path),
-            command=commands.get(arm, commands.get("")) if "path" in known else None,
-            ends=_first_of(parts, "gripper") + _first_of(parts, "hand"),
-            contacts=contacts,
+            command=told.values if told else None,
+            velocity=told.held if told else None,
+            grips=tuple(
+                own.held for own in actions if own.channel.part in _END_PARTS and own.channel.arm in names
+            ),
+            ends=of_arm,
+            contacts=tuple(own.values for own in parts if own.channel.part == "contact"),
+            things=_find_things(things if len(by_arm) == 1 else (), path, of_arm),
         )
 
 
-def _widest_ranges(
-    by_arm: Mapping[str, Sequence[tuple[Channel, NDArray[np.float64]]]], parts: Collection[str]
-) -> dict[str, float]:
+def _divide_by_arm(tracks: Iterable[_Track]) -> dict[str, list[_Track]]:
+    """The tracks of each arm; those without an arm are of the only one that has a path."""
+    tracks = list(tracks)
+    arms = dict.fromkeys(own.channel.arm for own in tracks if own.channel.part == "path")
+    only = next(iter(arms)) if len(arms) == 1 else None
+    by_arm: dict[str, list[_Track]] = {arm: [] for arm in arms}
+    for own in tracks:
+        arm = only if only is not None and not own.channel.arm else own.channel.arm
+        by_arm.setdefault(arm, []).append(own)
+    return by_arm
+
+
+def _find_things(
+    values: Sequence[NDArray[np.float64]],
+    path: NDArray[np.float64] | None,
+    ends: Sequence[tuple[DimensionKind, NDArray[np.float64]]],
+) -> NDArray[np.float64]:
+    """(N, D) the dimensions that rest while the path of the only arm moves, and are no copies of its own."""
+    import numpy as np
+
+    if not values or path is None:
+        return np.zeros((0, 0))
+    things = np.concatenate(values, axis=1)
+    changes, steps = np.abs(np.diff(things, axis=0)), np.diff(path, axis=0)
+    speed = np.sqrt((steps * steps).sum(axis=1))
+    is_moving = speed > _STILL_SPEED * speed.max()
+    is_still = changes <= _STILL_SPEED * changes.max(axis=0)
+    own = _standardise(np.concatenate([path, *(end for _, end in ends)], axis=1))
+    # A copy may be late by a step, as that of the frame before.
+    same = np.maximum(
+        np.abs(_standardise(things).T @ own), np.abs(_standardise(things[1:]).T @ _standardise(own[:-1]))
+    ).max(axis=1)
+    return np.asarray(
+        things[:, (is_still[is_moving].mean(axis=0) >= _LEAST_STILL) & (same < _SAME_DIMENSION)]
+    )
+
+
+def _standardise(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Dimensions (N, D) about their mean, each of length 1; a constant one stays 0."""
+    import numpy as np
+
+    about = values - values.mean(axis=0)
+    return np.asarray(about / np.maximum(np.sqrt((about * about).sum(axis=0)), 1e-12))
+
+
+def _widest_ranges(by_arm: Mapping[str, Sequence[_Track]], parts: Collection[str]) -> dict[str, float]:
     """Of each arm, the largest range of a dimension of the first channel of some parts."""
     return {
-        arm: next((float(find_ranges(values).max()) for channel, values in own if channel.part in parts), 0.0)
-        for arm, own in by_arm.items()
+        arm: next((float(find_ranges(own.values).max()) for own in tracks if own.channel.part in parts), 0.0)
+        for arm, tracks in by_arm.items()
     }
 
 
@@ -307,18 +422,16 @@ def find_ranges(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _first_of(
-    tracks: Sequence[tuple[Channel, NDArray[np.float64]]], part: DimensionKind
+    tracks: Sequence[_Track], part: DimensionKind
 ) -> tuple[tuple[DimensionKind, NDArray[np.float64]], ...]:
-    return tuple((part, values) for channel, values in tracks if channel.part == part)[:1]
+    return tuple((part, own.values) for own in tracks if own.channel.part == part)[:1]
 
 
-def _scale_unknown(
-    tracks: Sequence[tuple[Channel, NDArray[np.float64]]], path: NDArray[np.float64] | None
-) -> NDArray[np.float64] | None:
+def _scale_unknown(tracks: Sequence[_Track], path: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
     """The path; dimensions of which nothing is known each as a share of its range."""
     import numpy as np
 
-    channel = next((channel for channel, _ in tracks if channel.part == "path"), None)
+    channel = next((own.channel for own in tracks if own.channel.part == "path"), None)
     if path is None or channel is None or channel.space != OTHER_DIMENSIONS:
         return path
     return np.asarray(path / np.maximum(find_ranges(path), 1e-12))

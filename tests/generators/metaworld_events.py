@@ -4,8 +4,9 @@ Runs in an environment of its own, with metaworld==3.1.1, mujoco==3.3.0, scipy, 
 
     MUJOCO_GL=disabled python tests/generators/metaworld_events.py OUT --seeds 300:303
 
-Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), rate_hz, and the log as "names"
-and "spans" (E, 2) in seconds: phases of the scripted policy follow each other; touch, hold, goal, pause lie over them.
+Writes OUT/TASK_SEED.npz with state (T, 4) of hand x, y, z and gripper, action (T, 4), the whole observation (T, 39) as
+"environment_state", which is its name in LeRobot's datasets of Meta-World, rate_hz, and the log as "names" and "spans"
+(E, 2) in seconds: phases of the scripted policy follow each other; touch, hold, goal, pause lie over them.
 As in the recipe of the reference models a step of the simulation is played in 0.05 s.
 """
 
@@ -78,7 +79,7 @@ def run_episode(task: str, policy: Any, seed: int, draw: int) -> dict[str, Any]:
             "pause": lead.is_paused,
             "goal": lead.is_done,
         }
-        rows.append((observation[:4].copy(), action, known))
+        rows.append((observation.copy(), action, known))
         observation, _, _, truncated, info = env.step(action)
         lead.note_success(bool(info["success"]), step)
         if lead.has_ended(step) or truncated:
@@ -173,8 +174,10 @@ def _as_arrays(rows: list[tuple[Any, Any, dict[str, Any]]], stride: int) -> dict
     log = list(_read_log([known for _, _, known in rows]))
     phases = list(dict.fromkeys(name for name, _, _ in log if name.startswith("phase")))
     log = [(f"phase {phases.index(n)}" if n in phases else n, start, stop) for n, start, stop in log]
+    observed = np.array([observation for observation, _, _ in rows], np.float32)[::stride]
     return {
-        "state": np.array([state for state, _, _ in rows], np.float32)[::stride],
+        "state": observed[:, :4],
+        "environment_state": observed,
         "action": np.array([action for _, action, _ in rows], np.float32)[::stride],
         "rate_hz": 1 / _STEP_SECONDS / stride,
         "duration": len(rows) * _STEP_SECONDS,

@@ -158,6 +158,49 @@ def test_a_command_that_jumps_is_a_boundary_where_the_arm_blends_two_movements()
     assert [second for _, second in found] == pytest.approx([0.5, 2, 3.5, 4.5, 6, 7.5], abs=0.2)
 
 
+def _full_speed(rate_hz: float) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """A hand that is always told to go on at full speed, half as fast along y, and from 3 on half as fast along x."""
+    seconds = np.arange(0, 6, 1 / rate_hz)
+    changes = np.where((seconds < 3)[:, None], [1.0, 0.5, 0.8], [0.5, 1.0, 0.8])
+    state = np.cumsum(changes * 0.2 / rate_hz, axis=0) - changes * 0.2 / rate_hz
+    return seconds, state, changes
+
+
+@pytest.mark.parametrize("rate_hz", [5.0, 20.0, 60.0])
+def test_changes_that_look_like_positions_are_known_by_the_speed_of_the_state(rate_hz: float) -> None:
+    seconds, state, changes = _full_speed(rate_hz)
+    assert not _find(seconds, state, NAMES[:3], duration=6.0)[""]
+    [(source, second)] = _find(seconds, state, NAMES[:3], changes, duration=6.0)[""]
+    assert source == "command" and second == pytest.approx(3, abs=1 / rate_hz)
+
+
+def test_a_gripper_that_is_told_to_close_and_cannot_is_a_boundary() -> None:
+    seconds, state, changes = _full_speed(20.0)
+    state = np.column_stack([state, 0.08 - 0.04 * np.clip((seconds - 1) / 0.2, 0, 1)])
+    told = np.select([seconds < 1, seconds < 4.5], [-1.0, 0.2], 1.0)
+    found = _find(seconds, state, action=np.column_stack([changes, told]), duration=6.0)[""]
+    assert [source for source, _ in found] == ["gripper", "command", "command"]
+    assert [second for _, second in found] == pytest.approx([1.1, 3, 4.5], abs=0.06)
+
+
+def test_a_thing_that_begins_to_move_is_a_boundary_and_copies_of_the_hand_are_none() -> None:
+    seconds, state, _ = _full_speed(20.0)
+    copies = np.concatenate([state, np.vstack([state[:1], state[:-1]])], axis=1)
+    thing = np.where(seconds < 4, 0.1, 0.1 + 0.2 * (seconds - 4))[:, None]
+    trajectory = Trajectory(timestamps=seconds, state=Signal(state.astype(np.float32), NAMES[:3]))
+
+    def find(name: str, values: NDArray[np.float64]) -> list[tuple[str, float]]:
+        names = tuple(f"{name}_{number}" for number in range(values.shape[1]))
+        extra = {name: Signal(values.astype(np.float32), names)}
+        meaning = infer_meaning_by_names(NAMES[:3], ())
+        [arm] = find_signal_boundaries(replace(trajectory, extra=extra), meaning, 6.0)
+        return [(own.source, own.seconds) for own in arm.boundaries]
+
+    [(source, second)] = find("environment_state", np.concatenate([copies, thing], axis=1))
+    assert source == "thing" and second == pytest.approx(4, abs=0.06)
+    assert not find("environment_state", copies) and not find("temperature", thing)
+
+
 def test_an_action_of_positions_is_not_taken_for_changes() -> None:
     seconds, state = _draw(20.0)
     turned = np.concatenate([state[:, :3] - state[::-1, :3], state[:, 3:]], axis=1)
