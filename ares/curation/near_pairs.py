@@ -88,7 +88,9 @@ def find_near_pairs(vectors: NDArray[np.floating], cut: float, *, seed: int = 0)
     return _measure_recall(vectors, pairs, cut, rng)
 
 
-def _project_rows(vectors: NDArray[np.floating], rng: np.random.Generator) -> tuple[NDArray[np.float16], float]:
+def _project_rows(
+    vectors: NDArray[np.floating], rng: np.random.Generator
+) -> tuple[NDArray[np.float16], float]:
     """(N, W) projections that keep differences, half precision, and by how much squared lengths may look longer."""
     import numpy as np
 
@@ -178,7 +180,7 @@ def _divide_rows(
 def _assign_rows(
     sketches: NDArray[np.float16], rows: Rows, pivots: Matrix, reach: float
 ) -> tuple[Rows, Rows]:
-    """(N,) the nearest pivot of each row, and the second where a pair may reach over the border between them, else -1."""
+    """(N,) the nearest pivot of each row, and the second where a pair may reach over their border, else -1."""
     import numpy as np
 
     lengths = (pivots * pivots).sum(axis=1) / 2
