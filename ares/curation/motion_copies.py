@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -261,7 +262,7 @@ def _group_votes(windows: _Windows, near: NearPairs) -> Iterator[tuple[int, int,
     order = np.lexsort((second, first))
     first, second, shifts = first[order], second[order], shifts[order]
     starts = np.flatnonzero((np.diff(first, prepend=-1) != 0) | (np.diff(second, prepend=-1) != 0))
-    for start, stop in zip(starts, [*starts[1:], len(first)], strict=True):
+    for start, stop in pairwise([*starts.tolist(), len(first)]):
         yield int(first[start]), int(second[start]), shifts[start:stop]
 
 

@@ -12,7 +12,9 @@ from ares.curation.composition import check_shares, draw_order, read_group_value
 from ares.curation.near_duplicates import (
     LinkedItems,
     NearDuplicates,
+    check_near_ways,
     find_near_duplicates,
+    read_rows,
 )
 from ares.curation.sets import CurationSet, Sets
 from ares.errors import RequestError
@@ -111,9 +113,11 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
     if selection.num_spans is not None:
         raise RequestError("a set of spans cannot be split", f"{selection.label} has {selection.size}")
     members = list(Sets(stores.annotations).ids(selection))
-    near = find_near_duplicates(stores, members, request.near, request.seed)
-    ids = list(near.ids)
+    check_near_ways(request.near)
+    stores.catch_up()
+    ids: list[str] = read_rows(stores, members, [])["episode_id"].to_pylist()
     values = read_group_values(stores, ids, request.by)
+    near = find_near_duplicates(stores, ids, request.near, request.seed)
     groups = _link_groups(ids, values, near)
     parts = assign_groups(groups, request.shares, request.seed)
     if empty := [name for name, part in parts.items() if not part]:
