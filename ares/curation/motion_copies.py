@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 # Courses are compared at this rate, so that copies at another rate are found.
 _RATE_HZ = 10.0
-# Half the length of a window in steps, and the steps within which a course is fastest at the middle of one.
-_HALF, _APART = 12, 7
-_MOST_WINDOWS = 16
+# Half the length of a window in steps, and the steps within which a course is fastest or slowest at its middle.
+_HALF, _APART = 8, 4
+_MOST_WINDOWS = 24
 # Below this spread, in spreads of the dataset, a window is still and looks like every other.
 _LEAST_SPREAD = 0.05
 # Cosine similarity of two windows that may be copies, and the share of the shorter one's windows that must be.
-_WINDOW_CUT, _WINDOW_SHARE = 0.97, 0.5
+_WINDOW_CUT, _WINDOW_SHARE = 0.96, 0.4
 # Two courses are one motion where the squared difference over what they share is at most this share of the motion,
 # and they share at least half of the shorter one.
 _MOST_RESIDUAL, _LEAST_OVERLAP = 0.01, 0.5
@@ -56,7 +56,7 @@ class MotionCopies:
 def find_motion_copies(stores: Stores, ids: Sequence[str], seed: int = 0) -> MotionCopies:
     """Compare the state of episodes, or the action of those without one, among signals of one layout.
 
-    A window around each moment at which the motion is fastest is compared whatever its signs and where it starts, so
+    A window around each moment at which the motion is fastest or slowest is compared whatever its signs and where it starts, so
     that parts and mirror images are found. Then the whole courses are laid over each other. Courses at 10 Hz wait in
     temporary files; in memory are some windows of each episode.
 
@@ -171,7 +171,7 @@ def _make_course(trajectory: Trajectory) -> tuple[str, NDArray[np.float32] | Non
 
 
 class _Windows:
-    """Windows of courses around their fastest moments.
+    """Windows of courses around their fastest and slowest moments.
 
     Attributes:
         vectors: (M, L) unit vectors, without signs and means.
@@ -185,7 +185,7 @@ class _Windows:
         vectors, owners, steps = [], [], []
         for number in range(len(courses.positions)):
             course = courses[number]
-            for step in _find_fastest_steps(course):
+            for step in _find_middle_steps(course):
                 vector = _describe_window(course, step)
                 if vector is not None:
                     vectors.append(vector)
@@ -196,15 +196,18 @@ class _Windows:
         self.steps = np.array(steps, np.int64)
 
 
-def _find_fastest_steps(course: NDArray[np.float32]) -> list[int]:
-    """Steps at which a course (T, W) is faster than at any other within 0.7 s, with a whole window around them."""
+def _find_middle_steps(course: NDArray[np.float32]) -> list[int]:
+    """Steps at which a course (T, W) is faster or slower than at any other within 0.4 s, a whole window from its ends.
+
+    A part of the course has the same ones, wherever it begins.
+    """
     import numpy as np
 
     if len(course) < 2 * _HALF + 1:
         return [len(course) // 2]
     speed = np.convolve(np.linalg.norm(np.diff(course, axis=0), axis=1), np.full(5, 0.2), "same")
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(speed, _APART), 2 * _APART + 1).max(axis=1)
-    peaks = np.flatnonzero((speed >= around) & (speed > 0))
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(speed, _APART, "edge"), 2 * _APART + 1)
+    peaks = np.flatnonzero(((speed >= around.max(axis=1)) | (speed <= around.min(axis=1))) & (speed > 0))
     inside = peaks[(peaks >= _HALF) & (peaks < len(course) - _HALF)]
     if not len(inside):
         inside = np.array([_HALF + int(speed[_HALF : len(course) - _HALF].argmax())])

@@ -28,7 +28,7 @@ _SKETCH_WIDTH, _SKETCH_SLACK = 128, 1.4
 _CELL_ROWS, _MOST_PIVOTS = 1_024, 64
 _BLOCK_ROWS = 8_192
 # A round that adds a smaller share of new pairs is the last; there are at least two, and at most so many.
-_NEW_SHARE, _MOST_ROUNDS = 0.001, 12
+_NEW_SHARE, _MOST_ROUNDS = 0.01, 12
 # Rows whose neighbours are computed exactly, to measure what was missed.
 _SAMPLED_ROWS = 512
 
