@@ -24,6 +24,8 @@ _MOST_PAIRS = 40_000_000
 # Dimensions of the random projection that proposes pairs, and how much longer than it is a difference may look there:
 # a squared length has a relative deviation of sqrt(2 / 128) = 0.125, so 1 of 1,000 is longer than this.
 _SKETCH_WIDTH, _SKETCH_SLACK = 128, 1.4
+# What half precision may add to a squared distance.
+_ROUNDING = 2e-3
 # Rows of a cell in which all pairs are compared, and pivots of one division.
 _CELL_ROWS, _MOST_PIVOTS = 1_024, 64
 _BLOCK_ROWS = 8_192
@@ -78,12 +80,12 @@ def find_near_pairs(vectors: NDArray[np.floating], cut: float, *, seed: int = 0)
 
     if len(vectors) <= EXACT_ROWS:
         whole = vectors.astype(np.float32)
-        parts = list(_pairs_of_cell(whole, np.arange(len(whole)), 2 * (1 - cut) + 1e-6))
+        parts = list(_pairs_of_cell(whole, np.arange(len(whole)), 2 * (1 - cut) + _ROUNDING))
         keys = _merge_keys([np.empty(0, np.int64), *(_make_keys(*part, len(vectors)) for part in parts)])
         return _confirm_pairs(vectors, keys, cut)
     rng = np.random.default_rng(seed)
     sketches, slack = _project_rows(vectors, rng)
-    keys, rounds = _propose_pairs(sketches, 2 * (1 - cut) * slack + 1e-3, rng)
+    keys, rounds = _propose_pairs(sketches, 2 * (1 - cut) * slack + _ROUNDING, rng)
     pairs = _confirm_pairs(vectors, keys, cut, rounds)
     return _measure_recall(vectors, pairs, cut, rng)
 

@@ -96,7 +96,10 @@ def freeze_composition(
     stores.require_current()
     ids, resolved = _select_and_resolve(stores, selection)
     composed = compose_selection(stores, list(ids), rules)
-    decided: dict[str, Json] = {"reasons": dict(composed.counts()), **({"near_duplicates": dict(composed.details)} if composed.details else {})}
+    decided: dict[str, Json] = {
+        "reasons": dict(composed.counts()),
+        **({"near_duplicates": dict(composed.details)} if composed.details else {}),
+    }
     recipe = {**_make_recipe(resolved), **rules.describe(), **decided}
     return Sets(stores.annotations).create(name, composed.kept, recipe), composed
 
