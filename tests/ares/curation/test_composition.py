@@ -19,6 +19,7 @@ from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode
 from ares.errors import RequestError
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
+from tests.recordings import compare_words
 
 _NAMES = ("x", "y", "z", "gripper")
 
@@ -186,10 +187,10 @@ def test_controls_are_as_many_and_the_matched_ones_are_alike(stored: Workspace) 
         stored.sets.controls("all")
 
 
-_MEMBERS = st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=4)
+_MEMBERS = st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=3)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_MEMBERS, st.sampled_from(["union", "intersection", "difference"]), st.booleans())
 def test_sets_are_combined_as_sets_are(
     stored: Workspace, members: list[set[int]], operation: str, are_spans: bool
@@ -329,6 +330,17 @@ def test_the_command_prints_the_proof_and_writes_the_reasons(
     assert (overlap["shared"], overlap["episodes"]) == (5, [5, 28])
     assert main(["set", "controls", "few", *place]) == 0
     assert "few-random@1 of 5 episodes, few-matched@1 of 5 episodes, drawn from 28" in capsys.readouterr().out
+
+
+def test_recipes_keep_their_words(stored: Workspace) -> None:
+    rules = {"balance": ["task"], "cap": 3, "shares": {"a": 0.5, "b": 0.5}}
+    sets = {
+        "composed": stored.sets.compose("words", dedupe=True, **rules)[0],  # type: ignore[arg-type]
+        "combined": stored.sets.combine("words", "difference", "all", "first"),
+        "part": stored.sets.split("all", {"train": 0.5, "val": 0.5})[0]["val"],
+        "control": stored.sets.controls("words")[0]["random"],
+    }
+    compare_words("words-recipes.json", {kind: sorted(frozen.recipe) for kind, frozen in sets.items()})
 
 
 def test_rules_say_what_was_set() -> None:
