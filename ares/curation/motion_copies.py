@@ -56,9 +56,9 @@ class MotionCopies:
 def find_motion_copies(stores: Stores, ids: Sequence[str], seed: int = 0) -> MotionCopies:
     """Compare the state of episodes, or the action of those without one, among signals of one layout.
 
-    A window around each moment at which the motion is fastest or slowest is compared whatever its signs and where it starts, so
-    that parts and mirror images are found. Then the whole courses are laid over each other. Courses at 10 Hz wait in
-    temporary files; in memory are some windows of each episode.
+    A window around each moment at which the motion is fastest or slowest is compared whatever its signs and where it
+    starts, so that parts and mirror images are found. Then the whole courses are laid over each other. Courses at 10 Hz
+    wait in temporary files; in memory are some windows of each episode.
 
     Args:
         stores: Stores of the workspace.

@@ -60,15 +60,13 @@ def combine_sets(
         "sets": [selection.label for selection in selections],
         "ids_hashes": [selection.ids_hash for selection in selections],
     }
-    members = _combined_members(sets, selections, operation)
+    members = combine_members(sets, selections, operation)
     if kinds == {True}:
         return sets.create(name, members, recipe)
     return sets.create_spans(name, map(Span.parse, members), recipe)
 
 
-def _combined_members(
-    sets: Sets, selections: Sequence[CurationSet], operation: SetOperation
-) -> Iterator[str]:
+def combine_members(sets: Sets, selections: Sequence[CurationSet], operation: SetOperation) -> Iterator[str]:
     """The lines of the members that stay, sorted."""
     numbered = [_numbered_members(sets, selection, number) for number, selection in enumerate(selections)]
     stays = _STAYS[operation]

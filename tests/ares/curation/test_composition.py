@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from app.cli.main import main
 from ares.curation.composition import CompositionRules, round_shares
 from ares.curation.near_duplicates import LinkedItems
 from ares.curation.near_pairs import find_near_pairs
+from ares.curation.set_algebra import combine_members
 from ares.curation.splits import assign_groups
 from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
 from ares.errors import RequestError
@@ -187,40 +189,50 @@ def test_controls_are_as_many_and_the_matched_ones_are_alike(stored: Workspace) 
         stored.sets.controls("all")
 
 
-_MEMBERS = st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=3)
+def _span_line(number: int, owner: int) -> str:
+    span = Span(
+        episode_id=f"{number:016x}",
+        start_seconds=0.0,
+        stop_seconds=1.0 + number,
+        annotation_id=f"{owner}",
+        text=f"text {owner}",
+    )
+    return span.line
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(_MEMBERS, st.sampled_from(["union", "intersection", "difference"]), st.booleans())
-def test_sets_are_combined_as_sets_are(
-    stored: Workspace, members: list[set[int]], operation: str, are_spans: bool
-) -> None:
-    def to_member(number: int, owner: int) -> Span:
-        return Span(
-            episode_id=f"{number:016x}",
-            start_seconds=0.0,
-            stop_seconds=1.0 + number,
-            annotation_id=f"{owner}",
-            text=f"text {owner}",
-        )
-
-    sets = stored.sets._sets
-    for owner, numbers in enumerate(members):
-        spans = [to_member(number, owner) for number in numbers]
-        if are_spans:
-            sets.create_spans(f"s{owner}", spans, {})
-        else:
-            sets.create(f"s{owner}", [span.episode_id for span in spans], {})
-    labels = [sets[f"s{owner}"].label for owner in range(len(members))]
+@given(
+    st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=4),
+    st.sampled_from(["union", "intersection", "difference"]),
+    st.booleans(),
+)
+def test_members_are_combined_as_sets_are(members: list[set[int]], operation: str, are_spans: bool) -> None:
+    """Of spans that several sets have, the text of the first stays."""
+    lines = [
+        [_span_line(number, owner) if are_spans else f"{number:016x}" for number in sorted(numbers)]
+        for owner, numbers in enumerate(members)
+    ]
+    sets = SimpleNamespace(members=iter)
+    combined = list(combine_members(sets, lines, operation))  # type: ignore[arg-type]
     first, *others = members
-    wanted = getattr(first, operation)(*others)
-    if not wanted:
-        with pytest.raises(RequestError, match="the set would be empty"):
-            stored.sets.combine("combined", operation, *labels)  # type: ignore[arg-type]
-        return
-    combined = stored.sets.combine("combined", operation, *labels)  # type: ignore[arg-type]
-    assert list(combined.ids()) == [f"{number:016x}" for number in sorted(wanted)]
-    assert combined.num_members == len(wanted)
+    wanted = sorted(getattr(first, operation)(*others))
+    owners = [next(owner for owner, numbers in enumerate(members) if number in numbers) for number in wanted]
+    assert combined == [
+        _span_line(number, owner) if are_spans else f"{number:016x}"
+        for number, owner in zip(wanted, owners, strict=True)
+    ]
+
+
+def test_a_combined_set_says_what_it_is_of(stored: Workspace) -> None:
+    rest = stored.sets.combine("rest", "difference", "all", "first")
+    assert list(rest.ids()) == ids_of(stored, "dataset = 'c'")
+    hashes = [stored.sets[name].ids_hash for name in ("all", "first")]
+    assert rest.recipe == {"operation": "difference", "sets": ["all@1", "first@1"], "ids_hashes": hashes}
+    stored.sets._sets.create_spans("spans", [Span.parse(_span_line(1, 0)), Span.parse(_span_line(2, 0))], {})
+    assert stored.sets.combine("both", "union", "spans", "spans").size == "2 spans of 2 episodes"
+    with pytest.raises(RequestError, match="spans and of episodes cannot be combined: all@1 has 28 episodes"):
+        stored.sets.combine("none", "union", "all", "spans")
+    with pytest.raises(RequestError, match="the set would be empty"):
+        stored.sets.combine("none", "difference", "first", "all")
 
 
 @settings(max_examples=60, deadline=None)
