@@ -55,6 +55,10 @@ _COMMANDS = {
         r"caption: 4 kept, 5 calls \(0 refused\)"
     ),
     "motion_length --seeds 0:5": r"(?m)^\| joint_jerk_ldlj \| [+-]\d\.\d\d \(",
+    "near_duplicates vectors --rows 2000": r"2,000 x 512, .* 0 rounds, 40 pairs, planted 40 of 40 ",
+    "near_duplicates worlds --worlds 2 --episodes 9": (
+        r"two sides: 0; values of a group on two sides: 0; reported: 0\n[^$]*recall of pairs: 6 of 6 "
+    ),
     "operation_speed check --episodes 4": r"4 episodes: .* checked 4, clean True",
     "operation_speed export --episodes 4": r"4 episodes: .* 40 segments; without texts .*: speed \d",
     "operation_speed trust --episodes 50": r"50 episodes: .* accepted [1-9]\d, again .* texts ",

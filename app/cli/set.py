@@ -17,6 +17,17 @@ from app.cli.arguments import (
     open_workspace,
 )
 from app.cli.output import OutputTable, answer
+from app.cli.set_composition import (
+    add_composition_actions,
+    add_composition_options,
+    combine_sets_of,
+    compose_set,
+    composes_set,
+    describe_composition,
+    make_controls,
+    show_overlap,
+    split_set,
+)
 from ares.console import write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
@@ -48,7 +59,7 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     diff = actions.add_parser("diff", help="what two sets have and have not in common")
     diff.add_argument("a", metavar="A")
     diff.add_argument("b", metavar="B")
-    changes = _add_change_actions(actions)
+    changes = [*add_composition_actions(actions), *_add_change_actions(actions)]
     for action in (create, listing, show, lock, diff, *changes):
         add_workspace_arguments(action, rows=action in (listing, show))
 
@@ -89,6 +100,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="accepted captions of --where above a cut at which people's answers certify this share of true ones",
     )
+    add_composition_options(parser)
 
 
 def run_set(args: argparse.Namespace) -> int:
@@ -102,13 +114,23 @@ def run_set(args: argparse.Namespace) -> int:
         "delete": _delete_set,
         "rename": _rename_set,
         "note": _note_set,
+        "split": split_set,
+        "union": combine_sets_of,
+        "intersection": combine_sets_of,
+        "difference": combine_sets_of,
+        "overlap": show_overlap,
+        "controls": make_controls,
     }
     actions[args.action](open_workspace(args), args)
     return 0
 
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
-    episode_set = _freeze_spans(workspace, args) if args.segments else _freeze_episodes(workspace, args)
+    composed = None
+    if composes_set(args):
+        episode_set, composed = compose_set(workspace, args)
+    else:
+        episode_set = _freeze_spans(workspace, args) if args.segments else _freeze_episodes(workspace, args)
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:
         write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
@@ -124,6 +146,7 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     rests = ", ".join(f"{count} {state}" for state, count in trust.items())
     more = f"; the judge of their captions is: {rests}" if trust else ""
     more += f"; {certificate['says']}" if certificate else ""
+    more += describe_composition(composed) if composed else ""
     answer(args, document, lambda: f"set {episode_set.label}: {_describe_size(episode_set)}{more}")
 
 

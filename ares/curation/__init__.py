@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.curation.composition import (
+        ComposedSelection as ComposedSelection,
+        CompositionRules as CompositionRules,
+        compose_selection as compose_selection,
+    )
+    from ares.curation.control_sets import (
+        Controls as Controls,
+        draw_controls as draw_controls,
+        freeze_controls as freeze_controls,
+    )
     from ares.curation.failures import (
         Failure as Failure,
         FailureSelection as FailureSelection,
@@ -15,6 +25,13 @@ if TYPE_CHECKING:
         failures_of as failures_of,
         list_failures as list_failures,
     )
+    from ares.curation.near_duplicates import (
+        DEFAULT_KEEP as DEFAULT_KEEP,
+        NEAR_WAYS as NEAR_WAYS,
+        NearDuplicates as NearDuplicates,
+        find_near_duplicates as find_near_duplicates,
+    )
+    from ares.curation.near_pairs import find_near_pairs as find_near_pairs
     from ares.curation.purge import (
         PurgeReport as PurgeReport,
         complete_purges as complete_purges,
@@ -35,12 +52,20 @@ if TYPE_CHECKING:
     from ares.curation.selection import (
         SOURCE_ORDER as SOURCE_ORDER,
         SelectedEpisodes as SelectedEpisodes,
+        freeze_composition as freeze_composition,
         freeze_selection as freeze_selection,
         freeze_spans as freeze_spans,
         hash_request as hash_request,
         select_episodes as select_episodes,
         selected_ids as selected_ids,
         span_of_segment as span_of_segment,
+    )
+    from ares.curation.set_algebra import (
+        SET_OPERATIONS as SET_OPERATIONS,
+        SetOperation as SetOperation,
+        SetOverlap as SetOverlap,
+        combine_sets as combine_sets,
+        find_overlap as find_overlap,
     )
     from ares.curation.sets import (
         MEMBERS_COLLECTION as MEMBERS_COLLECTION,
@@ -49,6 +74,12 @@ if TYPE_CHECKING:
         Sets as Sets,
         hash_members as hash_members,
         stream_json as stream_json,
+    )
+    from ares.curation.splits import (
+        SplitPlan as SplitPlan,
+        SplitRequest as SplitRequest,
+        freeze_split as freeze_split,
+        plan_split as plan_split,
     )
     from ares.curation.tags_and_notes import (
         SavedView as SavedView,

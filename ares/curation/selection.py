@@ -18,6 +18,7 @@ from ares.store import StagedIds, TempDatabase, batched, conjunction, ids_filter
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ares.curation.composition import ComposedSelection, CompositionRules
     from ares.store import StoredSegment, Stores
 
 
@@ -79,10 +80,34 @@ def freeze_selection(stores: Stores, name: str, selection: EpisodeSelection) -> 
     """
     stores.require_current()
     ids, resolved = _select_and_resolve(stores, selection)
+    return Sets(stores.annotations).create(name, ids, _make_recipe(resolved))
+
+
+def freeze_composition(
+    stores: Stores, name: str, selection: EpisodeSelection, rules: CompositionRules
+) -> tuple[CurationSet, ComposedSelection]:
+    """Freeze what rules leave of a selection; the recipe has the rules and the number of episodes by reason.
+
+    Raises:
+        RequestError: As `freeze_selection` and `compose_selection`.
+    """
+    from ares.curation.composition import compose_selection
+
+    stores.require_current()
+    ids, resolved = _select_and_resolve(stores, selection)
+    composed = compose_selection(stores, list(ids), rules)
+    decided: dict[str, Json] = {
+        "reasons": dict(composed.counts()),
+        **({"near_duplicates": dict(composed.details)} if composed.details else {}),
+    }
+    recipe = {**_make_recipe(resolved), **rules.describe(), **decided}
+    return Sets(stores.annotations).create(name, composed.kept, recipe), composed
+
+
+def _make_recipe(resolved: EpisodeSelection) -> dict[str, Json]:
+    """How episodes were selected, to repeat it."""
     fields: dict[str, Json] = {"where": resolved.where, "search": resolved.search, "ids": len(resolved.ids)}
-    return Sets(stores.annotations).create(
-        name, ids, {**fields, "limit": resolved.limit, **resolved.describe()}
-    )
+    return {**fields, "limit": resolved.limit, **resolved.describe()}
 
 
 _SPAN_COLUMNS = ("episode_id", "start_seconds", "stop_seconds", "annotation_id", "text")

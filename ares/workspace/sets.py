@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -16,6 +16,13 @@ from ares.workspace.printed_tables import format_table, html_table
 
 if TYPE_CHECKING:
     from ares.contract import Clash
+    from ares.curation import (
+        ComposedSelection,
+        Controls,
+        SetOperation,
+        SetOverlap,
+        SplitPlan,
+    )
     from ares.episode import Json, Span
     from ares.store import Action, StoredSegment, Stores
     from ares.workspace.arguments import EpisodesLike
@@ -214,6 +221,144 @@ class SetCollection(Mapping[str, StoredSet]):
         selection = self._stored(self._sets.create(name, members, recipe))
         keep_certificate(self._stores, selection.frozen_key, certificate)
         return selection
+
+    @refuse_unknown_keywords
+    def compose(
+        self,
+        name: str,
+        ids: EpisodesLike = (),
+        *,
+        dedupe: bool = False,
+        near: Sequence[str] = (),
+        keep: str = "num_steps",
+        balance: Sequence[str] = (),
+        floor: int | None = None,
+        cap: int | None = None,
+        shares: Mapping[str, float] | None = None,
+        seed: int = 0,
+        **conditions: Unpack[SelectionOptions],
+    ) -> tuple[StoredSet, ComposedSelection]:
+        """Freeze what rules leave of a selection: without near duplicates, kinds of a size, datasets in shares.
+
+            >>> even, decided = ws.sets.compose("even", where="success", balance=["task", "robot"], floor=20, cap=500)
+            >>> decided.counts(), decided.reasons["3f2a90c1d2e3f405"]
+            >>> ws.sets.compose("mix", dedupe=True, shares={"bridge": 0.6, "droid": 0.4})
+
+        The rules apply in the order of the arguments.
+
+        Args:
+            name: Letters, digits, "-", "_" and ".".
+            ids: As for `create`, like all conditions.
+            dedupe: Leave out near duplicates.
+            near: Ways to find them, as for `split`.
+            keep: Column; of near duplicates the one with its largest value is kept, with "-" before it the smallest.
+            balance: Names whose values together are the kinds of episodes, as `by` of `split`.
+            floor: Kinds with fewer episodes are left out.
+            cap: Most episodes of a kind; which ones is drawn.
+            shares: Share of each dataset, which sum to 1; other datasets are left out.
+            seed: Of what is drawn.
+
+        Returns:
+            The set, and why each selected episode was kept or left out.
+
+        Raises:
+            RequestError: As `create`; a rule cannot be obeyed, or the rules leave no episode.
+        """
+        from ares.curation import CompositionRules, freeze_composition
+
+        rules = CompositionRules(
+            dedupe=dedupe,
+            near=near,
+            keep=keep,
+            balance=balance,
+            floor=floor,
+            cap=cap,
+            shares=shares or {},
+            seed=seed,
+        )
+        selection = make_selection(ids, conditions, "the set would be empty")
+        frozen, composed = freeze_composition(self._stores, name, selection, rules)
+        return self._stored(frozen), composed
+
+    def combine(self, name: str, operation: SetOperation, *sets: str) -> StoredSet:
+        """Freeze the union, intersection or difference of sets; the recipe has their names and hashes.
+
+            >>> ws.sets.combine("both", "intersection", "accepted", "drawers@2")
+
+        Raises:
+            RequestError: A set does not exist, some have spans and some episodes, or no member remains.
+        """
+        from ares.curation import combine_sets
+
+        return self._stored(combine_sets(self._stores.annotations, name, operation, sets))
+
+    def overlap(self, name: str, against: str, near: Sequence[str] = ()) -> SetOverlap:
+        """What a set shares with another set or a dataset: ids, and near copies.
+
+            >>> ws.sets.overlap("train", "bridge_test").to_json()
+
+        Raises:
+            RequestError: There is neither such a set nor such a dataset, or a way does not exist.
+        """
+        from ares.curation import find_overlap
+
+        return find_overlap(self._stores, self._sets[name], against, near)
+
+    @refuse_unknown_keywords
+    def split(
+        self,
+        name: str,
+        shares: Mapping[str, float],
+        *,
+        by: Sequence[str] = (),
+        near: Sequence[str] = (),
+        seed: int = 0,
+    ) -> tuple[dict[str, StoredSet], SplitPlan]:
+        """Freeze the parts of a set, NAME-PART each, of which no two share a group or a near duplicate.
+
+            >>> parts, plan = ws.sets.split("all", {"train": 0.9, "val": 0.1}, by=["task", "scene"])
+            >>> parts["val"].label, plan.leaks
+
+        Args:
+            name: The set.
+            shares: Share of each part by its name; they sum to 1.
+            by: "task", "scene", "operator", "day", columns of episodes or keys of their metadata: no value is in two
+                parts.
+            near: Ways to find near duplicates, of "motion", "pixels" and "text"; by default motion, and pixels where
+                there is no motion.
+            seed: Decides between equally good splits.
+
+        Raises:
+            RequestError: The set has spans, a name has no values, or there are fewer groups than parts.
+        """
+        from ares.curation import SplitRequest, freeze_split, plan_split
+
+        request = SplitRequest(shares=shares, by=by, near=near, seed=seed)
+        plan = plan_split(self._stores, self._sets[name], request)
+        parts = freeze_split(self._stores, self._sets[name], plan)
+        return {part: self._stored(frozen) for part, frozen in parts.items()}, plan
+
+    @refuse_unknown_keywords
+    def controls(self, name: str, *, where: str = "", seed: int = 0) -> tuple[dict[str, StoredSet], Controls]:
+        """Freeze two controls of a set: as many episodes at random, and as many that are alike in what is not selected.
+
+            >>> controls, drawn = ws.sets.controls("accepted", where="caption IS NOT NULL")
+            >>> controls["matched"].label, drawn.balance
+
+        Args:
+            name: The set.
+            where: SQL filter of the episodes to draw from, such as those that the set was selected from.
+            seed: Of what is drawn.
+
+        Raises:
+            RequestError: The set has spans, the filter is wrong, or there are too few other episodes.
+        """
+        from ares.curation import draw_controls, freeze_controls
+
+        selection = self._sets[name]
+        drawn = draw_controls(self._stores, selection, where, seed)
+        frozen = freeze_controls(self._stores, selection, drawn, where, seed)
+        return {kind: self._stored(control) for kind, control in frozen.items()}, drawn
 
     def delete(self, name: str) -> Action:
         """Delete all versions of "name", or exactly "name@2"; its episodes stay, and `ws.undo()` brings it back.

@@ -298,6 +298,15 @@ class VectorTable:
         means = sums / np.diff(starts, append=len(codes))[:, None]
         return dict(zip(encoded.dictionary.to_pylist(), means.astype(np.float32), strict=True))
 
+    def scan(self) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
+        """The episodes of all frames, B at a time, with the vectors (B, D) of these frames."""
+        dataset = self._table.dataset()
+        with lance_errors(self._table.name):
+            for batch in (
+                dataset.to_batches(["episode_id", "vector"], batch_size=_BATCH_FRAMES) if dataset else ()
+            ):
+                yield batch["episode_id"].to_pylist(), to_matrix(batch["vector"])
+
     def delete_unknown(self, existing_ids: Callable[[Sequence[str]], Collection[str]]) -> int:
         """Delete vectors that a killed job wrote without recording them in the log. Returns the number of rows.
 
@@ -446,6 +455,18 @@ class TextVectorTable:
         ]
         with lance_errors(self._table.name):
             table.add(pa.Table.from_arrays(columns, schema=table.schema))
+
+    def read(self, texts: Collection[str]) -> dict[str, NDArray[np.float32]]:
+        """The vectors (D,) of those of some texts that have one."""
+        dataset = self._table.dataset()
+        vectors: dict[str, NDArray[np.float32]] = {}
+        if dataset is None:
+            return vectors
+        with lance_errors(self._table.name):
+            for chunk in batched(texts, 10_000):
+                rows = dataset.to_table(filter=in_condition("text", chunk))
+                vectors.update(zip(rows["text"].to_pylist(), to_matrix(rows["vector"]), strict=True))
+        return vectors
 
     def delete_unused(self, kept_texts: Sequence[str]) -> int:
         """Delete the vectors of texts that stand in no source column any more. Returns their number.

@@ -1,0 +1,264 @@
+"""Splits a set into parts that share no group and no near duplicate, and shows that they do not."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from ares.curation.composition import check_shares, draw_order, read_group_values
+from ares.curation.near_duplicates import (
+    LinkedItems,
+    NearDuplicates,
+    check_near_ways,
+    find_near_duplicates,
+    read_rows,
+)
+from ares.curation.sets import CurationSet, Sets
+from ares.errors import RequestError
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
+
+# The groups of a part by their sizes.
+_PartGroups = dict[int, list[Sequence[str]]]
+# Exchanges of groups between two parts after which the parts are as near to their shares as they will be.
+_MOST_EXCHANGES = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRequest:
+    """How a set is to be split.
+
+    Attributes:
+        shares: Share of each part by its name, which sum to 1.
+        by: Names whose values no two parts may share, see `read_group_values`.
+        near: Ways to find near duplicates, see `find_near_duplicates`.
+        seed: Decides between equally good splits.
+
+    Raises:
+        RequestError: There are fewer than two parts, or the shares do not sum to 1.
+    """
+
+    shares: Mapping[str, float]
+    by: Sequence[str] = ()
+    near: Sequence[str] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_shares(self.shares, "part", "train .9 and val .1")
+        if len(self.shares) < 2:
+            raise RequestError("a split has at least two parts", "give for example train .9 and val .1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitPlan:
+    """The part of each episode, and the proof that nothing is on two sides.
+
+    Attributes:
+        request: What was asked for.
+        parts: Ids of each part, sorted, by its name.
+        missing: Members of the set that the workspace does not have any more; they are in no part.
+        num_groups: Number of groups that had to stay together.
+        largest_group: Episodes of the largest of them.
+        unknown: By name of `by` the number of episodes without a value, which it keeps apart from nothing.
+        leaks: Values of each name, and near duplicates as "near", that are on two sides; all 0.
+        near: What was looked for and found.
+    """
+
+    request: SplitRequest
+    parts: Mapping[str, Sequence[str]]
+    missing: int
+    num_groups: int
+    largest_group: int
+    unknown: Mapping[str, int]
+    leaks: Mapping[str, int]
+    near: NearDuplicates
+
+    def to_json(self) -> dict[str, Json]:
+        """The report: parts with what was asked and reached, groups, leaks and what nobody could know."""
+        total = sum(map(len, self.parts.values()))
+        return {
+            "parts": {
+                name: {
+                    "episodes": len(ids),
+                    "share": round(len(ids) / total, 6),
+                    "wanted": self.request.shares[name],
+                    "off_by_episodes": round(len(ids) - self.request.shares[name] * total, 3),
+                }
+                for name, ids in self.parts.items()
+            },
+            "by": list(self.request.by),
+            "groups": self.num_groups,
+            "largest_group": self.largest_group,
+            "leaks": dict(self.leaks),
+            "unknown": dict(self.unknown),
+            "near_duplicates": self.near.to_json(),
+            "not_in_workspace": self.missing,
+        }
+
+
+def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) -> SplitPlan:
+    """Assign the episodes of a set to parts; the same seed assigns the same.
+
+    Episodes hang together when they share a value of any name or are near duplicates; what hangs together is one group.
+
+    Raises:
+        RequestError: The set has spans, a name has no values, or the groups leave a part without an episode.
+    """
+    if selection.num_spans is not None:
+        raise RequestError("a set of spans cannot be split", f"{selection.label} has {selection.size}")
+    members = list(Sets(stores.annotations).ids(selection))
+    check_near_ways(request.near)
+    stores.catch_up()
+    ids: list[str] = read_rows(stores, members, [])["episode_id"].to_pylist()
+    values = read_group_values(stores, ids, request.by)
+    near = find_near_duplicates(stores, ids, request.near, request.seed)
+    groups = _link_groups(ids, values, near)
+    parts = assign_groups(groups, request.shares, request.seed)
+    if empty := [name for name, part in parts.items() if not part]:
+        largest = max(map(len, groups), default=0)
+        raise RequestError(
+            f"the part {empty[0]!r} would be empty",
+            f"{len(ids)} episodes are {len(groups)} groups, the largest of {largest}; split by fewer names",
+        )
+    return SplitPlan(
+        request=request,
+        parts=parts,
+        missing=len(members) - len(ids),
+        num_groups=len(groups),
+        largest_group=max(map(len, groups)),
+        unknown={name: column.count(None) for name, column in values.items()},
+        leaks=count_leaks(parts, ids, values, near),
+        near=near,
+    )
+
+
+def freeze_split(stores: Stores, selection: CurationSet, plan: SplitPlan) -> dict[str, CurationSet]:
+    """Freeze each part as the set NAME-PART; the recipe of each tells the split and its proof."""
+    sets, report = Sets(stores.annotations), plan.to_json()
+    recipe: dict[str, Json] = {
+        "split_of": selection.label,
+        "shares": dict(plan.request.shares),
+        "by": list(plan.request.by),
+        "near": list(plan.request.near),
+        "seed": plan.request.seed,
+        "leaks": report["leaks"],
+        "groups": plan.num_groups,
+    }
+    return {
+        part: sets.create(f"{selection.name}-{part}", ids, {**recipe, "part": part})
+        for part, ids in plan.parts.items()
+    }
+
+
+def _link_groups(
+    ids: Sequence[str], values: Mapping[str, Sequence[str | None]], near: NearDuplicates
+) -> list[list[str]]:
+    """What hangs together by equal values and by near duplicates."""
+    links = LinkedItems(ids)
+    for column in values.values():
+        firsts: dict[str, str] = {}
+        for episode_id, value in zip(ids, column, strict=True):
+            if value is not None:
+                links.link(firsts.setdefault(value, episode_id), episode_id)
+    for pair in near.pairs:
+        links.link(pair.first, pair.second)
+    return links.groups()
+
+
+def assign_groups(
+    groups: Sequence[Sequence[str]], shares: Mapping[str, float], seed: int
+) -> dict[str, list[str]]:
+    """Put whole groups into parts, as near to the shares of all members as groups allow.
+
+    The largest group first, each into the part that lacks most of its share; then groups move, or change places, as
+    long as that brings the parts nearer.
+
+    Returns:
+        Members of each part, sorted.
+    """
+    drawn = {group: rank for rank, group in enumerate(draw_order((group[0] for group in groups), seed))}
+    ordered = sorted(groups, key=lambda group: (-len(group), drawn[group[0]]))
+    total = sum(map(len, ordered))
+    lacking = {name: share * total for name, share in shares.items()}
+    parts: dict[str, _PartGroups] = {name: {} for name in shares}
+    for group in ordered:
+        name = max(lacking, key=lambda part: (lacking[part], part))
+        parts[name].setdefault(len(group), []).append(group)
+        lacking[name] -= len(group)
+    for _ in range(_MOST_EXCHANGES):
+        if not _exchange_groups(parts, lacking):
+            break
+    _fill_empty_parts(parts, lacking)
+    return {
+        name: sorted(id for same_size in by_size.values() for group in same_size for id in group)
+        for name, by_size in parts.items()
+    }
+
+
+def _exchange_groups(parts: Mapping[str, _PartGroups], lacking: dict[str, float]) -> bool:
+    """Make the move or exchange that brings two parts nearest to their shares. Returns whether one does."""
+    best_gain, best = 1e-9, ("", "", 0, 0)
+    for giver, taker in permutations(parts, 2):
+        wanted = (lacking[taker] - lacking[giver]) / 2
+        returned = [0, *sorted(parts[taker])]
+        for given in parts[giver] if wanted > 0 else ():
+            # The best of what may come back is one of the two sizes beside the one that would fit.
+            place = bisect_left(returned, given - wanted)
+            for back in returned[max(0, place - 1) : place + 1]:
+                moved = given - back
+                gain = 2 * moved * (2 * wanted - moved)
+                if gain > best_gain:
+                    best_gain, best = gain, (giver, taker, given, back)
+    giver, taker, given, back = best
+    if not giver:
+        return False
+    _move_group(parts, lacking, (giver, taker), given)
+    if back:
+        _move_group(parts, lacking, (taker, giver), back)
+    return True
+
+
+def _fill_empty_parts(parts: Mapping[str, _PartGroups], lacking: dict[str, float]) -> None:
+    """Give the smallest group of the part with most groups to each part that has none, as far as there are enough."""
+    for name in parts:
+        counts = {part: sum(map(len, sizes.values())) for part, sizes in parts.items()}
+        giver = max(counts, key=lambda part: counts[part])
+        if not counts[name] and counts[giver] > 1:
+            _move_group(parts, lacking, (giver, name), min(parts[giver]))
+
+
+def _move_group(
+    parts: Mapping[str, _PartGroups], lacking: dict[str, float], way: tuple[str, str], size: int
+) -> None:
+    """Move the group of a size that came last from one part to another."""
+    giver, taker = way
+    group = parts[giver][size].pop()
+    if not parts[giver][size]:
+        del parts[giver][size]
+    parts[taker].setdefault(size, []).append(group)
+    lacking[giver] += size
+    lacking[taker] -= size
+
+
+def count_leaks(
+    parts: Mapping[str, Sequence[str]],
+    ids: Sequence[str],
+    values: Mapping[str, Sequence[str | None]],
+    near: NearDuplicates,
+) -> dict[str, int]:
+    """Values of each name, and near duplicates, that are on two sides; counted from the parts, not from the groups."""
+    part_of = {episode_id: name for name, part in parts.items() for episode_id in part}
+    leaks = {}
+    for name, column in values.items():
+        sides: dict[str, set[str]] = {}
+        for episode_id, value in zip(ids, column, strict=True):
+            if value is not None:
+                sides.setdefault(value, set()).add(part_of[episode_id])
+        leaks[name] = sum(len(names) > 1 for names in sides.values())
+    return {**leaks, "near": sum(part_of[pair.first] != part_of[pair.second] for pair in near.pairs)}

@@ -1,0 +1,365 @@
+"""Selections are composed, combined, split and controlled by rules, with a reason for each episode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from app.cli.main import main
+from ares.curation.composition import CompositionRules, round_shares
+from ares.curation.near_duplicates import LinkedItems
+from ares.curation.near_pairs import find_near_pairs
+from ares.curation.set_algebra import combine_members
+from ares.curation.splits import assign_groups
+from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
+from ares.errors import RequestError
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.recordings import compare_words
+
+_NAMES = ("x", "y", "z", "gripper")
+
+
+def make_record(
+    key: str,
+    course: np.ndarray,
+    *,
+    dataset: str = "a",
+    task: str = "push",
+    success: bool | None = True,
+    **extra: str,
+) -> Record:
+    """An episode of ten steps a second with a course (T, 4)."""
+    identity = {"format": "f", "dataset": dataset, "version": "", "split": "", "key": key}
+    episode = Episode(
+        **identity,
+        episode_id=make_episode_id(**identity),
+        source=f"/{dataset}/{key}",
+        content_hash=f"{dataset}/{key}",
+        instruction=task,
+        instructions=(task,) if task else (),
+        robot="arm",
+        num_steps=len(course),
+        rate_hz=10.0,
+        rate_source="source",
+        cameras=(),
+        state_names=_NAMES,
+        success=success,
+        metadata=extra,
+    )
+    signal = Signal(course.astype(np.float32), names=_NAMES)
+    return Record(
+        episode=episode, trajectory=Trajectory(timestamps=np.arange(len(course)) / 10, state=signal)
+    )
+
+
+def draw_course(seed: int, steps: int = 60) -> np.ndarray:
+    """A smooth motion (T, 4), another one for each seed."""
+    rng = np.random.default_rng(seed)
+    phases, speeds = rng.uniform(0, 7, (3, 4)), rng.uniform(0.5, 4, (3, 4))
+    seconds = np.arange(steps)[:, None, None] / 10
+    return np.sin(seconds * speeds + phases).sum(axis=1)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """Two datasets of four tasks, and copies of four episodes: cut, mirrored, moved and of half the rate."""
+    with open_workspace(str(tmp_path_factory.mktemp("composed") / "w"), Settings()) as workspace:
+        records = [
+            make_record(
+                f"{number:02d}",
+                draw_course(number, 40 + number),
+                dataset="a" if number % 3 else "b",
+                task=f"task {number % 4}",
+                success=number % 2 == 0,
+                scene=str(number % 6),
+                recorded_at=f"2026-11-{1 + number % 5:02d}T10:00:00",
+            )
+            for number in range(24)
+        ]
+        courses = [draw_course(number, 40 + number) for number in range(4)]
+        copies = {
+            "cut": courses[0][4:-6],
+            "mirrored": courses[1] * [1, -1, 1, 1],
+            "moved": courses[2] + [3, 0, 0, 0],
+            "late": np.concatenate([np.repeat(courses[3][:1], 9, axis=0), courses[3]]),
+        }
+        records += [make_record(key, course, dataset="c", task="") for key, course in copies.items()]
+        workspace.stores.tables.episodes.add(records)
+        workspace.sets.create("all", where="true")
+        workspace.sets.create("first", where="dataset != 'c'")
+        yield workspace
+
+
+def ids_of(workspace: Workspace, where: str) -> list[str]:
+    return sorted(workspace.stores.tables.episodes.ids(where))
+
+
+def test_copies_are_found_whatever_was_changed(stored: Workspace) -> None:
+    overlap = stored.sets.overlap("first", "c")
+    originals = ids_of(stored, "key IN ('00', '01', '02', '03')")
+    assert sorted(pair.first for pair in overlap.copies) == originals
+    assert sorted(pair.second for pair in overlap.copies) == ids_of(stored, "dataset = 'c'")
+    assert overlap.shared == [] and overlap.against == "dataset c"
+    assert {pair.way for pair in overlap.copies} == {"motion"}
+
+
+def test_of_copies_the_one_with_the_largest_value_is_kept(stored: Workspace) -> None:
+    kept, decided = stored.sets.compose("kept", dedupe=True)
+    assert kept.episodes == 24 and decided.counts() == {"kept": 24, "near duplicate": 4}
+    cut, late = ids_of(stored, "key = 'cut'")[0], ids_of(stored, "key = 'late'")[0]
+    assert decided.reasons[cut].startswith(
+        f"near duplicate (of {ids_of(stored, 'key = ' + repr('00'))[0]}, by motion"
+    )
+    assert decided.reasons[late] == "kept"
+    assert kept.recipe["reasons"] == {"kept": 24, "near duplicate": 4}
+    shortest, _ = stored.sets.compose("shortest", dedupe=True, keep="-num_steps")
+    assert cut in set(shortest.ids()) and late not in set(shortest.ids())
+
+
+def test_kinds_are_between_floor_and_cap(stored: Workspace) -> None:
+    _, decided = stored.sets.compose("even", balance=["task", "dataset"], floor=3, cap=4)
+    assert decided.counts() == {"kept": 20, "below the floor": 8}
+    again, _ = stored.sets.compose("even", balance=["task"], cap=2)
+    other, _ = stored.sets.compose("even", balance=["task"], cap=2, seed=1)
+    assert again.episodes == other.episodes == 4 * 2 + 2
+    assert set(again.ids()) != set(other.ids())
+    assert list(stored.sets.compose("even", balance=["task"], cap=2)[0].ids()) == list(again.ids())
+
+
+def test_shares_are_as_large_as_the_scarcest_dataset_allows(stored: Workspace) -> None:
+    mixed, decided = stored.sets.compose("mixed", shares={"a": 0.5, "b": 0.5})
+    datasets = mixed.members.to_arrow(["dataset"])["dataset"].to_pylist()
+    assert (datasets.count("a"), datasets.count("b"), len(datasets)) == (8, 8, 16)
+    assert decided.counts() == {"kept": 16, "above the share": 8, "no share": 4}
+
+
+def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
+    parts, plan = stored.sets.split("all", {"train": 0.75, "val": 0.25}, by=["scene"])
+    assert plan.leaks == {"scene": 0, "near": 0} and plan.unknown == {"scene": 4}
+    assert sorted([*parts["train"].ids(), *parts["val"].ids()]) == list(stored.sets["all"].ids())
+    side = {episode_id: part for part, frozen in parts.items() for episode_id in frozen.ids()}
+    assert (
+        all(side[pair.first] == side[pair.second] for pair in plan.near.pairs) and len(plan.near.pairs) == 4
+    )
+    scenes = [
+        {
+            record["metadata"]
+            for record in frozen.members.where("dataset != 'c'").to_arrow(["metadata"]).to_pylist()
+        }
+        for frozen in parts.values()
+    ]
+    assert not {json.loads(text)["scene"] for text in scenes[0]} & {
+        json.loads(text)["scene"] for text in scenes[1]
+    }
+    assert parts["val"].recipe["split_of"] == "all@1" and parts["val"].label == "all-val@1"
+    assert abs(len(plan.parts["val"]) - 7) <= 2
+
+
+def test_a_day_is_that_of_a_time(stored: Workspace) -> None:
+    _, plan = stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["day"])
+    assert plan.num_groups == 5 and plan.largest_group == 5
+
+
+def test_what_hangs_together_cannot_be_split(stored: Workspace) -> None:
+    with pytest.raises(RequestError, match="24 episodes are 1 groups, the largest of 24"):
+        stored.sets.split("first", {"train": 0.8, "val": 0.2}, by=["task", "scene", "day"])
+
+
+def test_controls_are_as_many_and_the_matched_ones_are_alike(stored: Workspace) -> None:
+    stored.sets.create("short", where="dataset != 'c' AND num_steps < 52 AND success")
+    frozen, drawn = stored.sets.controls("short", where="dataset != 'c'", seed=3)
+    members = set(stored.sets["short"].ids())
+    assert [control.episodes for control in frozen.values()] == [6, 6]
+    assert not members & set(frozen["matched"].ids())
+    rows = {row.name: row for row in drawn.balance}
+    assert rows["success"].selection == 1 and rows["success"].controls["matched"] == 1
+    assert rows["task 'task 0'"].differences["matched"] == 0
+    assert drawn.matched_by == {"task and outcome": 6} and drawn.pool == 24
+    assert list(stored.sets.controls("short", where="dataset != 'c'", seed=3)[0]["random"].ids()) == list(
+        frozen["random"].ids()
+    )
+    with pytest.raises(RequestError, match="it has 28, and 0 others are there"):
+        stored.sets.controls("all")
+
+
+def _span_line(number: int, owner: int) -> str:
+    span = Span(
+        episode_id=f"{number:016x}",
+        start_seconds=0.0,
+        stop_seconds=1.0 + number,
+        annotation_id=f"{owner}",
+        text=f"text {owner}",
+    )
+    return span.line
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=4),
+    st.sampled_from(["union", "intersection", "difference"]),
+    st.booleans(),
+)
+def test_members_are_combined_as_sets_are(members: list[set[int]], operation: str, are_spans: bool) -> None:
+    """Of spans that several sets have, the text of the first stays."""
+    lines = [
+        [_span_line(number, owner) if are_spans else f"{number:016x}" for number in sorted(numbers)]
+        for owner, numbers in enumerate(members)
+    ]
+    sets = SimpleNamespace(members=iter)
+    combined = list(combine_members(sets, lines, operation))  # type: ignore[arg-type]
+    first, *others = members
+    wanted = sorted(getattr(first, operation)(*others))
+    owners = [next(owner for owner, numbers in enumerate(members) if number in numbers) for number in wanted]
+    assert combined == [
+        _span_line(number, owner) if are_spans else f"{number:016x}"
+        for number, owner in zip(wanted, owners, strict=True)
+    ]
+
+
+def test_a_combined_set_says_what_it_is_of(stored: Workspace) -> None:
+    rest = stored.sets.combine("rest", "difference", "all", "first")
+    assert list(rest.ids()) == ids_of(stored, "dataset = 'c'")
+    hashes = [stored.sets[name].ids_hash for name in ("all", "first")]
+    assert rest.recipe == {"operation": "difference", "sets": ["all@1", "first@1"], "ids_hashes": hashes}
+    stored.sets._sets.create_spans("spans", [Span.parse(_span_line(1, 0)), Span.parse(_span_line(2, 0))], {})
+    assert stored.sets.combine("both", "union", "spans", "spans").size == "2 spans of 2 episodes"
+    with pytest.raises(RequestError, match="spans and of episodes cannot be combined: all@1 has 28 episodes"):
+        stored.sets.combine("none", "union", "all", "spans")
+    with pytest.raises(RequestError, match="the set would be empty"):
+        stored.sets.combine("none", "difference", "first", "all")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 30), min_size=2, max_size=40),
+    st.sampled_from([(0.9, 0.1), (0.5, 0.5), (0.8, 0.1, 0.1)]),
+    st.integers(0, 3),
+)
+def test_groups_stay_whole_and_parts_come_near_their_shares(
+    sizes: list[int], wanted: tuple[float, ...], seed: int
+) -> None:
+    groups = [[f"{group:02d} {number}" for number in range(size)] for group, size in enumerate(sizes)]
+    shares = dict(zip("abc", wanted, strict=False))
+    parts = assign_groups(groups, shares, seed)
+    assert parts == assign_groups(groups[::-1], shares, seed)
+    assert sorted(item for part in parts.values() for item in part) == sorted(
+        item for group in groups for item in group
+    )
+    owners = [{name for name, part in parts.items() if set(part) & set(group)} for group in groups]
+    assert all(len(owner) == 1 for owner in owners)
+    assert all(parts.values()) or len(groups) < len(shares)
+    off = max(abs(len(parts[name]) - share * sum(sizes)) for name, share in shares.items())
+    assert off < 2 * max(sizes)
+
+
+@given(st.dictionaries(st.sampled_from("abcde"), st.integers(1, 50), min_size=1), st.integers(0, 1000))
+def test_rounded_shares_sum_to_the_total(weights: dict[str, int], total: int) -> None:
+    shares = {name: weight / sum(weights.values()) for name, weight in weights.items()}
+    counts = round_shares(shares, total)
+    assert sum(counts.values()) == total
+    assert all(abs(counts[name] - share * total) <= 1 for name, share in shares.items())
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=12))
+def test_linked_items_are_the_components(edges: list[tuple[int, int]]) -> None:
+    links = LinkedItems([str(item) for item in range(9)])
+    reach = {str(item): {str(item)} for item in range(9)}
+    for first, second in edges:
+        links.link(str(first), str(second))
+        joined = reach[str(first)] | reach[str(second)]
+        reach.update(dict.fromkeys(joined, joined))
+    assert links.groups() == sorted(
+        {tuple(sorted(group)): sorted(group) for group in reach.values()}.values()
+    )
+
+
+def test_near_pairs_of_many_rows_are_those_of_the_exact_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4_000, 160)).astype(np.float32)
+    rows[2_000:2_400] = rows[:400] + 0.2 * rng.normal(size=(400, 160))
+    rows[2_400:2_500] = rows[0]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    exact = find_near_pairs(rows, 0.95)
+    monkeypatch.setattr("ares.curation.near_pairs.EXACT_ROWS", 100)
+    near = find_near_pairs(rows, 0.95, seed=1)
+    exact_pairs = set(zip(exact.first.tolist(), exact.second.tolist(), strict=True))
+    pairs = set(zip(near.first.tolist(), near.second.tolist(), strict=True))
+    assert exact.rounds == 0 and near.rounds >= 2 and len(exact_pairs) > 5_000
+    assert pairs <= exact_pairs and len(pairs) >= 0.99 * len(exact_pairs)
+    assert near.sampled_hits / near.sampled > 0.98 and near.recall_bounds[0] > 0.9
+    cosines = np.einsum("nd,nd->n", rows[near.first], rows[near.second])
+    assert np.allclose(near.scores, cosines, atol=1e-5) and cosines.min() > 0.949
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("create x --where true --balance task", "a balance needs a floor or a cap"),
+        ("create x --where true --floor 2", "a floor and a cap are for kinds of episodes"),
+        ("create x --where true --balance task --floor 9 --cap 3", "the floor is above the cap: got 9 and 3"),
+        ("create x --where true --balance tesk --cap 3", "no episode has a 'tesk': did you mean 'task'?"),
+        ("create x --where true --share a=.5,b=.4", "the shares sum to 0.9, not to 1"),
+        ("create x --where true --share a=.5,d=.5", "no selected episode is of dataset 'd'"),
+        ("create x --where true --near motion", "near duplicates are looked for with --dedupe"),
+        ("create x --where true --reasons f.csv", "without rules every selected episode is kept"),
+        ("create x --segments --where true --dedupe", "leave out --segments"),
+        ("split all --train 1", "a split has at least two parts"),
+        ("split all --train .9 --val .2", "the shares sum to 1.1, not to 1"),
+        ("split all --train .9 --val .1 --near colour", "no way 'colour'"),
+        ("union x all", "a union is of at least two sets: got all"),
+        ("overlap all --against z", "no set and no dataset 'z'"),
+    ],
+)
+def test_what_cannot_be_obeyed_is_one_clear_line(
+    stored: Workspace, capsys: pytest.CaptureFixture[str], arguments: str, line: str
+) -> None:
+    assert main(["set", *arguments.split(), "-w", str(stored.path)]) == 2
+    told = capsys.readouterr().err.strip()
+    assert line in told and "\n" not in told
+
+
+def test_the_command_prints_the_proof_and_writes_the_reasons(
+    stored: Workspace, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    place = ["-w", str(stored.path)]
+    assert main(["set", "split", "first", "--train", ".75", "--val", ".25", "--by", "task", *place]) == 0
+    told = capsys.readouterr().out
+    assert "first-train@" in told and "on two sides: task 0, near 0" in told
+    file = tmp_path / "reasons.csv"
+    create = ["set", "create", "few", "--where", "true", "--balance", "task", "--cap", "1"]
+    assert main([*create, "--reasons", str(file), *place]) == 0
+    assert "set few@1: 5 episodes; left out: 23 above the cap" in capsys.readouterr().out
+    lines = file.read_text().splitlines()
+    assert lines[0] == "episode_id,reason" and sum(line.endswith(",kept") for line in lines) == 5
+    assert main(["set", "overlap", "few", "--against", "all", "--json", *place]) == 0
+    overlap = json.loads(capsys.readouterr().out)
+    assert (overlap["shared"], overlap["episodes"]) == (5, [5, 28])
+    assert main(["set", "controls", "few", *place]) == 0
+    assert "few-random@1 of 5 episodes, few-matched@1 of 5 episodes, drawn from 28" in capsys.readouterr().out
+
+
+def test_recipes_keep_their_words(stored: Workspace) -> None:
+    rules = {"balance": ["task"], "cap": 3, "shares": {"a": 0.5, "b": 0.5}}
+    sets = {
+        "composed": stored.sets.compose("words", dedupe=True, **rules)[0],  # type: ignore[arg-type]
+        "combined": stored.sets.combine("words", "difference", "all", "first"),
+        "part": stored.sets.split("all", {"train": 0.5, "val": 0.5})[0]["val"],
+        "control": stored.sets.controls("words")[0]["random"],
+    }
+    compare_words("words-recipes.json", {kind: sorted(frozen.recipe) for kind, frozen in sets.items()})
+
+
+def test_rules_say_what_was_set() -> None:
+    assert CompositionRules().describe() == {}
+    assert CompositionRules(balance=["task"], cap=3).describe() == {
+        "balance": ["task"],
+        "floor": None,
+        "cap": 3,
+        "seed": 0,
+    }
