@@ -40,7 +40,7 @@ _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
 # What an episode is named from, chosen on the part "development" of benchmarks/instruction_audit.py: how much likelier
 # the other instruction is than the own, how far the episode may be from others of that one, and its least probability
 # as a share of what that one has in its own episodes.
-_LEAST_RATIO, _MOST_DISTANCE, _LEAST_CONFIDENCE = 3.0, 4.0, 0.5
+_LEAST_SHARE, _MOST_DISTANCE, _LEAST_CONFIDENCE = 0.6, 2.5, 1.0
 # Largest probability that two instructions are told apart so well by chance, and least share of episodes that their
 # own instruction fits best: what tells less of a dataset does not know it.
 _MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.5
@@ -413,16 +413,16 @@ def _find_contrary(
     """Yield the episodes that another instruction fits clearly better, the surest first."""
     import numpy as np
 
-    ratio = np.where(np.isnan(fits.own), 0.0, fits.other / np.maximum(fits.own, 1e-12))
-    is_clear = (ratio >= _LEAST_RATIO) & (fits.distance <= _MOST_DISTANCE)
+    shares = np.nan_to_num(fits.share)
+    is_clear = (shares >= _LEAST_SHARE) & (fits.distance <= _MOST_DISTANCE)
     confident = _class_confidence(labelled, fits)
     largest = _largest_labels(labelled, fits)
     yielded = 0
-    for index in np.argsort(-ratio, kind="stable").tolist():
-        if ratio[index] < _LEAST_RATIO or yielded == _MOST_FINDINGS:
+    for index in np.argsort(-shares, kind="stable").tolist():
+        if shares[index] < _LEAST_SHARE or yielded == _MOST_FINDINGS:
             return
         own, other = int(fits.classes[labelled.labels[index]]), int(fits.classes[fits.best[index]])
-        is_named = is_clear[index] and fits.other[index] >= confident[other] * _LEAST_CONFIDENCE
+        is_named = is_clear[index] and shares[index] >= confident[other] * _LEAST_CONFIDENCE
         if not is_named or rows[index].is_ruled or not _is_told_apart(fits, own, other):
             continue
         yielded += 1
@@ -430,7 +430,7 @@ def _find_contrary(
             episode_id=rows[index].episode_id,
             instruction=rows[index].text,
             proposed=texts[largest[other]],
-            share=round(float(ratio[index] / (1 + ratio[index])), 4),
+            share=round(float(shares[index]), 4),
         )
 
 
@@ -440,7 +440,7 @@ def _class_confidence(labelled: LabelledRows, fits: InstructionFits) -> NDArray[
 
     own = fits.classes[labelled.labels]
     counted = (own >= 0) & labelled.is_counted
-    sums = np.bincount(own[counted], weights=fits.own[counted], minlength=len(fits.sizes))
+    sums = np.bincount(own[counted], weights=1.0 - fits.share[counted], minlength=len(fits.sizes))
     return sums / np.maximum(fits.sizes, 1)
 
 

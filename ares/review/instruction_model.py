@@ -21,9 +21,10 @@ _MOST_CLASSES = 2_000
 _ROWS_PER_CLASS, _ROWS_PER_MODEL, _ROWS_PER_BATCH = 200, 20_000, 4_096
 # Share of the spherical covariance in that of the differences to the means.
 _SHRINKAGE = 0.3
-_TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 40.0, 80.0)
+# What differences of squared distances are divided by before they are log odds; the best for what is stored is taken.
+_TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
 # What one round would name, the next does not learn from; each round has other folds.
-_ROUNDS, _CLEAR_RATIO = 3, 3.0
+_ROUNDS, _CLEAR_SHARE = 3, 0.75
 # Instructions that are confused in a larger share of their episodes count as one.
 _MOST_CONFUSED = 0.35
 # A text with fewer episodes than a model needs is a wording of what fits such a share of at least so many of them.
@@ -58,25 +59,23 @@ class InstructionFits:
     Attributes:
         classes: (L,) by label the number of its class: labels that cannot be told apart have the same, and -1 has what
             has too few episodes.
-        own: (N,) probability of the own class among all; NaN where that has no model.
         best: (N,) label whose class fits best of the others, or -1.
-        other: (N,) probability of that class.
-        distance: (N,) squared distance of the episode to that class, 1 for the furthest that is usual among its own.
+        share: (N,) probability of that class against the own one, 0 to 1; NaN where the own has no model.
+        distance: (N,) squared distance of the episode to that class, 1 for the furthest that is usual of own episodes.
         confused: (K, K) number of episodes of one class that are nearer to another.
         sizes: (K,) number of episodes of each class.
     """
 
     classes: NDArray[np.int64]
-    own: NDArray[np.float64]
     best: NDArray[np.int64]
-    other: NDArray[np.float64]
+    share: NDArray[np.float64]
     distance: NDArray[np.float64]
     confused: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
     def is_contrary(self) -> NDArray[np.bool_]:
         """(N,) whether another class fits better than the own."""
-        contrary: NDArray[np.bool_] = self.other > self.own
+        contrary: NDArray[np.bool_] = self.share > 0.5
         return contrary
 
 
@@ -112,7 +111,7 @@ def _modelled_classes(rows: LabelledRows) -> NDArray[np.int64]:
 def _fit_rounds(rows: LabelledRows, fits: InstructionFits, seed: int) -> InstructionFits:
     """Fit again without what another instruction fits clearly better: it would spoil both means."""
     for number in range(1, _ROUNDS):
-        cleaned = replace(rows, is_learnt=rows.is_learnt & ~(fits.other > _CLEAR_RATIO * fits.own))
+        cleaned = replace(rows, is_learnt=rows.is_learnt & ~(fits.share > _CLEAR_SHARE))
         fits = _fit_once(cleaned, fits.classes, seed + number)
     return fits
 
@@ -124,7 +123,7 @@ def _fit_once(rows: LabelledRows, classes: NDArray[np.int64], seed: int) -> Inst
     generator = np.random.default_rng(seed)
     own_class = classes[rows.labels]
     names = np.array([np.flatnonzero(classes == number)[0] for number in range(classes.max(initial=-1) + 1)])
-    own, other, distance = (np.full(len(own_class), np.nan) for _ in range(3))
+    own, other = (np.full(len(own_class), np.nan) for _ in range(2))
     best, confused = np.full(len(own_class), -1), np.zeros((len(names), len(names)), np.int64)
     if len(names) > 1:
         folds = _draw_folds(rows, own_class, generator)
@@ -133,18 +132,35 @@ def _fit_once(rows: LabelledRows, classes: NDArray[np.int64], seed: int) -> Inst
             model = _fit_model(rows.features[train].astype(np.float64), own_class[train], len(names))
             for judged in _in_batches(np.flatnonzero(folds == fold)):
                 found = _compare(model, rows.features[judged].astype(np.float64), own_class[judged])
-                own[judged], best[judged], other[judged], distance[judged], nearer = found
+                own[judged], best[judged], other[judged], nearer = found
                 counted = (own_class[judged] >= 0) & rows.is_counted[judged]
                 np.add.at(confused, own_class[judged][counted], nearer[counted])
+    counted = (own_class >= 0) & rows.is_counted
     return InstructionFits(
         classes=classes,
-        own=own,
         best=np.where(best >= 0, names[best] if len(names) else -1, -1),
-        other=other,
-        distance=distance,
+        share=_compute_shares(own - other, counted),
+        distance=other
+        / (np.nanquantile(own[counted], _USUAL_QUANTILE) if np.isfinite(own[counted]).any() else 1.0),
         confused=confused,
-        sizes=np.bincount(own_class[(own_class >= 0) & rows.is_counted], minlength=len(names)),
+        sizes=np.bincount(own_class[counted], minlength=len(names)),
     )
+
+
+def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(N,) probabilities of the other class from (N,) squared distances to the own one less those to the other.
+
+    They are calibrated to the instructions as they stand, wrong ones included: where one in ten is wrong, even a large
+    margin leaves a doubt.
+    """
+    import numpy as np
+
+    is_known = np.isfinite(margins)
+    known, shares = margins[counted & is_known], np.full(len(margins), np.nan)
+    losses = [np.logaddexp(0.0, known / (2 * temperature)).sum() for temperature in _TEMPERATURES]
+    temperature = _TEMPERATURES[int(np.argmin(losses))]
+    shares[is_known] = np.exp(-np.logaddexp(0.0, -margins[is_known] / (2 * temperature)))
+    return shares
 
 
 def _draw_folds(
@@ -191,16 +207,12 @@ class _DiscriminantModel:
         means: (K, F) means of the classes after it.
         scales: (K,) what squared distances to a mean of few episodes are multiplied by.
         offsets: (K,) what is added then; infinite for a class without an episode.
-        usual: Squared distance that 0.9 of the episodes do not exceed to the mean of their own class.
-        temperature: What squared distances are divided by.
     """
 
     whitening: NDArray[np.float64]
     means: NDArray[np.float64]
     scales: NDArray[np.float64]
     offsets: NDArray[np.float64]
-    usual: float
-    temperature: float
 
     def squared_distances(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """(N, K) squared distances of N episodes to the means."""
@@ -213,7 +225,7 @@ def _fit_model(features: NDArray[np.float64], labels: NDArray[np.int64], classes
     """Fit a model to (N, F) features of (N,) classes."""
     import numpy as np
 
-    counts, every = np.bincount(labels, minlength=classes), np.arange(len(labels))
+    counts = np.bincount(labels, minlength=classes)
     sums = np.zeros((classes, features.shape[1]))
     np.add.at(sums, labels, features)
     means = sums / np.maximum(counts, 1)[:, None]
@@ -223,40 +235,15 @@ def _fit_model(features: NDArray[np.float64], labels: NDArray[np.int64], classes
     covariance = (1 - _SHRINKAGE) * covariance + _SHRINKAGE * spherical * np.eye(len(covariance))
     values, vectors = np.linalg.eigh(covariance)
     whitening = vectors / np.sqrt(values)
-    model = _DiscriminantModel(
+    # What a row has to the mean that it is part of is less than what another has to it.
+    squares = ((differences @ whitening) ** 2).sum(axis=1) * (counts / np.maximum(counts - 1, 1))[labels]
+    dimensions = float(np.median(squares)) if len(squares) else 0.0
+    return _DiscriminantModel(
         whitening=whitening,
         means=means @ whitening,
         scales=counts / (counts + 1),
-        offsets=np.zeros(classes),
-        usual=1.0,
-        temperature=1.0,
+        offsets=np.where(counts > 0, dimensions * np.log1p(1 / np.maximum(counts, 1)), np.inf),
     )
-    squares = model.squared_distances(features)
-    # A row is nearer to a mean that it is part of than to one that it was left out of.
-    squares[every, labels] *= ((counts + 1) / np.maximum(counts - 1, 1))[labels]
-    own = squares[every, labels]
-    dimensions = float(np.median(own))
-    offsets = np.where(counts > 0, dimensions * np.log1p(1 / np.maximum(counts, 1)), np.inf)
-    likelihoods = {
-        temperature: float(_log_shares(squares + offsets, temperature)[every, labels].mean())
-        for temperature in _TEMPERATURES
-    }
-    return replace(
-        model,
-        offsets=offsets,
-        usual=float(np.quantile(own, _USUAL_QUANTILE)),
-        temperature=max(likelihoods, key=likelihoods.__getitem__),
-    )
-
-
-def _log_shares(squares: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """(N, K) log probabilities of squared distances."""
-    import numpy as np
-
-    scores = -0.5 * squares / temperature
-    scores -= scores.max(axis=1, keepdims=True)
-    shares: NDArray[np.float64] = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    return shares
 
 
 def _compare(
@@ -265,20 +252,18 @@ def _compare(
     NDArray[np.float64],
     NDArray[np.int64],
     NDArray[np.float64],
-    NDArray[np.float64],
     NDArray[np.bool_],
 ]:
-    """Probability of the own class, the best other class, its probability, distance, and (N, K) what is nearer."""
+    """Squared distances to the own and the best other class, which that is, and (N, K) which are nearer."""
     import numpy as np
 
-    squares = model.squared_distances(features)
-    shares, every = np.exp(_log_shares(squares, model.temperature)), np.arange(len(features))
-    has_own = own_class >= 0
-    own = np.where(has_own, shares[every, own_class], np.nan)
-    nearer = squares < squares[every, own_class][:, None]
-    shares[every[has_own], own_class[has_own]] = -1.0
-    best = shares.argmax(axis=1)
-    return own, best, shares[every, best], squares[every, best] / max(model.usual, 1e-12), nearer
+    squares, every, has_own = model.squared_distances(features), np.arange(len(features)), own_class >= 0
+    own = np.where(has_own, squares[every, own_class], np.nan)
+    own[np.isinf(own)] = np.nan  # nothing of it is learnt from in this fold
+    nearer = squares < own[:, None]
+    squares[every[has_own], own_class[has_own]] = np.inf
+    best = squares.argmin(axis=1)
+    return own, best, squares[every, best], nearer
 
 
 def _join_confused(fits: InstructionFits) -> NDArray[np.int64]:

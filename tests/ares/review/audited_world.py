@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ares.episode import Record, Trajectory, make_episode_id
+from ares.episode import Json, Record, Trajectory, make_episode_id
 from ares.store import Stores
 from benchmarks.synthetic_episodes import synthetic_episode
 
@@ -52,12 +52,15 @@ def fill_audited_world(stores: Stores, *, with_vectors: bool = True) -> dict[str
                 id = record.episode.episode_id
                 frames.append(
                     CameraFrames(
-                        episode_id=id, camera="front", seconds=np.arange(_FRAMES) * 1.0, vectors=vectors
+                        episode_id=id,
+                        camera="front",
+                        seconds=np.arange(_FRAMES, dtype=np.float64),
+                        vectors=vectors,
                     )
                 )
     stores.tables.episodes.add(records)
     if with_vectors:
-        space = {"encoder": "clip", "model": "m", "dim": _DIM, "created": "1"}
+        space: Json = {"encoder": "clip", "model": "m", "dim": _DIM, "created": "1"}
         stores.annotations.put_documents("spaces", {SPACE: space})
         stores.tables.vectors(SPACE).add(frames)
     return wrong

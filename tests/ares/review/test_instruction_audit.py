@@ -144,5 +144,5 @@ def test_a_removed_episode_is_not_named(audited: tuple[Workspace, str]) -> None:
     workspace.review.audit_instructions("known")
     workspace.remove(ids=[planted])
     assert not _named(workspace)
-    workspace.restore(ids=[planted])
+    workspace.undo()
     assert _named(workspace) == [planted]
