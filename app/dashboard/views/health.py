@@ -145,12 +145,13 @@ def _draw_instruction_actions(finding: InstructionFinding) -> None:
         escape_markdown(f'The instruction is "{finding.proposed}"'),
         key="health.accept",
         help="Stored as your answer, which `ares undo` takes back. The source is not changed.",
-        on_click=_accept_correction,
+        on_click=accept_correction,
         args=(finding,),
     )
 
 
-def _accept_correction(finding: InstructionFinding) -> None:
+def accept_correction(finding: InstructionFinding) -> None:
+    """Store the other instruction as what the user says; the source stays as it is."""
     cached_reads.workspace().review.give(finding.correction(user_name()))
 
 
