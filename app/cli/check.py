@@ -305,7 +305,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
     )
     _add_fix_arguments(parser)
-    add_workspace_arguments(parser, default="used with --instructions alone")
+    add_workspace_arguments(parser, default="not used without --instructions")
 
 
 def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
