@@ -50,6 +50,9 @@ _COMMANDS = {
     "dimension_kinds --seeds 4:5": r"(?m)^\| arm \| 14 \| 10/14 .* \| 10/10 ",
     "dimension_kinds --seeds 4:5 --foreign": r"(?m)^\| hand \| 12 \| 12/12 .* \| 12/12 ",
     "false_clashes --seeds 3:4": r"generated 3:4: pairs with a clash 0/1 ",
+    "instruction_audit --made-up --draws 2": (
+        r"(?m)^\| 1 \| (1[6-9]|20)/20 = [^$]*exchanged at random: unsure, 0 named; "
+    ),
     "meaning_faults --generated --seeds 1000:1001": r"(?m)^\| all \| 1[5-8]/18 ",
     "model_server --slots 4 --latency 0.05 --episodes 4 --annotators caption": (
         r"caption: 4 kept, 5 calls \(0 refused\)"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         FixReport,
         VideoTotals,
     )
+    from ares.review import InstructionAudit
 
 
 _CHANGE_HEADER = ("episode", "code", "signal", "dimension", "second", "steps", "old", "new")
@@ -270,7 +271,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     from ares.registry import ingesters
 
-    parser.add_argument("source", nargs="+", metavar="SOURCE", help="folder or file of a dataset")
+    parser.add_argument("source", nargs="*", metavar="SOURCE", help="folder or file of a dataset")
     parser.add_argument(
         "--format", default="auto", metavar="NAME", help=f"auto (default), {', '.join(ingesters.names())}"
     )
@@ -295,10 +296,16 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         help="plant faults into some episodes of each dataset, and print how many the checks find there",
     )
     parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="name episodes of the workspace that another instruction of their dataset fits better; a SOURCE is the "
+        "name of a dataset then (default: all)",
+    )
+    parser.add_argument(
         "--audit-seed", type=seed_number, default=0, metavar="N", help="seed of the faults (0); printed"
     )
     _add_fix_arguments(parser)
-    add_workspace_arguments(parser, default="not used")
+    add_workspace_arguments(parser, default="not used without --instructions")
 
 
 def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
@@ -349,6 +356,12 @@ def run_check(args: argparse.Namespace) -> int:
 
     Returns 1 for faults and records that cannot be read, 2 when nothing could be read.
     """
+    if args.instructions:
+        return _audit_instructions(args)
+    if not args.source:
+        raise RequestError(
+            "no SOURCE is given", "name a folder or a file; `ares check --help` shows examples"
+        )
     if args.fix:
         return run_fix(args)
     if args.dry_run:
@@ -373,6 +386,51 @@ def run_check(args: argparse.Namespace) -> int:
     if not report.num_episodes:
         return ExitStatus.REFUSED
     return ExitStatus.DONE if report.is_clean else ExitStatus.ITEMS_FAILED
+
+
+_FINDING_HEADER = (
+    "dataset",
+    "episode",
+    "instruction",
+    "fits better",
+    "share",
+    "camera",
+    "frames that decide",
+)
+
+
+def _audit_instructions(args: argparse.Namespace) -> int:
+    """Audit instructions of the workspace. Returns 1 where an episode is named."""
+    from app.cli.arguments import open_workspace
+
+    options = [name for name in (*_OTHERS, "fix", "dry_run") if getattr(args, name)]
+    if options:
+        flag = options[0].replace("_", "-")
+        raise RequestError(f"--{flag} does not go with --instructions", "give one of them")
+    audits = open_workspace(args).review.audit_instructions(*args.source)
+    answer(args, [audit.to_json() for audit in audits], lambda: paragraphs(_audit_blocks(audits)))
+    return ExitStatus.ITEMS_FAILED if any(audit.findings for audit in audits) else ExitStatus.DONE
+
+
+def _audit_blocks(audits: Sequence[InstructionAudit]) -> Iterator[Block]:
+    rows = [
+        (
+            audit.dataset,
+            finding.episode_id,
+            finding.instruction,
+            finding.proposed,
+            f"{finding.share:.3f}",
+            finding.camera,
+            ", ".join(f"{second:.1f} s" for second in finding.seconds),
+        )
+        for audit in audits
+        for finding in audit.findings
+    ]
+    if rows:
+        yield OutputTable(rows, _FINDING_HEADER)
+    yield tuple(str(audit) for audit in audits)
+    if rows:
+        yield "`ares review create NAME --instructions` asks people about them; no source is changed"
 
 
 def describe_check_stop(args: argparse.Namespace) -> str:

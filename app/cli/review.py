@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # The queue that is made where there is none.
 _USUAL_NAME, _USUAL_ANNOTATOR = "review", "caption"
+_USUAL_QUESTION = "acceptable"
 _USUAL_KEYS = {"y": "met", "n": "unmet", "?": "unsure"}
 _SUCCESS_KEYS = {"y": "success", "n": "failure", "?": "unsure"}
 _UNDO, _GUIDELINE, _QUIT = "u", "g", "q"
@@ -67,9 +68,14 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="QUEUE", help="its name")
     parser.add_argument(
         "--question",
-        default="acceptable",
+        default=_USUAL_QUESTION,
         metavar="Q",
         help="acceptable, success, instruction, or a criterion such as VERB (default: acceptable)",
+    )
+    parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="ask about the instructions of the episodes that `ares check --instructions` named, and no other",
     )
     parser.add_argument(
         "--random",
@@ -123,6 +129,8 @@ def describe_review_stop(args: argparse.Namespace) -> str:
 def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
     from ares.review import GUIDELINE, QueueRequest
 
+    if args.instructions and (args.question != _USUAL_QUESTION or not parse_selection(args).is_empty):
+        raise RequestError("--instructions says which episodes are asked about", "give no other selection")
     request = QueueRequest(
         name=args.name,
         question=args.question,
@@ -134,7 +142,10 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
         guideline=_read_guideline(args.guideline) if args.guideline else GUIDELINE,
         annotator=args.annotator,
     )
-    queue = workspace.review.create(request, parse_selection(args), first=args.first)
+    if args.instructions:
+        queue = workspace.review.create_from_audits(request)
+    else:
+        queue = workspace.review.create(request, parse_selection(args), first=args.first)
     answer(args, queue.to_json(), lambda: _describe_queue(queue))
     return 0
 

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
         estimate_shifted_share as estimate_shifted_share,
         estimate_true_share as estimate_true_share,
     )
+    from ares.review.instruction_audit import (
+        InstructionAudit as InstructionAudit,
+        InstructionFinding as InstructionFinding,
+        audit_instructions as audit_instructions,
+        create_audit_queue as create_audit_queue,
+        read_audits as read_audits,
+    )
     from ares.review.labels import (
         SegmentChange as SegmentChange,
         add_correction as add_correction,

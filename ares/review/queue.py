@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.review.answers import Answer, find_subject, read_answer, store_answer, take_back
+from ares.review.answers import INSTRUCTION, Answer, find_subject, read_answer, store_answer, take_back
 from ares.review.drawing import (
     BLOCK_ITEMS,
     ITEMS,
@@ -387,13 +387,14 @@ class ReviewQueue:
     def _with_text(self, item: QueueItem) -> QueueItem:
         """An item with its clip and its text."""
         if item.subject_kind == "episode":
-            columns = ["duration_seconds", "instruction"]
+            columns = ["duration_seconds", "instruction", "dataset"]
             rows = self._stores.tables.episodes.read_columns(columns, ids_filter([item.episode_id]))
             row: dict[str, Any] = next(iter(rows.to_pylist()), {})
             return replace(
                 item,
                 stop_seconds=float(row.get("duration_seconds") or 0.0),
                 text=str(row.get("instruction") or ""),
+                evidence=self._audited_frames(item, str(row.get("dataset") or "")),
             )
         subject = find_subject(self._stores, item.subject_id, item.subject_kind)
         return replace(
@@ -403,6 +404,14 @@ class ReviewQueue:
             text=str(subject.value.get("text") or ""),
             evidence=self._evidence(subject),
         )
+
+    def _audited_frames(self, item: QueueItem, dataset: str) -> tuple[float, ...]:
+        """Seconds of the frames for which the audit names an episode, where its instruction is asked about."""
+        if item.question != INSTRUCTION:
+            return ()
+        from ares.review.instruction_audit import read_deciding_frames
+
+        return read_deciding_frames(self._stores, dataset, item.episode_id)
 
     def _evidence(self, subject: Annotation) -> tuple[float, ...]:
         """Seconds of the frames that judges have named, of all criteria: they tell no verdict."""

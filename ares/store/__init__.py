@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from ares.store.temp_db import StagedIds as StagedIds, TempDatabase as TempDatabase
     from ares.store.vectors.knn import VectorTableState as VectorTableState
     from ares.store.vectors.tables import (
+        EpisodeVectors as EpisodeVectors,
         Moment as Moment,
         UncommittedVectors as UncommittedVectors,
         VectorTable as VectorTable,

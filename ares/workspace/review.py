@@ -17,7 +17,7 @@ from ares.workspace.printed_tables import ResultTable
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation
-    from ares.review import Answer, Calibration, Queue, QueueRequest, ReviewQueue
+    from ares.review import Answer, Calibration, InstructionAudit, Queue, QueueRequest, ReviewQueue
     from ares.store import Stores
     from ares.workspace.arguments import EpisodesLike
 
@@ -142,6 +142,27 @@ class Reviews:
             return create_queue(
                 self._stores, replace(request, recipe=selection.describe()), selected_ids, members
             )
+
+    def audit_instructions(self, *datasets: str) -> list[InstructionAudit]:
+        """Look for episodes that another instruction of their dataset fits better; see `docs/review.md`.
+
+        Raises RequestError for a dataset that does not exist, and where there are no vectors of frames.
+        """
+        from ares.review import audit_instructions
+
+        return audit_instructions(self._stores, datasets)
+
+    def audits(self) -> list[InstructionAudit]:
+        """The last audit of each dataset, without what a person has ruled on since."""
+        from ares.review import read_audits
+
+        return read_audits(self._stores)
+
+    def create_from_audits(self, request: QueueRequest) -> Queue:
+        """Make a queue of the episodes that the audits name. Raises RequestError where they name nobody."""
+        from ares.review import create_audit_queue
+
+        return create_audit_queue(self._stores, request)
 
     def queues(self) -> list[Queue]:
         """All queues, by name."""

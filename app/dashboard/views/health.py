@@ -1,8 +1,11 @@
-"""Page "Health": what is typical of a dataset, its lag, and what the checks say of a sample of its episodes."""
+"""Page "Health": what is typical of a dataset, its lag, what the checks say of a sample, and the instruction audit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import count
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -10,11 +13,18 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.annotation_rows import make_contract_rows, make_finding_rows, make_worst_episode_rows
 from app.dashboard.navigation import escape_markdown, read_parameter, write_parameters
 from app.dashboard.view_state import AddressError
+from ares.console import count_of
 from ares.reports import DatasetHealth
+from ares.settings import user_name
+
+if TYPE_CHECKING:
+    from ares.review import InstructionAudit, InstructionFinding
 
 # Combinations of dimensions that are drawn, the most frequent first.
 _SHOWN_CONTRACTS = 3
 _DATASET = "health.dataset"
+# Episodes that another instruction fits better, of which this many are listed; `ares check --instructions` has all.
+_SHOWN_INSTRUCTIONS = 200
 
 
 def render() -> None:
@@ -35,6 +45,7 @@ def render() -> None:
         health = cached_reads.read_health(dataset)
     _draw_tiles(health)
     _draw_findings(health)
+    _draw_instructions(dataset)
     _draw_contracts(health)
     _draw_dimensions(health)
 
@@ -80,6 +91,68 @@ def _open_selected(health: DatasetHealth) -> None:
     for row in navigation.selected_rows("health.worst")[:1]:
         episode = health.worst[row]
         navigation.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
+
+
+def _draw_instructions(dataset: str) -> None:
+    """Draw which episodes another instruction fits better, as the last audit says, and what can be done."""
+    st.subheader("Instructions")
+    audits = cached_reads.limited(cached_reads.workspace().review.audits)
+    audit = next((audit for audit in audits if audit.dataset == dataset), None)
+    if audit is None:
+        st.caption("Not audited yet: run `ares check --instructions`.")
+        return
+    st.caption(escape_markdown(str(audit)))
+    shown = audit.findings[:_SHOWN_INSTRUCTIONS]
+    if not shown:
+        return
+    st.button(f"Ask people about {_queue_size(audits)}", key="health.ask", on_click=_make_instruction_queue)
+    rows = [
+        {"episode": finding.episode_id, "finding": str(finding), "sure": finding.share} for finding in shown
+    ]
+    event = st.dataframe(
+        rows, hide_index=True, key="health.instructions", on_select="rerun", selection_mode="single-row"
+    )
+    for number in event["selection"]["rows"]:
+        _draw_instruction_actions(shown[number])
+
+
+def _queue_size(audits: Sequence[InstructionAudit]) -> str:
+    """How many episodes a queue would have: those that the audits of all datasets name."""
+    return count_of(sum(len(audit.findings) for audit in audits), "episode")
+
+
+def _make_instruction_queue() -> None:
+    """Make a queue of all that the audits name, and open it."""
+    from ares.review import QueueRequest
+
+    reviews = cached_reads.workspace().review
+    taken = {queue.name for queue in reviews.queues()}
+    name = next(name for number in count(1) if (name := f"instructions-{number}") not in taken)
+    reviews.create_from_audits(QueueRequest(name=name, question="instruction", person=user_name()))
+    navigation.open_page("review", {"queue": [name]})
+
+
+def _draw_instruction_actions(finding: InstructionFinding) -> None:
+    opening, accepting = st.columns(2)
+    second = f"{finding.seconds[0] if finding.seconds else 0.0:.3f}"
+    opening.button(
+        "Open the episode at the first of these frames",
+        key="health.open",
+        on_click=navigation.open_page,
+        args=("episode", {"episode": [finding.episode_id], "t": [second]}),
+    )
+    accepting.button(
+        escape_markdown(f'The instruction is "{finding.proposed}"'),
+        key="health.accept",
+        help="Stored as your answer, which `ares undo` takes back. The source is not changed.",
+        on_click=accept_correction,
+        args=(finding,),
+    )
+
+
+def accept_correction(finding: InstructionFinding) -> None:
+    """Store the other instruction as what the user says; the source stays as it is."""
+    cached_reads.workspace().review.give(finding.correction(user_name()))
 
 
 def _draw_contracts(health: DatasetHealth) -> None:

@@ -275,13 +275,26 @@ class VectorTable:
         """The vectors of one episode, sorted by camera and second; empty when it has none."""
         import numpy as np
 
-        rows = self._read_rows([episode_id])
+        found = self.read_episodes([episode_id]).get(episode_id)
+        return found or EpisodeVectors([], np.zeros(0), np.zeros((0, 0), np.float32))
+
+    def read_episodes(self, episode_ids: Collection[str]) -> dict[str, EpisodeVectors]:
+        """The vectors of some hundred episodes, each as `read`; episodes without vectors are left out."""
+        import numpy as np
+
+        rows = self._read_rows(episode_ids)
         if rows is None or not rows.num_rows:
-            return EpisodeVectors([], np.zeros(0), np.zeros((0, 0), np.float32))
-        rows = rows.sort_by([("camera", "ascending"), ("seconds", "ascending")])
-        return EpisodeVectors(
-            rows["camera"].to_pylist(), rows["seconds"].to_numpy(), to_matrix(rows["vector"])
-        )
+            return {}
+        order = [("episode_id", "ascending"), ("camera", "ascending"), ("seconds", "ascending")]
+        rows = rows.sort_by(order)
+        ids, cameras = (rows[name].to_pylist() for name in ("episode_id", "camera"))
+        seconds, vectors = rows["seconds"].to_numpy(), to_matrix(rows["vector"])
+        codes = rows["episode_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
+        return {
+            ids[start]: EpisodeVectors(cameras[start:stop], seconds[start:stop], vectors[start:stop])
+            for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True)
+        }
 
     def mean_vectors(self, episode_ids: Collection[str]) -> dict[str, NDArray[np.float32]]:
         """The mean (D,) over all frame vectors of each episode; episodes without vectors are left out."""

@@ -18,14 +18,17 @@ from app.dashboard.jobs import Job, list_jobs
 from app.dashboard.results import find_neighbours, read_page
 from app.dashboard.user_limits import UserLimits
 from app.dashboard.view_state import ColumnFilter, ViewState
+from app.dashboard.views.health import accept_correction
 from ares.contract import DatasetKey, read_contracts, write_contracts
 from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.reports import check_stored_episode
+from ares.settings import Settings
 from ares.store import Stores
-from ares.workspace import Workspace
+from ares.workspace import Workspace, open_workspace
 from tests.app.cli.motion_dataset import RATE_HZ, random_motions, write_motions
+from tests.ares.review.audited_world import fill_audited_world
 
 
 @pytest.fixture
@@ -283,6 +286,25 @@ def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:
     counts = next(table for table in tables if "annotation" in table)
     done = dict(zip(counts["annotation"], counts["done"], strict=True))
     assert done == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}
+
+
+def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
+        cached_reads.use_workspace(workspace)
+        planted = next(iter(fill_audited_world(workspace.stores)))
+        app = _draw("health", {"dataset": "known"})
+        assert any("ares check --instructions" in caption.value for caption in app.caption)
+        workspace.review.audit_instructions()
+        app = _draw("health", {"dataset": "known"})
+        rows = next(table.value for table in app.dataframe if "finding" in table.value)
+        assert list(rows["episode"]) == [planted] and "fits less than" in rows["finding"][0]
+        app.button(key="health.ask").click().run()
+        (queue,) = workspace.review.queues()
+        assert (queue.name, queue.question, queue.items) == ("instructions-1", "instruction", 1)
+        accept_correction(workspace.review.audits()[1].findings[0])
+        assert all("finding" not in table.value for table in _draw("health", {"dataset": "known"}).dataframe)
+        alike = _draw("health", {"dataset": "alike"})
+        assert any("unsure, the frames do not tell" in caption.value for caption in alike.caption)
 
 
 def test_health_says_what_is_typical_of_a_dataset_and_what_the_checks_find(displayed: Workspace) -> None:

@@ -1,0 +1,462 @@
+"""The instruction audit: episodes that another instruction of their dataset fits better than their own."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+from ares.errors import RequestError
+from ares.review.answers import INSTRUCTION, Answer
+from ares.review.drawing import Queue, QueueRequest, create_queue
+from ares.review.instruction_features import EXAMPLES, find_deciding_frames, read_features
+from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
+from ares.search import find_embedding_space
+from ares.statistics import share_lower_bound
+from ares.store import batched, ids_filter, quote_literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.episode import Json
+    from ares.review.instruction_model import InstructionFits
+    from ares.store import Stores
+
+
+# Kind of documents: the audit of each dataset, under its name.
+AUDITS = "instruction_audits"
+_VERSION = "1"
+# Findings that are kept of a dataset, and of them those of which the frames that decide are found.
+_MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
+# Episodes that are looked up at once.
+_LOOKUP_BATCH = 1_000
+_COLUMNS = ("episode_id", "instruction", "content_hash", "success")
+_LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
+# What an episode is named from, chosen on the part "development" of benchmarks/instruction_audit.py: how much likelier
+# the other instruction is than the own, how far the episode may be from others of that one, and its least probability
+# as a share of what that one has in its own episodes.
+_LEAST_SHARE, _MOST_DISTANCE, _LEAST_CONFIDENCE = 0.6, 2.5, 1.0
+# Largest probability that two instructions are told apart so well by chance, and least share of episodes that their
+# own instruction fits best: what tells less of a dataset does not know it.
+_MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.5
+_PUNCTUATION = re.compile(r"[\W_]+")
+Verdict = Literal["judged", "unsure"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionFinding:
+    """An episode that another instruction of its dataset fits better than its own.
+
+    Attributes:
+        episode_id: Id of the episode.
+        instruction: What the source says.
+        proposed: The instruction that fits better.
+        share: Probability of that one against the own, 0.5 to 1.
+        camera: Camera of the frames that decide, or "".
+        seconds: The frames that decide, from the start of the episode.
+    """
+
+    episode_id: str
+    instruction: str
+    proposed: str
+    share: float
+    camera: str = ""
+    seconds: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        frames = ", ".join(f"{second:.1f} s" for second in self.seconds)
+        where = f": frames {frames}" if frames else ""
+        return f'the instruction "{self.instruction}" fits less than "{self.proposed}"{where}'
+
+    def correction(self, person: str) -> Answer:
+        """The answer of a person who accepts the proposal; the source stays as it is."""
+        return Answer(
+            question=INSTRUCTION,
+            subject_id=self.episode_id,
+            subject_kind="episode",
+            verdict="unmet",
+            person=person,
+            text=self.proposed,
+            reason="another instruction of the dataset fits better",
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return {**asdict(self), "seconds": list(self.seconds)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionAudit:
+    """What the audit says of a dataset.
+
+    Attributes:
+        dataset: Its name.
+        verdict: "unsure" where the instructions cannot be told apart: then nobody is named.
+        reason: Why it is unsure, or what was left out.
+        episodes: Episodes with an instruction.
+        judged: Those whose instruction has a model.
+        instructions: Instructions that can be told apart.
+        accuracy: Share of the judged that the own instruction fits best.
+        chance: What that share would be by chance.
+        space: Embedding space of the frames.
+        findings: Episodes that another instruction fits better, the surest first.
+        created: ISO 8601 time in UTC.
+    """
+
+    dataset: str
+    verdict: Verdict
+    reason: str = ""
+    episodes: int = 0
+    judged: int = 0
+    instructions: int = 0
+    accuracy: float = 0.0
+    chance: float = 0.0
+    space: str = ""
+    findings: tuple[InstructionFinding, ...] = ()
+    created: str = ""
+
+    def __str__(self) -> str:
+        if self.verdict == "unsure":
+            return f"{self.dataset}: unsure, {self.reason}; {self.episodes} episodes, nobody is named"
+        return (
+            f"{self.dataset}: {len(self.findings)} of {self.judged} judged episodes fit another instruction better; "
+            f"{self.instructions} instructions are told apart, the own one fits best in {self.accuracy:.2f} "
+            f"(by chance {self.chance:.2f}); {self.episodes - self.judged} episodes are not judged"
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return {**asdict(self), "findings": [finding.to_json() for finding in self.findings]}
+
+
+def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[InstructionAudit]:
+    """Audit datasets, all by default, and keep what was found in place of an earlier audit.
+
+    Args:
+        stores: Stores of the workspace.
+        datasets: Their names.
+
+    Returns:
+        The audits, by dataset.
+
+    Raises:
+        RequestError: There is no such dataset, or the workspace has no vectors of frames.
+        StoreError: The tables cannot be read or the log cannot be written.
+    """
+    known = _count_datasets(stores)
+    unknown = [name for name in datasets if name not in known]
+    if unknown or not known:
+        raise RequestError(
+            f"no dataset {unknown[0]!r}" if unknown else "there are no episodes",
+            f"there are: {', '.join(sorted(known))}" if known else "run `ares ingest` first",
+        )
+    space = find_embedding_space(stores).name
+    audits = [audit_dataset(stores, name, space) for name in sorted(datasets or known)]
+    documents: dict[str, Json] = {audit.dataset: audit.to_json() for audit in audits}
+    stores.annotations.put_documents(AUDITS, documents)
+    return audits
+
+
+def read_audits(stores: Stores) -> list[InstructionAudit]:
+    """The last audit of each dataset, without findings of episodes that are gone or that a person has ruled on."""
+    audits = []
+    for _, document in stores.annotations.find_documents(AUDITS):
+        audit = _audit_from_json(document)
+        texts = {
+            episode.episode_id: episode.text
+            for ids in batched([finding.episode_id for finding in audit.findings], _LOOKUP_BATCH)
+            for episode in read_audited_episodes(stores, ids_filter(ids))
+            if not episode.is_ruled
+        }
+        kept = (one for one in audit.findings if texts.get(one.episode_id) == one.instruction)
+        audits.append(replace(audit, findings=tuple(kept)))
+    return audits
+
+
+def create_audit_queue(stores: Stores, request: QueueRequest) -> Queue:
+    """Make a queue of the episodes that the audits name, the surest first.
+
+    Args:
+        stores: Stores of the workspace.
+        request: Its name, person, guideline and shares; what it asks and how many follow from the audits.
+
+    Raises:
+        RequestError: The audits name nobody, there is no audit yet, or the name is taken.
+    """
+    audits = read_audits(stores)
+    shares = {finding.episode_id: finding.share for audit in audits for finding in audit.findings}
+    if not shares:
+        hint = "`ares check --instructions` makes one" if not audits else "its instructions need no queue"
+        raise RequestError("no audit names an episode", hint)
+    request = replace(
+        request, question=INSTRUCTION, random_items=0, worth_items=len(shares), recipe={"audit": _VERSION}
+    )
+    return create_queue(stores, request, shares, worth=lambda row: shares[row["episode_id"]])
+
+
+def read_deciding_frames(stores: Stores, dataset: str, episode_id: str) -> tuple[float, ...]:
+    """Seconds of the frames for which the last audit names an episode; empty where it does not."""
+    document = cast("dict[str, Any] | None", stores.annotations.get_document(AUDITS, dataset))
+    findings = document["findings"] if document else ()
+    named = (tuple(row["seconds"]) for row in findings if row["episode_id"] == episode_id)
+    return next(named, ())
+
+
+def _audit_from_json(document: Json) -> InstructionAudit:
+    fields = cast("dict[str, Any]", document)
+    findings = tuple(
+        InstructionFinding(**{**row, "seconds": tuple(row["seconds"])}) for row in fields["findings"]
+    )
+    return InstructionAudit(**{**fields, "findings": findings})
+
+
+def _count_datasets(stores: Stores) -> Counter[str]:
+    counts = Counter[str]()
+    for batch in stores.tables.episodes.scan(["dataset"]):
+        counts.update({row["values"]: row["counts"] for row in batch["dataset"].value_counts().to_pylist()})
+    return counts
+
+
+class AuditedEpisode(NamedTuple):
+    """What the audit knows of an episode with an instruction.
+
+    Attributes:
+        episode_id: Id of the episode.
+        text: What the source says.
+        counting: What it is taken to say: a person's correction, or the text of the source.
+        content: Hash of the content of the recording; duplicates have the same.
+        is_ruled: Whether a person has said whether the instruction is right.
+        is_refused: Whether a person has said that it is wrong, and no other.
+        is_failure: Whether the episode is known to have failed.
+    """
+
+    episode_id: str
+    text: str
+    counting: str
+    content: int
+    is_ruled: bool = False
+    is_refused: bool = False
+    is_failure: bool = False
+
+
+def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode]:
+    """Yield the episodes that match a filter and have an instruction; there may be a million."""
+    episodes = stores.tables.episodes
+    labels = [name for name in _LABEL_COLUMNS if name in episodes.columns()]
+    for batch in episodes.scan([*_COLUMNS, *labels], where):
+        for row in batch.to_pylist():
+            text, corrected = sys.intern(row["instruction"]), row.get("corrected_instruction") or ""
+            fits = row.get("instruction_fits")
+            if text.strip():
+                yield AuditedEpisode(
+                    episode_id=row["episode_id"],
+                    text=text,
+                    counting=sys.intern(corrected) or text,
+                    content=hash(row["content_hash"] or row["episode_id"]),
+                    is_ruled=fits is not None or bool(corrected),
+                    is_refused=fits is False and not corrected,
+                    is_failure=False in (row["success"], row.get("person_success")),
+                )
+
+
+def audit_dataset(stores: Stores, dataset: str, space: str) -> InstructionAudit:
+    """Audit one dataset and keep nothing; errors are those of `audit_instructions`.
+
+    Args:
+        stores: Stores of the workspace.
+        dataset: Its name.
+        space: Embedding space of the frame vectors.
+    """
+    audit = InstructionAudit(
+        dataset=dataset,
+        verdict="unsure",
+        space=space,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    rows = list(read_audited_episodes(stores, f"dataset = {quote_literal(dataset)}"))
+    if len({normalize_instruction(text) for text in {row.counting for row in rows}}) < 2:
+        return replace(audit, episodes=len(rows), reason="it has fewer than two instructions")
+    features = read_features(stores, [row.episode_id for row in rows], space)
+    if features is None:
+        reason = f"it has no frame vectors in {space}: run `ares annotate embed` first"
+        return replace(audit, episodes=len(rows), reason=reason)
+    seen = [row for row, is_seen in zip(rows, features.is_seen.tolist(), strict=True) if is_seen]
+    judged = judge_instructions(audit, seen, features.values[features.is_seen])
+    examples = _list_examples(seen, judged.findings)
+    named = [
+        _with_frames(stores, space, finding, examples) if number < _MOST_WITH_FRAMES else finding
+        for number, finding in enumerate(judged.findings)
+    ]
+    return replace(judged, episodes=len(rows), findings=tuple(named))
+
+
+def _list_examples(
+    rows: Sequence[AuditedEpisode], findings: Sequence[InstructionFinding]
+) -> dict[str, list[str]]:
+    """By instruction some episodes that have it and are not named."""
+    named, examples = {finding.episode_id for finding in findings}, defaultdict[str, list[str]](list)
+    for row in rows:
+        known = examples[normalize_instruction(row.counting)]
+        if len(known) < EXAMPLES and row.episode_id not in named:
+            known.append(row.episode_id)
+    return examples
+
+
+def _with_frames(
+    stores: Stores, space: str, finding: InstructionFinding, examples: Mapping[str, Sequence[str]]
+) -> InstructionFinding:
+    own, other = (
+        examples.get(normalize_instruction(text), ()) for text in (finding.instruction, finding.proposed)
+    )
+    camera, seconds = find_deciding_frames(stores, space, finding.episode_id, own, other)
+    return replace(finding, camera=camera, seconds=seconds)
+
+
+def normalize_instruction(text: str) -> str:
+    """A text without case, punctuation and repeated spaces: what is written so is one instruction."""
+    return _PUNCTUATION.sub(" ", text.casefold()).strip()
+
+
+def judge_instructions(
+    audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16], seed: int = 0
+) -> InstructionAudit:
+    """The verdict and the findings of N episodes, without the frames that decide.
+
+    Args:
+        audit: The audit so far.
+        rows: The N episodes.
+        features: (N, F) features.
+        seed: Of the folds.
+    """
+    import numpy as np
+
+    labelled, texts = _label_rows(rows, features)
+    fits = fit_instructions(labelled, seed)
+    own, count = fits.classes[labelled.labels], len(fits.sizes)
+    counted = (own >= 0) & labelled.is_counted
+    judged, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
+    best = np.where(fits.is_contrary(), fits.classes[fits.best], own)[counted]
+    expected = np.bincount(best, minlength=count) @ fits.sizes / max(judged, 1) ** 2 if count else 1.0
+    audit = replace(
+        audit,
+        episodes=len(rows),
+        judged=judged,
+        instructions=count,
+        accuracy=round(hits / judged, 4) if judged else 0.0,
+        chance=round(float(expected), 4),
+    )
+    if count < 2:
+        reason = (
+            f"no two instructions have {LEAST_EPISODES} different episodes"
+            if (fits.classes >= 0).sum() < 2
+            else "the frames do not tell its instructions apart"
+        )
+        return replace(audit, verdict="unsure", reason=reason)
+    if share_lower_bound(hits, judged, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
+        return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart")
+    found = _find_contrary(rows, labelled, fits, texts)
+    return replace(audit, verdict="judged", findings=tuple(found))
+
+
+def _label_rows(
+    rows: Sequence[AuditedEpisode], features: NDArray[np.float16]
+) -> tuple[LabelledRows, list[str]]:
+    """The episodes as numbers, and the most frequent wording of each instruction."""
+    import numpy as np
+
+    counts = Counter(row.counting for row in rows)
+    normalized = {text: normalize_instruction(text) for text in counts}
+    number = {name: index for index, name in enumerate(dict.fromkeys(normalized.values()))}
+    labels = {text: number[name] for text, name in normalized.items()}
+    wordings = {labels[text]: text for text in sorted(counts, key=lambda text: (counts[text], text))}
+    # Duplicates have the same content, or the same features.
+    groups = _join_groups([row.content for row in rows], [hash(vector.tobytes()) for vector in features])
+    first = np.zeros(len(rows), np.bool_)
+    first[np.unique(groups, return_index=True)[1]] = True
+    is_learnt = np.array([not (row.is_failure or row.is_refused) for row in rows])
+    labelled = LabelledRows(
+        features=features,
+        labels=np.array([labels[row.counting] for row in rows]),
+        groups=groups,
+        is_learnt=is_learnt,
+        is_counted=first & is_learnt,
+    )
+    return labelled, [wordings[label] for label in range(len(number))]
+
+
+def _join_groups(first: Sequence[object], second: Sequence[object]) -> NDArray[np.int64]:
+    """(N,) number of the group of each of N rows: rows with the same first or the same second key are of one."""
+    import numpy as np
+
+    root: dict[object, object] = {}
+
+    def find(key: object) -> object:
+        while root.setdefault(key, key) != key:
+            key = root[key]
+        return key
+
+    for one, two in zip(first, second, strict=True):
+        root[find(("first", one))] = find(("second", two))
+    found = [find(("first", one)) for one in first]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(found))}
+    return np.array([numbers[key] for key in found], np.int64)
+
+
+def _find_contrary(
+    rows: Sequence[AuditedEpisode], labelled: LabelledRows, fits: InstructionFits, texts: Sequence[str]
+) -> Iterator[InstructionFinding]:
+    """Yield the episodes that another instruction fits clearly better, the surest first."""
+    import numpy as np
+
+    shares = np.nan_to_num(fits.share)
+    is_clear = (shares >= _LEAST_SHARE) & (fits.distance <= _MOST_DISTANCE)
+    confident = _class_confidence(labelled, fits)
+    largest = _largest_labels(labelled, fits)
+    yielded = 0
+    for index in np.argsort(-shares, kind="stable").tolist():
+        if shares[index] < _LEAST_SHARE or yielded == _MOST_FINDINGS:
+            return
+        own, other = int(fits.classes[labelled.labels[index]]), int(fits.classes[fits.best[index]])
+        is_named = is_clear[index] and shares[index] >= confident[other] * _LEAST_CONFIDENCE
+        if not is_named or rows[index].is_ruled or not _is_told_apart(fits, own, other):
+            continue
+        yielded += 1
+        yield InstructionFinding(
+            episode_id=rows[index].episode_id,
+            instruction=rows[index].text,
+            proposed=texts[largest[other]],
+            share=round(float(shares[index]), 4),
+        )
+
+
+def _class_confidence(labelled: LabelledRows, fits: InstructionFits) -> NDArray[np.float64]:
+    """(K,) mean probability of each class in its own episodes (Northcutt and others, JAIR 70, 2021)."""
+    import numpy as np
+
+    own = fits.classes[labelled.labels]
+    counted = (own >= 0) & labelled.is_counted
+    sums = np.bincount(own[counted], weights=1.0 - fits.share[counted], minlength=len(fits.sizes))
+    return sums / np.maximum(fits.sizes, 1)
+
+
+def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
+    """By class the label that most episodes have."""
+    import numpy as np
+
+    counts = np.bincount(labelled.labels, minlength=len(fits.classes))
+    return [
+        int(max(np.flatnonzero(fits.classes == number), key=lambda label: (counts[label], -label)))
+        for number in range(len(fits.sizes))
+    ]
+
+
+def _is_told_apart(fits: InstructionFits, own: int, other: int) -> bool:
+    """Whether two classes are confused less than by chance."""
+    total = int(fits.sizes[own] + fits.sizes[other])
+    wrong = int(fits.confused[own, other] + fits.confused[other, own])
+    return share_lower_bound(total - wrong, total, 1 - _MOST_CHANCE) > 0.5
