@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     )
     from ares.review.calibration import Calibration as Calibration, report_calibration as report_calibration
     from ares.review.certificate import (
+        Certificate as Certificate,
+        certificate_from_json as certificate_from_json,
         certified_members as certified_members,
         certify as certify,
         certify_items as certify_items,
         describe_certificate as describe_certificate,
+        find_reasons_void as find_reasons_void,
         keep_certificate as keep_certificate,
     )
     from ares.review.drawing import (

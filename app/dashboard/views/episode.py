@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import streamlit as st
 
@@ -78,6 +78,8 @@ _GRADE_BADGES = {
     "ungraded": ("caption ungraded", "gray"),
     "no_caption": ("no caption", "gray"),
 }
+
+_TONES: Mapping[str, Literal["green", "red", "orange"]] = {"good": "green", "bad": "red", "open": "orange"}
 
 
 def render() -> None:
@@ -175,7 +177,7 @@ def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
     if outcome:
         st.badge(outcome, color="green" if outcome == "success" else "red")
     for notice in list_column_notices(columns):
-        st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
+        st.badge(escape_markdown(notice["text"]), color=_TONES[notice["tone"]])
     for tag in columns.get(TAGS) or ():
         st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
 
