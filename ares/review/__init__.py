@@ -38,6 +38,13 @@ if TYPE_CHECKING:
         estimate_shifted_share as estimate_shifted_share,
         estimate_true_share as estimate_true_share,
     )
+    from ares.review.judge_counts import (
+        GROUP_COLUMNS as GROUP_COLUMNS,
+        JudgedQuestion as JudgedQuestion,
+        JudgementCount as JudgementCount,
+        count_judgements as count_judgements,
+        list_judged_questions as list_judged_questions,
+    )
     from ares.review.labels import (
         SegmentChange as SegmentChange,
         add_correction as add_correction,
