@@ -13,13 +13,13 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.components import draw_bars
 from app.dashboard.navigation import escape_markdown
 from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params
+from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import describe_kind, read_judge_trust
 from ares.store import maker_column
 
 if TYPE_CHECKING:
     from ares.annotation import Maker
-    from ares.episode import Json
     from ares.review import Calibration, JudgedQuestion, JudgementCount, MakerComparison, ShareEstimate
 
 
@@ -35,7 +35,7 @@ _GROUPS = (
 )
 _MOST_BARS = 30
 _QUESTION = "review.judge.question"
-_MEASURE = "accepted of decided, 95 %; not decided"
+_MEASURE = "accepted share of the decided, 95 %"
 
 
 def draw_judges() -> None:
@@ -48,7 +48,7 @@ def draw_judges() -> None:
     st.subheader("What judges accept")
     st.caption(
         "Green is accepted, red refused, amber not decided; the dark mark is how far the accepted share of the decided "
-        "is known. A click on a part opens its episodes."
+        "is known. A click on a name, a part or a number opens its episodes."
     )
     _draw_rows("all", "question", [_count_row(count, "", makers) for count in counts])
     _draw_groups([count.question for count in counts], makers)
@@ -101,7 +101,7 @@ def _count_row(count: JudgementCount, column: str, makers: Mapping[str, Maker]) 
     name = _group_name(count, column, makers)
     href = _browse_link([*group, ColumnFilter(column=question.column, values=every)])
     text = f"{_estimate_text(count.share)} of {count.accepted + count.refused:,}"
-    return _make_row(name, href, parts, count.share, f"{text}; {undecided:,}")
+    return _make_row(name, href, parts, count.share, text)
 
 
 def _make_part(tone: str, share: float, label: str, filters: Iterable[ColumnFilter]) -> dict[str, Json]:
@@ -181,7 +181,7 @@ def _agreement_row(
         ColumnFilter(column="reviewed", values=("true",)),
     ]
     name = f"{report.question}, {report.dataset}, {_maker_name(makers, report.judge)}"
-    parts = [_make_part("good", share.share, f"{share.share:.0%}", reviewed)] if share else []
+    parts = [_make_part("good", share.share, "reviewed", reviewed)] if share else []
     kappa = "" if report.kappa is None else f"; kappa {report.kappa:.2f}"
     text = f"{_estimate_text(share)} of {report.random_items}{kappa}"
     return _make_row(name, _browse_link(reviewed), parts, share, text)
@@ -198,7 +198,9 @@ def _draw_controls(makers: Mapping[str, Maker]) -> None:
         for kind, rate in cast("Mapping[str, Mapping[str, Json]]", document.get("kinds", {})).items()
     ]
     if rows:
-        _draw_rows("controls", "kind, dataset, judge", rows, "accepted; most that may be; what it shows")
+        _draw_rows(
+            "controls", "kind, dataset, judge", rows, "accepted of all; most that may be; what it shows"
+        )
     else:
         st.caption("No controls yet: `ares annotate grade --calibrate yes`.")
 
@@ -213,8 +215,8 @@ def _control_row(
         ColumnFilter(column=_JUDGE, values=(maker_id,)),
     ]
     name = f"{describe_kind(kind)}, {dataset}, {_maker_name(makers, maker_id)}"
-    part = _make_part("bad", accepted / total if total else 0.0, f"{accepted} of {total}", judged)
-    text = f"{accepted} of {total}; {cast('float', rate['limit']):.0%}; {rate['state']}"
+    part = _make_part("bad", accepted / total if total else 0.0, "graded", judged)
+    text = f"{accepted} of {total}; at most {cast('float', rate['limit']):.0%}; {rate['state']}"
     return {**_make_row(name, _browse_link(judged), [part], None, text), "low": low, "high": high}
 
 
@@ -273,6 +275,6 @@ def _comparison_rows(found: MakerComparison, makers: Mapping[str, Maker]) -> Ite
     sides = ((found.first, found.first_rate), (found.second, found.second_rate))
     for maker_id, rate in sides:
         made = [ColumnFilter(column=_CAPTIONER, values=(maker_id,))]
-        part = _make_part("good", rate, f"{rate:.0%}", made)
+        part = _make_part("good", rate, "captioned", made)
         text = f"{rate:.2f} of {found.change.num_items:,}"
         yield _make_row(_maker_name(makers, maker_id), _browse_link(made), [part], None, text)

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from ares.review.answers import (
         Answer as Answer,
         answer_from_row as answer_from_row,
+        find_last_answer as find_last_answer,
+        find_said_before as find_said_before,
         give_answer as give_answer,
         list_answers as list_answers,
         read_answer as read_answer,

@@ -196,6 +196,60 @@ def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterat
                 yield annotation, answer
 
 
+def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Annotation, Answer] | None:
+    """What a person said last of an episode and its texts and did not take back; None where there is nothing.
+
+    Args:
+        stores: Stores of the workspace.
+        episode_id: The episode.
+        person: Who said it.
+    """
+    own = _own_annotations(stores, episode_id, person)
+    places = {annotation.annotation_id: number for number, annotation in enumerate(own)}
+    by_address: dict[object, list[Annotation]] = {}
+    for annotation in own:
+        by_address.setdefault((annotation.maker_id, annotation.address), []).append(annotation)
+    counting = [members[-1] for group in by_address.values() if (members := _counting_answers(group))]
+    # What an undo let count again was said when it was said first.
+    counting.sort(key=lambda annotation: places.get(original_answer_id(annotation), -1))
+    answers = ((annotation, read_answer(annotation)) for annotation in reversed(counting))
+    return next(((annotation, answer) for annotation, answer in answers if answer), None)
+
+
+def find_said_before(
+    stores: Stores, episode_id: str, question: str, subject_id: str, person: str
+) -> Answer | None:
+    """The newest answer of a person to one question, also one that was taken back: its reason is written already.
+
+    Args:
+        stores: Stores of the workspace.
+        episode_id: The episode that the question is about.
+        question: As in `Answer`.
+        subject_id: As in `Answer`.
+        person: Who said it.
+    """
+    answers = map(read_answer, reversed(_own_annotations(stores, episode_id, person)))
+    return next(
+        (
+            answer
+            for answer in answers
+            if answer and (answer.question, answer.subject_id) == (question, subject_id)
+        ),
+        None,
+    )
+
+
+def _own_annotations(stores: Stores, episode_id: str, person: str) -> list[Annotation]:
+    """The annotations that a person made of an episode, in the order of the log."""
+    makers = stores.annotations.makers().values()
+    own = [
+        maker.maker_id
+        for maker in makers
+        if maker.kind == "person" and maker.settings.get("person") == person.strip()
+    ]
+    return list(stores.annotations.find_annotations([episode_id], maker_ids=own)) if own else []
+
+
 def answer_from_row(row: Mapping[str, Any]) -> Answer:
     """The answer of a row of a file, of which CSV has texts alone; columns that no answer has are left out.
 

@@ -16,25 +16,30 @@ import { h, mount } from "../dom.js";
 /** @param {number} share */
 const percent = (share) => `${(share * 100).toFixed(2)}%`;
 
+// A narrower part is no target for a finger: its number beside the bar is.
+const LEAST_TARGET = 0.12;
+
 /** @param {Part} part */
 function buildPart({ tone, share, label, href }) {
-  const props = { class: `part ${tone}`, title: label, "aria-label": label, style: `width: ${percent(share)}` };
-  return href ? h("a", { ...props, href }) : h("span", { ...props, role: "img" });
+  const props = { class: `part ${tone}`, title: label, style: `width: ${percent(share)}` };
+  if (share < LEAST_TARGET) return h("span", props);
+  return h("a", { ...props, "aria-label": label, href });
 }
 
 /** @param {Bar} bar */
 function buildRow({ name, href, parts, low, high, text }) {
   const isKnown = low !== null && high !== null;
-  const place = isKnown && `left: ${percent(low)}; width: ${percent(Math.max(high - low, 0.004))}`;
-  const mark = place && h("i", { class: "interval", style: place, "aria-hidden": "true" });
+  const style = isKnown && `left: ${percent(low)}; width: ${percent(Math.max(high - low, 0.004))}`;
+  const interval = style && h("i", { class: "interval", style, "aria-hidden": "true" });
   const label = href ? h("a", { href, title: name }, name) : h("span", { title: name }, name);
   const drawn = parts.filter(({ share }) => share > 0);
+  const links = drawn.map((part) => h("a", { class: `badge ${part.tone}`, href: part.href }, part.label));
   return h(
     "tr",
     {},
     h("th", { scope: "row" }, label),
-    h("td", { class: "track" }, h("div", { class: "bar" }, drawn.map(buildPart), mark)),
-    h("td", { class: "numbers" }, text),
+    h("td", { class: "track" }, h("div", { class: "bar" }, drawn.map(buildPart), interval)),
+    h("td", { class: "numbers" }, h("span", {}, text), links),
   );
 }
 
