@@ -446,6 +446,8 @@ TIMES_FILE = "manifest.times.json"
 EPISODES_FILE = "manifest.episodes.jsonl"
 # Written for a set with a certificate alone.
 CARD_FILE = "README.md"
+# What people said of the episodes, a line for each answer; where people have said anything in the workspace.
+ANSWERS_FILE = "manifest.answers.jsonl"
 
 
 class ExportManifest:
@@ -467,6 +469,7 @@ class ExportManifest:
         self._lines = (folder / EPISODES_FILE).open("w", encoding="utf-8")
         self._digest = hashlib.sha256()
         self._maker_ids: set[str] = set()
+        self._episode_ids: set[str] = set()
         self.episodes = 0
 
     def __enter__(self) -> ExportManifest:
@@ -499,6 +502,7 @@ class ExportManifest:
         )
         self._lines.write(line + "\n")
         self._digest.update(f"{line}\n".encode())
+        self._episode_ids.add(episode.episode_id)
         self.episodes += 1
 
     def add_makers(self, annotations: list[Annotation]) -> None:
@@ -521,6 +525,8 @@ class ExportManifest:
             certificate = describe_certificate(self._stores, key, members)
             states |= count_trust_states(self._stores.tables, members)
         makers = self._stores.annotations.makers()
+        if any(maker.kind == "person" for maker in makers.values()):
+            self._write_answers()
         selection = self._selection.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_document(TIMES_FILE, {"created": created, "set_created": selection["created"]})
@@ -550,6 +556,14 @@ class ExportManifest:
             text = _certificate_card(self._selection, certificate, states)
             (self._folder / CARD_FILE).write_text(text, encoding="utf-8")
         self._write_document(MANIFEST_FILE, document)
+
+    def _write_answers(self) -> None:
+        """Write what people said of the exported episodes."""
+        from ares.review import answers_of_episodes
+
+        with (self._folder / ANSWERS_FILE).open("w", encoding="utf-8") as file:
+            for answer in answers_of_episodes(self._stores, self._episode_ids):
+                file.write(canonical_json(answer) + "\n")
 
     def _write_document(self, name: str, document: Mapping[str, Json]) -> None:
         text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)

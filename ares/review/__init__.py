@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ares.review.answers import (
         Answer as Answer,
         answer_from_row as answer_from_row,
+        answers_of_episodes as answers_of_episodes,
         find_last_answer as find_last_answer,
         find_said_before as find_said_before,
         give_answer as give_answer,

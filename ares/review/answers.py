@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -194,6 +194,19 @@ def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterat
             answer = read_answer(annotation)
             if answer and queue in ("", answer.queue):
                 yield annotation, answer
+
+
+def answers_of_episodes(stores: Stores, episode_ids: Collection[str]) -> Iterator[dict[str, Json]]:
+    """Yield what people say of some episodes and counts, as rows like those of `ares review export`.
+
+    Args:
+        stores: Stores of the workspace.
+        episode_ids: Ids of the episodes.
+    """
+    for annotation, answer in list_answers(stores):
+        if annotation.episode_id in episode_ids:
+            own: dict[str, Json] = {"episode_id": annotation.episode_id, "created": annotation.created}
+            yield {**answer.to_json(), **own, "answer_id": original_answer_id(annotation)}
 
 
 def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Annotation, Answer] | None:
