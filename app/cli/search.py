@@ -228,13 +228,13 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
     tables = [OutputTable(table) for table in (_summary_rows(document), cameras) if table]
     segments = _segment_blocks(document) if "segments" in document else ()
     rows = _annotation_rows(document)
-    said = [
+    answers = [
         entry
         for entry in document["annotations"]
         if entry["kind"] == "person" and entry["shown"] and "answer" in entry["value"]
     ]
-    if said:
-        tables.append(OutputTable([_answer_row(entry) for entry in said[:_MOST_ROWS]], _ANSWER_HEADER))
+    if answers:
+        tables.append(OutputTable([_answer_row(entry) for entry in answers[:_MOST_ROWS]], _ANSWER_HEADER))
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
     if len(rows) > _MOST_ROWS:
         annotations.append(f"{_MOST_ROWS} of {len(rows)} annotations that are no segments; --json has all")

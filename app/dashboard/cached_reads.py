@@ -459,7 +459,7 @@ def read_judgements(question: JudgedQuestion | None, group: str) -> list[Judgeme
 
     Args:
         question: What they were asked; None for everything that they were.
-        group: One of `ares.review.GROUP_COLUMNS`.
+        group: Column of the episodes table; "" for all together.
     """
     return _judgements_of_version(question, group, _episodes_version())
 

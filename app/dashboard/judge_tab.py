@@ -61,8 +61,8 @@ def draw_judges() -> None:
 def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker]) -> None:
     """Draw the answers to one question, by everything that they are counted by."""
     names = [question.name for question in questions]
-    chosen = st.selectbox("Question", names, key=_QUESTION, width=320)
-    question = questions[names.index(str(chosen))]
+    selected = st.selectbox("Question", names, key=_QUESTION, width=320)
+    question = questions[names.index(str(selected))]
     for title, column, head in _GROUPS:
         counts = cached_reads.read_judgements(question, column)
         # One group says what the row above says.
@@ -148,7 +148,7 @@ def _maker_name(makers: Mapping[str, Maker], maker_id: str) -> str:
 
 def _browse_link(filters: Iterable[ColumnFilter]) -> str:
     """The address of the page "Browse" with some filters."""
-    view = ViewState(filters={one.column: one for one in filters})
+    view = ViewState(filters={item.column: item for item in filters})
     return f"browse?{urlencode(view_to_params(view), doseq=True)}"
 
 
@@ -247,8 +247,8 @@ def _draw_captioners(makers: Mapping[str, Maker]) -> None:
         first = columns[0].selectbox("First", captioners, 0, name, key="review.judge.first")
         second = columns[1].selectbox("Second", captioners, 1, name, key="review.judge.second")
         judge = columns[2].selectbox("Graded by", judges, 0, name, key="review.judge.by")
-        is_asked = st.form_submit_button("Compare")
-    if is_asked:
+        is_submitted = st.form_submit_button("Compare")
+    if is_submitted:
         _draw_comparison(str(first), str(second), str(judge or ""), makers)
 
 
@@ -257,24 +257,24 @@ def _draw_comparison(first: str, second: str, judge: str, makers: Mapping[str, M
 
     stores = cached_reads.workspace().stores
     try:
-        found = cached_reads.limited(lambda: compare_makers(stores, first, second, judge=judge))
+        comparison = cached_reads.limited(lambda: compare_makers(stores, first, second, judge=judge))
     except AresError as error:
         navigation.show_error(error)
         return
     _draw_rows(
-        "captioners", "captioner", list(_comparison_rows(found, makers)), "accepted of the same captions"
+        "captioners", "captioner", list(_comparison_rows(comparison, makers)), "accepted of the same captions"
     )
-    change = found.change
+    change = comparison.change
     st.caption(
-        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %); {found.unpaired:,} "
+        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %); {comparison.unpaired:,} "
         "captions that only one side has a grade of are left out."
     )
 
 
-def _comparison_rows(found: MakerComparison, makers: Mapping[str, Maker]) -> Iterator[dict[str, Json]]:
-    sides = ((found.first, found.first_rate), (found.second, found.second_rate))
+def _comparison_rows(comparison: MakerComparison, makers: Mapping[str, Maker]) -> Iterator[dict[str, Json]]:
+    sides = ((comparison.first, comparison.first_rate), (comparison.second, comparison.second_rate))
     for maker_id, rate in sides:
-        made = [ColumnFilter(column=_CAPTIONER, values=(maker_id,))]
-        part = _make_part("good", rate, "captioned", made)
-        text = f"{rate:.2f} of {found.change.num_items:,}"
-        yield _make_row(_maker_name(makers, maker_id), _browse_link(made), [part], None, text)
+        captioned = [ColumnFilter(column=_CAPTIONER, values=(maker_id,))]
+        part = _make_part("good", rate, "captioned", captioned)
+        text = f"{rate:.2f} of {comparison.change.num_items:,}"
+        yield _make_row(_maker_name(makers, maker_id), _browse_link(captioned), [part], None, text)

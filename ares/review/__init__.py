@@ -9,8 +9,8 @@ if TYPE_CHECKING:
         Answer as Answer,
         answer_from_row as answer_from_row,
         answers_of_episodes as answers_of_episodes,
+        find_earlier_answer as find_earlier_answer,
         find_last_answer as find_last_answer,
-        find_said_before as find_said_before,
         give_answer as give_answer,
         list_answers as list_answers,
         read_answer as read_answer,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         estimate_true_share as estimate_true_share,
     )
     from ares.review.judge_counts import (
-        GROUP_COLUMNS as GROUP_COLUMNS,
         JudgedQuestion as JudgedQuestion,
         JudgementCount as JudgementCount,
         count_judgements as count_judgements,

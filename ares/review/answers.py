@@ -218,18 +218,18 @@ def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Anno
         person: Who said it.
     """
     own = _own_annotations(stores, episode_id, person)
-    places = {annotation.annotation_id: number for number, annotation in enumerate(own)}
+    positions = {annotation.annotation_id: number for number, annotation in enumerate(own)}
     by_address: dict[object, list[Annotation]] = {}
     for annotation in own:
         by_address.setdefault((annotation.maker_id, annotation.address), []).append(annotation)
     counting = [members[-1] for group in by_address.values() if (members := _counting_answers(group))]
     # What an undo let count again was said when it was said first.
-    counting.sort(key=lambda annotation: places.get(original_answer_id(annotation), -1))
+    counting.sort(key=lambda annotation: positions.get(original_answer_id(annotation), -1))
     answers = ((annotation, read_answer(annotation)) for annotation in reversed(counting))
     return next(((annotation, answer) for annotation, answer in answers if answer), None)
 
 
-def find_said_before(
+def find_earlier_answer(
     stores: Stores, episode_id: str, question: str, subject_id: str, person: str
 ) -> Answer | None:
     """The newest answer of a person to one question, also one that was taken back: its reason is written already.

@@ -12,7 +12,6 @@ from ares.review.answers import ACCEPTABLE, SUCCESS
 from ares.review.estimates import ShareEstimate
 from ares.rubric import Verdict
 from ares.statistics import wilson_interval
-from ares.store import maker_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,16 +20,7 @@ if TYPE_CHECKING:
     from ares.store import Stores, Tables
 
 
-# Columns that judgements are counted by: no group, datasets, makers, time, and what is known of the outcome.
-GROUP_COLUMNS = (
-    "",
-    "dataset",
-    maker_column("grade"),
-    maker_column("caption"),
-    "ingested",
-    "success",
-    "person_success",
-)
+# The column of times: months are counted, and days within one month.
 _TIME = "ingested"
 # Words of the columns that are no criterion: accepted, and refused.
 _WHOLE: Mapping[str, tuple[str, str, str]] = {
@@ -134,7 +124,7 @@ def count_judgements(
     Args:
         stores: Stores of the workspace.
         questions: Of `list_judged_questions`.
-        group: One of `GROUP_COLUMNS`.
+        group: Column of the episodes table, such as "dataset", "grade_maker" or "ingested"; "" counts all together.
         where: SQL filter over the episode columns.
 
     Returns:

@@ -302,8 +302,8 @@ def _find_own_last(episode_id: str) -> str:
     """What the person ruled last on the episode, as the log has it; "" for nothing."""
     from ares.review import find_last_answer
 
-    found = find_last_answer(cached_reads.workspace().stores, episode_id, read_person_name())
-    return _describe_answer(found[1]) if found else ""
+    last = find_last_answer(cached_reads.workspace().stores, episode_id, read_person_name())
+    return _describe_answer(last[1]) if last else ""
 
 
 def _take_own_last_back(episode_id: str) -> None:
@@ -311,9 +311,9 @@ def _take_own_last_back(episode_id: str) -> None:
     from ares.review import find_last_answer, withdraw_answer
 
     stores, person = cached_reads.workspace().stores, read_person_name()
-    found = find_last_answer(stores, episode_id, person)
-    if found:
-        withdraw_answer(stores, found[0].annotation_id, person)
+    last = find_last_answer(stores, episode_id, person)
+    if last:
+        withdraw_answer(stores, last[0].annotation_id, person)
 
 
 def _describe_answer(answer: Answer) -> str:

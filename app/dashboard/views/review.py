@@ -17,7 +17,7 @@ from app.dashboard.navigation import entered_text, read_parameter, write_paramet
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_said_before
+from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
 from ares.settings import user_name
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _MAX_CAMERAS, _MAX_FRAMES, _MAX_ANSWERS = 4, 3, 200
 # The tables of a larger workspace follow after so many answers of a person; the log has each at once.
 _FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
 # The tabs, and keys of the fields.
-_ASKED, _TABS, _TAB = "questions", {"questions": "Questions", "judges": "Judges"}, "review.tab"
+_QUESTIONS_TAB, _TABS, _TAB = "questions", {"questions": "Questions", "judges": "Judges"}, "review.tab"
 # Reasons that the person gave last, in this session.
 _REASONS, _MOST_REASONS = "review.reasons", 8
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
@@ -46,14 +46,14 @@ _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
 
 def render() -> None:
     """Draw what the person is asked next, or in the second tab what judges say."""
-    tab = read_parameter("tab", _ASKED)
+    tab = read_parameter("tab", _QUESTIONS_TAB)
     if tab not in _TABS:
         raise AddressError("tab", f"there is no tab {tab[:40]!r}", f"there are: {', '.join(_TABS)}")
     navigation.show_value(_TAB, _TABS[tab])
     parts = st.tabs(list(_TABS.values()), key=_TAB, on_change=_choose_tab)
     # The other tab costs nothing while it is closed.
     with parts[list(_TABS).index(tab)]:
-        if tab == _ASKED:
+        if tab == _QUESTIONS_TAB:
             _draw_questions()
         else:
             draw_judges()
@@ -61,7 +61,7 @@ def render() -> None:
 
 def _choose_tab() -> None:
     names = {title: name for name, title in _TABS.items()}
-    write_parameter("tab", names.get(entered_text(_TAB), _ASKED))
+    write_parameter("tab", names.get(entered_text(_TAB), _QUESTIONS_TAB))
 
 
 def _draw_questions() -> None:
@@ -150,13 +150,13 @@ def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
 def _draft_data(item: QueueItem, person: str) -> dict[str, Json]:
     """What the person has written of the item before, and need not write again."""
     stores = cached_reads.workspace().stores
-    said = cached_reads.limited(
-        partial(find_said_before, stores, item.episode_id, item.question, item.subject_id, person)
+    answer = cached_reads.limited(
+        partial(find_earlier_answer, stores, item.episode_id, item.question, item.subject_id, person)
     )
     return {
-        "reason": said.reason if said else "",
-        "kind": said.failure_kind if said else "",
-        "severity": said.severity if said else "",
+        "reason": answer.reason if answer else "",
+        "kind": answer.failure_kind if answer else "",
+        "severity": answer.severity if answer else "",
     }
 
 
