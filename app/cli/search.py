@@ -228,17 +228,21 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
     tables = [OutputTable(table) for table in (_summary_rows(document), cameras) if table]
     segments = _segment_blocks(document) if "segments" in document else ()
     rows = _annotation_rows(document)
-    answers = [
-        entry
-        for entry in document["annotations"]
-        if entry["kind"] == "person" and entry["shown"] and "answer" in entry["value"]
-    ]
-    if answers:
-        tables.append(OutputTable([_answer_row(entry) for entry in answers[:_MOST_ROWS]], _ANSWER_HEADER))
+    if any("answer" in annotation["value"] for annotation in document["annotations"]):
+        tables.append(OutputTable(_answer_rows(document)[:_MOST_ROWS], _ANSWER_HEADER))
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
     if len(rows) > _MOST_ROWS:
         annotations.append(f"{_MOST_ROWS} of {len(rows)} annotations that are no segments; --json has all")
     return paragraphs([*tables, *segments, *annotations, *_grade_blocks(document)])
+
+
+def _answer_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What people say and counts: the last word of each about each subject, unless it was taken back."""
+    names = ("maker_id", "name", "subject", "part", "ordinal")
+    newest = {
+        itemgetter(*names)(entry): entry for entry in document["annotations"] if entry["kind"] == "person"
+    }
+    return [_answer_row(entry) for entry in newest.values() if "answer" in entry["value"]]
 
 
 def _answer_row(entry: dict[str, Any]) -> tuple[str, ...]:
@@ -328,8 +332,8 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
         )
         for annotation in document["annotations"]
         if annotation["annotation_id"] not in segments
-        # What people say and counts has a table of its own.
-        if annotation["kind"] != "person" or not annotation["shown"] or "answer" not in annotation["value"]
+        # What people say has a table of its own.
+        if "answer" not in annotation["value"]
     ]
 
 
