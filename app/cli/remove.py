@@ -194,8 +194,6 @@ def _action_number(text: str) -> int | str:
 
 def run_undo(args: argparse.Namespace) -> int:
     """Take back an action, or list the actions."""
-    from ares.curation import undo
-
     workspace = open_workspace(args)
     if args.list:
         _list_actions(workspace, args)
@@ -205,7 +203,7 @@ def run_undo(args: argparse.Namespace) -> int:
         text = f"took back answer {args.number}; `ares review list` shows what counts"
         answer(args, {"answer_id": args.number, "withdrawn": True}, lambda: text)
         return 0
-    report = undo(workspace.stores, args.number)
+    report = workspace.undo(args.number)
     answer(args, report.to_json(), lambda: _undo_summary(report))
     return 0
 

@@ -215,6 +215,7 @@ def _sheet_blocks(sheet: DatasetSheet) -> Iterator[Block]:
 
 # Segments and annotations that are listed, and grades with their rulings: --json has all.
 _MOST_ROWS, _MOST_GRADES = 40, 10
+_ANSWER_HEADER = ("question", "people say", "why", "person", "when", "ares undo")
 _GRADE_HEADER = ("slot", "claimed", "seen", "verdict", "frames")
 
 
@@ -227,10 +228,36 @@ def _episode_tables(document: dict[str, Any]) -> Iterator[Block]:
     tables = [OutputTable(table) for table in (_summary_rows(document), cameras) if table]
     segments = _segment_blocks(document) if "segments" in document else ()
     rows = _annotation_rows(document)
+    if any("answer" in annotation["value"] for annotation in document["annotations"]):
+        tables.append(OutputTable(_answer_rows(document)[:_MOST_ROWS], _ANSWER_HEADER))
     annotations: list[Block] = [OutputTable(rows[:_MOST_ROWS])] if rows else []
     if len(rows) > _MOST_ROWS:
         annotations.append(f"{_MOST_ROWS} of {len(rows)} annotations that are no segments; --json has all")
     return paragraphs([*tables, *segments, *annotations, *_grade_blocks(document)])
+
+
+def _answer_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What people say and counts: the last word of each about each subject, unless it was taken back."""
+    names = ("maker_id", "name", "subject", "part", "ordinal")
+    newest = {
+        itemgetter(*names)(entry): entry for entry in document["annotations"] if entry["kind"] == "person"
+    }
+    return [_answer_row(entry) for entry in newest.values() if "answer" in entry["value"]]
+
+
+def _answer_row(entry: dict[str, Any]) -> tuple[str, ...]:
+    """What a person says, with the id that takes it back."""
+    answer = entry["value"]["answer"]
+    named = ("failure_kind", "severity", "text", "reason")
+    why = "; ".join(str(answer[name]) for name in named if answer.get(name))
+    return (
+        answer["question"],
+        answer["verdict"],
+        why,
+        answer["person"],
+        entry["created"],
+        entry["value"].get("restores", entry["annotation_id"]),
+    )
 
 
 def _segment_blocks(document: dict[str, Any]) -> Iterator[Block]:
@@ -305,6 +332,8 @@ def _annotation_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
         )
         for annotation in document["annotations"]
         if annotation["annotation_id"] not in segments
+        # What people say has a table of its own.
+        if "answer" not in annotation["value"]
     ]
 
 

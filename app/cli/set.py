@@ -31,7 +31,7 @@ from app.cli.set_composition import (
 from ares.console import write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
-from ares.rubric import TRUST_COLUMN, TRUST_STATES
+from ares.rubric import count_trust_states
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -134,7 +134,7 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
     clashes = workspace.sets.clashes(episode_set)
     for clash in clashes:
         write_stderr(f"ares set create: warning: {clash}; {clash.remedy}")
-    trust = _count_by_trust(workspace, episode_set)
+    trust = count_trust_states(workspace.stores.tables, episode_set.ids())
     document = {
         **episode_set.to_json(),
         "clashes": [clash.to_json() for clash in clashes],
@@ -186,14 +186,6 @@ def _freeze_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
         option = f"--{ways[0].replace('_', '-')}"
         raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
     return workspace.sets.create_spans(args.name, where=args.where, search=args.search, limit=args.limit)
-
-
-def _count_by_trust(workspace: Workspace, episode_set: StoredSet) -> dict[str, int]:
-    """Members by how far the judge of their caption is trusted; those that no model has graded are left out."""
-    if TRUST_COLUMN not in workspace.stores.tables.episodes.columns():
-        return {}
-    states = episode_set.members.to_arrow([TRUST_COLUMN])[TRUST_COLUMN].to_pylist()
-    return {state: states.count(state) for state in TRUST_STATES if state in states}
 
 
 def _list_sets(workspace: Workspace, args: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ares.curation import CurationSet, SavedView
     from ares.episode import Episode
     from ares.reports import DatasetHealth
+    from ares.review import Calibration, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
 
 
@@ -202,6 +203,8 @@ def clear_caches() -> None:
         _captions_of_version,
         _datasets_of_version,
         _health_of_version,
+        _judgements_of_version,
+        _calibrations_of_version,
     ):
         reader.clear()
     forget_slow_filters()
@@ -449,6 +452,36 @@ def _health_of_version(dataset: str, version: int) -> DatasetHealth:
     from ares.reports import dataset_health
 
     return limited(lambda: dataset_health(workspace().stores, dataset))
+
+
+def read_judgements(question: JudgedQuestion | None, group: str) -> list[JudgementCount]:
+    """Return how much judges accept, by the values of a column.
+
+    Args:
+        question: What they were asked; None for everything that they were.
+        group: Column of the episodes table; "" for all together.
+    """
+    return _judgements_of_version(question, group, _episodes_version())
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _judgements_of_version(question: JudgedQuestion | None, group: str, version: int) -> list[JudgementCount]:
+    from ares.review import count_judgements, list_judged_questions
+
+    stores = workspace().stores
+    return limited(
+        lambda: count_judgements(stores, [question] if question else list_judged_questions(stores), group)
+    )
+
+
+def read_calibrations() -> list[Calibration]:
+    """Return how far each judge agrees with people."""
+    return _calibrations_of_version(_episodes_version())
+
+
+@st.cache_data(max_entries=1, show_spinner=False)
+def _calibrations_of_version(version: int) -> list[Calibration]:
+    return limited(workspace().review.report)
 
 
 def list_sets() -> list[CurationSet]:

@@ -14,8 +14,9 @@ from ares.store import CONFLICT, DISAGREEMENT
 
 # Ending of the columns that say that a value is by an older maker.
 STALE = "_stale"
-# What the controls of a judge say of it in the dataset; nothing is said of a judge that is trusted.
+# What people's answers or the controls of a judge say of it; nothing is said of a judge that is trusted.
 _TRUST_NOTICES = {
+    "certified": {"tone": "good", "text": "certified by people"},
     "unproven": {"tone": "open", "text": "judge unproven"},
     "untrusted": {"tone": "bad", "text": "judge untrusted"},
 }
@@ -66,7 +67,7 @@ def list_column_notices(values: Mapping[str, Any]) -> list[dict[str, str]]:
         values: The columns `conflict`, `disagreement`, `grade_trust` and those that end in `_stale`.
 
     Returns:
-        Texts with their tone: "bad" or "open".
+        Texts with their tone: "good", "bad" or "open".
     """
     stale = [name.removesuffix(STALE) for name, value in values.items() if name.endswith(STALE) and value]
     differing, trust = ", ".join(values.get(DISAGREEMENT) or ()), str(values.get(TRUST_COLUMN))

@@ -237,6 +237,18 @@ def draw_pairs(rows: Mapping[str, str], key: str) -> None:
     load_component("rulings")(data={"captions": [], "pairs": pairs}, key=key)
 
 
+def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
+    """Draw shares as bars whose parts are links.
+
+    Args:
+        rows: As `app.dashboard.judge_tab` makes them; see `components/bars/index.js`.
+        name: What the rows are.
+        measure: What their numbers are.
+        key: Streamlit key of the component.
+    """
+    load_component("bars")(data={"rows": list(rows), "name": name, "measure": measure}, key=key)
+
+
 def draw_review(
     data: dict[str, Json], key: str, on_answer: Callable[[Sequence[Mapping[str, Any]]], None]
 ) -> None:

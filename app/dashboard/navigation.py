@@ -38,7 +38,7 @@ PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
     "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
     "episode": PageEntry("Episode", ":material/play_circle:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
-    "review": PageEntry("Review", ":material/rate_review:", ("queue", "person")),
+    "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
     "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
     "status": PageEntry("Status", ":material/monitoring:"),

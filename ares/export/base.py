@@ -466,6 +466,10 @@ MANIFEST_FILE = "manifest.json"
 # The only file that differs when the same set is exported again.
 TIMES_FILE = "manifest.times.json"
 EPISODES_FILE = "manifest.episodes.jsonl"
+# Written for a set with a certificate alone.
+CARD_FILE = "README.md"
+# What people said of the episodes, a line for each answer; where people have said anything in the workspace.
+ANSWERS_FILE = "manifest.answers.jsonl"
 
 
 class ExportManifest:
@@ -487,6 +491,7 @@ class ExportManifest:
         self._lines = (folder / EPISODES_FILE).open("w", encoding="utf-8")
         self._digest = hashlib.sha256()
         self._maker_ids: set[str] = set()
+        self._episode_ids: set[str] = set()
         self.episodes = 0
 
     def __enter__(self) -> ExportManifest:
@@ -519,6 +524,7 @@ class ExportManifest:
         )
         self._lines.write(line + "\n")
         self._digest.update(f"{line}\n".encode())
+        self._episode_ids.add(episode.episode_id)
         self.episodes += 1
 
     def add_makers(self, annotations: list[Annotation]) -> None:
@@ -528,18 +534,21 @@ class ExportManifest:
     def write(self, counts: Mapping[str, Json]) -> None:
         """Write MANIFEST_FILE, last of all files."""
         self._lines.close()
-        from ares.rubric import read_judge_trust
+        from ares.rubric import CERTIFIED_COLUMN, count_trust_states, read_judge_trust
 
-        key = self._selection.frozen_key
+        key, states = self._selection.frozen_key, dict[str, Json]()
         # Few sets have one, and what checks it is loaded for these alone.
         certificate: Json = dict(self._stores.annotations.find_documents("certificates", key)).get(key)
-        if certificate:
+        if certificate or CERTIFIED_COLUMN in self._stores.tables.episodes.columns():
             from ares.curation import Sets
             from ares.review import describe_certificate
 
-            members = Sets(self._stores.annotations).ids(self._selection)
+            members = list(Sets(self._stores.annotations).ids(self._selection))
             certificate = describe_certificate(self._stores, key, members)
+            states |= count_trust_states(self._stores.tables, members)
         makers = self._stores.annotations.makers()
+        if any(maker.kind == "person" for maker in makers.values()):
+            self._write_answers()
         selection = self._selection.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_document(TIMES_FILE, {"created": created, "set_created": selection["created"]})
@@ -556,6 +565,7 @@ class ExportManifest:
             **(left_out if counts["failed"] else {}),
             # What people's answers certify of the captions, and why it holds no more.
             **({"certificate": certificate} if certificate else {}),
+            **({"grade_trust": states} if states else {}),
             "makers": {id: _maker_document(maker) for id, maker in used_makers.items()},
             # What the controls of the judges of captions say, by dataset.
             "judge_trust": {id: dict(trust[id]) for id in used_makers if id in trust},
@@ -564,13 +574,42 @@ class ExportManifest:
                 id: maker.prompt_hash for id, maker in used_makers.items() if "rubric" in maker.settings
             },
         }
+        if isinstance(certificate, Mapping) and certificate:
+            text = _certificate_card(self._selection, certificate, states)
+            (self._folder / CARD_FILE).write_text(text, encoding="utf-8")
         self._write_document(MANIFEST_FILE, document)
+
+    def _write_answers(self) -> None:
+        """Write what people said of the exported episodes."""
+        from ares.review import answers_of_episodes
+
+        with (self._folder / ANSWERS_FILE).open("w", encoding="utf-8") as file:
+            for answer in answers_of_episodes(self._stores, self._episode_ids):
+                file.write(canonical_json(answer) + "\n")
 
     def _write_document(self, name: str, document: Mapping[str, Json]) -> None:
         text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
         partial = self._folder / f"{name}.tmp"
         partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(self._folder / name)
+
+
+def _certificate_card(
+    selection: CurationSet, certificate: Mapping[str, Json], states: Mapping[str, Json]
+) -> str:
+    """What people certify of the captions of an export, in Markdown."""
+    void = cast("Sequence[str]", certificate["void"])
+    counts = ", ".join(f"{count} {state}" for state, count in states.items())
+    lines = [
+        f"# {selection.label}",
+        f"{selection.size}, exported by ARES; `{MANIFEST_FILE}` has all numbers and hashes.",
+        "## Captions",
+        f"People certify: {certificate['says']}.",
+        f"It rests on what `{certificate['basis_hash']}` is the hash of, and was made {certificate['created']}.",
+        *(f"**VOID**: {reason}." for reason in void),
+        *([f"The judge of their captions is: {counts}."] if counts else []),
+    ]
+    return "\n\n".join(lines) + "\n"
 
 
 def _maker_document(maker: Maker) -> dict[str, Json]:

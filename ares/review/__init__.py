@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from ares.review.answers import (
         Answer as Answer,
         answer_from_row as answer_from_row,
+        answers_of_episodes as answers_of_episodes,
+        find_earlier_answer as find_earlier_answer,
+        find_last_answer as find_last_answer,
         give_answer as give_answer,
         list_answers as list_answers,
         read_answer as read_answer,
@@ -16,10 +19,13 @@ if TYPE_CHECKING:
     )
     from ares.review.calibration import Calibration as Calibration, report_calibration as report_calibration
     from ares.review.certificate import (
+        Certificate as Certificate,
+        certificate_from_json as certificate_from_json,
         certified_members as certified_members,
         certify as certify,
         certify_items as certify_items,
         describe_certificate as describe_certificate,
+        find_reasons_void as find_reasons_void,
         keep_certificate as keep_certificate,
     )
     from ares.review.drawing import (
@@ -41,6 +47,12 @@ if TYPE_CHECKING:
         audit_instructions as audit_instructions,
         create_audit_queue as create_audit_queue,
         read_audits as read_audits,
+    )
+    from ares.review.judge_counts import (
+        JudgedQuestion as JudgedQuestion,
+        JudgementCount as JudgementCount,
+        count_judgements as count_judgements,
+        list_judged_questions as list_judged_questions,
     )
     from ares.review.labels import (
         SegmentChange as SegmentChange,

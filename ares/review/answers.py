@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -194,6 +194,73 @@ def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterat
             answer = read_answer(annotation)
             if answer and queue in ("", answer.queue):
                 yield annotation, answer
+
+
+def answers_of_episodes(stores: Stores, episode_ids: Collection[str]) -> Iterator[dict[str, Json]]:
+    """Yield what people say of some episodes and counts, as rows like those of `ares review export`.
+
+    Args:
+        stores: Stores of the workspace.
+        episode_ids: Ids of the episodes.
+    """
+    for annotation, answer in list_answers(stores):
+        if annotation.episode_id in episode_ids:
+            own: dict[str, Json] = {"episode_id": annotation.episode_id, "created": annotation.created}
+            yield {**answer.to_json(), **own, "answer_id": original_answer_id(annotation)}
+
+
+def find_last_answer(stores: Stores, episode_id: str, person: str) -> tuple[Annotation, Answer] | None:
+    """What a person said last of an episode and its texts and did not take back; None where there is nothing.
+
+    Args:
+        stores: Stores of the workspace.
+        episode_id: The episode.
+        person: Who said it.
+    """
+    own = _own_annotations(stores, episode_id, person)
+    positions = {annotation.annotation_id: number for number, annotation in enumerate(own)}
+    by_address: dict[object, list[Annotation]] = {}
+    for annotation in own:
+        by_address.setdefault((annotation.maker_id, annotation.address), []).append(annotation)
+    counting = [members[-1] for group in by_address.values() if (members := _counting_answers(group))]
+    # What an undo let count again was said when it was said first.
+    counting.sort(key=lambda annotation: positions.get(original_answer_id(annotation), -1))
+    answers = ((annotation, read_answer(annotation)) for annotation in reversed(counting))
+    return next(((annotation, answer) for annotation, answer in answers if answer), None)
+
+
+def find_earlier_answer(
+    stores: Stores, episode_id: str, question: str, subject_id: str, person: str
+) -> Answer | None:
+    """The newest answer of a person to one question, also one that was taken back: its reason is written already.
+
+    Args:
+        stores: Stores of the workspace.
+        episode_id: The episode that the question is about.
+        question: As in `Answer`.
+        subject_id: As in `Answer`.
+        person: Who said it.
+    """
+    answers = map(read_answer, reversed(_own_annotations(stores, episode_id, person)))
+    return next(
+        (
+            answer
+            for answer in answers
+            if answer and (answer.question, answer.subject_id) == (question, subject_id)
+        ),
+        None,
+    )
+
+
+def _own_annotations(stores: Stores, episode_id: str, person: str) -> list[Annotation]:
+    """The annotations that a person made of an episode, in the order of the log."""
+    makers = stores.annotations.makers().values()
+    own = [
+        maker.maker_id
+        for maker in makers
+        if maker.kind == "person" and maker.settings.get("person") == person.strip()
+    ]
+    return list(stores.annotations.find_annotations([episode_id], maker_ids=own)) if own else []
 
 
 def answer_from_row(row: Mapping[str, Any]) -> Answer:

@@ -192,7 +192,7 @@ def correct_segments(
     by_id = {change.annotation_id: change for change in changes}
     unknown = by_id.keys() - {segment.annotation_id for segment in segments}
     wrong = [change for change in changes if not 0 <= change.start_seconds < change.stop_seconds]
-    if unknown or wrong:
+    if unknown or wrong or not segments:
         raise RequestError(
             "the segments cannot be changed", "they were changed meanwhile, or one would be empty"
         )

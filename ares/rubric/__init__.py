@@ -65,10 +65,12 @@ if TYPE_CHECKING:
         measure_judge_trust as measure_judge_trust,
     )
     from ares.rubric.trust_projection import (
+        CERTIFIED_COLUMN as CERTIFIED_COLUMN,
         JUDGE_TRUST as JUDGE_TRUST,
         TEXT_STATES as TEXT_STATES,
         GradeProjection as GradeProjection,
         TextState as TextState,
+        count_trust_states as count_trust_states,
         find_outdated_grades as find_outdated_grades,
         find_text_states as find_text_states,
         read_judge_trust as read_judge_trust,

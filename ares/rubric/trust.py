@@ -107,8 +107,8 @@ def _binary_correlation(first: Sequence[bool], second: Sequence[bool]) -> float 
 
 
 GradeName = Literal["acceptable", "not_acceptable", "unsure", "error"]
-TrustState = Literal["trusted", "unproven", "untrusted"]
-TRUST_STATES: tuple[TrustState, ...] = ("trusted", "unproven", "untrusted")
+TrustState = Literal["certified", "trusted", "unproven", "untrusted"]
+TRUST_STATES: tuple[TrustState, ...] = ("certified", "trusted", "unproven", "untrusted")
 # Name of the annotations that hold controls, and of the column that the tables fill from them.
 CONTROL, TRUST_COLUMN = "control", "grade_trust"
 # The column with the verdicts of gates, from which the trust of a single grade follows.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -10,6 +10,7 @@ from ares.episode import Json
 from ares.rubric.trust import (
     CONTROL,
     TRUST_COLUMN,
+    TRUST_STATES,
     VERDICTS_COLUMN,
     grade_from_verdicts,
     measure_judge_trust,
@@ -32,6 +33,10 @@ JUDGE_TRUST = "judge_trust"
 _EPISODES_PER_READ, _WRITE_ROWS = 5_000, 100_000
 _SEPARATOR = "\n"
 _ACCEPTABLE, _UNPROVEN, _GRADE, _DATASET = "acceptable", "acceptable_unproven", "grade", "dataset"
+# What people's answers certify of a caption, which outranks the controls of its judge: the projection `certificates`
+# fills the column before this one follows it.
+CERTIFIED_COLUMN = "certified"
+_PROVEN = ("certified", "trusted")
 
 
 def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mapping[str, Json]]]:
@@ -47,7 +52,7 @@ def read_judge_trust(annotations: AnnotationStore) -> dict[str, dict[str, Mappin
 class GradeProjection:
     """Grades that carry the word of their judge's controls; the plug-in `grades` of the group `ares.projections`."""
 
-    counted = CONTROL
+    counted, needed_documents = CONTROL, ""
 
     def count(self, tables: Tables, annotations: AnnotationStore) -> None:
         """Count the controls of all judges anew, and keep what they say."""
@@ -93,6 +98,29 @@ class GradeProjection:
         if VERDICTS_COLUMN in existing:
             followed[_GRADE] = f"{is_judged} AND {VERDICTS_COLUMN} IS NOT NULL"
         return followed
+
+
+def count_trust_states(tables: Tables, episode_ids: Iterable[str]) -> dict[str, int]:
+    """How many captions of some episodes are certified, trusted and so on; what no judge has graded is left out.
+
+    Args:
+        tables: Tables of the workspace.
+        episode_ids: Ids of the episodes.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if TRUST_COLUMN not in tables.episodes.columns():
+        return {}
+    requested, counts = (
+        pa.array(list(episode_ids), pa.string()),
+        dict[str, int](dict.fromkeys(TRUST_STATES, 0)),
+    )
+    for batch in tables.episodes.scan(["episode_id", TRUST_COLUMN], f"{TRUST_COLUMN} IS NOT NULL"):
+        states = batch[TRUST_COLUMN].filter(pc.is_in(batch["episode_id"], value_set=requested))
+        for state in TRUST_STATES:
+            counts[state] += pc.sum(pc.equal(states, state)).as_py() or 0
+    return {state: count for state, count in counts.items() if count}
 
 
 def trust_documents(tables: Tables, annotations: AnnotationStore) -> dict[str, Json]:
@@ -169,7 +197,7 @@ def judges(catalog: MakerCatalog) -> dict[str, list[str]]:
 def _episode_rows(tables: Tables, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     existing = tables.episodes.columns().keys()
     if set(columns) <= existing:
-        late = [name for name in (VERDICTS_COLUMN, _UNPROVEN) if name in existing]
+        late = [name for name in (VERDICTS_COLUMN, _UNPROVEN, CERTIFIED_COLUMN) if name in existing]
         for batch in tables.episodes.scan(["episode_id", _DATASET, *columns, *late]):
             yield _with_late_columns(batch)
 
@@ -197,7 +225,8 @@ def _with_late_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Rows with the columns that tables of earlier versions do not have, empty there."""
     import pyarrow as pa
 
-    for name, kind in ((VERDICTS_COLUMN, pa.string()), (_UNPROVEN, pa.bool_())):
+    kinds = {VERDICTS_COLUMN: pa.string(), _UNPROVEN: pa.bool_(), CERTIFIED_COLUMN: pa.float64()}
+    for name, kind in kinds.items():
         if name not in batch.schema.names:
             batch = batch.append_column(name, pa.nulls(batch.num_rows, kind))
     return batch
@@ -225,15 +254,16 @@ def find_outdated_grade_rows(
     maker, undecided = batch[maker_column(name)], pa.scalar(None, pa.bool_())
     is_model = pc.fill_null(pc.is_in(maker, value_set=pa.array(makers, pa.string())), False)
     joined = pc.binary_join_element_wise(maker, batch[_DATASET], "/")
-    trust = pc.if_else(
-        is_model, _trust_of_rows(joined, batch[VERDICTS_COLUMN], documents), pa.scalar(None, pa.string())
-    )
     by_verdicts = pc.coalesce(_map_texts(batch[VERDICTS_COLUMN], grade_from_verdicts), batch[_GRADE])
     grades = pc.if_else(is_model, by_verdicts, batch[_GRADE])
+    is_certified = pc.and_(pc.is_valid(batch[CERTIFIED_COLUMN]), _acceptance_of_grades(grades))
+    by_controls = _trust_of_rows(joined, batch[VERDICTS_COLUMN], documents)
+    trust = pc.if_else(pc.fill_null(is_certified, False), "certified", by_controls)
+    trust = pc.if_else(is_model, trust, pa.scalar(None, pa.string()))
     is_stale = batch[stale_column(name)].fill_null(False)
     decided = pc.if_else(is_stale, undecided, _acceptance_of_grades(grades))
     acceptable = pc.if_else(
-        is_model, pc.if_else(pc.equal(trust, "trusted"), decided, undecided), batch[_ACCEPTABLE]
+        is_model, pc.if_else(pc.is_in(trust, pa.array(_PROVEN)), decided, undecided), batch[_ACCEPTABLE]
     )
     # What people say needs no proof.
     unproven = pc.if_else(
@@ -366,7 +396,8 @@ def text_state(document: Mapping[str, Json] | None, verdicts: str) -> TextState:
     if state != "accepted":
         return state
     trust = trust_of_grade(document, content) if document else "unproven"
-    return "accepted" if trust == "trusted" or rests_on_people(content) else trust
+    is_accepted = trust in _PROVEN or rests_on_people(content)
+    return "accepted" if is_accepted else "untrusted" if trust == "untrusted" else "unproven"
 
 
 def _gates_of(document: Mapping[str, Json] | None) -> Mapping[str, Json]:

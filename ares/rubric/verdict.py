@@ -58,7 +58,8 @@ GRADE_COLUMNS = (
     Column(
         name=TRUST_COLUMN,
         type="string",
-        meaning="What the controls of the judge say of it in this dataset; empty where a person decided.",
+        meaning="What people's answers certify of it, else what the controls of its judge say in this dataset; empty "
+        "where a person decided.",
         choices=TRUST_STATES,
     ),
     Column(

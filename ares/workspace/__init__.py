@@ -6,6 +6,7 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.workspace.arguments import IdFile as IdFile
+    from ares.workspace.certificates import find_certified_sets as find_certified_sets
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import (
         FacetList as FacetList,

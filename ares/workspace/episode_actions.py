@@ -109,7 +109,12 @@ class EpisodeActions:
         """
         from ares.curation import undo
 
-        return undo(self._stores, number)
+        report = undo(self._stores, number)
+        if report.undone.kind in ("set_delete", "undo"):
+            from ares.workspace.certificates import show_certificates
+
+            show_certificates(self._stores)
+        return report
 
     def _act(
         self, ids: EpisodesLike, conditions: SelectionOptions, act: Callable[[SelectedEpisodes], Action]

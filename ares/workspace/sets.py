@@ -213,14 +213,9 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: The answers do not show it: says how many are missing; or the filter or name is wrong.
         """
-        from ares.review import certified_members, certify, keep_certificate
+        from ares.workspace.certificates import freeze_certified
 
-        certificate = certify(self._stores, precision, where=where)
-        recipe: dict[str, Json] = {"where": where, "certified": certificate.summary()}
-        members = certified_members(self._stores, certificate, where)
-        selection = self._stored(self._sets.create(name, members, recipe))
-        keep_certificate(self._stores, selection.frozen_key, certificate)
-        return selection
+        return self._stored(freeze_certified(self._stores, name, precision, where))
 
     @refuse_unknown_keywords
     def compose(
@@ -368,7 +363,11 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: There is no such set.
         """
-        return self._sets.delete(name)
+        from ares.workspace.certificates import show_certificates
+
+        action = self._sets.delete(name)
+        show_certificates(self._stores)
+        return action
 
     def rename(self, name: str, new_name: str) -> Action:
         """Give all versions of a set another name, under which no set exists.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import streamlit as st
 
@@ -54,6 +55,9 @@ from ares.errors import AresError, RequestError
 from ares.reports import check_stored_episode
 from ares.store import NOTES, TAGS, ids_filter
 
+if TYPE_CHECKING:
+    from ares.review import Answer
+
 _MAX_SIMILAR = 6
 # Segments in the table below the player: the lanes have all of them.
 _MOST_ROWS = 100
@@ -78,6 +82,8 @@ _GRADE_BADGES = {
     "ungraded": ("caption ungraded", "gray"),
     "no_caption": ("no caption", "gray"),
 }
+
+_TONES: Mapping[str, Literal["green", "red", "orange"]] = {"good": "green", "bad": "red", "open": "orange"}
 
 
 def render() -> None:
@@ -175,7 +181,7 @@ def _draw_badges(episode: Episode, columns: Mapping[str, Any]) -> None:
     if outcome:
         st.badge(outcome, color="green" if outcome == "success" else "red")
     for notice in list_column_notices(columns):
-        st.badge(escape_markdown(notice["text"]), color="red" if notice["tone"] == "bad" else "orange")
+        st.badge(escape_markdown(notice["text"]), color=_TONES[notice["tone"]])
     for tag in columns.get(TAGS) or ():
         st.badge(escape_markdown(tag), icon=":material/label:", color="gray")
 
@@ -245,6 +251,10 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     source = f"source: {label}" if label else ""
     done = st.session_state.get(_DONE) or ()
     person, used = str(st.session_state.get(_NAMED) or ""), []
+    # After a reload the log knows what can be taken back; nobody is named behind a log-in before the first ruling.
+    is_known = bool(person) or not cached_reads.page_limits().needs_login
+    has_ruled = any(entry["kind"] == "person" for entry in annotations.annotations)
+    last = _find_own_last(episode.episode_id) if is_known and has_ruled and not done else ""
     if TAGS in cached_reads.filter_columns():
         used = [str(tag) for tag, _ in cached_reads.read_facets("", TAGS)[0].counts][:_MOST_TAGS]
     return {
@@ -258,7 +268,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
         "kinds": list[Json](settings.failure_kinds),
         "severities": list[Json](settings.failure_severities),
         "text": judged,
-        "undo": done[-1].text if done else "",
+        "undo": done[-1].text if done else last,
     }
 
 
@@ -279,13 +289,35 @@ def _apply_acts(acts: Sequence[Mapping[str, Any]]) -> None:
                 remember_person_name(str(act["person"]))
             st.session_state[_NAMED] = read_person_name()
             if act["act"] == "undo":
-                if done:
-                    done.pop().undo()
+                undo = done.pop().undo if done else partial(_take_own_last_back, str(act["episode"]))
+                undo()
             else:
                 done.append(_ACTS[act["act"]](str(act["episode"]), act))
     except AresError as error:
         navigation.show_error(error)
     cached_reads.clear_caches()
+
+
+def _find_own_last(episode_id: str) -> str:
+    """What the person ruled last on the episode, as the log has it; "" for nothing."""
+    from ares.review import find_last_answer
+
+    last = find_last_answer(cached_reads.workspace().stores, episode_id, read_person_name())
+    return _describe_answer(last[1]) if last else ""
+
+
+def _take_own_last_back(episode_id: str) -> None:
+    """Take the last ruling of the person on the episode back, as `ares undo ID` does."""
+    from ares.review import find_last_answer, withdraw_answer
+
+    stores, person = cached_reads.workspace().stores, read_person_name()
+    last = find_last_answer(stores, episode_id, person)
+    if last:
+        withdraw_answer(stores, last[0].annotation_id, person)
+
+
+def _describe_answer(answer: Answer) -> str:
+    return "new text" if answer.question == "text" else f"{answer.question} {answer.verdict}"
 
 
 def _apply_tick(episode_id: str, act: Mapping[str, Any]) -> _Done:
@@ -325,8 +357,7 @@ def _apply_answer(episode_id: str, act: Mapping[str, Any]) -> _Done:
         slots={str(name): str(value) for name, value in (act.get("slots") or {}).items()},
     )
     stored = give_answer(stores, answer)
-    what = "new text" if answer.question == "text" else f"{answer.question} {answer.verdict}"
-    return _Done(what, lambda: withdraw_answer(stores, stored.annotation_id, person))
+    return _Done(_describe_answer(answer), lambda: withdraw_answer(stores, stored.annotation_id, person))
 
 
 def _apply_spans(episode_id: str, act: Mapping[str, Any]) -> _Done:

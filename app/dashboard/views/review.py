@@ -1,4 +1,4 @@
-"""Page "Review": one item of a queue at a time, answered by one key, blind to judge, maker and other people."""
+"""Page "Review": one item of a queue at a time, answered by one key, blind to who judged it; and what judges say."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.dashboard import cached_reads
+from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import make_poster_url, make_video_url
 from app.dashboard.components import draw_review
+from app.dashboard.judge_tab import draw_judges
 from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.view_state import AddressError
+from ares.episode import Json
 from ares.errors import RequestError
-from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue
+from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
 from ares.settings import user_name
 
 if TYPE_CHECKING:
-    from ares.episode import Episode, Json
+    from ares.episode import Episode
     from ares.workspace import AnswerRow
 
 
@@ -35,12 +37,34 @@ _UNDO = "u"
 _MAX_CAMERAS, _MAX_FRAMES, _MAX_ANSWERS = 4, 3, 200
 # The tables of a larger workspace follow after so many answers of a person; the log has each at once.
 _FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
-# Keys of the fields.
+# The tabs, and keys of the fields.
+_QUESTIONS_TAB, _TABS, _TAB = "questions", {"questions": "Questions", "judges": "Judges"}, "review.tab"
+# Reasons that the person gave last, in this session.
+_REASONS, _MOST_REASONS = "review.reasons", 8
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
 
 
 def render() -> None:
-    """Draw what the person is asked next."""
+    """Draw what the person is asked next, or in the second tab what judges say."""
+    tab = read_parameter("tab", _QUESTIONS_TAB)
+    if tab not in _TABS:
+        raise AddressError("tab", f"there is no tab {tab[:40]!r}", f"there are: {', '.join(_TABS)}")
+    navigation.show_value(_TAB, _TABS[tab])
+    parts = st.tabs(list(_TABS.values()), key=_TAB, on_change=_choose_tab)
+    # The other tab costs nothing while it is closed.
+    with parts[list(_TABS).index(tab)]:
+        if tab == _QUESTIONS_TAB:
+            _draw_questions()
+        else:
+            draw_judges()
+
+
+def _choose_tab() -> None:
+    names = {title: name for name, title in _TABS.items()}
+    write_parameter("tab", names.get(entered_text(_TAB), _QUESTIONS_TAB))
+
+
+def _draw_questions() -> None:
     workspace = cached_reads.workspace()
     queues = cached_reads.limited(workspace.review.queues)
     person = read_parameter("person") or user_name()
@@ -100,7 +124,13 @@ def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
         st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
         return
     episode = cached_reads.workspace().episodes[item.episode_id]
+    settings = cached_reads.workspace().stores.settings
+    is_outcome = item.question == "success"
     data: dict[str, Json] = {
+        **_draft_data(item, person),
+        "kinds": list[Json](settings.failure_kinds) if is_outcome else [],
+        "severities": list[Json](settings.failure_severities) if is_outcome else [],
+        "reasons": list[Json](st.session_state.get(_REASONS, ())),
         "id": _item_id(item),
         "question": _QUESTIONS.get(item.question, f"Is {item.question} met?"),
         "text": item.text,
@@ -115,6 +145,19 @@ def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
         ],
     }
     draw_review(data, "review.item", partial(_react_to_key, queue, item, person))
+
+
+def _draft_data(item: QueueItem, person: str) -> dict[str, Json]:
+    """What the person has written of the item before, and need not write again."""
+    stores = cached_reads.workspace().stores
+    answer = cached_reads.limited(
+        partial(find_earlier_answer, stores, item.episode_id, item.question, item.subject_id, person)
+    )
+    return {
+        "reason": answer.reason if answer else "",
+        "kind": answer.failure_kind if answer else "",
+        "severity": answer.severity if answer else "",
+    }
 
 
 def _item_id(item: QueueItem) -> str:
@@ -153,7 +196,18 @@ def _react_to_key(
         if verdict == _UNDO:
             queue.undo(person)
         elif verdict in (known for _, known, _ in _answer_keys(item)):
-            queue.answer(item, person, verdict)
+            reason, is_failure = str(click.get("reason") or "").strip(), verdict == "failure"
+            queue.answer(
+                item,
+                person,
+                verdict,
+                reason=reason,
+                failure_kind=str(click.get("kind") or "") if is_failure else "",
+                severity=str(click.get("severity") or "") if is_failure else "",
+            )
+            if reason:
+                earlier = [text for text in st.session_state.get(_REASONS, ()) if text != reason]
+                st.session_state[_REASONS] = [reason, *earlier][:_MOST_REASONS]
         _let_tables_follow(queue, person)
 
 
@@ -183,6 +237,8 @@ def _draw_answers(queue: ReviewQueue, person: str) -> None:
             "item": row.answer.item + 1,
             "episode": row.episode_id,
             "answer": row.answer.verdict,
+            "failure": " ".join(filter(None, (row.answer.failure_kind, row.answer.severity))),
+            "reason": row.answer.reason,
             "when": row.created,
         }
         for row in shown
@@ -211,5 +267,6 @@ def _draw_changes(queue: ReviewQueue, row: AnswerRow, person: str) -> None:
 def _change_answer(queue: ReviewQueue, row: AnswerRow, verdict: str, person: str) -> None:
     if row.answer.person != person:
         raise RequestError("that is not your answer", row.answer.person)
-    queue.give(replace(row.answer, verdict=verdict))
+    changed = replace(row.answer, verdict=verdict)
+    queue.give(changed if verdict == "failure" else replace(changed, failure_kind="", severity=""))
     _let_tables_follow(queue, person)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
@@ -22,6 +23,9 @@ from ares.curation import CurationSet
 from ares.errors import AresError
 from ares.export import TASK_SOURCES, TaskSource
 from ares.registry import exporters
+
+if TYPE_CHECKING:
+    from ares.episode import Json
 
 _MAX_CARDS = 24
 # Keys of the fields of an export.
@@ -89,6 +93,12 @@ def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     recipe = _recipe_text(episode_set) or "every episode"
     counts = f"{episode_set.size}, frozen {episode_set.created}"
     st.caption(escape_markdown(f"{counts}, hash {episode_set.ids_hash}; {recipe}"))
+    sets = cached_reads.workspace().sets
+    certificate = cached_reads.limited(lambda: sets[episode_set.label].certificate)
+    if certificate:
+        void = "; ".join(map(str, cast("Sequence[Json]", certificate["void"])))
+        text = f"certified: {certificate['says']}{f'; VOID: {void}' if void else ''}"
+        (st.warning if void else st.success)(escape_markdown(text))
     left_column, right_column = st.columns([1, 1], gap="large")
     with left_column:
         _draw_export(episode_set)

@@ -19,7 +19,9 @@ class Projection(Protocol):
     """Columns that no annotation fills by itself, because they follow from several; the entry point is its class.
 
     Attributes:
-        counted: Name of the annotations that `count` counts.
+        counted: Name of the annotations that `count` counts, or "".
+        needed_documents: Kind of the documents of the log without any of which it writes nothing; "" for one that may
+            always write. A projection need not have it.
     """
 
     counted: str
@@ -85,6 +87,9 @@ class InstalledProjections:
             StoreError: The tables or the log cannot be read or written.
         """
         for name, projection in self._members.items():
+            needed = getattr(projection, "needed_documents", "")
+            if needed and next(annotations.find_documents(needed), None) is None:
+                continue
             with plugin_faults(projections.label(name)):
                 if name not in counted:
                     projection.count(tables, annotations)

@@ -67,6 +67,8 @@ def test_axe_has_nothing_serious_to_say_of_any_page_in_light_and_dark(
         "": ".card",
         "?q=drawer&words=drawer": ".corner.score",
         "sets": "h2, [data-testid=stAlert]",
+        "review": "h2",
+        "review?tab=judges": ".bar",
         "health": metric,
         "status": metric,
         "map": "code",

@@ -76,6 +76,41 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
     assert {row.answer.verdict for row in answers} == {"met", "unmet", "unsure"}
 
 
+def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again_and_a_bar_opens_its_episodes(
+    browser: Browser, served: tuple[Workspace, str]
+) -> None:
+    workspace, address = served
+    workspace.review.create(QueueRequest(name="outcomes", question="success", person="Ada", random_items=2))
+    with open_tab(browser, address) as page:
+        _open(page, address, "outcomes", "Ada")
+        page.get_by_label("kind of failure").select_option("dropped")
+        page.get_by_label("severity").select_option("major")
+        page.keyboard.press("r")
+        # Keys are letters of the reason until Enter.
+        page.keyboard.type("slips only at the end")
+        page.keyboard.press("Enter")
+        _press(page, "n", "1 of 2")
+        (row,) = workspace.review.answers(queue="outcomes")
+        said = row.answer
+        assert (said.verdict, said.failure_kind, said.severity) == ("failure", "dropped", "major")
+        assert said.reason == "slips only at the end"
+        _press(page, "u", "0 of 2")
+        page.reload()
+        page.locator(".review .text").wait_for()
+        assert page.get_by_label("Reason", exact=True).input_value() == "slips only at the end"
+        assert page.get_by_label("kind of failure").input_value() == "dropped"
+        assert page.get_by_label("severity").input_value() == "major"
+        _press(page, "y", "1 of 2")
+        (row,) = workspace.review.answers(queue="outcomes")
+        assert (row.answer.verdict, row.answer.failure_kind) == ("success", ""), "a success has no kind"
+        page.get_by_role("tab", name="Judges").click()
+        row_of_all = page.get_by_role("row", name="acceptable").first
+        number = row_of_all.locator("a.badge").first
+        count = number.inner_text().partition(" ")[0]
+        number.click()
+        page.get_by_text(f"{count} of 2 episodes").first.wait_for()
+
+
 def test_two_people_at_once_are_never_asked_the_same_seat(
     browser: Browser, served: tuple[Workspace, str]
 ) -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.main import main
+from app.dashboard.annotation_rows import read_annotations
 from ares.annotation import Annotation
 from ares.errors import RequestError
-from ares.review import Answer, give_answer, read_answer, withdraw_answer
+from ares.review import (
+    Answer,
+    find_earlier_answer,
+    find_last_answer,
+    give_answer,
+    read_answer,
+    withdraw_answer,
+)
 from ares.store import keep_newest_annotations
 from ares.workspace import Workspace
 
@@ -142,3 +153,64 @@ def test_filters_tell_what_people_reviewed_who_did_and_where_they_differ(
     withdraw_answer(workspace.stores, given.annotation_id, "Ada")
     assert count("array_has(disagreement, 'acceptable')") == 0
     assert count("reviewed AND NOT array_has(reviewer, 'Ada')") == 1
+
+
+def test_the_last_answer_that_counts_is_found_in_the_log_and_its_reason_is_kept(
+    workspace: Workspace, judged: Annotation
+) -> None:
+    stores, episode_id = workspace.stores, judged.episode_id
+    assert find_last_answer(stores, episode_id, "Ada") is None
+    give_answer(stores, _about(judged, "VERB", "met"))
+    give_answer(stores, _about(judged, "OBJECT", "unmet", reason="a box"))
+    changed = give_answer(stores, _about(judged, "VERB", "unmet", reason="it pushes"))
+    give_answer(stores, _about(judged, "VERB", "met", person="Ben"))
+    taken = []
+    while last := find_last_answer(stores, episode_id, "Ada"):
+        taken.append((last[1].question, last[1].verdict))
+        withdraw_answer(stores, last[0].annotation_id, "Ada")
+    # What counts again after an undo was said first of all.
+    assert taken == [("VERB", "unmet"), ("OBJECT", "unmet"), ("VERB", "met")]
+    earlier = find_earlier_answer(stores, episode_id, "OBJECT", judged.annotation_id, "Ada")
+    assert earlier is not None and earlier.reason == "a box"
+    assert find_earlier_answer(stores, episode_id, "OBJECT", judged.annotation_id, "Ben") is None
+    assert read_answer(changed) is not None
+
+
+def test_every_ruling_is_shown_by_the_command_python_the_page_and_an_export(
+    workspace: Workspace, judged: Annotation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    episode = replace(ADA, subject_id=judged.episode_id, subject_kind="episode")
+    answers = [
+        replace(episode, question="success", verdict="failure", failure_kind="dropped", reason="it slipped"),
+        replace(episode, question="instruction", verdict="unmet", text="push the lid", person="Ben"),
+        _about(judged, "VERB", "unmet", reason="it pushes", person="Cem"),
+        _about(judged, "acceptable", "unsure", reason="too dark", person="Dora"),
+        _about(judged, "text", "", text="shove the lid", person="Eve"),
+    ]
+    for answer in answers:
+        workspace.review.give(answer)
+    withdrawn = workspace.review.give(_about(judged, "OBJECT", "met", reason="gone", person="Fay"))
+    workspace.review.withdraw(withdrawn, "Fay")
+    texts = {"it slipped", "push the lid", "it pushes", "too dark", "shove the lid"}
+
+    assert main(["show", judged.episode_id, "-w", workspace.path]) == 0
+    shown = capsys.readouterr().out.partition("people say")[2].partition("\n\n")[0]
+    rows = {row.answer_id: row.answer for row in workspace.review.answers()}
+    assert sorted(rows.values(), key=lambda row: row.person) == answers
+    for answer_id, answer in rows.items():
+        (line,) = (line for line in shown.splitlines() if answer_id in line)
+        assert answer.person in line and answer.question in line and (answer.reason or answer.text) in line
+    assert "gone" not in shown
+
+    stored = workspace.stores.tables.episodes.get_episode(judged.episode_id)
+    page = json.dumps(read_annotations(workspace.stores, stored, []).annotations)
+    assert all(text in page for text in texts)
+
+    workspace.sets.create("one", [judged.episode_id])
+    workspace.export("one", tmp_path / "out", format="parquet", quiet=True)
+    lines = (tmp_path / "out" / "manifest.answers.jsonl").read_text().splitlines()
+    exported = [json.loads(line) for line in lines]
+    assert {(row["person"], row["reason"] or row["text"]) for row in exported} == {
+        (answer.person, answer.reason or answer.text) for answer in answers
+    }
+    assert {row["answer_id"] for row in exported} == rows.keys()

@@ -156,10 +156,8 @@ def check_certified_set(world: LabelledWorld, capsys: pytest.CaptureFixture[str]
     """A set with a certificate has what it speaks of, and an export says so."""
     path = str(world.path)
     assert main(["set", "create", "true", "--min-precision", "0.95", "-w", path]) == 0
-    assert (
-        "precision of acceptable at least 0.95 with 95% confidence at coverage 1.00"
-        in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "precision of acceptable at least 0.95 with 95% confidence at coverage 1.00" in said
     expected = {
         name for number, name in enumerate(sorted(world.truth)) if world.accepted[name] or
         (number < 220 and world.truth[name])
@@ -167,15 +165,32 @@ def check_certified_set(world: LabelledWorld, capsys: pytest.CaptureFixture[str]
     certified = world.workspace.sets["true"]
     assert set(certified.ids()) == expected
     assert certified.certificate["void"] == []
+    assert f"the judge of their captions is: {len(expected)} certified;" in said
+    assert read_certified(world) == expected
     world.workspace.export(certified, tmp_path / "out", format="parquet", quiet=True)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["certificate"]["precision"] == 0.95
+    assert manifest["grade_trust"] == {"certified": len(expected)}
+    assert f"{len(expected)} certified." in (tmp_path / "out" / "README.md").read_text()
+    assert main(["set", "delete", "true", "--yes", "-w", path]) == 0
+    assert read_certified(world) == set(), "a deleted set certifies nothing"
+    assert main(["undo", "-w", path]) == 0
+    assert read_certified(world) == expected
+    capsys.readouterr()
     assert main(["set", "create", "more", "--min-precision", "0.99", "-w", path]) == 2
     assert "more random answers on accepted captions are missing" in capsys.readouterr().err
     assert main(["set", "create", "few", "--min-precision", "0.9", "--limit", "3", "-w", path]) == 2
     assert "--limit" in capsys.readouterr().err
     assert main(["review", "report", "--question", "acceptable", "-w", path]) == 0
     assert "1.00 (" in capsys.readouterr().out
+
+
+def read_certified(world: LabelledWorld) -> set[str]:
+    """The episodes whose caption counts as certified: it is accepted, although nothing proves their judge."""
+    episodes = world.workspace.stores.tables.episodes
+    certified = episodes.ids("grade_trust = 'certified'")
+    assert episodes.ids("acceptable AND certified >= 0.95") == certified
+    return certified
 
 
 def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
@@ -192,8 +207,10 @@ def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
     assert find_reasons_void(stores, certificate, members) == (
         f"an answer on episode {name} was changed or taken back",
     )
+    assert read_certified(world) == set(), "what is void falls back to the word of the controls"
     withdraw_answer(stores, changed, "Ada")
     assert find_reasons_void(stores, certificate, members) == ()
+    assert read_certified(world) >= set(members) - {name}
     other = replace(JUDGE, model="another judge")
     stranger = replace(CAPTIONER, model="another captioner")
     outside = next(one for one in sorted(world.truth)[235:] if world.accepted[one])

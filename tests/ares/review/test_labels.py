@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ares.annotation import Annotation, Maker
 from ares.errors import RequestError
-from ares.review import add_correction, add_ruling
+from ares.review import SegmentChange, add_correction, add_ruling, correct_segments
 from ares.rubric import GRADE_COLUMNS, Rubric, Verdict, make_grade_value
 from ares.workspace import Workspace
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
@@ -32,8 +33,6 @@ def test_a_criterion_that_another_rubric_lacks_leaves_no_verdict(
     workspace: Workspace, judged: Annotation, rubric: Rubric, row: Callable[[], dict[str, Any]]
 ) -> None:
     """A later grade by another rubric empties the columns of the criteria that it does not have."""
-    from dataclasses import replace
-
     row()
     shorter = replace(JUDGE, version="2", columns=GRADE_COLUMNS)
     workspace.stores.annotations.add_maker(shorter)
@@ -114,3 +113,34 @@ def test_a_wrong_criterion_and_a_person_without_a_name_are_refused(
         add_ruling(workspace.stores, caption, rubric, "NOPE", Verdict.MET, "Ada")
     with pytest.raises(RequestError, match="a person needs a name"):
         add_ruling(workspace.stores, caption, rubric, "VERB", Verdict.MET, "  ")
+
+
+@pytest.mark.parametrize(
+    ("change", "person"),
+    [
+        (SegmentChange(annotation_id="0" * 16, start_seconds=0.0, stop_seconds=1.0), "Ada"),
+        (SegmentChange(annotation_id="", start_seconds=2.0, stop_seconds=2.0), "Ada"),
+        (SegmentChange(annotation_id="", start_seconds=-0.1, stop_seconds=1.0), "Ada"),
+        (SegmentChange(annotation_id="", start_seconds=0.0, stop_seconds=float("nan")), "Ada"),
+        (SegmentChange(annotation_id="", start_seconds=0.0, stop_seconds=1.0), " "),
+    ],
+    ids=["of another annotator", "empty", "before the start", "no number", "nobody"],
+)
+def test_a_change_of_segments_that_cannot_be_is_refused_and_stores_nothing(
+    workspace: Workspace, caption: Annotation, change: SegmentChange, person: str
+) -> None:
+    log = workspace.stores.annotations
+    before, makers = log.last_sequence(), log.makers()
+    wrong = change if change.annotation_id else replace(change, annotation_id=caption.annotation_id)
+    with pytest.raises(RequestError, match=r"the segments cannot be changed|name"):
+        correct_segments(workspace.stores, [caption], [wrong], person)
+    with pytest.raises(RequestError, match="cannot be changed"):
+        correct_segments(workspace.stores, [], [], person)
+    assert (log.last_sequence(), log.makers()) == (before, makers)
+
+
+def test_a_changed_segment_keeps_what_was_not_changed(workspace: Workspace, caption: Annotation) -> None:
+    change = SegmentChange(annotation_id=caption.annotation_id, start_seconds=0.5, stop_seconds=1.5)
+    (written,) = correct_segments(workspace.stores, [caption], [change], "Ada")
+    assert (written.start_seconds, written.stop_seconds) == (0.5, 1.5)
+    assert (written.value["text"], written.value["author"]) == ("lift the lid", "person")

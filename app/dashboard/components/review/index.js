@@ -16,9 +16,17 @@ import { isForPage } from "../keys.js";
  * @property {number} stop
  * @property {ReviewCamera[]} cameras
  * @property {AnswerKey[]} keys
+ * @property {string} reason What the person wrote before, as kind and severity.
+ * @property {string} kind
+ * @property {string} severity
+ * @property {string[]} reasons Those that the person gave last.
+ * @property {string[]} kinds Kinds of a failure; none where the question is another.
+ * @property {string[]} severities
  */
+/** @typedef {{ reason: string, kind: string, severity: string }} Details */
 
 const UNDO = "u";
+const REASON = "r";
 
 /**
  * A clip that begins again at its end.
@@ -62,15 +70,61 @@ function buildKey({ key, verdict, label }, say) {
   );
 }
 
+/**
+ * A list of the lab's own words, and nothing chosen.
+ *
+ * @param {string} name
+ * @param {string[]} options
+ * @param {string} value
+ */
+function buildList(name, options, value) {
+  const none = h("option", { value: "" }, name);
+  const words = options.map((option) => h("option", { value: option }, option));
+  const select = h("select", { "aria-label": name }, none, words);
+  select.value = value;
+  // The keys are for answers again.
+  select.addEventListener("change", () => select.blur());
+  return select;
+}
+
+/**
+ * The reason and what is said of a failure, which stand as they were written before.
+ *
+ * @param {ReviewData} data
+ */
+function buildDetails(data) {
+  const reason = h("input", {
+    class: "reason",
+    placeholder: "why, in your words",
+    value: data.reason,
+    "aria-label": "Reason",
+    title: "r comes here, Enter and Escape go back to the keys",
+  });
+  reason.setAttribute("list", "review-reasons");
+  reason.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === "Escape") reason.blur();
+  });
+  const options = data.reasons.map((text) => h("option", { value: text }));
+  const known = h("datalist", { id: "review-reasons" }, options);
+  const kind = buildList("kind of failure", data.kinds, data.kind);
+  const severity = buildList("severity", data.severities, data.severity);
+  const lists = [data.kinds.length ? kind : "", data.severities.length ? severity : ""];
+  const node = h("div", { class: "details" }, h("kbd", {}, REASON), reason, known, lists.filter(Boolean));
+  /** @type {() => Details} */
+  const read = () => ({ reason: reason.value, kind: kind.value, severity: severity.value });
+  return { node, reason, read };
+}
+
 /** @type {(root: HTMLElement, data: ReviewData, send: import("../dom.js").Send) => () => void} */
 function buildReview(root, data, send) {
   let isSaid = false;
+  const details = buildDetails(data);
   /** @param {string} verdict */
   const say = (verdict) => {
     if (isSaid) return;
     isSaid = true;
     root.querySelector(".review")?.classList.add("said");
-    send("said", { number: numberClick(), id: data.id, verdict });
+    send("said", { number: numberClick(), id: data.id, verdict, ...details.read() });
   };
   const answers = [...data.keys, { key: UNDO, verdict: UNDO, label: "undo" }];
   const buttons = answers.map((answer) => buildKey(answer, say));
@@ -91,18 +145,31 @@ function buildReview(root, data, send) {
         data.text && h("p", { class: "text" }, data.text),
         h("p", {}, h("b", {}, data.question), note),
         h("div", { class: "keys" }, buttons),
+        details.node,
         h("pre", { class: "guideline", tabIndex: 0, "aria-label": "guideline" }, data.guideline),
       ),
     ),
   );
+  return listenToKeys((key) => {
+    const pressed = answers.find((answer) => answer.key === key);
+    if (pressed) say(pressed.verdict);
+    if (key === REASON) details.reason.focus();
+    return key === REASON;
+  });
+}
+
+/**
+ * Hears the keys that no field keeps for itself, until the returned function is called.
+ *
+ * @param {(key: string) => boolean} react Whether the browser must not react, too.
+ */
+function listenToKeys(react) {
   const listeners = new AbortController();
   /** @param {KeyboardEvent} event */
-  const react = (event) => {
-    if (isForPage(event, false) || event.repeat) return;
-    const pressed = answers.find(({ key }) => key === event.key);
-    if (pressed) say(pressed.verdict);
+  const hear = (event) => {
+    if (!isForPage(event, false) && !event.repeat && react(event.key)) event.preventDefault();
   };
-  document.addEventListener("keydown", react, { signal: listeners.signal });
+  document.addEventListener("keydown", hear, { signal: listeners.signal });
   return () => listeners.abort();
 }
 

@@ -1,0 +1,280 @@
+"""The tab "Judges" of the page "Review": what judges say of all episodes, and what people and controls say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from app.dashboard import cached_reads, navigation
+from app.dashboard.components import draw_bars
+from app.dashboard.navigation import escape_markdown
+from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params
+from ares.episode import Json
+from ares.errors import AresError
+from ares.rubric import describe_kind, read_judge_trust
+from ares.store import maker_column
+
+if TYPE_CHECKING:
+    from ares.annotation import Maker
+    from ares.review import Calibration, JudgedQuestion, JudgementCount, MakerComparison, ShareEstimate
+
+
+_JUDGE, _CAPTIONER = maker_column("grade"), maker_column("caption")
+# Title, column and head of what the answer to one question is counted by.
+_GROUPS = (
+    ("By dataset", "dataset", "dataset"),
+    ("By judge", _JUDGE, "judge"),
+    ("By captioner", _CAPTIONER, "captioner"),
+    ("Over time", "ingested", "ingested"),
+    ("By what the source says of success", "success", "success"),
+    ("By what people say of success", "person_success", "success"),
+)
+_MOST_BARS = 30
+_QUESTION = "review.judge.question"
+_MEASURE = "accepted share of the decided, 95 %"
+
+
+def draw_judges() -> None:
+    """Draw the tab."""
+    counts = cached_reads.read_judgements(None, "")
+    if not counts:
+        st.write("No judge has said anything yet: `ares annotate grade`.")
+        return
+    makers = cached_reads.limited(cached_reads.workspace().stores.annotations.makers)
+    st.subheader("What judges accept")
+    st.caption(
+        "Green is accepted, red refused, amber not decided; the dark mark is how far the accepted share of the decided "
+        "is known. A click on a name, a part or a number opens its episodes."
+    )
+    _draw_rows("all", "question", [_count_row(count, "", makers) for count in counts])
+    _draw_groups([count.question for count in counts], makers)
+    _draw_agreement(makers)
+    _draw_controls(makers)
+    _draw_certificates()
+    _draw_captioners(makers)
+
+
+def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker]) -> None:
+    """Draw the answers to one question, by everything that they are counted by."""
+    names = [question.name for question in questions]
+    selected = st.selectbox("Question", names, key=_QUESTION, width=320)
+    question = questions[names.index(str(selected))]
+    for title, column, head in _GROUPS:
+        counts = cached_reads.read_judgements(question, column)
+        # One group says what the row above says.
+        if len(counts) > 1 or (column not in ("success", "person_success") and counts):
+            rows = [_count_row(count, column, makers) for count in counts]
+            st.markdown(f"**{title}**")
+            _draw_rows(column, head, rows)
+
+
+def _draw_rows(key: str, head: str, rows: Sequence[dict[str, Json]], measure: str = _MEASURE) -> None:
+    draw_bars(rows[:_MOST_BARS], head, measure, key=f"review.judge.{key}")
+    if len(rows) > _MOST_BARS:
+        st.caption(f"{_MOST_BARS} of {len(rows)}")
+
+
+def _count_row(count: JudgementCount, column: str, makers: Mapping[str, Maker]) -> dict[str, Json]:
+    """A bar of one question and group, with the link to the episodes of each part."""
+    group = _group_filter(count, column)
+    question, total = count.question, count.total
+    undecided = sum(count.undecided.values())
+    words = [
+        ("good", "accepted", count.accepted, (question.accepted,)),
+        ("open", "not decided", undecided, tuple(count.undecided)),
+        ("bad", "refused", count.refused, (question.refused,)),
+    ]
+    parts = [
+        _make_part(
+            tone,
+            number / total,
+            f"{number:,} {label}",
+            [*group, ColumnFilter(column=question.column, values=values)],
+        )
+        for tone, label, number, values in words
+    ]
+    every = tuple(value for _, _, number, values in words if number for value in values)
+    name = _group_name(count, column, makers)
+    href = _browse_link([*group, ColumnFilter(column=question.column, values=every)])
+    text = f"{_estimate_text(count.share)} of {count.accepted + count.refused:,}"
+    return _make_row(name, href, parts, count.share, text)
+
+
+def _make_part(tone: str, share: float, label: str, filters: Iterable[ColumnFilter]) -> dict[str, Json]:
+    return {"tone": tone, "share": share, "label": label, "href": _browse_link(filters)}
+
+
+def _make_row(
+    name: str, href: str, parts: Sequence[dict[str, Json]], share: ShareEstimate | None, text: str
+) -> dict[str, Json]:
+    interval: dict[str, Json] = {"low": share.low if share else None, "high": share.high if share else None}
+    return {"name": name, "href": href, "parts": list[Json](parts), **interval, "text": text}
+
+
+def _estimate_text(share: ShareEstimate | None) -> str:
+    return f"{share.share:.2f} ({share.low:.2f}-{share.high:.2f})" if share else "none"
+
+
+def _group_filter(count: JudgementCount, column: str) -> list[ColumnFilter]:
+    """The filter of the episodes of a group."""
+    if not column:
+        return []
+    if count.first_second is not None and count.end_second is not None:
+        # The end of a range is part of it, and times have microseconds.
+        return [ColumnFilter(column=column, low=count.first_second, high=count.end_second - 1e-6)]
+    if not count.group:
+        return [ColumnFilter(column=column, missing=True)]
+    return [ColumnFilter(column=column, values=(count.group,))]
+
+
+def _group_name(count: JudgementCount, column: str, makers: Mapping[str, Maker]) -> str:
+    if not column:
+        return count.question.name
+    if column in (_JUDGE, _CAPTIONER) and count.group:
+        return _maker_name(makers, count.group)
+    known = {"true": "success", "false": "failure", "": "not known"}
+    return known.get(count.group, count.group) if "success" in column else count.group or "none"
+
+
+def _maker_name(makers: Mapping[str, Maker], maker_id: str) -> str:
+    """A maker for people: its model and the start of its id."""
+    model = makers[maker_id].model if maker_id in makers else ""
+    return f"{model or 'without a model'} ({maker_id[:8]})" if maker_id else "no judge"
+
+
+def _browse_link(filters: Iterable[ColumnFilter]) -> str:
+    """The address of the page "Browse" with some filters."""
+    view = ViewState(filters={item.column: item for item in filters})
+    return f"browse?{urlencode(view_to_params(view), doseq=True)}"
+
+
+def _draw_agreement(makers: Mapping[str, Maker]) -> None:
+    """Draw how far each judge agrees with people, by question and dataset."""
+    st.subheader("Against people")
+    reports = [report for report in cached_reads.read_calibrations() if report.judge]
+    if not reports:
+        st.caption("Nobody has answered yet. The questions are in the other tab.")
+        return
+    for name, pick, base in _MEASURES:
+        rows = [_agreement_row(report, pick(report), makers) for report in reports]
+        st.markdown(f"**{name}**: {base}")
+        _draw_rows(name.lower(), "question, dataset, judge", rows, "share, 95 %; answers drawn at random")
+
+
+_MEASURES: tuple[tuple[str, Callable[[Calibration], ShareEstimate | None], str], ...] = (
+    ("Precision", lambda report: report.precision, "share of what the judge accepts that people call true"),
+    ("Recall", lambda report: report.recall, "share of what people call true that the judge accepts"),
+    ("Coverage", lambda report: report.coverage, "share of the answered on which the judge decides"),
+)
+
+
+def _agreement_row(
+    report: Calibration, share: ShareEstimate | None, makers: Mapping[str, Maker]
+) -> dict[str, Json]:
+    """A bar of one judge beside people; it opens the episodes of the dataset that people reviewed."""
+    reviewed = [
+        ColumnFilter(column="dataset", values=(report.dataset,)),
+        ColumnFilter(column="reviewed", values=("true",)),
+    ]
+    name = f"{report.question}, {report.dataset}, {_maker_name(makers, report.judge)}"
+    parts = [_make_part("good", share.share, "reviewed", reviewed)] if share else []
+    kappa = "" if report.kappa is None else f"; kappa {report.kappa:.2f}"
+    text = f"{_estimate_text(share)} of {report.random_items}{kappa}"
+    return _make_row(name, _browse_link(reviewed), parts, share, text)
+
+
+def _draw_controls(makers: Mapping[str, Maker]) -> None:
+    """Draw how many controls each judge accepts, beside the most that it may."""
+    st.subheader("Controls: false captions that are accepted")
+    trust = cached_reads.limited(partial(read_judge_trust, cached_reads.workspace().stores.annotations))
+    rows = [
+        _control_row(maker_id, dataset, kind, rate, makers)
+        for maker_id, by_dataset in sorted(trust.items())
+        for dataset, document in sorted(by_dataset.items())
+        for kind, rate in cast("Mapping[str, Mapping[str, Json]]", document.get("kinds", {})).items()
+    ]
+    if rows:
+        _draw_rows(
+            "controls", "kind, dataset, judge", rows, "accepted of all; most that may be; what it shows"
+        )
+    else:
+        st.caption("No controls yet: `ares annotate grade --calibrate yes`.")
+
+
+def _control_row(
+    maker_id: str, dataset: str, kind: str, rate: Mapping[str, Json], makers: Mapping[str, Maker]
+) -> dict[str, Json]:
+    accepted, total = cast("int", rate["accepted"]), cast("int", rate["total"])
+    low, high = cast("Sequence[float]", rate["bounds"])
+    judged = [
+        ColumnFilter(column="dataset", values=(dataset,)),
+        ColumnFilter(column=_JUDGE, values=(maker_id,)),
+    ]
+    name = f"{describe_kind(kind)}, {dataset}, {_maker_name(makers, maker_id)}"
+    part = _make_part("bad", accepted / total if total else 0.0, "graded", judged)
+    text = f"{accepted} of {total}; at most {cast('float', rate['limit']):.0%}; {rate['state']}"
+    return {**_make_row(name, _browse_link(judged), [part], None, text), "low": low, "high": high}
+
+
+def _draw_certificates() -> None:
+    """Draw what people certify, and why it holds no more."""
+    from ares.workspace import find_certified_sets
+
+    stores = cached_reads.workspace().stores
+    certified = cached_reads.limited(lambda: list(find_certified_sets(stores)))
+    if certified:
+        st.subheader("Certified sets")
+    for item in certified:
+        (st.warning if item.void else st.success)(escape_markdown(item.describe()))
+
+
+def _draw_captioners(makers: Mapping[str, Maker]) -> None:
+    """Draw two captioners on the same episodes, once it is asked for: the log of all of them is read."""
+    ids = [count.group for count in cached_reads.read_judgements(None, _CAPTIONER)]
+    known = [key for key, maker in makers.items() if maker.annotator == "caption" and maker.kind == "model"]
+    captioners = sorted(set(known), key=lambda key: (key not in ids, key))
+    if len(captioners) < 2:
+        return
+    st.subheader("Two captioners on the same episodes")
+    judges = [key for key, maker in makers.items() if maker.annotator == "grade" and maker.kind == "model"]
+    name = partial(_maker_name, makers)
+    with st.form("review.judge.captioners"):
+        columns = st.columns(3)
+        first = columns[0].selectbox("First", captioners, 0, name, key="review.judge.first")
+        second = columns[1].selectbox("Second", captioners, 1, name, key="review.judge.second")
+        judge = columns[2].selectbox("Graded by", judges, 0, name, key="review.judge.by")
+        is_submitted = st.form_submit_button("Compare")
+    if is_submitted:
+        _draw_comparison(str(first), str(second), str(judge or ""), makers)
+
+
+def _draw_comparison(first: str, second: str, judge: str, makers: Mapping[str, Maker]) -> None:
+    from ares.review import compare_makers
+
+    stores = cached_reads.workspace().stores
+    try:
+        comparison = cached_reads.limited(lambda: compare_makers(stores, first, second, judge=judge))
+    except AresError as error:
+        navigation.show_error(error)
+        return
+    _draw_rows(
+        "captioners", "captioner", list(_comparison_rows(comparison, makers)), "accepted of the same captions"
+    )
+    change = comparison.change
+    st.caption(
+        f"Difference {change.difference:+.2f} ({change.low:+.2f} to {change.high:+.2f}, 95 %); {comparison.unpaired:,} "
+        "captions that only one side has a grade of are left out."
+    )
+
+
+def _comparison_rows(comparison: MakerComparison, makers: Mapping[str, Maker]) -> Iterator[dict[str, Json]]:
+    sides = ((comparison.first, comparison.first_rate), (comparison.second, comparison.second_rate))
+    for maker_id, rate in sides:
+        captioned = [ColumnFilter(column=_CAPTIONER, values=(maker_id,))]
+        part = _make_part("good", rate, "captioned", captioned)
+        text = f"{rate:.2f} of {comparison.change.num_items:,}"
+        yield _make_row(_maker_name(makers, maker_id), _browse_link(captioned), [part], None, text)

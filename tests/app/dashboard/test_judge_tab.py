@@ -1,0 +1,95 @@
+"""The second tab of the page "Review": what judges say, in bars that open exactly the episodes that they count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.dashboard import cached_reads, judge_tab
+from app.dashboard.view_state import view_filter_sql, view_from_params
+from ares.review import count_judgements, list_judged_questions
+from ares.workspace import Workspace
+
+
+@pytest.fixture
+def displayed(workspace: Workspace) -> Workspace:
+    cached_reads.use_workspace(workspace)
+    return workspace
+
+
+def _draw(**params: str) -> AppTest:
+    script = """
+from app.dashboard.navigation import make_page_function
+make_page_function("review")()
+"""
+    app = AppTest.from_string(script, default_timeout=300)
+    for name, value in params.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
+    """What is drawn as bars, by the end of its key."""
+    drawn: dict[str, list[dict[str, Any]]] = {}
+
+    def keep(rows: list[dict[str, Any]], name: str, measure: str, key: str) -> None:
+        drawn[key.removeprefix("review.judge.")] = rows
+
+    monkeypatch.setattr(judge_tab, "draw_bars", keep)
+    return drawn
+
+
+def _count_of_link(workspace: Workspace, href: str) -> int:
+    """How many episodes the page "Browse" shows at an address."""
+    page, _, query = href.partition("?")
+    assert page == "browse"
+    view = view_from_params(parse_qs(query))
+    return workspace.stores.tables.episodes.count(view_filter_sql(view, cached_reads.filter_columns()))
+
+
+def _counted_parts(rows: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
+    for row in rows:
+        for part in row["parts"]:
+            yield int(part["label"].partition(" ")[0].replace(",", "")), part["href"]
+
+
+def test_each_part_of_a_bar_opens_as_many_episodes_as_it_counts(
+    displayed: Workspace, bars: dict[str, list[dict[str, Any]]]
+) -> None:
+    app = _draw(tab="judges")
+    assert not app.error
+    assert "What judges accept" in [element.value for element in app.subheader]
+    accepted = displayed.stores.tables.episodes.count("grade = 'acceptable'")
+    (whole,) = (row for row in bars["all"] if row["name"] == "acceptable")
+    assert next(_counted_parts([whole]))[0] == accepted > 0
+    parts = [
+        part for key in ("all", "dataset", "grade_maker", "ingested") for part in _counted_parts(bars[key])
+    ]
+    assert {href for count, href in parts if count} and len(parts) > 9
+    assert [(count, href) for count, href in parts if _count_of_link(displayed, href) != count] == []
+    # Below, the question that was chosen last alone is counted: here the first.
+    assert sum(count for count, _ in _counted_parts(bars["dataset"])) == sum(
+        count for count, _ in _counted_parts([whole])
+    )
+
+
+def test_the_share_is_of_the_decided_with_its_interval(displayed: Workspace) -> None:
+    stores = displayed.stores
+    for count in count_judgements(stores, list_judged_questions(stores)):
+        decided = count.accepted + count.refused
+        assert count.total == decided + sum(count.undecided.values())
+        if count.share is not None:
+            assert count.share.low <= count.share.share == count.accepted / decided <= count.share.high
+    assert count_judgements(stores, list_judged_questions(stores), "no_such_column") == []
+
+
+def test_a_tab_that_does_not_exist_is_said_and_the_questions_stand_first(displayed: Workspace) -> None:
+    assert "there is no tab" in _draw(tab="jury").error[0].value
+    assert "Nothing to review yet" in [element.value for element in _draw().header]
