@@ -29,6 +29,8 @@ _COMMON_VERDICTS: Mapping[str, str] = {
     "false": UNMET,
 }
 _RANDOM, _ADJUDICATED = "random", "adjudicate"
+# Drawn at random within a stratum that was asked more or less than its share, see `allocation`.
+ALLOCATED = "allocated"
 
 
 class PersonAnswer(NamedTuple):
@@ -41,6 +43,7 @@ class PersonAnswer(NamedTuple):
         episode_id: The episode that it is about.
         drawn: Why it was asked, see `Answer.drawn`.
         queue: The queue in which it was asked, or "".
+        stratum: What it was drawn from, or "".
     """
 
     person: str
@@ -49,6 +52,7 @@ class PersonAnswer(NamedTuple):
     episode_id: str = ""
     drawn: str = ""
     queue: str = ""
+    stratum: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,12 @@ class LabelledItem:
     def is_random(self) -> bool:
         """Whether it was drawn at random: what was asked for another reason says nothing of the rest."""
         return any(answer.drawn == _RANDOM for answer in (*self.answers, *self.before_adjudication))
+
+    @property
+    def allocation(self) -> PersonAnswer | None:
+        """The answer that was asked for because its stratum was asked more than others, at random within it."""
+        answers = (*self.answers, *self.before_adjudication)
+        return next((answer for answer in answers if answer.drawn == ALLOCATED), None)
 
     @property
     def truth(self) -> str:
@@ -164,6 +174,7 @@ def _person_answer(answer: Answer, annotation: Annotation) -> PersonAnswer:
         annotation.episode_id,
         answer.drawn,
         answer.queue,
+        answer.stratum,
     )
 
 
@@ -208,26 +219,26 @@ def _read_judgement(annotation: Annotation, question: str) -> tuple[str, float |
     """What a judge says of a question, and how sure it is that the answer is yes, 0 to 1."""
     value = annotation.value
     if question == SUCCESS:
-        return _common_verdict(value.get("success_verdict")), _as_number(value.get("success_probability"))
+        return common_verdict(value.get("success_verdict")), _as_number(value.get("success_probability"))
     if question == ACCEPTABLE:
-        verdict = _common_verdict(value.get("grade"))
-        return verdict, _signed_rank(verdict, _as_number(value.get("grade_margin")))
+        verdict = common_verdict(value.get("grade"))
+        return verdict, signed_rank(verdict, _as_number(value.get("grade_margin")))
     rulings = value.get("rulings")
     for ruling in rulings if isinstance(rulings, list) else []:
         if isinstance(ruling, Mapping) and ruling.get("criterion") == question:
-            verdict = _common_verdict(ruling.get("verdict"))
-            return verdict, _signed_rank(verdict, _as_number(ruling.get("margin")))
+            verdict = common_verdict(ruling.get("verdict"))
+            return verdict, signed_rank(verdict, _as_number(ruling.get("margin")))
     return "", None
 
 
-def _common_verdict(verdict: object) -> str:
+def common_verdict(verdict: object) -> str:
     """ "met", "unmet", "unsure", or "" for what says nothing ("NA")."""
     text = str(verdict or "").lower()
     known = _COMMON_VERDICTS.get(text, text)
     return known if known in (MET, UNMET) else ("" if known in ("", "na") else UNSURE)
 
 
-def _signed_rank(verdict: str, margin: float | None) -> float | None:
+def signed_rank(verdict: str, margin: float | None) -> float | None:
     """A margin of a refusal counts against the item: .5 where nothing is decided."""
     if margin is None or verdict not in (MET, UNMET):
         return None
