@@ -31,7 +31,15 @@ from ares.review.estimates import (
     labels_for_half_width,
     reliability_curve,
 )
-from ares.review.person_labels import MET, UNMET, LabelledItem, count_verdicts, read_labelled_items
+from ares.review.person_labels import (
+    MET,
+    UNMET,
+    LabelledItem,
+    PersonAgreement,
+    compare_people,
+    count_verdicts,
+    read_labelled_items,
+)
 from ares.statistics import effective_items, wilson_interval
 from ares.store import quote_literal
 
@@ -68,6 +76,7 @@ class Calibration:
         alpha: Agreement between people (Krippendorff).
         brier: Mean squared distance of its ranks from what people say.
         reliability: Its ranks by intervals, beside what people say.
+        people: How often the word of each person did not stand.
         true_share: Share of true items among all that it judged.
         missing: Answers still needed until that share is known to +- 0.03, at most those that are left.
     """
@@ -89,6 +98,7 @@ class Calibration:
     true_share: ShareEstimate | None
     missing: int
     reliability: tuple[ReliabilityBin, ...] = field(default=())
+    people: tuple[PersonAgreement, ...] = field(default=())
 
     def to_json(self) -> dict[str, Json]:
         """The report as a document; the table by "judge/people"."""
@@ -125,6 +135,7 @@ class Calibration:
                 for part in self.reliability
             ],
             "missing": self.missing,
+            "people": [person.to_json() for person in self.people],
         }
 
 
@@ -188,6 +199,7 @@ def _measure_group(
         if share
         else 0,
         reliability=reliability_curve(ranks, labels),
+        people=tuple(compare_people(items)),
     )
 
 
