@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from ares.annotation import Annotation
+from ares.annotation import Annotation, Maker
 from ares.errors import RequestError
 from ares.review import Answer, give_answer, read_answer, withdraw_answer
 from ares.store import keep_newest_annotations
 from ares.workspace import Workspace
+from tests.ares.review.conftest import make_annotation
 
 ADA = Answer(question="acceptable", subject_id="", subject_kind="annotation", verdict="met", person="Ada")
 
@@ -142,3 +143,35 @@ def test_filters_tell_what_people_reviewed_who_did_and_where_they_differ(
     withdraw_answer(workspace.stores, given.annotation_id, "Ada")
     assert count("array_has(disagreement, 'acceptable')") == 0
     assert count("reviewed AND NOT array_has(reviewer, 'Ada')") == 1
+
+
+def test_a_new_text_of_one_segment_leaves_the_others_in_sight(workspace: Workspace) -> None:
+    stores = workspace.stores
+    maker = Maker(annotator="segments", version="1", model="m", kind="model", fills_segments=True)
+    stores.annotations.add_maker(maker)
+    episode_id = min(stores.tables.episodes.ids())
+    draft = make_annotation(maker, episode_id, episode_id, {})
+    spans = [
+        replace(
+            draft, start_seconds=float(start), stop_seconds=start + 1.0, value={"text": text, "name": "step"}
+        )
+        for start, text in enumerate(("reach", "lift", "put down"))
+    ]
+    stores.annotations.append(spans)
+
+    def shown() -> list[str]:
+        stores.sync()
+        rows = stores.tables.segments.scan(["text", "start_seconds"], "annotator = 'segments'").to_pylist()
+        return [row["text"] for row in sorted(rows, key=lambda row: row["start_seconds"])]
+
+    assert shown() == ["reach", "lift", "put down"]
+    first = give_answer(stores, _about(spans[1], "text", "", text="lift the lid"))
+    assert shown() == ["reach", "lift the lid", "put down"]
+    second = give_answer(stores, _about(first, "text", "", text="lift the red lid"))
+    assert shown() == ["reach", "lift the red lid", "put down"]
+    withdraw_answer(stores, second.annotation_id, "Ada")
+    assert shown() == ["reach", "lift the lid", "put down"]
+    withdraw_answer(stores, first.annotation_id, "Ada")
+    assert shown() == ["reach", "lift", "put down"]
+    stores.annotations.append([replace(spans[2], value={"text": "drop", "name": "step"}, revision=1)])
+    assert shown() == ["reach", "lift", "drop"], "nothing of the person stands above the model any more"
