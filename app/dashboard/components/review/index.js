@@ -16,9 +16,29 @@ import { isForPage } from "../keys.js";
  * @property {number} stop
  * @property {ReviewCamera[]} cameras
  * @property {AnswerKey[]} keys
+ * @property {string[]} ahead Clips that are probably shown next.
  */
 
 const UNDO = "u";
+
+/**
+ * Clips that load while the one before is looked at, by their address.
+ *
+ * @type {Map<string, HTMLVideoElement>}
+ */
+const loading = new Map();
+
+/**
+ * Loads clips, and forgets those that will not be shown.
+ *
+ * @param {string[]} sources
+ */
+function loadAhead(sources) {
+  for (const source of loading.keys()) if (!sources.includes(source)) loading.delete(source);
+  for (const source of sources) {
+    if (!loading.has(source)) loading.set(source, h("video", { preload: "auto", muted: true, src: source }));
+  }
+}
 
 /**
  * A clip that begins again at its end.
@@ -28,14 +48,9 @@ const UNDO = "u";
  * @param {number} stop
  */
 function buildClip(camera, start, stop) {
-  const video = h("video", {
-    src: camera.video,
-    poster: camera.poster,
-    muted: true,
-    autoplay: true,
-    playsInline: true,
-    "aria-label": camera.name,
-  });
+  const video = loading.get(camera.video) ?? h("video", { muted: true, src: camera.video });
+  loading.delete(camera.video);
+  Object.assign(video, { poster: camera.poster, autoplay: true, playsInline: true, ariaLabel: camera.name });
   const restart = () => {
     if (stop > start && (video.ended || video.currentTime >= stop || video.currentTime < start - 0.2)) {
       video.currentTime = start;
@@ -43,6 +58,7 @@ function buildClip(camera, start, stop) {
     }
   };
   for (const moment of ["loadedmetadata", "timeupdate", "ended"]) video.addEventListener(moment, restart);
+  if (video.readyState) restart();
   const frames = camera.frames.map((source) => h("img", { src: source, alt: `${camera.name}, a moment` }));
   return h("figure", {}, video, h("figcaption", { class: "muted" }, camera.name), frames);
 }
@@ -95,6 +111,7 @@ function buildReview(root, data, send) {
       ),
     ),
   );
+  loadAhead(data.ahead);
   const listeners = new AbortController();
   /** @param {KeyboardEvent} event */
   const react = (event) => {
