@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LABELS, _UNLABELLED, _SHIFTED, _ACCEPTED = 300, 3_000, 2_000, 400
 # Half width that is to be reached, and random answers before the first queue by worth.
 HALF_WIDTH, _PILOT = 0.03, 60
+PREVALENCES = [0.5, 0.8, 0.95]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +253,7 @@ def print_worth(runs: int, seed: int) -> None:
     print(
         "judge | true | right | random | random, judge | one queue | by worth | part | least part | covered"
     )
-    for prevalence in (0.5, 0.8, 0.95):
+    for prevalence in PREVALENCES:
         for number, judge in enumerate(make_judges(prevalence)):
             source = np.random.default_rng([seed, number, round(100 * prevalence)])
             # Means need fewer runs than coverages.

@@ -204,7 +204,8 @@ def estimate_stratified_share(strata: Iterable[StratumCounts]) -> ShareEstimate:
     """The share of true items among those of all strata, from answers drawn at random within each.
 
     The interval is Wilson's with as many answers as would have the same variance; the variance of a stratum is that of
-    its share smoothed by the expected one, so that few answers without an error do not pretend to be sure.
+    its share smoothed by the expected one, so that few answers without an error do not pretend to be sure. What is
+    answered altogether is known.
     """
     known = [stratum for stratum in strata if stratum.size]
     total = sum(stratum.size for stratum in known)
@@ -214,9 +215,14 @@ def estimate_stratified_share(strata: Iterable[StratumCounts]) -> ShareEstimate:
     for stratum in known:
         weight, smoothed = stratum.size / total, stratum.smoothed_share(_WEIGHT_IN_VARIANCE)
         share += weight * (stratum.hits / stratum.labels if stratum.labels else smoothed)
-        variance += weight**2 * smoothed * (1 - smoothed) / max(stratum.labels, 1)
+        unknown = 1 - stratum.labels / stratum.size
+        variance += weight**2 * unknown * smoothed * (1 - smoothed) / max(stratum.labels, 1)
     share = min(1.0, max(0.0, share))
-    within = min(1 - 1e-6, max(1e-6, share))
+    if not variance:
+        return ShareEstimate(share=share, low=share, high=share, method="stratified")
+    labels = sum(stratum.labels for stratum in known)
+    # As in Laplace's rule: no number of answers shows that there is no error.
+    within = (share * labels + 1) / (labels + 2)
     answers = within * (1 - within) / variance
     middle = (share + Z_95**2 / 2 / answers) / (1 + Z_95**2 / answers)
     spread = math.sqrt(share * (1 - share) / answers + Z_95**2 / 4 / answers**2)
