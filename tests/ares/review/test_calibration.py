@@ -233,6 +233,14 @@ def test_answers_of_a_queue_of_other_episodes_certify_nothing(world: LabelledWor
     queue.undo("Zoe")
 
 
+@pytest.mark.parametrize("where", ["grade = 'acceptable'", "dataset = 'video' AND \"REVIEWED\""])
+def test_a_filter_that_leaves_out_what_people_refused_certifies_nothing(
+    world: LabelledWorld, where: str
+) -> None:
+    with pytest.raises(RequestError, match="certifies nothing: answers change it"):
+        certify(world.workspace.stores, 0.95, where=where)
+
+
 def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: LabelledWorld) -> None:
     """They are drawn at random within what the judge says, so that they estimate, too."""
     workspace = world.workspace
