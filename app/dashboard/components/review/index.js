@@ -111,7 +111,6 @@ function buildReview(root, data, send) {
       ),
     ),
   );
-  loadAhead(data.ahead);
   const listeners = new AbortController();
   /** @param {KeyboardEvent} event */
   const react = (event) => {
@@ -125,5 +124,8 @@ function buildReview(root, data, send) {
 
 /** @param {import("../dom.js").Component<ReviewData>} component */
 export default function (component) {
-  return mount(component, buildReview);
+  const end = mount(component, buildReview);
+  // The clips of this item have been taken by now.
+  loadAhead(component.data.ahead);
+  return end;
 }
