@@ -20,7 +20,7 @@ from ares.console import visible, write_stderr
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
-    from ares.review import Queue, QueueItem, ReviewQueue, ShareEstimate
+    from ares.review import Calibration, Queue, QueueItem, ReviewQueue, ShareEstimate
     from ares.workspace import Workspace
 
 
@@ -85,7 +85,11 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         help="items drawn at random within strata (default: 60)",
     )
     parser.add_argument(
-        "--worth", type=int, default=0, metavar="N", help="more items, least sure first (default: 0)"
+        "--worth",
+        type=int,
+        default=0,
+        metavar="N",
+        help="more items, first what narrows the interval most (default: 0)",
     )
     parser.add_argument(
         "--repeat",
@@ -330,9 +334,20 @@ def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
         )
         for report in reports
     ]
+    write_stderr(*sorted({line for report in reports for line in _odd_people(report)}))
     empty = "no answers yet; `ares review next` asks for them"
     answer(args, documents, lambda: OutputTable(rows, _REPORT_HEADER) if rows else empty, documents)
     return 0
+
+
+def _odd_people(report: Calibration) -> Iterator[str]:
+    """Whose word stands less often than that of others, in one line each."""
+    for row in report.people:
+        if row.stands_out:
+            yield (
+                f"{report.question}: {visible(row.person)} was overruled in {row.overruled} of {row.compared} answers "
+                f"that two people gave, others in {row.others_overruled} of {row.others_compared}"
+            )
 
 
 def _format_estimate(estimate: ShareEstimate | None) -> str:

@@ -1,15 +1,24 @@
-"""Loads what the pages need the first time, so that the first click does not wait for it."""
+"""What the server does beside the pages, so that no click waits for it: first loads, and tables that follow answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
 
 from app.dashboard import cached_reads
 from app.dashboard.navigation import import_view
 from app.dashboard.view_state import ViewState
 from ares.errors import AresError
+
+if TYPE_CHECKING:
+    from ares.store import Stores
+
+
+_lock = Lock()
+# By location of a workspace: whether its tables are to be written once more after the write that runs.
+_follows_again: dict[str, bool] = {}
 
 
 def preload() -> None:
@@ -74,3 +83,28 @@ def _load_order(ids: Sequence[str]) -> None:
 
     if ids:
         cached_reads.read_ids("", SOURCE_ORDER, DEEP_OFFSET, 1)
+
+
+def let_tables_follow(stores: Stores) -> None:
+    """Let filters and counts show what is in the log, in a thread: who answers does not wait for the tables.
+
+    What comes while they are written is written right after, all at once. An error is left to the next command, which
+    says what the tables lack.
+    """
+    with _lock:
+        is_running = stores.location in _follows_again
+        _follows_again[stores.location] = is_running
+    if not is_running:
+        Thread(target=_follow_log, args=(stores,), name="follow", daemon=True).start()
+
+
+def _follow_log(stores: Stores) -> None:
+    is_wanted = True
+    while is_wanted:
+        with suppress(AresError):
+            stores.sync()
+        with _lock:
+            is_wanted = _follows_again.get(stores.location, False)
+            _follows_again[stores.location] = False
+            if not is_wanted:
+                del _follows_again[stores.location]

@@ -5,6 +5,11 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.review.allocation import (
+        StratumCounts as StratumCounts,
+        allocate_answers as allocate_answers,
+        estimate_stratified_share as estimate_stratified_share,
+    )
     from ares.review.answers import (
         Answer as Answer,
         answer_from_row as answer_from_row,
@@ -68,6 +73,7 @@ if TYPE_CHECKING:
     from ares.review.person_labels import (
         LabelledItem as LabelledItem,
         PersonAnswer as PersonAnswer,
+        compare_people as compare_people,
     )
     from ares.review.queue import (
         QueueItem as QueueItem,

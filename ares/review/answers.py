@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Maker
 from ares.errors import RequestError
-from ares.review.labels import add_correction, person_settings, store_annotation, store_ruling
+from ares.review.labels import (
+    add_correction,
+    person_settings,
+    store_annotation,
+    store_ruling,
+    withdraw_copies,
+)
 from ares.rubric import WHOLE, Ruling, Verdict, make_slot_columns, slots_from_json
 from ares.store import batched, ids_filter, in_condition, keep_newest_annotations
 
@@ -180,6 +186,8 @@ def take_back(stores: Stores, annotation_id: str, person: str) -> None:
     earlier = counting[-2] if len(counting) > 1 else None
     value = {**earlier.value, _RESTORES: original_answer_id(earlier)} if earlier else WITHDRAWN
     store_annotation(stores, maker, replace(annotation, value=value))
+    if not earlier and maker.fills_segments:
+        withdraw_copies(stores, maker, annotation.episode_id)
 
 
 def list_answers(stores: Stores, *, queue: str = "", person: str = "") -> Iterator[tuple[Annotation, Answer]]:

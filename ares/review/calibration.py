@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ares.review.answers import ACCEPTABLE, SUCCESS
+from ares.review.allocation import (
+    JudgedColumns,
+    StratumCounts,
+    count_cells,
+    estimate_stratified_share,
+    is_drawn_within_stratum,
+    item_stratum,
+    judged_columns,
+)
+from ares.review.drawing import list_queues
 from ares.review.estimates import (
     LEAST_RARER,
     ReliabilityBin,
@@ -21,10 +31,17 @@ from ares.review.estimates import (
     labels_for_half_width,
     reliability_curve,
 )
-from ares.review.person_labels import MET, UNMET, LabelledItem, count_verdicts, read_labelled_items
-from ares.rubric import verdict_column
+from ares.review.person_labels import (
+    MET,
+    UNMET,
+    LabelledItem,
+    PersonAgreement,
+    compare_people,
+    count_verdicts,
+    read_labelled_items,
+)
 from ares.statistics import effective_items, wilson_interval
-from ares.store import maker_column, quote_literal
+from ares.store import quote_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,11 +54,6 @@ if TYPE_CHECKING:
 _TARGET_HALF_WIDTH = 0.03
 # Items of one episode are correlated by at least so much, also where they all agree.
 _LEAST_CORRELATION = 0.1
-# The columns with the word of a judge about what is no criterion, and the word by which it accepts.
-_JUDGED_COLUMNS: Mapping[str, tuple[str, str]] = {
-    ACCEPTABLE: ("grade", "acceptable"),
-    SUCCESS: ("success_verdict", "success"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +76,7 @@ class Calibration:
         alpha: Agreement between people (Krippendorff).
         brier: Mean squared distance of its ranks from what people say.
         reliability: Its ranks by intervals, beside what people say.
+        people: How often the word of each person did not stand.
         true_share: Share of true items among all that it judged.
         missing: Answers still needed until that share is known to +- 0.03, at most those that are left.
     """
@@ -85,6 +98,7 @@ class Calibration:
     true_share: ShareEstimate | None
     missing: int
     reliability: tuple[ReliabilityBin, ...] = field(default=())
+    people: tuple[PersonAgreement, ...] = field(default=())
 
     def to_json(self) -> dict[str, Json]:
         """The report as a document; the table by "judge/people"."""
@@ -121,6 +135,7 @@ class Calibration:
                 for part in self.reliability
             ],
             "missing": self.missing,
+            "people": [person.to_json() for person in self.people],
         }
 
 
@@ -143,19 +158,23 @@ def report_calibration(
     for item in read_labelled_items(stores, question=question, dataset=dataset, where=where):
         groups.setdefault((item.question, item.dataset, item.judge), []).append(item)
     makers = stores.annotations.makers()
+    queues = {queue.name for queue in list_queues(stores) if dict(queue.recipe) in ({}, {"where": where})}
     return [
-        _measure_group(stores, items, makers[judge].model if judge else "")
+        _measure_group(stores, items, makers[judge].model if judge else "", queues)
         for (_, _, judge), items in sorted(groups.items(), key=lambda group: group[0])
     ]
 
 
-def _measure_group(stores: Stores, items: Sequence[LabelledItem], model: str) -> Calibration:
+def _measure_group(
+    stores: Stores, items: Sequence[LabelledItem], model: str, queues: Collection[str]
+) -> Calibration:
     first, drawn = items[0], [item for item in items if item.is_random and item.truth]
     judged = [item for item in drawn if item.judged]
     ranked = [(item.rank, item.truth == MET) for item in judged if item.rank is not None]
     ranks, labels = [rank for rank, _ in ranked], [label for _, label in ranked]
+    spoken = [item for item in items if item.truth and item.judged and is_drawn_within_stratum(item, queues)]
     rest = _count_unlabelled(stores, items)
-    share = _estimate_share(judged, rest) if judged else None
+    share = _estimate_share(judged, spoken, rest) if spoken else None
     table = count_verdicts(judged)
     return Calibration(
         question=first.question,
@@ -176,8 +195,11 @@ def _measure_group(stores: Stores, items: Sequence[LabelledItem], model: str) ->
         brier=brier_score(ranks, labels),
         true_share=share,
         # Nobody can answer more than there is.
-        missing=min(rest[1], labels_for_half_width(share, len(judged), _TARGET_HALF_WIDTH)) if share else 0,
+        missing=min(rest.total, labels_for_half_width(share, len(spoken), _TARGET_HALF_WIDTH))
+        if share
+        else 0,
         reliability=reliability_curve(ranks, labels),
+        people=tuple(compare_people(items)),
     )
 
 
@@ -212,13 +234,32 @@ def _estimate_ratio(
     return ShareEstimate(share=share, low=low, high=high, method="wilson")
 
 
-def _estimate_share(judged: Sequence[LabelledItem], rest: tuple[int, int]) -> ShareEstimate:
-    """The share of true items among all; `rest` are accepted and all unlabelled ones.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnlabelledItems:
+    """What a judge says of the items that nobody has answered.
 
-    Where the judge accepts another share of these than of the labelled, true items are as many more or fewer: then its
-    error rates decide, see `estimate_shifted_share`.
+    Attributes:
+        accepted: Items that it accepts.
+        total: All that it judged.
+        cells: Items by what it says and how sure it is.
     """
-    accepted, total = rest
+
+    accepted: int
+    total: int
+    cells: Mapping[str, int]
+
+
+def _estimate_share(
+    judged: Sequence[LabelledItem], spoken: Sequence[LabelledItem], rest: _UnlabelledItems
+) -> ShareEstimate:
+    """The share of true items among all, from those drawn at random, or with those of strata that were asked more.
+
+    Where the judge accepts another share of the rest than of those drawn at random, true items are as many more or
+    fewer: then its error rates decide, see `estimate_shifted_share`. Strata have their size of now in any case.
+    """
+    if len(spoken) > len(judged):
+        return estimate_stratified_share(_count_strata(spoken, rest))
+    accepted, total = rest.accepted, rest.total
     own = [_is_accepted(item) for item in judged]
     labels = [_is_true(item) for item in judged]
     low, high = wilson_interval(sum(own), len(own))
@@ -235,49 +276,61 @@ def _estimate_share(judged: Sequence[LabelledItem], rest: tuple[int, int]) -> Sh
     return estimate_true_share(labels, list(map(float, own)), [1.0] * accepted + [0.0] * (total - accepted))
 
 
-def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> tuple[int, int]:
-    """How many items without an answer the judge accepts, and how many there are, by the columns of the tables."""
+def _count_strata(spoken: Sequence[LabelledItem], rest: _UnlabelledItems) -> list[StratumCounts]:
+    """The strata of one judge in one dataset."""
+    labels: dict[str, list[bool]] = {}
+    for item in spoken:
+        labels.setdefault(item_stratum(item).rpartition("/")[2], []).append(_is_true(item))
+    return [
+        StratumCounts(
+            cell=cell,
+            size=rest.cells.get(cell, 0) + len(labels.get(cell, ())),
+            labels=len(labels.get(cell, ())),
+            hits=sum(labels.get(cell, ())),
+        )
+        for cell in sorted({*rest.cells, *labels})
+    ]
+
+
+def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> _UnlabelledItems:
+    """What the judge says of the items without an answer, by the columns of the tables."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    first = items[0]
-    column, accepted = _find_judged_column(first.question)
+    first, counts, cells = items[0], [0, 0], Counter[str]()
+    judged = judged_columns(first.question)
     known = [item.subject_id if first.is_segment else item.episode_id for item in items]
-    answered, counts = pa.array(known, pa.string()), [0, 0]
-    for keys, values in _judged_columns(stores, first, column):
-        others = pc.filter(values, pc.invert(pc.is_in(keys, value_set=answered)))
-        counts[0] += pc.sum(pc.equal(others, accepted)).as_py() or 0
+    answered = pa.array(known, pa.string())
+    for batch in _judged_columns(stores, first, judged):
+        others = batch.filter(pc.invert(pc.is_in(batch["key"], value_set=answered)))
+        counts[0] += pc.sum(pc.equal(others["verdict"], judged.accepted)).as_py() or 0
         counts[1] += len(others)
-    return counts[0], counts[1]
+        certainties = others["certainty"] if "certainty" in others.column_names else None
+        for cell, count in count_cells(first.question, others["verdict"], certainties):
+            cells[cell] += count
+    return _UnlabelledItems(accepted=counts[0], total=counts[1], cells=cells)
 
 
-def _judged_columns(stores: Stores, item: LabelledItem, column: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Keys and judgements of everything that the judge of an item has judged in its dataset, in batches."""
+def _judged_columns(stores: Stores, item: LabelledItem, judged: JudgedColumns) -> Iterator[pa.Table]:
+    """Tables with "key", "verdict" and, if there is one, "certainty": all that the judge has judged in the dataset."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    maker = maker_column(SUCCESS if item.question == SUCCESS else "grade")
     in_dataset, tables = f"dataset = {quote_literal(item.dataset)}", stores.tables
     existing = (
         tables.segments.scan([], "false").column_names if item.is_segment else tables.episodes.columns()
     )
-    if not {column, maker} <= set(existing):
+    if not {judged.verdict, judged.maker} <= set(existing):
         return
-    is_judged = f"{maker} = {quote_literal(item.judge)} AND {column} IS NOT NULL"
+    is_judged = f"{judged.maker} = {quote_literal(item.judge)} AND {judged.verdict} IS NOT NULL"
+    columns = [judged.verdict, *([judged.certainty] if judged.certainty in existing else ())]
+    names = ["key", "verdict", "certainty"][: len(columns) + 1]
     if not item.is_segment:
-        for batch in tables.episodes.scan(["episode_id", column], f"{in_dataset} AND {is_judged}"):
-            yield batch["episode_id"], batch[column]
+        for batch in tables.episodes.scan(["episode_id", *columns], f"{in_dataset} AND {is_judged}"):
+            yield pa.table([batch[name] for name in ("episode_id", *columns)], names)
         return
-    rows = tables.segments.scan(["annotation_id", "episode_id", column], is_judged)
+    rows = tables.segments.scan(["annotation_id", "episode_id", *columns], is_judged)
     is_in_dataset = pc.is_in(
         rows["episode_id"], value_set=pa.array(tables.episodes.ids(in_dataset), pa.string())
     )
-    for batch in rows.filter(is_in_dataset).to_batches():
-        yield batch["annotation_id"], batch[column]
-
-
-def _find_judged_column(question: str) -> tuple[str, str]:
-    """The column with what a judge says of a question, and the word by which it accepts."""
-    if question in _JUDGED_COLUMNS:
-        return _JUDGED_COLUMNS[question]
-    return verdict_column(question, "").name, "MET"
+    yield rows.filter(is_in_dataset).select(["annotation_id", *columns]).rename_columns(names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
 _CERTIFICATES = "certificates"
 CONFIDENCE = 0.95
 _MOST_CUTS, _LEAST_CORRELATION, _ITEMS_PER_READ = 20, 0.1, 5_000
+# Beginnings of the columns that change with what people say.
+_CHANGED_BY_ANSWERS = (
+    "grade",
+    "acceptable",
+    "caption",
+    "certified",
+    "corrected_instruction",
+    "disagreement",
+    "failure_",
+    "instruction_fits",
+    "person_",
+    "review",
+)
 # A rank is 0.5 + margin / 2 where the judge accepts, see `person_labels`.
 _ACCEPTED_RANK = 0.5
 
@@ -153,6 +167,7 @@ def certify(stores: Stores, precision: float, *, where: str = "") -> Certificate
         raise RequestError(
             f"a precision of {precision:g} cannot be certified", "give one above 0 and below 1"
         )
+    _refuse_own_columns(where)
     items = [
         item
         for item in read_labelled_items(stores, question=ACCEPTABLE, where=where)
@@ -173,6 +188,18 @@ def _refuse_other_draws(stores: Stores, items: Iterable[LabelledItem], where: st
                 f"queue {name!r} was drawn from other episodes",
                 f"{drawn}; certify the same --where, or ask a queue of all episodes",
             )
+
+
+def _refuse_own_columns(where: str) -> None:
+    """Raise RequestError for a filter by what answers change: captions that people refused would be left out of it."""
+    words = set(re.findall(r"[a-z_][a-z0-9_]*", re.sub(r"'(?:[^']|'')*'", "''", where.lower())))
+    own = sorted(word for word in words if word.startswith(_CHANGED_BY_ANSWERS))
+    if own:
+        raise RequestError(
+            f"a filter by {', '.join(own)} certifies nothing",
+            "answers change it, so that it leaves out what people refused; the certificate speaks of accepted captions "
+            "in any case: filter by columns of the source",
+        )
 
 
 def certify_items(items: Sequence[LabelledItem], precision: float) -> Certificate:

@@ -1,4 +1,4 @@
-"""How a review queue is made: a random part within strata, then what an answer is worth most."""
+"""How a review queue is made: a random part within strata, then the answers that narrow the interval most."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 import random
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.episode import Json
 from ares.errors import RequestError
+from ares.review.allocation import (
+    StratumCounts,
+    allocate_answers,
+    is_drawn_within_stratum,
+    item_stratum,
+    judged_cell,
+    judged_columns,
+    stratum_name,
+)
 from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
 from ares.review.labels import person_settings
+from ares.review.person_labels import ALLOCATED, MET, read_labelled_items
 from ares.rubric import RESERVED_CRITERIA
 from ares.store import batched, ids_filter
 
@@ -94,7 +104,8 @@ class QueueRequest:
         question: "acceptable", "success", "instruction", or a criterion of the rubric.
         person: Who makes it.
         random_items: How many items are drawn at random; a stratum is a dataset with a grade.
-        worth_items: How many more items come, those whose answer is worth most first.
+        worth_items: How many more items come, those first whose answer narrows the interval most; they are drawn at
+            random within strata of the judge's word and how sure it is, so that they estimate, too.
         repeat: Share of the items that two people are asked.
         seed: Of the draw.
         guideline: Text with examples; a short one by default.
@@ -132,16 +143,20 @@ def create_queue(
     request: QueueRequest,
     episode_ids: Iterable[str],
     members: Collection[str] = (),
-    worth: Worth = grade_margin_worth,
+    worth: Worth | None = None,
 ) -> Queue:
     """Make a queue: a random part within strata, whose size is fixed here, then what an answer is worth most.
+
+    What is worth most is what narrows the interval of the share of true items most, by what people answered so far; see
+    `allocate_answers`. Members of a set, or what `worth` puts first, are not drawn at random and estimate nothing.
 
     Args:
         stores: Stores of the workspace.
         request: How.
         episode_ids: The episodes that may be asked about.
         members: Episodes of a set, which come before others among those that are worth most.
-        worth: What the answer about a candidate is worth, by its columns.
+        worth: What the answer about a candidate is worth, by its columns; None for what narrows the interval, and
+            for members of a set what the judge is least sure of.
 
     Raises:
         RequestError: The name is taken, or there is nothing to ask about.
@@ -149,16 +164,20 @@ def create_queue(
     """
     if request.question not in (ACCEPTABLE, *QUESTIONS_OF_EPISODES):
         _check_criterion(stores, request.question)
-    candidates = list(_find_candidates(stores, request, episode_ids, worth))
+    candidates = list(_find_candidates(stores, request, episode_ids, worth or grade_margin_worth))
     if not candidates:
         kind = "episode" if request.question in QUESTIONS_OF_EPISODES else request.annotator or "text"
         raise RequestError("there is nothing to ask about", f"no {kind} is selected")
     generator = random.Random(request.seed)
     drawn, strata = _draw_within_strata(candidates, request.random_items, generator)
-    drawn_subjects, own = {row.subject for row in drawn}, set(members)
-    rest = (row for row in candidates if row.subject not in drawn_subjects)
-    best = heapq.nlargest(request.worth_items, rest, key=lambda row: (row.episode_id in own, row.worth))
-    rows = [(row, "random") for row in drawn] + [(row, "worth") for row in best]
+    rows = [(row, "random") for row in drawn]
+    if members or worth is not None:
+        subjects, own = {row.subject for row in drawn}, set(members)
+        rest = (row for row in candidates if row.subject not in subjects)
+        best = heapq.nlargest(request.worth_items, rest, key=lambda row: (row.episode_id in own, row.worth))
+        rows += [(row, "worth") for row in best]
+    elif request.worth_items:
+        rows += [(row, ALLOCATED) for row in _allocate(stores, request, candidates, drawn, generator)]
     doubled = set(generator.sample(range(len(rows)), round(request.repeat * len(rows))))
     queue = Queue(
         name=request.name,
@@ -199,7 +218,7 @@ def _write_queue(
         {
             "subject": row.subject,
             "episode_id": row.episode_id,
-            "stratum": row.stratum,
+            "stratum": row.cell if drawn == ALLOCATED else row.stratum,
             "drawn": drawn,
             "people": 2 if number in doubled else 1,
         }
@@ -217,6 +236,7 @@ class _Candidate(NamedTuple):
     subject: str
     episode_id: str
     stratum: str
+    cell: str
     worth: float
 
 
@@ -225,9 +245,9 @@ def _find_candidates(
 ) -> Iterator[_Candidate]:
     """Yield what may be asked about."""
     episodes, segments, annotator = stores.tables.episodes, stores.tables.segments, request.annotator
-    is_of_episodes = request.question in QUESTIONS_OF_EPISODES
-    grades = ("grade", "grade_margin")
-    own = [name for name in grades if name in (episodes if is_of_episodes else segments).columns()]
+    is_of_episodes, judged = request.question in QUESTIONS_OF_EPISODES, judged_columns(request.question)
+    named = {"grade", "grade_margin", judged.verdict, judged.certainty, judged.maker}
+    own = sorted(named & set((episodes if is_of_episodes else segments).columns()))
     for ids in batched(episode_ids, BLOCK_ITEMS):
         where = ids_filter(ids)
         columns = ["episode_id", "dataset", *(own if is_of_episodes else ())]
@@ -239,9 +259,55 @@ def _find_candidates(
             rows = [row for row in of_segments if row["text"] and annotator in ("", row["annotator"])]
         for row in sorted(rows, key=lambda row: (row["episode_id"], row.get("annotation_id", ""))):
             if row["episode_id"] in datasets:
-                stratum = sys.intern(f"{datasets[row['episode_id']]}/{row.get('grade') or 'not graded'}")
-                subject = row.get("annotation_id") or row["episode_id"]
-                yield _Candidate(subject, row["episode_id"], stratum, worth(row))
+                dataset = datasets[row["episode_id"]]
+                cell = judged_cell(request.question, row.get(judged.verdict), row.get(judged.certainty))
+                yield _Candidate(
+                    row.get("annotation_id") or row["episode_id"],
+                    row["episode_id"],
+                    sys.intern(f"{dataset}/{row.get('grade') or 'not graded'}"),
+                    sys.intern(stratum_name(dataset, row.get(judged.maker) or "", cell)),
+                    worth(row),
+                )
+
+
+def _allocate(
+    stores: Stores,
+    request: QueueRequest,
+    candidates: Sequence[_Candidate],
+    drawn: Sequence[_Candidate],
+    generator: random.Random,
+) -> list[_Candidate]:
+    """Candidates beside those that were drawn, in the order in which their answers narrow the interval most."""
+    recipe, queues = dict(request.recipe), list_queues(stores)
+    names = {queue.name for queue in queues if dict(queue.recipe) == recipe}
+    hits: dict[str, list[bool]] = defaultdict(list)
+    answered: set[str] = set()
+    subjects = {row.subject for row in candidates}
+    for item in read_labelled_items(stores, question=request.question):
+        if item.subject_id in subjects and item.truth and is_drawn_within_stratum(item, names):
+            hits[item_stratum(item)].append(item.truth == MET)
+            answered.add(item.subject_id)
+    sizes, taken = Counter(row.cell for row in candidates), answered | {row.subject for row in drawn}
+    planned = Counter(row.cell for row in drawn if row.subject not in answered)
+    free: dict[str, list[_Candidate]] = defaultdict(list)
+    for row in candidates:
+        if row.subject not in taken:
+            free[row.cell].append(row)
+    strata = {
+        name: StratumCounts(
+            cell=name.rpartition("/")[2],
+            size=size,
+            labels=len(hits[name]),
+            hits=sum(hits[name]),
+            planned=planned[name],
+            free=len(free[name]),
+        )
+        for name, size in sorted(sizes.items())
+    }
+    order = allocate_answers(strata, request.worth_items)
+    wanted = Counter(order)
+    chosen = {name: iter(generator.sample(free[name], count)) for name, count in sorted(wanted.items())}
+    return [next(chosen[name]) for name in order]
 
 
 def _draw_within_strata(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # Of the two-sided 95 % interval.
-_Z = 1.959963984540054
+Z_95 = 1.959963984540054
 # Below so many answers of the rarer kind the normal interval of PPI++ covers too seldom (arXiv 2505.20178).
 LEAST_RARER = 25
 _RESAMPLES, _NUMBERS_PER_BLOCK = 2_000, 2_000_000
@@ -33,14 +33,14 @@ class ShareEstimate:
         share: 0 to 1.
         low: Lower end of the interval.
         high: Upper end.
-        method: "ppi++", "wilson", "rogan-gladen" or "bootstrap".
+        method: "ppi++", "wilson", "rogan-gladen", "bootstrap" or "stratified".
         weight: Of the judge's answers in PPI++ (lambda), 0 to 1; 0 elsewhere.
     """
 
     share: float
     low: float
     high: float
-    method: Literal["ppi++", "wilson", "rogan-gladen", "bootstrap"]
+    method: Literal["ppi++", "wilson", "rogan-gladen", "bootstrap", "stratified"]
     weight: float = 0.0
 
     @property
@@ -101,7 +101,7 @@ def prediction_powered_mean(
     weight = min(1.0, max(0.0, covariance / ((1 + count / others) * variance))) if variance else 0.0
     corrected = known - weight * seen
     share = float(weight * rest.mean() + corrected.mean())
-    half = _Z * math.sqrt(weight**2 * float(rest.var()) / others + float(corrected.var()) / count)
+    half = Z_95 * math.sqrt(weight**2 * float(rest.var()) / others + float(corrected.var()) / count)
     return ShareEstimate(share=share, low=share - half, high=share + half, method="ppi++", weight=weight)
 
 
@@ -128,13 +128,13 @@ def estimate_shifted_share(
     power = sensitivity + specificity - 1
     if power <= 0:
         raise ValueError("the judge accepts false items as often as true ones: its share says nothing")
-    seen = (accepted + _Z**2 / 2) / (total + _Z**2)
+    seen = (accepted + Z_95**2 / 2) / (total + Z_95**2)
     share = (seen + specificity - 1) / power
     of_true = sensitivity * (1 - sensitivity) / (true + 2)
     of_false = specificity * (1 - specificity) / (false + 2)
-    shift = 2 * _Z**2 * (share * of_true - (1 - share) * of_false)
-    variance = seen * (1 - seen) / (total + _Z**2) + share**2 * of_true + (1 - share) ** 2 * of_false
-    half = _Z * math.sqrt(variance) / power
+    shift = 2 * Z_95**2 * (share * of_true - (1 - share) * of_false)
+    variance = seen * (1 - seen) / (total + Z_95**2) + share**2 * of_true + (1 - share) ** 2 * of_false
+    half = Z_95 * math.sqrt(variance) / power
     low, high = (min(1.0, max(0.0, share + shift + side * half)) for side in (-1, 1))
     return ShareEstimate(share=min(1.0, max(0.0, share)), low=low, high=high, method="rogan-gladen")
 
@@ -292,5 +292,5 @@ def labels_for_precision(precision: float, errors: int, confidence: float = 0.95
 def labels_for_half_width(estimate: ShareEstimate, labels: int, half_width: float) -> int:
     """Answers still needed until the interval is no wider than +- `half_width`, if it shrinks with their root."""
     if not labels:
-        return math.ceil(_Z**2 * 0.25 / half_width**2)
+        return math.ceil(Z_95**2 * 0.25 / half_width**2)
     return max(0, math.ceil(labels * (estimate.half_width / half_width) ** 2) - labels)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ares.annotation import WITHDRAWN, Annotation, Column, Cost, Maker
 from ares.errors import RequestError
 from ares.rubric import GRADE_COLUMNS, Rubric, Ruling, Verdict
+from ares.store import keep_newest_annotations
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _VERSION = "1"
+# Key in the value of a segment that is as it was, stored beside one that a person changed.
+_UNCHANGED = "unchanged"
 
 
 def add_ruling(
@@ -106,6 +109,8 @@ def add_correction(
 ) -> Annotation:
     """Store what a person says in place of an annotation; it is shown until the person says something else.
 
+    The segments of one maker are shown together: those beside a corrected segment are stored with it as they are.
+
     Args:
         stores: Stores of the workspace.
         annotation: What was said.
@@ -128,7 +133,32 @@ def add_correction(
         settings=person_settings(person),
         kind="person",
     )
-    return store_annotation(stores, maker, replace(annotation, value=value, ordinal=0))
+    corrected = replace(annotation, value=value, ordinal=0)
+    return _store_segments(stores, maker, [corrected, *_copy_segments_beside(stores, annotation, maker)])[0]
+
+
+def _copy_segments_beside(stores: Stores, annotation: Annotation, person: Maker) -> list[Annotation]:
+    """The other segments of the maker of an annotation, unless the person has segments of that kind already."""
+    log = stores.annotations.find_annotations(
+        [annotation.episode_id], maker_ids=[annotation.maker_id, person.maker_id]
+    )
+    alive = [entry for entry in keep_newest_annotations(log) if not (entry.is_withdrawn or entry.ordinal)]
+    if any(entry.maker_id == person.maker_id for entry in alive):
+        return []
+    beside = (annotation.subject, annotation.subject_kind, annotation.name)
+    return [
+        replace(entry, value={**entry.value, _UNCHANGED: True})
+        for entry in alive
+        if (entry.subject, entry.subject_kind, entry.name) == beside and entry.address != annotation.address
+    ]
+
+
+def withdraw_copies(stores: Stores, maker: Maker, episode_id: str) -> None:
+    """Take the segments back that `add_correction` stored as they were, where a person has changed none any more."""
+    log = stores.annotations.find_annotations([episode_id], maker_ids=[maker.maker_id])
+    alive = [entry for entry in keep_newest_annotations(log) if not entry.is_withdrawn]
+    if alive and all(_UNCHANGED in entry.value for entry in alive):
+        _store_segments(stores, maker, [replace(entry, value=WITHDRAWN) for entry in alive])
 
 
 def _segment_settings(annotation: Annotation) -> dict[str, Json]:
@@ -234,7 +264,8 @@ def _changed_segment(segment: Annotation, change: SegmentChange | None) -> Annot
     if change is None:
         return replace(segment, ordinal=0)
     text = {} if change.text is None else {"text": change.text.strip()}
-    value = {**segment.value, **text, "author": "person"}
+    old = {name: value for name, value in segment.value.items() if name != _UNCHANGED}
+    value = {**old, **text, "author": "person"}
     span = {"start_seconds": change.start_seconds, "stop_seconds": change.stop_seconds}
     return replace(segment, value=value, ordinal=0, **span)  # type: ignore[arg-type]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.review.answers import ACCEPTABLE, SUCCESS, TEXT, original_answer_id, read_answer
@@ -12,6 +13,7 @@ from ares.store import batched, ids_filter, keep_newest_annotations
 
 if TYPE_CHECKING:
     from ares.annotation import Annotation, Maker
+    from ares.episode import Json
     from ares.review.answers import Answer
     from ares.store import Stores
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 MET, UNMET, UNSURE = "met", "unmet", "unsure"
 # Annotators of what people say, see `answers.give_answer`.
 _PERSON_ANNOTATORS = ("ruling", "success_label", "instruction_label")
-_EPISODES_PER_READ = 5_000
+_EPISODES_PER_READ, _SIGNIFICANCE = 5_000, 0.05
 _COMMON_VERDICTS: Mapping[str, str] = {
     "success": MET,
     "failure": UNMET,
@@ -29,6 +31,8 @@ _COMMON_VERDICTS: Mapping[str, str] = {
     "false": UNMET,
 }
 _RANDOM, _ADJUDICATED = "random", "adjudicate"
+# Drawn at random within a stratum that was asked more or less than its share, see `allocation`.
+ALLOCATED = "allocated"
 
 
 class PersonAnswer(NamedTuple):
@@ -41,6 +45,7 @@ class PersonAnswer(NamedTuple):
         episode_id: The episode that it is about.
         drawn: Why it was asked, see `Answer.drawn`.
         queue: The queue in which it was asked, or "".
+        stratum: What it was drawn from, or "".
     """
 
     person: str
@@ -49,6 +54,7 @@ class PersonAnswer(NamedTuple):
     episode_id: str = ""
     drawn: str = ""
     queue: str = ""
+    stratum: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +91,12 @@ class LabelledItem:
     def is_random(self) -> bool:
         """Whether it was drawn at random: what was asked for another reason says nothing of the rest."""
         return any(answer.drawn == _RANDOM for answer in (*self.answers, *self.before_adjudication))
+
+    @property
+    def allocation(self) -> PersonAnswer | None:
+        """The answer that was asked for because its stratum was asked more than others, at random within it."""
+        answers = (*self.answers, *self.before_adjudication)
+        return next((answer for answer in answers if answer.drawn == ALLOCATED), None)
 
     @property
     def truth(self) -> str:
@@ -164,6 +176,7 @@ def _person_answer(answer: Answer, annotation: Annotation) -> PersonAnswer:
         annotation.episode_id,
         answer.drawn,
         answer.queue,
+        answer.stratum,
     )
 
 
@@ -208,26 +221,26 @@ def _read_judgement(annotation: Annotation, question: str) -> tuple[str, float |
     """What a judge says of a question, and how sure it is that the answer is yes, 0 to 1."""
     value = annotation.value
     if question == SUCCESS:
-        return _common_verdict(value.get("success_verdict")), _as_number(value.get("success_probability"))
+        return common_verdict(value.get("success_verdict")), _as_number(value.get("success_probability"))
     if question == ACCEPTABLE:
-        verdict = _common_verdict(value.get("grade"))
-        return verdict, _signed_rank(verdict, _as_number(value.get("grade_margin")))
+        verdict = common_verdict(value.get("grade"))
+        return verdict, signed_rank(verdict, _as_number(value.get("grade_margin")))
     rulings = value.get("rulings")
     for ruling in rulings if isinstance(rulings, list) else []:
         if isinstance(ruling, Mapping) and ruling.get("criterion") == question:
-            verdict = _common_verdict(ruling.get("verdict"))
-            return verdict, _signed_rank(verdict, _as_number(ruling.get("margin")))
+            verdict = common_verdict(ruling.get("verdict"))
+            return verdict, signed_rank(verdict, _as_number(ruling.get("margin")))
     return "", None
 
 
-def _common_verdict(verdict: object) -> str:
+def common_verdict(verdict: object) -> str:
     """ "met", "unmet", "unsure", or "" for what says nothing ("NA")."""
     text = str(verdict or "").lower()
     known = _COMMON_VERDICTS.get(text, text)
     return known if known in (MET, UNMET) else ("" if known in ("", "na") else UNSURE)
 
 
-def _signed_rank(verdict: str, margin: float | None) -> float | None:
+def signed_rank(verdict: str, margin: float | None) -> float | None:
     """A margin of a refusal counts against the item: .5 where nothing is decided."""
     if margin is None or verdict not in (MET, UNMET):
         return None
@@ -241,3 +254,62 @@ def _as_number(value: object) -> float | None:
 def count_verdicts(items: Iterable[LabelledItem]) -> dict[tuple[str, str], int]:
     """Items by what the judge and what people say; items on which people differ are left out."""
     return dict(Counter((item.judged, item.truth) for item in items if item.judged and item.truth))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonAgreement:
+    """How often the word of one person did not stand where somebody else was asked the same.
+
+    Attributes:
+        person: Who.
+        answers: Items that the person answered.
+        compared: Those that somebody else answered, too, and on which people agree or an adjudicator has decided.
+        overruled: Those of them on which the person had said otherwise before.
+        others_compared: The same counts of all other people together.
+        others_overruled: Of these.
+    """
+
+    person: str
+    answers: int
+    compared: int
+    overruled: int
+    others_compared: int
+    others_overruled: int
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the person is overruled more often than the others, by Fisher's exact test at 5 %, one-sided."""
+        total, overruled = self.compared + self.others_compared, self.overruled + self.others_overruled
+        if not (self.overruled and self.others_compared):
+            return False
+        tail = sum(
+            math.comb(overruled, number) * math.comb(total - overruled, self.compared - number)
+            for number in range(self.overruled, min(overruled, self.compared) + 1)
+        )
+        return tail / math.comb(total, self.compared) <= _SIGNIFICANCE
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts as JSON."""
+        return {**asdict(self), "stands_out": self.stands_out}
+
+
+def compare_people(items: Iterable[LabelledItem]) -> list[PersonAgreement]:
+    """How often each person was overruled, by name."""
+    answers, compared, overruled = Counter[str](), Counter[str](), Counter[str]()
+    for item in items:
+        answers.update(answer.person for answer in item.before_adjudication)
+        if len(item.before_adjudication) > 1 and item.truth:
+            for answer in item.before_adjudication:
+                compared[answer.person] += 1
+                overruled[answer.person] += answer.verdict != item.truth
+    return [
+        PersonAgreement(
+            person=person,
+            answers=count,
+            compared=compared[person],
+            overruled=overruled[person],
+            others_compared=compared.total() - compared[person],
+            others_overruled=overruled.total() - overruled[person],
+        )
+        for person, count in sorted(answers.items())
+    ]

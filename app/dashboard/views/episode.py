@@ -295,7 +295,6 @@ def _apply_acts(acts: Sequence[Mapping[str, Any]]) -> None:
                 done.append(_ACTS[act["act"]](str(act["episode"]), act))
     except AresError as error:
         navigation.show_error(error)
-    cached_reads.clear_caches()
 
 
 def _find_own_last(episode_id: str) -> str:

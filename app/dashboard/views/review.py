@@ -13,10 +13,11 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import make_poster_url, make_video_url
 from app.dashboard.components import draw_review
 from app.dashboard.judge_tab import draw_judges
-from app.dashboard.navigation import entered_text, read_parameter, write_parameter
+from app.dashboard.navigation import entered_text, read_parameter, show_error, write_parameter
+from app.dashboard.preloading import let_tables_follow
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
-from ares.errors import RequestError
+from ares.errors import AresError, RequestError
 from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
 from ares.settings import user_name
 
@@ -79,10 +80,20 @@ def _draw_questions() -> None:
         raise AddressError("queue", f"there is no queue {named!r}", f"there are: {names}")
     _draw_choice(queues, named, person)
     queue = ReviewQueue(workspace.stores, named)
-    item = cached_reads.limited(partial(queue.next, person))
-    _draw_item(queue, item, person)
+    # Beside the list of answers a key draws both anew, else what is asked alone.
+    draw = _draw_next if st.session_state.get(_ANSWERS) else st.fragment(_draw_next)
+    draw(queue, person)
     if st.toggle("Your answers", key=_ANSWERS):
         _draw_answers(queue, person)
+
+
+def _draw_next(queue: ReviewQueue, person: str) -> None:
+    """Draw what the person is asked next."""
+    try:
+        item = cached_reads.limited(partial(queue.next, person))
+        _draw_item(queue, item, person)
+    except AresError as error:
+        show_error(error)
 
 
 def _make_queue(person: str) -> None:
@@ -140,6 +151,7 @@ def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
         "start": item.start_seconds,
         "stop": item.stop_seconds,
         "cameras": _camera_rows(episode, item),
+        "ahead": _videos_ahead(queue, item),
         "keys": [
             {"key": key, "verdict": verdict, "label": label} for key, verdict, label in _answer_keys(item)
         ],
@@ -185,6 +197,12 @@ def _camera_rows(episode: Episode, item: QueueItem) -> list[Json]:
     ]
 
 
+def _videos_ahead(queue: ReviewQueue, item: QueueItem) -> list[Json]:
+    """Addresses of the clips that are probably shown next: the browser loads them while the person looks."""
+    episodes = cached_reads.read_episodes([queue.look_ahead(item)])
+    return [camera["video"] for episode in episodes for camera in _camera_rows(episode, item)]  # type: ignore[call-overload,index]
+
+
 def _react_to_key(
     queue: ReviewQueue, item: QueueItem, person: str, clicks: Sequence[Mapping[str, Any]]
 ) -> None:
@@ -217,11 +235,11 @@ def _undo_last(queue: ReviewQueue, person: str) -> None:
 
 
 def _let_tables_follow(queue: ReviewQueue, person: str) -> None:
-    """Let filters and counts show the answers, at once where that is quick."""
+    """Let filters and counts show the answers, soon where that is quick."""
     workspace = cached_reads.workspace()
     is_small = workspace.stores.tables.episodes.count() <= _FEW_EPISODES
     if is_small or queue.own_count(person) % _ANSWERS_PER_SYNC == 0:
-        workspace.sync()
+        let_tables_follow(workspace.stores)
 
 
 def _draw_answers(queue: ReviewQueue, person: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.main import main
 from app.dashboard.annotation_rows import read_annotations
-from ares.annotation import Annotation
+from ares.annotation import Annotation, Maker
 from ares.errors import RequestError
 from ares.review import (
     Answer,
@@ -24,6 +24,7 @@ from ares.review import (
 )
 from ares.store import keep_newest_annotations
 from ares.workspace import Workspace
+from tests.ares.review.conftest import make_annotation
 
 ADA = Answer(question="acceptable", subject_id="", subject_kind="annotation", verdict="met", person="Ada")
 
@@ -214,3 +215,35 @@ def test_every_ruling_is_shown_by_the_command_python_the_page_and_an_export(
         (answer.person, answer.reason or answer.text) for answer in answers
     }
     assert {row["answer_id"] for row in exported} == rows.keys()
+
+
+def test_a_new_text_of_one_segment_leaves_the_others_in_sight(workspace: Workspace) -> None:
+    stores = workspace.stores
+    maker = Maker(annotator="segments", version="1", model="m", kind="model", fills_segments=True)
+    stores.annotations.add_maker(maker)
+    episode_id = min(stores.tables.episodes.ids())
+    draft = make_annotation(maker, episode_id, episode_id, {})
+    spans = [
+        replace(
+            draft, start_seconds=float(start), stop_seconds=start + 1.0, value={"text": text, "name": "step"}
+        )
+        for start, text in enumerate(("reach", "lift", "put down"))
+    ]
+    stores.annotations.append(spans)
+
+    def shown() -> list[str]:
+        stores.sync()
+        rows = stores.tables.segments.scan(["text", "start_seconds"], "annotator = 'segments'").to_pylist()
+        return [row["text"] for row in sorted(rows, key=lambda row: row["start_seconds"])]
+
+    assert shown() == ["reach", "lift", "put down"]
+    first = give_answer(stores, _about(spans[1], "text", "", text="lift the lid"))
+    assert shown() == ["reach", "lift the lid", "put down"]
+    second = give_answer(stores, _about(first, "text", "", text="lift the red lid"))
+    assert shown() == ["reach", "lift the red lid", "put down"]
+    withdraw_answer(stores, second.annotation_id, "Ada")
+    assert shown() == ["reach", "lift the lid", "put down"]
+    withdraw_answer(stores, first.annotation_id, "Ada")
+    assert shown() == ["reach", "lift", "put down"]
+    stores.annotations.append([replace(spans[2], value={"text": "drop", "name": "step"}, revision=1)])
+    assert shown() == ["reach", "lift", "drop"], "nothing of the person stands above the model any more"

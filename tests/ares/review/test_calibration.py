@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -229,6 +230,8 @@ def check_reasons_void(world: LabelledWorld, answered: dict[str, str]) -> None:
         f"episode {name} was graded anew by {other.maker_id}",
         f"of {len(members) + 1} members another caption or grade is shown now",
     )
+    world.workspace.use(caption=CAPTIONER.maker_id)
+    world.workspace.sync()
 
 
 def test_answers_of_a_queue_of_other_episodes_certify_nothing(world: LabelledWorld) -> None:
@@ -245,6 +248,36 @@ def test_answers_of_a_queue_of_other_episodes_certify_nothing(world: LabelledWor
     with pytest.raises(RequestError, match="not shown yet"):
         certify(workspace.stores, 0.95, where=f"episode_id = '{name}'")
     queue.undo("Zoe")
+
+
+@pytest.mark.parametrize("where", ["grade = 'acceptable'", "dataset = 'video' AND \"REVIEWED\""])
+def test_a_filter_that_leaves_out_what_people_refused_certifies_nothing(
+    world: LabelledWorld, where: str
+) -> None:
+    with pytest.raises(RequestError, match="certifies nothing: answers change it"):
+        certify(world.workspace.stores, 0.95, where=where)
+
+
+def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: LabelledWorld) -> None:
+    """They are drawn at random within what the judge says, so that they estimate, too."""
+    workspace = world.workspace
+    request = QueueRequest(
+        name="worth", question="acceptable", person="Ida", random_items=5, worth_items=15, annotator="caption"
+    )
+    workspace.review.create(request)
+    queue = workspace.review.queue("worth")
+    while item := queue.next("Ida"):
+        queue.answer(item, "Ida", "met" if world.truth[item.episode_id] else "unmet")
+    answers = [row.answer for row in workspace.review.answers(queue="worth")]
+    assert Counter(answer.drawn for answer in answers)["allocated"] == 15
+    strata = [answer.stratum for answer in answers if answer.drawn == "allocated"]
+    assert all(name.startswith("video/") for name in strata), strata[:2]
+    reports = report_calibration(workspace.stores, question="acceptable")
+    report = max(reports, key=lambda one: one.items)
+    assert report.true_share is not None and report.true_share.method == "stratified"
+    everything = sum(world.truth.values()) / _EPISODES
+    assert report.true_share.low < everything < report.true_share.high
+    assert report.random_items < report.items
 
 
 def test_a_refusal_says_how_many_answers_are_missing() -> None:

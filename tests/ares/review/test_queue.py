@@ -85,7 +85,7 @@ def test_a_random_part_comes_first_and_its_strata_are_fixed_before_the_first_ans
     first = ReviewQueue(stores, "q")
     assert _subjects(first) == _subjects(again) != _subjects(other)
     drawn = [first._drawn(number, 0) for number in range(30)]
-    assert drawn == ["random"] * 20 + ["worth"] * 10
+    assert drawn == ["random"] * 20 + ["allocated"] * 10
     with pytest.raises(RequestError, match="there is a queue 'q'"):
         _create(stores)
 
@@ -94,8 +94,10 @@ def _subjects(queue: ReviewQueue) -> list[str]:
     return [queue._row(number)["subject"] for number in range(queue.queue.items)]
 
 
-def test_what_a_judge_is_least_sure_of_comes_first_among_the_rest(stores: Stores) -> None:
-    queue = _create(stores, replace(REQUEST, random_items=0, worth_items=40, repeat=0.0))
+def test_of_a_set_comes_first_what_a_judge_is_least_sure_of(stores: Stores) -> None:
+    request, ids = replace(REQUEST, random_items=0, worth_items=40, repeat=0.0), stores.tables.episodes.ids()
+    create_queue(stores, request, ids, members=ids)
+    queue = ReviewQueue(stores, request.name, Clock())
     shown = [queue.next("Ada")]
     while item := shown[-1]:
         queue.answer(item, "Ada", "met")

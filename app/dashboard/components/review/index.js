@@ -22,11 +22,31 @@ import { isForPage } from "../keys.js";
  * @property {string[]} reasons Those that the person gave last.
  * @property {string[]} kinds Kinds of a failure; none where the question is another.
  * @property {string[]} severities
+ * @property {string[]} ahead Clips that are probably shown next.
  */
 /** @typedef {{ reason: string, kind: string, severity: string }} Details */
 
 const UNDO = "u";
 const REASON = "r";
+
+/**
+ * Clips that load while the one before is looked at, by their address.
+ *
+ * @type {Map<string, HTMLVideoElement>}
+ */
+const loading = new Map();
+
+/**
+ * Loads clips, and forgets those that will not be shown.
+ *
+ * @param {string[]} sources
+ */
+function loadAhead(sources) {
+  for (const source of loading.keys()) if (!sources.includes(source)) loading.delete(source);
+  for (const source of sources) {
+    if (!loading.has(source)) loading.set(source, h("video", { preload: "auto", muted: true, src: source }));
+  }
+}
 
 /**
  * A clip that begins again at its end.
@@ -36,14 +56,9 @@ const REASON = "r";
  * @param {number} stop
  */
 function buildClip(camera, start, stop) {
-  const video = h("video", {
-    src: camera.video,
-    poster: camera.poster,
-    muted: true,
-    autoplay: true,
-    playsInline: true,
-    "aria-label": camera.name,
-  });
+  const video = loading.get(camera.video) ?? h("video", { muted: true, src: camera.video });
+  loading.delete(camera.video);
+  Object.assign(video, { poster: camera.poster, autoplay: true, playsInline: true, ariaLabel: camera.name });
   const restart = () => {
     if (stop > start && (video.ended || video.currentTime >= stop || video.currentTime < start - 0.2)) {
       video.currentTime = start;
@@ -51,6 +66,7 @@ function buildClip(camera, start, stop) {
     }
   };
   for (const moment of ["loadedmetadata", "timeupdate", "ended"]) video.addEventListener(moment, restart);
+  if (video.readyState) restart();
   const frames = camera.frames.map((source) => h("img", { src: source, alt: `${camera.name}, a moment` }));
   return h("figure", {}, video, h("figcaption", { class: "muted" }, camera.name), frames);
 }
@@ -175,5 +191,8 @@ function listenToKeys(react) {
 
 /** @param {import("../dom.js").Component<ReviewData>} component */
 export default function (component) {
-  return mount(component, buildReview);
+  const end = mount(component, buildReview);
+  // The clips of this item have been taken by now.
+  loadAhead(component.data.ahead);
+  return end;
 }
