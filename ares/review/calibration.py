@@ -38,7 +38,7 @@ _TARGET_HALF_WIDTH = 0.03
 # Items of one episode are correlated by at least so much, also where they all agree.
 _LEAST_CORRELATION = 0.1
 # The columns with the word of a judge about what is no criterion, and the word by which it accepts.
-_JUDGED_COLUMNS: Mapping[str, tuple[str, str]] = {
+JUDGED_COLUMNS: Mapping[str, tuple[str, str]] = {
     ACCEPTABLE: ("grade", "acceptable"),
     SUCCESS: ("success_verdict", "success"),
 }
@@ -278,6 +278,6 @@ def _judged_columns(stores: Stores, item: LabelledItem, column: str) -> Iterator
 
 def _find_judged_column(question: str) -> tuple[str, str]:
     """The column with what a judge says of a question, and the word by which it accepts."""
-    if question in _JUDGED_COLUMNS:
-        return _JUDGED_COLUMNS[question]
+    if question in JUDGED_COLUMNS:
+        return JUDGED_COLUMNS[question]
     return verdict_column(question, "").name, "MET"

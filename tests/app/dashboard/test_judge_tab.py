@@ -49,7 +49,7 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
 def _count_of_link(workspace: Workspace, href: str) -> int:
     """How many episodes the page "Browse" shows at an address."""
     page, _, query = href.partition("?")
-    assert page == "browse"
+    assert page == "./"
     view = view_from_params(parse_qs(query))
     return workspace.stores.tables.episodes.count(view_filter_sql(view, cached_reads.filter_columns()))
 
