@@ -70,11 +70,16 @@ def test_each_part_of_a_bar_opens_as_many_episodes_as_it_counts(
     accepted = displayed.stores.tables.episodes.count("grade = 'acceptable'")
     (whole,) = (row for row in bars["all"] if row["name"] == "acceptable")
     assert next(_counted_parts([whole]))[0] == accepted > 0
+    hrefs = {part["tone"]: part["href"] for part in whole["parts"]}
+    assert (hrefs["good"], hrefs["bad"]) == ("./?f.grade=acceptable", "./?f.grade=not_acceptable")
     parts = [
         part for key in ("all", "dataset", "grade_maker", "ingested") for part in _counted_parts(bars[key])
     ]
     assert {href for count, href in parts if count} and len(parts) > 9
     assert [(count, href) for count, href in parts if _count_of_link(displayed, href) != count] == []
+    # The links name the group, also where all episodes of the workspace are in it.
+    for column in ("dataset", "grade_maker", "ingested"):
+        assert all(f"f.{column}=" in href for _, href in _counted_parts(bars[column]))
     # Below, the question that was chosen last alone is counted: here the first.
     assert sum(count for count, _ in _counted_parts(bars["dataset"])) == sum(
         count for count, _ in _counted_parts([whole])
