@@ -149,7 +149,8 @@ def _maker_name(makers: Mapping[str, Maker], maker_id: str) -> str:
 def _browse_link(filters: Iterable[ColumnFilter]) -> str:
     """The address of the page "Browse" with some filters."""
     view = ViewState(filters={item.column: item for item in filters})
-    return f"browse?{urlencode(view_to_params(view), doseq=True)}"
+    # Browse is the page at the root.
+    return f"./?{urlencode(view_to_params(view), doseq=True)}"
 
 
 def _draw_agreement(makers: Mapping[str, Maker]) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ares.review.answers import ACCEPTABLE, SUCCESS
+from ares.review.allocation import judged_columns
 from ares.review.estimates import ShareEstimate
 from ares.rubric import Verdict
 from ares.statistics import wilson_interval
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
 
 # The column of times: months are counted, and days within one month.
 _TIME = "ingested"
-# Words of the columns that are no criterion: accepted, and refused.
-_WHOLE: Mapping[str, tuple[str, str, str]] = {
-    ACCEPTABLE: ("grade", "acceptable", "not_acceptable"),
-    SUCCESS: ("success_verdict", "success", "failure"),
-}
+# The words by which what is no criterion is refused.
+_REFUSED: Mapping[str, str] = {ACCEPTABLE: "not_acceptable", SUCCESS: "failure"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +103,18 @@ def list_judged_questions(stores: Stores) -> list[JudgedQuestion]:
         if words <= set(column.choices) and column.name in existing
     }
     whole = [
-        JudgedQuestion(name=name, column=column, accepted=accepted, refused=refused)
-        for name, (column, accepted, refused) in _WHOLE.items()
-        if column in existing
+        JudgedQuestion(name=name, column=judged.verdict, accepted=judged.accepted, refused=refused)
+        for name, refused in _REFUSED.items()
+        if (judged := judged_columns(name)).verdict in existing
     ]
     own = [
         JudgedQuestion(name=name, column=column, accepted=Verdict.MET.value, refused=Verdict.UNMET.value)
         for column, name in sorted(criteria.items(), key=lambda item: item[1])
     ]
-    return [*whole[:1], *own, *whole[1:]]
+    # Success is of the episode, and no part of its caption.
+    return sorted(
+        [*whole, *own], key=lambda question: (question.name == SUCCESS, question.name != ACCEPTABLE)
+    )
 
 
 def count_judgements(

@@ -85,7 +85,9 @@ def _put_selection_in_url() -> None:
 
 
 def _recipe_text(episode_set: CurationSet) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in episode_set.recipe.items() if value)
+    # What is certified is said in words below.
+    recipe = {name: value for name, value in episode_set.recipe.items() if value and name != "certified"}
+    return ", ".join(f"{name}: {value}" for name, value in recipe.items())
 
 
 def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:

@@ -88,8 +88,6 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.reload()
         expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
         expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
-        # The log knows what can be taken back, also what was done before the reload.
-        expect(undo).to_have_text("Undo: success failure")
         page.locator(".judge .edit").fill("open the lid")
         page.keyboard.press("Enter")
         expect(undo).to_have_text("Undo: new text")

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from app.dashboard import cached_reads, judge_tab
 from app.dashboard.view_state import view_filter_sql, view_from_params
 from ares.review import count_judgements, list_judged_questions
+from ares.rubric import ControlKindRate
 from ares.workspace import Workspace
 
 
@@ -49,7 +50,7 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
 def _count_of_link(workspace: Workspace, href: str) -> int:
     """How many episodes the page "Browse" shows at an address."""
     page, _, query = href.partition("?")
-    assert page == "browse"
+    assert page == "./"
     view = view_from_params(parse_qs(query))
     return workspace.stores.tables.episodes.count(view_filter_sql(view, cached_reads.filter_columns()))
 
@@ -69,15 +70,32 @@ def test_each_part_of_a_bar_opens_as_many_episodes_as_it_counts(
     accepted = displayed.stores.tables.episodes.count("grade = 'acceptable'")
     (whole,) = (row for row in bars["all"] if row["name"] == "acceptable")
     assert next(_counted_parts([whole]))[0] == accepted > 0
+    hrefs = {part["tone"]: part["href"] for part in whole["parts"]}
+    assert (hrefs["good"], hrefs["bad"]) == ("./?f.grade=acceptable", "./?f.grade=not_acceptable")
     parts = [
         part for key in ("all", "dataset", "grade_maker", "ingested") for part in _counted_parts(bars[key])
     ]
     assert {href for count, href in parts if count} and len(parts) > 9
     assert [(count, href) for count, href in parts if _count_of_link(displayed, href) != count] == []
+    # The links name the group, also where all episodes of the workspace are in it.
+    for column in ("dataset", "grade_maker", "ingested"):
+        assert all(f"f.{column}=" in href for _, href in _counted_parts(bars[column]))
     # Below, the question that was chosen last alone is counted: here the first.
     assert sum(count for count, _ in _counted_parts(bars["dataset"])) == sum(
         count for count, _ in _counted_parts([whole])
     )
+
+
+def test_controls_stand_beside_the_most_that_may_be_accepted(
+    displayed: Workspace, bars: dict[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate = ControlKindRate(kind="foreign", accepted=2, total=60, effective=60.0)
+    document = {"kinds": {rate.kind: rate.to_json()}}
+    monkeypatch.setattr(judge_tab, "read_judge_trust", lambda log: {"0" * 16: {"lids": document}})
+    _draw(tab="judges")
+    (row,) = bars["controls"]
+    assert row["name"].startswith("captions of other episodes, lids")
+    assert row["text"] == "2 of 60; at most 5%; unproven" and row["low"] < 2 / 60 < row["high"]
 
 
 def test_the_share_is_of_the_decided_with_its_interval(displayed: Workspace) -> None:
