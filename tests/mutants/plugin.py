@@ -17,6 +17,8 @@ from tests.mutants import probe
 
 # Seconds of a processor and of a clock that a test may take, by test, and by "" what comes before and after the tests.
 limits: dict[str, tuple[float, float]] = {}
+# Programs that wait for each processor, up to which a clock's limit is large enough.
+_PLANNED_LOAD = 10.0
 _tests: dict[str, tuple[float, set[str]]] = {}
 # What fixtures of several tests entered: only the first of the tests sees it done.
 _fixtures: dict[pytest.FixtureDef[Any], set[str]] = {}
@@ -35,7 +37,8 @@ def _limit(test: str) -> None:
     if limits:
         processor, clock = limits.get(test, limits[""])
         signal.setitimer(signal.ITIMER_PROF, processor)
-        signal.setitimer(signal.ITIMER_REAL, clock)
+        load = os.getloadavg()[0] / (os.cpu_count() or 1)
+        signal.setitimer(signal.ITIMER_REAL, clock * max(1.0, load / _PLANNED_LOAD))
 
 
 @pytest.hookimpl(wrapper=True)

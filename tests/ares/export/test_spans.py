@@ -177,7 +177,8 @@ def test_a_text_of_a_person_is_the_task_and_one_of_an_ungraded_model_is_held_bac
     assert report.segments["task_held_back"] == {"no text": 1, "ungraded": 1}
     instructions = [episode.instruction for episode in read_again(tmp_path / "out")]
     assert instructions == ["lift", "do thing 0", "do thing 0"]
-    ws.export("parts", tmp_path / "lines", format="jsonl", segments=["ungraded"], quiet=True)
+    told = ws.export("parts", tmp_path / "lines", format="jsonl", segments=["ungraded"], quiet=True)
+    assert told.segments["written"] == {"person": 1, "ungraded": 1}
     lines = [json.loads(line) for line in (tmp_path / "lines" / "segments.jsonl").read_text().splitlines()]
     assert [(line["task"], line["text"]) for line in lines] == [
         ("lift", "lift"), ("drop", "drop"), ("do thing 0", ""),
