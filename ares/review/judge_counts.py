@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ares.review.answers import ACCEPTABLE, SUCCESS
 from ares.review.allocation import judged_columns
+from ares.review.answers import ACCEPTABLE, SUCCESS
 from ares.review.estimates import ShareEstimate
 from ares.rubric import Verdict
 from ares.statistics import wilson_interval

@@ -12,6 +12,7 @@ from annotators.base import Subject, Work
 from annotators.grade import load_rubric
 from annotators.grade.control_calls import draw_expected_controls, expect_control_calls
 from annotators.grade.control_plan import ControlPlan, DatasetControls
+from annotators.grade.grading import is_refuted_by_label
 from annotators.grade.rates import (
     CAPTIONS,
     COMPARISONS,
@@ -209,3 +210,15 @@ def test_a_caption_that_failed_is_not_observed_again(subject: Subject, ws: Works
         quote = RunQuote(ws.stores, _ObservingJudge(), "maker")  # type: ignore[arg-type]
         quote.add_caption(own)
         assert quote.has_tried(own) == (calls == 0.5) and quote.total.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refuted"), [("close the drawer", True), ("fail to close the drawer", False)]
+)
+def test_word_tables_tell_which_sentences_a_label_refutes(
+    subject: Subject, text: str, is_refuted: bool
+) -> None:
+    assert subject.annotation
+    failed = replace(subject.episode, success=False)
+    own = replace(subject, episode=failed, annotation=replace(subject.annotation, value={"text": text}))
+    assert is_refuted_by_label(own, load_rubric("caption")) == is_refuted

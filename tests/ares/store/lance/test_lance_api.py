@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 
+import lance
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ares.errors import FilterError, StoreError
@@ -19,6 +22,7 @@ from ares.store.lance.lance_api import (
     plan_filter,
     row_allowlist,
 )
+from ares.store.lance.table import TableWriter
 from ares.store.lance_tables import Tables
 
 
@@ -74,3 +78,20 @@ def test_errors_of_lance_become_errors_of_ares() -> None:
         lance_errors("episodes", "1 / num_steps > 0"),
     ):
         raise OSError("External error: Arrow error: Divide by zero error, /home/x.rs:3:4")
+
+
+@pytest.mark.nightly
+def test_a_part_of_a_million_rows_is_written(tmp_path: Path) -> None:
+    """What is cut from a large table holds all of its memory, which Lance counted for each batch of it."""
+    names = [f"value_{number}" for number in range(4)]
+    table = pa.table(
+        {
+            "key": [f"{number:024d}" for number in range(1_000_000)],
+            **{name: [f"value {number % 100}" for number in range(1_000_000)] for name in names},
+        }
+    )
+    lance.write_dataset(table, tmp_path / "table.lance").create_scalar_index("key", "BTREE")
+    writer = TableWriter("table", lambda: lance.dataset(str(tmp_path / "table.lance")))
+    changed = table.select(["key", *names[:3]]).slice(500_000, 100_000)
+    writer.update("key", changed.set_column(1, names[0], pa.repeat("new", len(changed))))
+    assert writer.newest().count_rows(f"{names[0]} = 'new'") == 100_000
