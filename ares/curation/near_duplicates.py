@@ -27,7 +27,8 @@ NearWay = Literal["motion", "pixels", "text"]
 NEAR_WAYS: tuple[NearWay, ...] = get_args(NearWay)
 # Cosine similarities, without the mean of all: of the mean frames of two episodes that may be copies, and of each
 # frame of the shorter one with the frame of the other that is most like it, in the mean.
-_EPISODE_CUT, _FRAME_CUT = 0.9, 0.95
+# In doubt means: a split keeps them together, but neither is left out as a copy.
+_EPISODE_CUT, _FRAME_CUT, _FRAME_CUT_IN_DOUBT = 0.8, 0.95, 0.85
 _TEXT_CUT = 0.9
 # A column by which the kept episode of a group is chosen, without another rule.
 DEFAULT_KEEP = "num_steps"
@@ -117,7 +118,12 @@ class LinkedItems:
 
 
 def find_near_duplicates(
-    stores: Stores, ids: Collection[str], ways: Sequence[str] = (), seed: int = 0
+    stores: Stores,
+    ids: Collection[str],
+    ways: Sequence[str] = (),
+    seed: int = 0,
+    *,
+    in_doubt: bool = False,
 ) -> NearDuplicates:
     """The near copies among some episodes, equal records among them.
 
@@ -129,6 +135,7 @@ def find_near_duplicates(
         ids: Ids of the episodes; those that are not in the workspace are left out.
         ways: Of "motion", "pixels" and "text".
         seed: Of the search.
+        in_doubt: Whether frames that are only rather alike count: for a split, which must not part copies.
 
     Raises:
         RequestError: A way does not exist, or "text" is the only one.
@@ -141,7 +148,9 @@ def find_near_duplicates(
     if not ways or "motion" in ways:
         searched["motion"] = _search_motion(stores, known, seed)
     if not ways or "pixels" in ways:
-        searched["pixels"] = _search_pixels(stores, known, seed)
+        searched["pixels"] = _search_pixels(
+            stores, known, seed, _FRAME_CUT_IN_DOUBT if in_doubt else _FRAME_CUT
+        )
     near = _combine_ways(searched, is_fallback=not ways)
     if "text" in ways:
         near = _keep_equal_texts(stores, near, rows["instruction"].to_pylist())
@@ -189,11 +198,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WayPairs:
-    """What one way tells: the score of each pair of positions, and which episodes it can compare.
-
-    Attributes:
-        kinds: (N,) number of the space in which an episode can be compared; -1 for none.
-    """
+    """What one way tells: the score of each pair of positions, and which episodes (N,) it can compare."""
 
     scores: Mapping[Pair, float]
     comparable: NDArray[np.bool_]
@@ -250,7 +255,7 @@ def _keep_equal_texts(
     return {pair: told for pair, told in near.items() if are_alike(texts[pair[0]], texts[pair[1]])}
 
 
-def _search_pixels(stores: Stores, ids: Sequence[str], seed: int) -> _WayPairs:
+def _search_pixels(stores: Stores, ids: Sequence[str], seed: int, cut: float) -> _WayPairs:
     """Episodes whose frames are alike, by the vectors of the newest embedding space; none without one."""
     import numpy as np
 
@@ -269,7 +274,7 @@ def _search_pixels(stores: Stores, ids: Sequence[str], seed: int) -> _WayPairs:
         scores = {}
         for first, second in zip(near.first.tolist(), near.second.tolist(), strict=True):
             score = _compare_frames(frames[first], frames[second])
-            if score >= _FRAME_CUT:
+            if score >= cut:
                 pair = sorted((int(frames.positions[first]), int(frames.positions[second])))
                 scores[pair[0], pair[1]] = score
     return _WayPairs(scores=scores, comparable=comparable, recall=near.recall_bounds[0])

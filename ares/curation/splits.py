@@ -117,7 +117,7 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
     stores.catch_up()
     ids: list[str] = read_rows(stores, members, [])["episode_id"].to_pylist()
     values = read_group_values(stores, ids, request.by)
-    near = find_near_duplicates(stores, ids, request.near, request.seed)
+    near = find_near_duplicates(stores, ids, request.near, request.seed, in_doubt=True)
     groups = _link_groups(ids, values, near)
     parts = assign_groups(groups, request.shares, request.seed)
     if empty := [name for name, part in parts.items() if not part]:

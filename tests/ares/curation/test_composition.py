@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
 
+from annotators.base import FrameVectors
 from app.cli.main import main
 from ares.curation.composition import CompositionRules, round_shares
-from ares.curation.near_duplicates import LinkedItems
+from ares.curation.near_duplicates import LinkedItems, find_near_duplicates
 from ares.curation.near_pairs import find_near_pairs
 from ares.curation.set_algebra import combine_members
 from ares.curation.splits import assign_groups
@@ -28,7 +31,7 @@ _NAMES = ("x", "y", "z", "gripper")
 
 def make_record(
     key: str,
-    course: np.ndarray,
+    course: NDArray[np.float64],
     *,
     dataset: str = "a",
     task: str = "push",
@@ -36,10 +39,13 @@ def make_record(
     **extra: str,
 ) -> Record:
     """An episode of ten steps a second with a course (T, 4)."""
-    identity = {"format": "f", "dataset": dataset, "version": "", "split": "", "key": key}
     episode = Episode(
-        **identity,
-        episode_id=make_episode_id(**identity),
+        episode_id=make_episode_id(format="f", dataset=dataset, version="", split="", key=key),
+        format="f",
+        dataset=dataset,
+        version="",
+        split="",
+        key=key,
         source=f"/{dataset}/{key}",
         content_hash=f"{dataset}/{key}",
         instruction=task,
@@ -59,12 +65,13 @@ def make_record(
     )
 
 
-def draw_course(seed: int, steps: int = 60) -> np.ndarray:
+def draw_course(seed: int, steps: int = 60) -> NDArray[np.float64]:
     """A smooth motion (T, 4), another one for each seed."""
     rng = np.random.default_rng(seed)
     phases, speeds = rng.uniform(0, 7, (3, 4)), rng.uniform(0.5, 4, (3, 4))
     seconds = np.arange(steps)[:, None, None] / 10
-    return np.sin(seconds * speeds + phases).sum(axis=1)
+    course: NDArray[np.float64] = np.sin(seconds * speeds + phases).sum(axis=1)
+    return course
 
 
 @pytest.fixture(scope="module")
@@ -363,3 +370,38 @@ def test_rules_say_what_was_set() -> None:
         "cap": 3,
         "seed": 0,
     }
+
+
+def test_frames_tell_where_there_is_no_motion_and_texts_take_pairs_away(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    frames = (rng.normal(size=(6, 1, 32)) + 0.5 * rng.normal(size=(6, 5, 32))).astype(np.float32)
+    frames[5, :4] = frames[0, 1:] + 0.1 * rng.normal(size=(4, 32))
+    frames[4] = frames[1] + 0.45 * rng.normal(size=(5, 32))
+    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
+        stores = workspace.stores
+        records = [
+            replace(
+                make_record(f"{number}", np.zeros((5, 4)), task="lift" if number == 5 else "push"),
+                trajectory=Trajectory(timestamps=np.arange(5) / 10),
+            )
+            for number in range(6)
+        ]
+        stores.tables.episodes.add(records)
+        ids = [record.episode.episode_id for record in records]
+        stores.annotations.put_documents("spaces", {"s": {"encoder": "hash", "model": "hash:32", "dim": 32}})
+        for episode_id, vectors in zip(ids, frames, strict=True):
+            unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            row = FrameVectors(episode_id=episode_id, camera="c", seconds=np.arange(5.0), vectors=unit)
+            stores.tables.vectors("s").add([row])
+        copy, doubtful = frozenset((ids[0], ids[5])), frozenset((ids[1], ids[4]))
+
+        def find(*ways: str, in_doubt: bool = False) -> dict[frozenset[str], str]:
+            near = find_near_duplicates(stores, ids, ways, in_doubt=in_doubt)
+            return {frozenset((pair.first, pair.second)): pair.way for pair in near.pairs}
+
+        assert find() == find("pixels") == {copy: "pixels"}
+        assert find(in_doubt=True) == {copy: "pixels", doubtful: "pixels"}
+        assert find("motion") == find("pixels", "text") == {}
+        vectors = np.eye(32, dtype=np.float32)[[0, 0]]
+        stores.tables.texts("s").add(["push", "lift"], vectors)
+        assert find("pixels", "text") == {copy: "pixels"}
