@@ -235,9 +235,12 @@ def show_overlap(workspace: Workspace, args: argparse.Namespace) -> None:
     def describe() -> list[Block]:
         sizes = f"{overlap.label} has {overlap.sizes[0]} episodes, {overlap.against} {overlap.sizes[1]}"
         members = len({pair.first for pair in overlap.copies})
-        told = f"{len(overlap.shared)} are the same; {members} more have a near duplicate there"
+        summary = f"{len(overlap.shared)} are the same; {members} more have a near duplicate there"
         rows = [(pair.first, pair.second, pair.way, pair.score) for pair in overlap.copies[:_SHOWN_COPIES]]
-        return [f"{sizes}: {told}", *([OutputTable(rows, ("member", "near", "by", "score"))] if rows else [])]
+        return [
+            f"{sizes}: {summary}",
+            *([OutputTable(rows, ("member", "near", "by", "score"))] if rows else []),
+        ]
 
     answer(args, overlap.to_json(), describe)
 

@@ -149,9 +149,9 @@ def compose_selection(stores: Stores, ids: Collection[str], rules: CompositionRu
         _mix_datasets(stores, reasons, rules)
     if KEPT not in reasons.values():
         counts = Counter(reason.partition(" (")[0] for reason in reasons.values())
-        told = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+        summary = ", ".join(f"{count} {reason}" for reason, count in counts.items())
         raise RequestError(
-            "the set would be empty", f"the rules leave no episode: {told or 'none was selected'}"
+            "the set would be empty", f"the rules leave no episode: {summary or 'none was selected'}"
         )
     return ComposedSelection(reasons=reasons, details=details)
 

@@ -231,9 +231,9 @@ def _can_compare(result: _WayPairs, pair: Pair) -> bool:
 
 def _equal_contents(hashes: Sequence[str]) -> Iterator[Pair]:
     """Each later position with the first of the same content."""
-    firsts: dict[str, int] = {}
+    first_by_value: dict[str, int] = {}
     for position, content in enumerate(hashes):
-        first = firsts.setdefault(content, position)
+        first = first_by_value.setdefault(content, position)
         if content and first != position:
             yield first, position
 
@@ -243,8 +243,8 @@ def _keep_equal_texts(
 ) -> dict[Pair, tuple[str, float]]:
     """Those pairs whose instructions are alike, by their vectors; where one has none, equal words or no words."""
     spaces = [space for space in list_embedding_spaces(stores) if space in stores.tables.text_spaces()]
-    wanted = {texts[position] for pair in near for position in pair if texts[position]}
-    vectors = stores.tables.texts(spaces[-1]).read(wanted) if spaces and wanted else {}
+    needed_texts = {texts[position] for pair in near for position in pair if texts[position]}
+    vectors = stores.tables.texts(spaces[-1]).read(needed_texts) if spaces and needed_texts else {}
 
     def are_alike(first: str, second: str) -> bool:
         if not first or not second or first == second:
@@ -252,7 +252,7 @@ def _keep_equal_texts(
         ours, theirs = vectors.get(first), vectors.get(second)
         return ours is not None and theirs is not None and float(ours @ theirs) >= _TEXT_CUT
 
-    return {pair: told for pair, told in near.items() if are_alike(texts[pair[0]], texts[pair[1]])}
+    return {pair: evidence for pair, evidence in near.items() if are_alike(texts[pair[0]], texts[pair[1]])}
 
 
 def _search_pixels(stores: Stores, ids: Sequence[str], seed: int, cut: float) -> _WayPairs:
