@@ -289,7 +289,7 @@ def test_linked_items_are_the_components(edges: list[tuple[int, int]]) -> None:
 def test_near_pairs_of_many_rows_are_those_of_the_exact_product(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(4_000, 160)).astype(np.float32)
-    rows[2_000:2_400] = rows[:400] + 0.2 * rng.normal(size=(400, 160))
+    rows[2_000:2_400] = rows[:400] + 0.28 * rng.normal(size=(400, 160))
     rows[2_400:2_500] = rows[0]
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     exact = find_near_pairs(rows, 0.95)
