@@ -109,7 +109,7 @@ def _add_near_option(parser: argparse._ActionsContainer) -> None:
         type=_parse_names,
         default=(),
         metavar="WAYS",
-        help="what tells near duplicates: motion, pixels, text (default: motion, and pixels where there is no motion)",
+        help="what tells near duplicates: signals, pixels, text (default: signals, and pixels where there are none)",
     )
 
 

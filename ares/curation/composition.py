@@ -42,7 +42,7 @@ class CompositionRules:
 
     Attributes:
         dedupe: Whether near duplicates are left out.
-        near: Ways to find them, of `NEAR_WAYS`; empty for motion, and pixels where there is no motion.
+        near: Ways to find them, of `NEAR_WAYS`; empty for signals, and pixels where there are none.
         keep: Column that decides which of a group of near duplicates is kept, see `choose_kept`.
         balance: Names whose values together are the kinds of episodes, such as "task" and "robot".
         floor: Kinds with fewer episodes are left out.

@@ -1,4 +1,4 @@
-"""Which episodes are near copies of each other, by motion, pixels and texts, and which of them is kept."""
+"""Which episodes are near copies of each other, by signals, pixels and texts, and which of them is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-NearWay = Literal["motion", "pixels", "text"]
+NearWay = Literal["signals", "pixels", "text"]
 NEAR_WAYS: tuple[NearWay, ...] = get_args(NearWay)
 # Cosine similarities, without the mean of all: of the mean frames of two episodes that may be copies, and of each
 # frame of the shorter one with the frame of the other that is most like it, in the mean.
@@ -41,7 +41,7 @@ class CopyPair:
     Attributes:
         first: Id of one; the smaller of the two.
         second: Id of the other.
-        way: "content" where the source records are equal, else what told: "motion" or "pixels".
+        way: "content" where the source records are equal, else what told: "signals" or "pixels".
         score: 1 for equal ones; less for near ones.
     """
 
@@ -127,13 +127,13 @@ def find_near_duplicates(
 ) -> NearDuplicates:
     """The near copies among some episodes, equal records among them.
 
-    Without ways, motion tells where both episodes have signals of one layout, and pixels tell where they have not.
+    Without ways, signals tell where both episodes have signals of one layout, and pixels tell where they have not.
     Of several ways each must agree where it can compare both. Texts only take pairs away: many episodes share one.
 
     Args:
         stores: Stores of the workspace.
         ids: Ids of the episodes; those that are not in the workspace are left out.
-        ways: Of "motion", "pixels" and "text".
+        ways: Of "signals", "pixels" and "text".
         seed: Of the search.
         in_doubt: Whether frames that are only rather alike count: for a split, which must not part copies.
 
@@ -145,8 +145,8 @@ def find_near_duplicates(
     rows = read_rows(stores, ids, ["content_hash", "instruction"])
     known: list[str] = rows["episode_id"].to_pylist()
     searched: dict[str, _WayPairs] = {}
-    if not ways or "motion" in ways:
-        searched["motion"] = _search_motion(stores, known, seed)
+    if not ways or "signals" in ways:
+        searched["signals"] = _search_motion(stores, known, seed)
     if not ways or "pixels" in ways:
         searched["pixels"] = _search_pixels(
             stores, known, seed, _FRAME_CUT_IN_DOUBT if in_doubt else _FRAME_CUT
@@ -177,7 +177,7 @@ def check_near_ways(ways: Sequence[str]) -> None:
             )
     if set(ways) == {"text"}:
         raise RequestError(
-            "episodes with one text are no near duplicates", "give motion or pixels beside text"
+            "episodes with one text are no near duplicates", "give signals or pixels beside text"
         )
 
 

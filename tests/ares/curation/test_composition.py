@@ -114,7 +114,7 @@ def test_copies_are_found_whatever_was_changed(stored: Workspace) -> None:
     assert sorted(pair.first for pair in overlap.copies) == originals
     assert sorted(pair.second for pair in overlap.copies) == ids_of(stored, "dataset = 'c'")
     assert overlap.shared == [] and overlap.against == "dataset c"
-    assert {pair.way for pair in overlap.copies} == {"motion"}
+    assert {pair.way for pair in overlap.copies} == {"signals"}
 
 
 def test_of_copies_the_one_with_the_largest_value_is_kept(stored: Workspace) -> None:
@@ -122,7 +122,7 @@ def test_of_copies_the_one_with_the_largest_value_is_kept(stored: Workspace) -> 
     assert kept.episodes == 24 and decided.counts() == {"kept": 24, "near duplicate": 4}
     cut, late = ids_of(stored, "key = 'cut'")[0], ids_of(stored, "key = 'late'")[0]
     assert decided.reasons[cut].startswith(
-        f"near duplicate (of {ids_of(stored, 'key = ' + repr('00'))[0]}, by motion"
+        f"near duplicate (of {ids_of(stored, 'key = ' + repr('00'))[0]}, by signals"
     )
     assert decided.reasons[late] == "kept"
     assert kept.recipe["reasons"] == {"kept": 24, "near duplicate": 4}
@@ -313,7 +313,7 @@ def test_near_pairs_of_many_rows_are_those_of_the_exact_product(monkeypatch: pyt
         ("create x --where true --balance tesk --cap 3", "no episode has a 'tesk': did you mean 'task'?"),
         ("create x --where true --share a=.5,b=.4", "the shares sum to 0.9, not to 1"),
         ("create x --where true --share a=.5,d=.5", "no selected episode is of dataset 'd'"),
-        ("create x --where true --near motion", "near duplicates are looked for with --dedupe"),
+        ("create x --where true --near signals", "near duplicates are looked for with --dedupe"),
         ("create x --where true --reasons f.csv", "without rules every selected episode is kept"),
         ("create x --segments --where true --dedupe", "leave out --segments"),
         ("split all --train 1", "a split has at least two parts"),
@@ -401,7 +401,7 @@ def test_frames_tell_where_there_is_no_motion_and_texts_take_pairs_away(tmp_path
 
         assert find() == find("pixels") == {copy: "pixels"}
         assert find(in_doubt=True) == {copy: "pixels", doubtful: "pixels"}
-        assert find("motion") == find("pixels", "text") == {}
+        assert find("signals") == find("pixels", "text") == {}
         vectors = np.eye(32, dtype=np.float32)[[0, 0]]
         stores.tables.texts("s").add(["push", "lift"], vectors)
         assert find("pixels", "text") == {copy: "pixels"}
