@@ -169,8 +169,8 @@ def _change_course(
         return np.round(resampled, 2), rate_hz
     if change == "mirrored":
         return course * np.array(_MIRROR), 10.0
-    start = int(rng.integers(0, len(course) * 0.25))
-    stop = int(rng.integers(len(course) * 0.75, len(course)))
+    start = int(rng.integers(0, len(course) // 4))
+    stop = int(rng.integers(3 * len(course) // 4, len(course)))
     return course[start:stop], 10.0
 
 
@@ -185,10 +185,14 @@ def _make_record(
 ) -> Record:
     import numpy as np
 
-    identity = {"format": "drawn", "dataset": f"world{seed}", "version": "", "split": "", "key": key}
+    dataset = f"world{seed}"
     episode = Episode(
-        **identity,
-        episode_id=make_episode_id(**identity),
+        episode_id=make_episode_id(format="drawn", dataset=dataset, version="", split="", key=key),
+        format="drawn",
+        dataset=dataset,
+        version="",
+        split="",
+        key=key,
         source=f"/drawn/{seed}/{key}",
         content_hash=f"{seed}/{key}",
         instruction=groups["task"],

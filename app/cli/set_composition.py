@@ -109,7 +109,7 @@ def _add_near_option(parser: argparse._ActionsContainer) -> None:
         type=_parse_names,
         default=(),
         metavar="WAYS",
-        help="what tells near duplicates: motion, pixels, text (default: motion, and pixels where there is no motion)",
+        help="what tells near duplicates: signals, pixels, text (default: signals, and pixels where there are none)",
     )
 
 
@@ -235,9 +235,12 @@ def show_overlap(workspace: Workspace, args: argparse.Namespace) -> None:
     def describe() -> list[Block]:
         sizes = f"{overlap.label} has {overlap.sizes[0]} episodes, {overlap.against} {overlap.sizes[1]}"
         members = len({pair.first for pair in overlap.copies})
-        told = f"{len(overlap.shared)} are the same; {members} more have a near duplicate there"
+        summary = f"{len(overlap.shared)} are the same; {members} more have a near duplicate there"
         rows = [(pair.first, pair.second, pair.way, pair.score) for pair in overlap.copies[:_SHOWN_COPIES]]
-        return [f"{sizes}: {told}", *([OutputTable(rows, ("member", "near", "by", "score"))] if rows else [])]
+        return [
+            f"{sizes}: {summary}",
+            *([OutputTable(rows, ("member", "near", "by", "score"))] if rows else []),
+        ]
 
     answer(args, overlap.to_json(), describe)
 

@@ -42,7 +42,7 @@ class CompositionRules:
 
     Attributes:
         dedupe: Whether near duplicates are left out.
-        near: Ways to find them, of `NEAR_WAYS`; empty for motion, and pixels where there is no motion.
+        near: Ways to find them, of `NEAR_WAYS`; empty for signals, and pixels where there are none.
         keep: Column that decides which of a group of near duplicates is kept, see `choose_kept`.
         balance: Names whose values together are the kinds of episodes, such as "task" and "robot".
         floor: Kinds with fewer episodes are left out.
@@ -149,9 +149,9 @@ def compose_selection(stores: Stores, ids: Collection[str], rules: CompositionRu
         _mix_datasets(stores, reasons, rules)
     if KEPT not in reasons.values():
         counts = Counter(reason.partition(" (")[0] for reason in reasons.values())
-        told = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+        summary = ", ".join(f"{count} {reason}" for reason, count in counts.items())
         raise RequestError(
-            "the set would be empty", f"the rules leave no episode: {told or 'none was selected'}"
+            "the set would be empty", f"the rules leave no episode: {summary or 'none was selected'}"
         )
     return ComposedSelection(reasons=reasons, details=details)
 

@@ -176,8 +176,8 @@ class _Drawers:
         entries = self._lists.get(key, [])
         if not entries:
             return None
-        place = bisect.bisect_left(entries, num_steps, key=lambda entry: entry[0])
-        near = entries[max(0, place - 1) : place + 1]
+        position = bisect.bisect_left(entries, num_steps, key=lambda entry: entry[0])
+        near = entries[max(0, position - 1) : position + 1]
         _, rank, candidate = min(near, key=lambda entry: abs(entry[0] - num_steps))
         for own_key in _match_keys(candidate).values():
             own = self._lists[own_key]

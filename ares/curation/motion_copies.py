@@ -81,9 +81,9 @@ def find_motion_copies(stores: Stores, ids: Sequence[str], seed: int = 0) -> Mot
                 continue
             near = find_near_pairs(windows.vectors, _WINDOW_CUT, seed=seed)
             searches.append(near)
-            found_pairs, found_scores = _confirm_candidates(courses, windows, near)
-            pairs.append(np.sort(np.array(courses.positions)[found_pairs], axis=1))
-            scores.append(found_scores)
+            confirmed, confirmed_scores = _confirm_candidates(courses, windows, near)
+            pairs.append(np.sort(np.array(courses.positions)[confirmed], axis=1))
+            scores.append(confirmed_scores)
     return MotionCopies(
         pairs=np.concatenate(pairs),
         scores=np.concatenate(scores),

@@ -1,4 +1,4 @@
-"""Which episodes are near copies of each other, by motion, pixels and texts, and which of them is kept."""
+"""Which episodes are near copies of each other, by signals, pixels and texts, and which of them is kept."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from ares.store import Stores
 
 
-NearWay = Literal["motion", "pixels", "text"]
+NearWay = Literal["signals", "pixels", "text"]
 NEAR_WAYS: tuple[NearWay, ...] = get_args(NearWay)
 # Cosine similarities, without the mean of all: of the mean frames of two episodes that may be copies, and of each
 # frame of the shorter one with the frame of the other that is most like it, in the mean.
-_EPISODE_CUT, _FRAME_CUT = 0.9, 0.95
+# In doubt means: a split keeps them together, but neither is left out as a copy.
+_EPISODE_CUT, _FRAME_CUT, _FRAME_CUT_IN_DOUBT = 0.8, 0.95, 0.85
 _TEXT_CUT = 0.9
 # A column by which the kept episode of a group is chosen, without another rule.
 DEFAULT_KEEP = "num_steps"
@@ -40,7 +41,7 @@ class CopyPair:
     Attributes:
         first: Id of one; the smaller of the two.
         second: Id of the other.
-        way: "content" where the source records are equal, else what told: "motion" or "pixels".
+        way: "content" where the source records are equal, else what told: "signals" or "pixels".
         score: 1 for equal ones; less for near ones.
     """
 
@@ -117,18 +118,24 @@ class LinkedItems:
 
 
 def find_near_duplicates(
-    stores: Stores, ids: Collection[str], ways: Sequence[str] = (), seed: int = 0
+    stores: Stores,
+    ids: Collection[str],
+    ways: Sequence[str] = (),
+    seed: int = 0,
+    *,
+    in_doubt: bool = False,
 ) -> NearDuplicates:
     """The near copies among some episodes, equal records among them.
 
-    Without ways, motion tells where both episodes have signals of one layout, and pixels tell where they have not.
+    Without ways, signals tell where both episodes have signals of one layout, and pixels tell where they have not.
     Of several ways each must agree where it can compare both. Texts only take pairs away: many episodes share one.
 
     Args:
         stores: Stores of the workspace.
         ids: Ids of the episodes; those that are not in the workspace are left out.
-        ways: Of "motion", "pixels" and "text".
+        ways: Of "signals", "pixels" and "text".
         seed: Of the search.
+        in_doubt: Whether frames that are only rather alike count: for a split, which must not part copies.
 
     Raises:
         RequestError: A way does not exist, or "text" is the only one.
@@ -138,10 +145,12 @@ def find_near_duplicates(
     rows = read_rows(stores, ids, ["content_hash", "instruction"])
     known: list[str] = rows["episode_id"].to_pylist()
     searched: dict[str, _WayPairs] = {}
-    if not ways or "motion" in ways:
-        searched["motion"] = _search_motion(stores, known, seed)
+    if not ways or "signals" in ways:
+        searched["signals"] = _search_motion(stores, known, seed)
     if not ways or "pixels" in ways:
-        searched["pixels"] = _search_pixels(stores, known, seed)
+        searched["pixels"] = _search_pixels(
+            stores, known, seed, _FRAME_CUT_IN_DOUBT if in_doubt else _FRAME_CUT
+        )
     near = _combine_ways(searched, is_fallback=not ways)
     if "text" in ways:
         near = _keep_equal_texts(stores, near, rows["instruction"].to_pylist())
@@ -168,7 +177,7 @@ def check_near_ways(ways: Sequence[str]) -> None:
             )
     if set(ways) == {"text"}:
         raise RequestError(
-            "episodes with one text are no near duplicates", "give motion or pixels beside text"
+            "episodes with one text are no near duplicates", "give signals or pixels beside text"
         )
 
 
@@ -189,11 +198,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WayPairs:
-    """What one way tells: the score of each pair of positions, and which episodes it can compare.
-
-    Attributes:
-        kinds: (N,) number of the space in which an episode can be compared; -1 for none.
-    """
+    """What one way tells: the score of each pair of positions, and which episodes (N,) it can compare."""
 
     scores: Mapping[Pair, float]
     comparable: NDArray[np.bool_]
@@ -226,9 +231,9 @@ def _can_compare(result: _WayPairs, pair: Pair) -> bool:
 
 def _equal_contents(hashes: Sequence[str]) -> Iterator[Pair]:
     """Each later position with the first of the same content."""
-    firsts: dict[str, int] = {}
+    first_by_value: dict[str, int] = {}
     for position, content in enumerate(hashes):
-        first = firsts.setdefault(content, position)
+        first = first_by_value.setdefault(content, position)
         if content and first != position:
             yield first, position
 
@@ -238,8 +243,8 @@ def _keep_equal_texts(
 ) -> dict[Pair, tuple[str, float]]:
     """Those pairs whose instructions are alike, by their vectors; where one has none, equal words or no words."""
     spaces = [space for space in list_embedding_spaces(stores) if space in stores.tables.text_spaces()]
-    wanted = {texts[position] for pair in near for position in pair if texts[position]}
-    vectors = stores.tables.texts(spaces[-1]).read(wanted) if spaces and wanted else {}
+    needed_texts = {texts[position] for pair in near for position in pair if texts[position]}
+    vectors = stores.tables.texts(spaces[-1]).read(needed_texts) if spaces and needed_texts else {}
 
     def are_alike(first: str, second: str) -> bool:
         if not first or not second or first == second:
@@ -247,10 +252,10 @@ def _keep_equal_texts(
         ours, theirs = vectors.get(first), vectors.get(second)
         return ours is not None and theirs is not None and float(ours @ theirs) >= _TEXT_CUT
 
-    return {pair: told for pair, told in near.items() if are_alike(texts[pair[0]], texts[pair[1]])}
+    return {pair: evidence for pair, evidence in near.items() if are_alike(texts[pair[0]], texts[pair[1]])}
 
 
-def _search_pixels(stores: Stores, ids: Sequence[str], seed: int) -> _WayPairs:
+def _search_pixels(stores: Stores, ids: Sequence[str], seed: int, cut: float) -> _WayPairs:
     """Episodes whose frames are alike, by the vectors of the newest embedding space; none without one."""
     import numpy as np
 
@@ -269,7 +274,7 @@ def _search_pixels(stores: Stores, ids: Sequence[str], seed: int) -> _WayPairs:
         scores = {}
         for first, second in zip(near.first.tolist(), near.second.tolist(), strict=True):
             score = _compare_frames(frames[first], frames[second])
-            if score >= _FRAME_CUT:
+            if score >= cut:
                 pair = sorted((int(frames.positions[first]), int(frames.positions[second])))
                 scores[pair[0], pair[1]] = score
     return _WayPairs(scores=scores, comparable=comparable, recall=near.recall_bounds[0])

@@ -138,7 +138,7 @@ def find_overlap(
     """
     label, others = _read_other_side(stores, against)
     members = set(Sets(stores.annotations).ids(selection))
-    near = find_near_duplicates(stores, members | others, ways, seed)
+    near = find_near_duplicates(stores, members | others, ways, seed, in_doubt=True)
     copies = list(_pairs_between(near, members, others))
     return SetOverlap(
         label=selection.label,

@@ -117,7 +117,7 @@ def plan_split(stores: Stores, selection: CurationSet, request: SplitRequest) ->
     stores.catch_up()
     ids: list[str] = read_rows(stores, members, [])["episode_id"].to_pylist()
     values = read_group_values(stores, ids, request.by)
-    near = find_near_duplicates(stores, ids, request.near, request.seed)
+    near = find_near_duplicates(stores, ids, request.near, request.seed, in_doubt=True)
     groups = _link_groups(ids, values, near)
     parts = assign_groups(groups, request.shares, request.seed)
     if empty := [name for name, part in parts.items() if not part]:
@@ -162,10 +162,10 @@ def _link_groups(
     """What hangs together by equal values and by near duplicates."""
     links = LinkedItems(ids)
     for column in values.values():
-        firsts: dict[str, str] = {}
+        first_by_value: dict[str, str] = {}
         for episode_id, value in zip(ids, column, strict=True):
             if value is not None:
-                links.link(firsts.setdefault(value, episode_id), episode_id)
+                links.link(first_by_value.setdefault(value, episode_id), episode_id)
     for pair in near.pairs:
         links.link(pair.first, pair.second)
     return links.groups()
@@ -205,20 +205,20 @@ def _exchange_groups(parts: Mapping[str, _PartGroups], lacking: dict[str, float]
     """Make the move or exchange that brings two parts nearest to their shares. Returns whether one does."""
     best_gain, best = 1e-9, ("", "", 0, 0)
     for giver, taker in permutations(parts, 2):
-        wanted = (lacking[taker] - lacking[giver]) / 2
+        difference = (lacking[taker] - lacking[giver]) / 2
         returned = [0, *sorted(parts[taker])]
-        for given in parts[giver] if wanted > 0 else ():
+        for size in parts[giver] if difference > 0 else ():
             # The best of what may come back is one of the two sizes beside the one that would fit.
-            place = bisect_left(returned, given - wanted)
-            for back in returned[max(0, place - 1) : place + 1]:
-                moved = given - back
-                gain = 2 * moved * (2 * wanted - moved)
+            position = bisect_left(returned, size - difference)
+            for back in returned[max(0, position - 1) : position + 1]:
+                moved = size - back
+                gain = 2 * moved * (2 * difference - moved)
                 if gain > best_gain:
-                    best_gain, best = gain, (giver, taker, given, back)
-    giver, taker, given, back = best
+                    best_gain, best = gain, (giver, taker, size, back)
+    giver, taker, size, back = best
     if not giver:
         return False
-    _move_group(parts, lacking, (giver, taker), given)
+    _move_group(parts, lacking, (giver, taker), size)
     if back:
         _move_group(parts, lacking, (taker, giver), back)
     return True

@@ -319,8 +319,8 @@ class SetCollection(Mapping[str, StoredSet]):
             shares: Share of each part by its name; they sum to 1.
             by: "task", "scene", "operator", "day", columns of episodes or keys of their metadata: no value is in two
                 parts.
-            near: Ways to find near duplicates, of "motion", "pixels" and "text"; by default motion, and pixels where
-                there is no motion.
+            near: Ways to find near duplicates, of "signals", "pixels" and "text"; by default signals, and pixels where
+                there are none.
             seed: Decides between equally good splits.
 
         Raises:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
 
+from annotators.base import FrameVectors
 from app.cli.main import main
 from ares.curation.composition import CompositionRules, round_shares
-from ares.curation.near_duplicates import LinkedItems
+from ares.curation.near_duplicates import LinkedItems, find_near_duplicates
 from ares.curation.near_pairs import find_near_pairs
 from ares.curation.set_algebra import combine_members
 from ares.curation.splits import assign_groups
@@ -28,7 +31,7 @@ _NAMES = ("x", "y", "z", "gripper")
 
 def make_record(
     key: str,
-    course: np.ndarray,
+    course: NDArray[np.float64],
     *,
     dataset: str = "a",
     task: str = "push",
@@ -36,10 +39,13 @@ def make_record(
     **extra: str,
 ) -> Record:
     """An episode of ten steps a second with a course (T, 4)."""
-    identity = {"format": "f", "dataset": dataset, "version": "", "split": "", "key": key}
     episode = Episode(
-        **identity,
-        episode_id=make_episode_id(**identity),
+        episode_id=make_episode_id(format="f", dataset=dataset, version="", split="", key=key),
+        format="f",
+        dataset=dataset,
+        version="",
+        split="",
+        key=key,
         source=f"/{dataset}/{key}",
         content_hash=f"{dataset}/{key}",
         instruction=task,
@@ -59,12 +65,13 @@ def make_record(
     )
 
 
-def draw_course(seed: int, steps: int = 60) -> np.ndarray:
+def draw_course(seed: int, steps: int = 60) -> NDArray[np.float64]:
     """A smooth motion (T, 4), another one for each seed."""
     rng = np.random.default_rng(seed)
     phases, speeds = rng.uniform(0, 7, (3, 4)), rng.uniform(0.5, 4, (3, 4))
     seconds = np.arange(steps)[:, None, None] / 10
-    return np.sin(seconds * speeds + phases).sum(axis=1)
+    course: NDArray[np.float64] = np.sin(seconds * speeds + phases).sum(axis=1)
+    return course
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +114,7 @@ def test_copies_are_found_whatever_was_changed(stored: Workspace) -> None:
     assert sorted(pair.first for pair in overlap.copies) == originals
     assert sorted(pair.second for pair in overlap.copies) == ids_of(stored, "dataset = 'c'")
     assert overlap.shared == [] and overlap.against == "dataset c"
-    assert {pair.way for pair in overlap.copies} == {"motion"}
+    assert {pair.way for pair in overlap.copies} == {"signals"}
 
 
 def test_of_copies_the_one_with_the_largest_value_is_kept(stored: Workspace) -> None:
@@ -115,7 +122,7 @@ def test_of_copies_the_one_with_the_largest_value_is_kept(stored: Workspace) -> 
     assert kept.episodes == 24 and decided.counts() == {"kept": 24, "near duplicate": 4}
     cut, late = ids_of(stored, "key = 'cut'")[0], ids_of(stored, "key = 'late'")[0]
     assert decided.reasons[cut].startswith(
-        f"near duplicate (of {ids_of(stored, 'key = ' + repr('00'))[0]}, by motion"
+        f"near duplicate (of {ids_of(stored, 'key = ' + repr('00'))[0]}, by signals"
     )
     assert decided.reasons[late] == "kept"
     assert kept.recipe["reasons"] == {"kept": 24, "near duplicate": 4}
@@ -282,7 +289,7 @@ def test_linked_items_are_the_components(edges: list[tuple[int, int]]) -> None:
 def test_near_pairs_of_many_rows_are_those_of_the_exact_product(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(4_000, 160)).astype(np.float32)
-    rows[2_000:2_400] = rows[:400] + 0.2 * rng.normal(size=(400, 160))
+    rows[2_000:2_400] = rows[:400] + 0.28 * rng.normal(size=(400, 160))
     rows[2_400:2_500] = rows[0]
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     exact = find_near_pairs(rows, 0.95)
@@ -306,7 +313,7 @@ def test_near_pairs_of_many_rows_are_those_of_the_exact_product(monkeypatch: pyt
         ("create x --where true --balance tesk --cap 3", "no episode has a 'tesk': did you mean 'task'?"),
         ("create x --where true --share a=.5,b=.4", "the shares sum to 0.9, not to 1"),
         ("create x --where true --share a=.5,d=.5", "no selected episode is of dataset 'd'"),
-        ("create x --where true --near motion", "near duplicates are looked for with --dedupe"),
+        ("create x --where true --near signals", "near duplicates are looked for with --dedupe"),
         ("create x --where true --reasons f.csv", "without rules every selected episode is kept"),
         ("create x --segments --where true --dedupe", "leave out --segments"),
         ("split all --train 1", "a split has at least two parts"),
@@ -363,3 +370,38 @@ def test_rules_say_what_was_set() -> None:
         "cap": 3,
         "seed": 0,
     }
+
+
+def test_frames_tell_where_there_is_no_motion_and_texts_take_pairs_away(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    frames = (rng.normal(size=(6, 1, 32)) + 0.5 * rng.normal(size=(6, 5, 32))).astype(np.float32)
+    frames[5] = np.roll(frames[0], 1, axis=0) + 0.1 * rng.normal(size=(5, 32))
+    frames[4] = frames[1] + 0.45 * rng.normal(size=(5, 32))
+    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
+        stores = workspace.stores
+        records = [
+            replace(
+                make_record(f"{number}", np.zeros((5, 4)), task="lift" if number == 5 else "push"),
+                trajectory=Trajectory(timestamps=np.arange(5) / 10),
+            )
+            for number in range(6)
+        ]
+        stores.tables.episodes.add(records)
+        ids = [record.episode.episode_id for record in records]
+        stores.annotations.put_documents("spaces", {"s": {"encoder": "hash", "model": "hash:32", "dim": 32}})
+        for episode_id, vectors in zip(ids, frames, strict=True):
+            unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            row = FrameVectors(episode_id=episode_id, camera="c", seconds=np.arange(5.0), vectors=unit)
+            stores.tables.vectors("s").add([row])
+        copy, doubtful = frozenset((ids[0], ids[5])), frozenset((ids[1], ids[4]))
+
+        def find(*ways: str, in_doubt: bool = False) -> dict[frozenset[str], str]:
+            near = find_near_duplicates(stores, ids, ways, in_doubt=in_doubt)
+            return {frozenset((pair.first, pair.second)): pair.way for pair in near.pairs}
+
+        assert find() == find("pixels") == {copy: "pixels"}
+        assert find(in_doubt=True) == {copy: "pixels", doubtful: "pixels"}
+        assert find("signals") == find("pixels", "text") == {}
+        vectors = np.eye(32, dtype=np.float32)[[0, 0]]
+        stores.tables.texts("s").add(["push", "lift"], vectors)
+        assert find("pixels", "text") == {copy: "pixels"}
