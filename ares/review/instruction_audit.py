@@ -40,7 +40,7 @@ _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
 # What an episode is named from, chosen on the part "development" of benchmarks/instruction_audit.py: how much likelier
 # the other instruction is than the own, how far the episode may be from others of that one, and its least probability
 # as a share of what that one has in its own episodes.
-_LEAST_SHARE, _MOST_DISTANCE, _LEAST_CONFIDENCE = 0.6, 2.5, 1.0
+_LEAST_SHARE, _MOST_DISTANCE, _LEAST_CONFIDENCE = 0.6, 1.0, 1.0
 # Largest probability that two instructions are told apart so well by chance, and least share of episodes that their
 # own instruction fits best: what tells less of a dataset does not know it.
 _MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.5
@@ -339,15 +339,15 @@ def judge_instructions(
     fits = fit_instructions(labelled, seed)
     own, count = fits.classes[labelled.labels], len(fits.sizes)
     counted = (own >= 0) & labelled.is_counted
-    judged, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
+    total, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
     best = np.where(fits.is_contrary(), fits.classes[fits.best], own)[counted]
-    expected = np.bincount(best, minlength=count) @ fits.sizes / max(judged, 1) ** 2 if count else 1.0
+    expected = np.bincount(best, minlength=count) @ fits.sizes / max(total, 1) ** 2 if count else 1.0
     audit = replace(
         audit,
         episodes=len(rows),
-        judged=judged,
+        judged=int((own >= 0).sum()),
         instructions=count,
-        accuracy=round(hits / judged, 4) if judged else 0.0,
+        accuracy=round(hits / total, 4) if total else 0.0,
         chance=round(float(expected), 4),
     )
     if count < 2:
@@ -357,7 +357,7 @@ def judge_instructions(
             else "the frames do not tell its instructions apart"
         )
         return replace(audit, verdict="unsure", reason=reason)
-    if share_lower_bound(hits, judged, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
+    if share_lower_bound(hits, total, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
         return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart")
     found = _find_contrary(rows, labelled, fits, texts)
     return replace(audit, verdict="judged", findings=tuple(found))

@@ -10,8 +10,7 @@ import pytest
 
 from app.cli.main import main
 from ares.errors import RequestError
-from ares.review import QueueRequest
-from ares.review.instruction_audit import normalize_instruction
+from ares.review import QueueRequest, normalize_instruction
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
