@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ares.review.instruction_audit import (
+from ares.review import (
     AuditedEpisode,
     InstructionAudit,
     judge_instructions,
     normalize_instruction,
     read_audited_episodes,
+    read_features,
 )
-from ares.review.instruction_features import read_features
 from ares.search import find_embedding_space
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace

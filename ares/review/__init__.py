@@ -47,12 +47,17 @@ if TYPE_CHECKING:
         estimate_true_share as estimate_true_share,
     )
     from ares.review.instruction_audit import (
+        AuditedEpisode as AuditedEpisode,
         InstructionAudit as InstructionAudit,
         InstructionFinding as InstructionFinding,
         audit_instructions as audit_instructions,
         create_audit_queue as create_audit_queue,
+        judge_instructions as judge_instructions,
+        normalize_instruction as normalize_instruction,
+        read_audited_episodes as read_audited_episodes,
         read_audits as read_audits,
     )
+    from ares.review.instruction_features import read_features as read_features
     from ares.review.judge_counts import (
         JudgedQuestion as JudgedQuestion,
         JudgementCount as JudgementCount,

@@ -37,10 +37,9 @@ _MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
 _LOOKUP_BATCH = 1_000
 _COLUMNS = ("episode_id", "instruction", "content_hash", "success")
 _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
-# What an episode is named from, chosen on the part "development" of benchmarks/instruction_audit.py: how much likelier
-# the other instruction is than the own, how far the episode may be from others of that one, and its least probability
-# as a share of what that one has in its own episodes.
-_LEAST_SHARE, _MOST_DISTANCE, _LEAST_CONFIDENCE = 0.6, 2.5, 1.0
+# What an episode is named from, chosen on the part "development" of benchmarks/instruction_audit.py and on Bridge: the
+# other instruction is likelier than the own, and the episode is as near to it as nine in ten of its own episodes.
+_LEAST_SHARE, _MOST_DISTANCE = 0.5, 1.0
 # Largest probability that two instructions are told apart so well by chance, and least share of episodes that their
 # own instruction fits best: what tells less of a dataset does not know it.
 _MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.5
@@ -339,15 +338,15 @@ def judge_instructions(
     fits = fit_instructions(labelled, seed)
     own, count = fits.classes[labelled.labels], len(fits.sizes)
     counted = (own >= 0) & labelled.is_counted
-    judged, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
+    total, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
     best = np.where(fits.is_contrary(), fits.classes[fits.best], own)[counted]
-    expected = np.bincount(best, minlength=count) @ fits.sizes / max(judged, 1) ** 2 if count else 1.0
+    expected = np.bincount(best, minlength=count) @ fits.sizes / max(total, 1) ** 2 if count else 1.0
     audit = replace(
         audit,
         episodes=len(rows),
-        judged=judged,
+        judged=int((own >= 0).sum()),
         instructions=count,
-        accuracy=round(hits / judged, 4) if judged else 0.0,
+        accuracy=round(hits / total, 4) if total else 0.0,
         chance=round(float(expected), 4),
     )
     if count < 2:
@@ -357,7 +356,7 @@ def judge_instructions(
             else "the frames do not tell its instructions apart"
         )
         return replace(audit, verdict="unsure", reason=reason)
-    if share_lower_bound(hits, judged, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
+    if share_lower_bound(hits, total, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
         return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart")
     found = _find_contrary(rows, labelled, fits, texts)
     return replace(audit, verdict="judged", findings=tuple(found))
@@ -414,15 +413,15 @@ def _find_contrary(
     import numpy as np
 
     shares = np.nan_to_num(fits.share)
-    is_clear = (shares >= _LEAST_SHARE) & (fits.distance <= _MOST_DISTANCE)
+    is_clear = (shares > _LEAST_SHARE) & (fits.distance <= _MOST_DISTANCE)
     confident = _class_confidence(labelled, fits)
     largest = _largest_labels(labelled, fits)
     yielded = 0
     for index in np.argsort(-shares, kind="stable").tolist():
-        if shares[index] < _LEAST_SHARE or yielded == _MOST_FINDINGS:
+        if shares[index] <= _LEAST_SHARE or yielded == _MOST_FINDINGS:
             return
         own, other = int(fits.classes[labelled.labels[index]]), int(fits.classes[fits.best[index]])
-        is_named = is_clear[index] and shares[index] >= confident[other] * _LEAST_CONFIDENCE
+        is_named = is_clear[index] and shares[index] >= confident[other]
         if not is_named or rows[index].is_ruled or not _is_told_apart(fits, own, other):
             continue
         yielded += 1

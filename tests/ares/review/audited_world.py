@@ -31,10 +31,10 @@ def fill_audited_world(stores: Stores, *, with_vectors: bool = True) -> dict[str
     """Write the datasets "known", "alike" and "rare". Returns what the source says wrongly, by id of the episode.
 
     In "known" three instructions look different, one of them in two wordings, and one episode has the wrong one. In
-    "alike" all look the same. In "rare" each has one episode, which is there twice.
+    "alike" all look the same. In "rare" each has one episode, which is there five times.
     """
     rng, wrong = np.random.default_rng(1), dict[str, str]()
-    names = {"known": _EPISODES, "alike": _EPISODES, "rare": 2}
+    names = {"known": _EPISODES, "alike": _EPISODES, "rare": 5}
     records, frames = [], []
     for dataset, count in names.items():
         for number, text in enumerate(TEXTS):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.cli.main import main
 from ares.errors import RequestError
-from ares.review import QueueRequest
-from ares.review.instruction_audit import normalize_instruction
+from ares.review import QueueRequest, normalize_instruction
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
@@ -69,6 +69,18 @@ def test_an_accepted_correction_leaves_the_source_and_is_taken_back(audited: tup
     assert (rows[0]["instruction"], rows[0]["instruction_fits"]) == (TEXTS[0], False)
     assert not _named(workspace), "the last audit names it no more"
     assert not workspace.review.audit_instructions("known")[0].findings, "nor does a new one"
+    workspace.review.withdraw(answer_id, "Ada")
+    assert [finding.episode_id for finding in workspace.review.audit_instructions("known")[0].findings] == [
+        planted
+    ]
+
+
+def test_what_a_person_calls_right_is_not_named_again(audited: tuple[Workspace, str]) -> None:
+    workspace, planted = audited
+    (audit,) = workspace.review.audit_instructions("known")
+    correction = audit.findings[0].correction("Ada")
+    answer_id = workspace.review.give(replace(correction, verdict="met", text=""))
+    assert not workspace.review.audit_instructions("known")[0].findings
     workspace.review.withdraw(answer_id, "Ada")
     assert [finding.episode_id for finding in workspace.review.audit_instructions("known")[0].findings] == [
         planted
