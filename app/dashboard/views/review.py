@@ -13,11 +13,11 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import make_poster_url, make_video_url
 from app.dashboard.components import draw_review
 from app.dashboard.judge_tab import draw_judges
-from app.dashboard.navigation import entered_text, read_parameter, show_error, write_parameter
+from app.dashboard.navigation import entered_text, read_parameter, write_parameter
 from app.dashboard.preloading import let_tables_follow
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
-from ares.errors import AresError, RequestError
+from ares.errors import RequestError
 from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
 from ares.settings import user_name
 
@@ -80,20 +80,10 @@ def _draw_questions() -> None:
         raise AddressError("queue", f"there is no queue {named!r}", f"there are: {names}")
     _draw_choice(queues, named, person)
     queue = ReviewQueue(workspace.stores, named)
-    # Beside the list of answers a key draws both anew, else what is asked alone.
-    draw = _draw_next if st.session_state.get(_ANSWERS) else st.fragment(_draw_next)
-    draw(queue, person)
+    item = cached_reads.limited(partial(queue.next, person))
+    _draw_item(queue, item, person)
     if st.toggle("Your answers", key=_ANSWERS):
         _draw_answers(queue, person)
-
-
-def _draw_next(queue: ReviewQueue, person: str) -> None:
-    """Draw what the person is asked next."""
-    try:
-        item = cached_reads.limited(partial(queue.next, person))
-        _draw_item(queue, item, person)
-    except AresError as error:
-        show_error(error)
 
 
 def _make_queue(person: str) -> None:
