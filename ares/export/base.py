@@ -138,7 +138,7 @@ class ExportRequest:
         set: The set to write.
         destination: A new or empty folder; it appears complete or not at all.
         format: Name of the exporter.
-        task: What the task of an episode is, see `episode_tasks`.
+        task: What the task of an episode is, see `episode_task`.
         fps: Steps per second to write; None for the rate of each episode.
         retime: Which step is written for a second.
         convert: Conversions of signals, such as "action.gripper=open1"; see `ares.contract`.
@@ -341,26 +341,18 @@ def task_counter() -> Counter[str]:
     return Counter(dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0))
 
 
-def episode_tasks(
-    episodes: Sequence[Episode], rows: Sequence[Mapping[str, Json]], source: TaskSource
-) -> list[EpisodeTaskText]:
-    """The task of every episode, in the same order.
+def episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTaskText:
+    """The task of an episode.
 
     With "instruction" it is the instruction; without one, the caption, unless a grade rejects it or its judge is
     untrusted. With "caption" it is the caption where a trusted judge accepts it, with "caption_unproven" also where
     an unproven one does, with "caption_untrusted" where any does; else the instruction. Without either it is NO_TASK.
 
     Args:
-        episodes: The episodes.
-        rows: Their TASK_COLUMNS, as far as the workspace has them; other columns are ignored.
+        instruction: Its instruction, or "".
+        row: Its TASK_COLUMNS, as far as the workspace has them; other columns are ignored.
         source: What is to be the task.
     """
-    return [
-        _episode_task(episode.instruction, row, source) for episode, row in zip(episodes, rows, strict=True)
-    ]
-
-
-def _episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTaskText:
     value = row.get(_CAPTION)
     caption = value if isinstance(value, str) else ""
     is_accepted = {
@@ -411,7 +403,7 @@ def read_rows(stores: Stores, columns: Sequence[str], ids: Sequence[str]) -> pa.
 def find_segment_makers(stores: Stores, request: ExportRequest) -> dict[str, Maker]:
     """Makers of the segments whose texts an export may write, by id.
 
-    Captions of whole episodes can be their tasks, see `episode_tasks`, and are no segments here.
+    Captions of whole episodes can be their tasks, see `episode_task`, and are no segments here.
     """
     makers = {} if NO_SEGMENTS in request.segments else stores.annotations.makers()
     return {
@@ -566,7 +558,10 @@ class ExportManifest:
             # What people's answers certify of the captions, and why it holds no more.
             **({"certificate": certificate} if certificate else {}),
             **({"grade_trust": states} if states else {}),
-            "makers": {id: _maker_document(maker) for id, maker in used_makers.items()},
+            "makers": {
+                id: {name: value for name, value in asdict(maker).items() if name != "columns"}
+                for id, maker in used_makers.items()
+            },
             # What the controls of the judges of captions say, by dataset.
             "judge_trust": {id: dict(trust[id]) for id in used_makers if id in trust},
             # A judge by a rubric names it in its settings.
@@ -610,9 +605,3 @@ def _certificate_card(
         *([f"The judge of their captions is: {counts}."] if counts else []),
     ]
     return "\n\n".join(lines) + "\n"
-
-
-def _maker_document(maker: Maker) -> dict[str, Json]:
-    fields = asdict(maker)
-    del fields["columns"]
-    return fields

@@ -11,7 +11,7 @@ from ares.contract import SetConverter, find_contracts_of_episodes, parse_conver
 from ares.curation import Sets
 from ares.episode import Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError
-from ares.export.base import EpisodeTaskText, ExportFailures, ExportReport, ExportRequest, episode_tasks
+from ares.export.base import EpisodeTaskText, ExportFailures, ExportReport, ExportRequest, episode_task
 from ares.export.segments import SegmentReader, SpanText
 from ares.registry import exporters, plugin_faults
 from ares.store import ids_filter
@@ -101,7 +101,10 @@ def member_tasks(
         span_texts: Reads the texts of spans; None where none is written.
         annotations: All annotations of their episodes.
     """
-    by_id = dict(zip(batch.ids, episode_tasks(batch.episodes, rows, request.task), strict=True))
+    by_id = {
+        episode.episode_id: episode_task(episode.instruction, row, request.task)
+        for episode, row in zip(batch.episodes, rows, strict=True)
+    }
     own = span_texts.read_span_texts(batch.spans, annotations) if span_texts else ()
     texts = dict(zip(batch.requested_ids, own, strict=False))
     tasks = {}

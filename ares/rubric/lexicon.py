@@ -159,4 +159,4 @@ NO_ADVERBS = frozenset(
     {"assembly", "belly", "fly", "jelly", "trolley", "bully", "ply", "doily", "lily", "only"}
 )
 # Words before an adverb that say how much.
-INTENSIFIERS = frozenset({"very", "quite", "rather", "too"})
+INTENSIFIERS = frozenset({"very", "quite", "rather"})
