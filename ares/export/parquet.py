@@ -26,14 +26,12 @@ from ares.export.base import (
     make_export_report,
     open_span_texts,
     read_rows,
-    read_segments,
-    segments_schema,
     staging_folder,
     task_counter,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
 from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
-from ares.export.segments import SegmentCounts, SegmentReader
+from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -387,3 +387,36 @@ def describe_segment(segment: ExportSegment) -> dict[str, Json]:
         "annotator": segment.annotator,
         "maker_id": segment.maker_id,
     }
+
+
+def segments_schema(stores: Stores) -> pa.Schema:
+    """Columns of the shown segments: those of every segment, then by name those that annotators declare."""
+    import pyarrow as pa
+
+    from ares.store import MakerCatalog, arrow_type, segment_schema
+
+    catalog = MakerCatalog(stores.annotations.makers())
+    own_columns = segment_schema()
+    types = catalog.segment_columns(catalog.groups) | stores.tables.segments.columns()
+    fields = [(name, arrow_type(types[name])) for name in sorted(types.keys() - set(own_columns.names))]
+    return pa.schema([*own_columns, *fields])
+
+
+def read_segments(stores: Stores, schema: pa.Schema, ids: Sequence[str]) -> pa.Table:
+    """The shown segments of some episodes, in the order of the ids, then of time; see `segments_schema`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ares.store import ids_filter
+
+    stored = stores.tables.segments.scan([], ids_filter(ids))
+    # A declared column without any value is not in the table.
+    rows = pa.concat_tables([schema.empty_table(), stored], promote_options="default")
+    keys = pa.table(
+        {
+            "position": pc.index_in(rows["episode_id"], pa.array(ids, pa.string())),
+            "start_seconds": rows["start_seconds"],
+            "annotation_id": rows["annotation_id"],
+        }
+    )
+    return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
