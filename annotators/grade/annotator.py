@@ -538,8 +538,8 @@ class GradeAnnotator:
             # What reading the slots of a refuted sentence cost is borne by the others, as it shares their calls.
             meter.add(dataset, counted, calls, count=0.0 if is_refuted and not position else 1.0)
         meter.add(dataset, COMPARISONS, {"comparison": compared}, count=expected[dataset])
-        if _was_asked_about(own) and not is_refuted:
-            meter.add_asked(dataset, kind)
+        if _was_open(own) and not is_refuted:
+            meter.add_open(dataset, kind)
         self._note_known(caption, own, controls, meter)
 
     def _note_known(
@@ -573,7 +573,7 @@ def _read_segments(episodes: Sequence[Episode], captions: Sequence[Annotation]) 
     ]
 
 
-def _was_asked_about(graded: GradeOutcome) -> bool:
+def _was_open(graded: GradeOutcome) -> bool:
     """Whether something beside its slots was asked about a caption, or would have been."""
     if isinstance(graded, GradedText):
         return bool(graded.judgement.calls or graded.judgement.observation_ids)

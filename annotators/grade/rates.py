@@ -27,7 +27,7 @@ CAPTIONS, SENTENCES, COMPARISONS = "captions", "sentences", "comparisons"
 TEXT_KINDS = (CAPTIONS, SENTENCES)
 # Rows beside the calls: texts about which something was asked, choices that were expected of controls, frames without
 # content that were observed, and captions that failed after most of their calls were paid.
-_ASKED, _EXPECTED, _SEEN, _TRIED = "asked", "expected", "seen", "tried"
+_OPEN, _EXPECTED, _SEEN, _TRIED = "asked", "expected", "seen", "tried"
 JUDGE_RATES = "judge_rates"
 # So many captions of a process count in full.
 _MOST_COUNTED = 200
@@ -108,9 +108,9 @@ class RateMeter:
                 for position, amount in enumerate((cost.calls, cost.tokens_in, cost.tokens_out)):
                     row[position] += amount
 
-    def add_asked(self, dataset: str, kind: str) -> None:
+    def add_open(self, dataset: str, kind: str) -> None:
         """Count a text about which something was asked: of sentences nobody knows before which ones code settles."""
-        self._add_to_row(dataset, f"{kind} {_ASKED}", 1.0)
+        self._add_to_row(dataset, f"{kind} {_OPEN}", 1.0)
 
     def add_expected(self, dataset: str, choices: Mapping[str, float]) -> None:
         """Count the choices that were expected of controls, by their kind."""
@@ -171,10 +171,10 @@ class MeasuredRates:
             return None
         return {name: self._row(f"{kind} {name}").scaled(1 / count) for name in CALL_KINDS}
 
-    def asked_share(self, kind: str) -> float:
+    def open_share(self, kind: str) -> float:
         """Share of the texts of a kind about which something was asked; 1 where too few were counted."""
-        count, asked = self._row(kind).calls, self._row(f"{kind} {_ASKED}").calls
-        return asked / count if asked and count >= _FEWEST_MEASURED else 1.0
+        count, open_texts = self._row(kind).calls, self._row(f"{kind} {_OPEN}").calls
+        return open_texts / count if open_texts and count >= _FEWEST_MEASURED else 1.0
 
     def per_expected_choice(self, kind: str) -> float | None:
         """Controls of a kind for each choice that was expected of them; None where too few were."""
@@ -299,7 +299,7 @@ class RunQuote:
         kind, rates = text_kind(subject), self._rates(subject)
         if segment not in self._segments and not rates.has_tried(subject.id):
             self._segments.add(segment)
-            observations = self._judge.count_open_observations(subject) * rates.asked_share(kind)
+            observations = self._judge.count_open_observations(subject) * rates.open_share(kind)
             self._add(subject, kind, "observation", observations)
         for name, calls in (rates.per_text(kind) or self._judge.expect_calls(subject)).items():
             if name not in ("observation", "comparison"):

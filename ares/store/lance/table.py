@@ -72,14 +72,18 @@ class TableWriter:
 
     def update(self, key: str, rows: pa.Table) -> None:
         """Set columns of the existing rows with these keys; rows of unknown keys are ignored."""
+        if rows.get_total_buffer_size() > 2 * rows.nbytes + _SMALL_BYTES:
+            # A slice holds the memory of all that it was cut from, and Lance counts that for each of its batches: of a
+            # table of a million rows it refused a hundred thousand ("Resources exhausted").
+            rows = rows.take(list(range(len(rows))))
         with undo_truncated_writes(self.newest()) as dataset:
-            dataset.merge_insert(key).when_matched_update_all().execute(_without_slices(rows))
+            dataset.merge_insert(key).when_matched_update_all().execute(rows)
 
     def upsert(self, key: str, rows: pa.Table) -> None:
         """Set columns of the existing rows with these keys, and append the rows of unknown keys."""
         with undo_truncated_writes(self.newest()) as dataset:
             merge = dataset.merge_insert(key)
-            merge.when_matched_update_all().when_not_matched_insert_all().execute(_without_slices(rows))
+            merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
     def delete(self, where: str) -> None:
         """Delete the rows that match a filter."""
@@ -188,19 +192,6 @@ def _cut_file(dataset: lance.LanceDataset, known: Collection[str]) -> str:
             if not whole:
                 return f"{dataset.uri}/{path}"
     return ""
-
-
-def _without_slices(rows: pa.Table) -> pa.Table:
-    """The same rows in memory of their own.
-
-    A slice holds the memory of all that it was cut from, and Lance counts that for each of its batches: of a table of a
-    million rows it refused a hundred thousand ("Resources exhausted").
-    """
-    if rows.get_total_buffer_size() < 2 * rows.nbytes + _SMALL_BYTES:
-        return rows
-    import pyarrow as pa
-
-    return rows.take(pa.array(range(len(rows))))
 
 
 def _version_files(dataset: lance.LanceDataset) -> Iterator[tuple[str, int | None, lance.LanceFragment]]:

@@ -186,7 +186,7 @@ def test_sentences_that_labels_refute_are_quoted_as_they_were_measured(
     for number in range(20):
         meter.add(own.episode.dataset, text_kind(own), {})
         if number % 2:
-            meter.add_asked(own.episode.dataset, text_kind(own))
+            meter.add_open(own.episode.dataset, text_kind(own))
     meter.store()
     quote = RunQuote(ws.stores, _ObservingJudge(), "maker")  # type: ignore[arg-type]
     quote.add_caption(own)
