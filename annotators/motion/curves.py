@@ -76,7 +76,7 @@ class EpisodePeriods:
         at_ends = integral[self.left] + self.into * (before + slope * self.into / 2)
         return np.asarray(at_ends[1:] - at_ends[:-1]) / self.period
 
-    def held_means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def step_means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """(N, D) means of commands (T, D), each of which holds from its step to the next."""
         import numpy as np
 

@@ -156,10 +156,10 @@ def _smooth_speeds(
 
 def _move_together(path: NDArray[np.float64], command: NDArray[np.float64], period: float) -> bool:
     """Whether a commanded path goes as the measured one, or is fast where that is: else it is no sum of changes."""
-    (velocity, speed), (told, told_speed) = (_smooth_speeds(own, period) for own in (path, command))
-    if velocity.shape == told.shape and correlate(velocity, told) >= _SAME_MOTION:
+    (velocity, speed), (commanded, commanded_speed) = (_smooth_speeds(own, period) for own in (path, command))
+    if velocity.shape == commanded.shape and correlate(velocity, commanded) >= _SAME_MOTION:
         return True
-    return correlate(speed[:, None], told_speed[:, None]) >= _SAME_MOTION
+    return correlate(speed[:, None], commanded_speed[:, None]) >= _SAME_MOTION
 
 
 def _command_boundaries(own: ArmTracks, start: float, period: float, is_change: bool) -> Iterator[Boundary]:

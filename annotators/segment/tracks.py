@@ -91,7 +91,7 @@ class _Track(NamedTuple):
 
     channel: Channel
     values: NDArray[np.float64]
-    held: NDArray[np.float64]
+    commanded: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -200,14 +200,14 @@ def read_tracks(trajectory: Trajectory, meaning: MotionMeaning) -> EpisodeTracks
     parts = [signals[own.signal].values[:, list(own.columns)] for own in channels]
     values = np.concatenate(parts, axis=1, dtype=np.float64)
     values = fill_gaps(values if rising.all() else values[rising])
-    held = periods.held_means(values)
+    commanded = periods.step_means(values)
     summed = _sum_changes(values, channels, periods.steps[:, 0], meaning)
     resampled, tracks, stop = periods.means(values - values[0]), [], 0
     for channel in channels:
         start, stop = stop, stop + len(channel.columns)
         own = resampled[:, start:stop]
         moving = own[:, _moving_dimensions(own, channel.part)]
-        tracks.append(_Track(channel, moving, held[:, start:stop]))
+        tracks.append(_Track(channel, moving, commanded[:, start:stop]))
     arms = tuple(_gather_arms(tracks, summed))
     return EpisodeTracks(start=float(seconds[rising][0]), period=periods.period, arms=arms)
 
@@ -346,15 +346,17 @@ def _gather_arms(tracks: Sequence[_Track], summed: Collection[Channel]) -> Itera
             continue
         path = next((own.values for own in parts if own.channel.part == "path"), None)
         of_arm = _first_of(parts, "gripper") + _first_of(parts, "hand")
-        told = next((own for name in (arm, "") for own in changes if own.channel.arm == name), None)
+        change = next((own for name in (arm, "") for own in changes if own.channel.arm == name), None)
         names = {arm, ""} if len(by_arm) == 1 else {arm}
         yield ArmTracks(
             arm=arm,
             path=_scale_unknown(parts, path),
-            command=told.values if told else None,
-            velocity=told.held if told else None,
+            command=change.values if change else None,
+            velocity=change.commanded if change else None,
             grips=tuple(
-                own.held for own in actions if own.channel.part in _END_PARTS and own.channel.arm in names
+                own.commanded
+                for own in actions
+                if own.channel.part in _END_PARTS and own.channel.arm in names
             ),
             ends=of_arm,
             contacts=tuple(own.values for own in parts if own.channel.part == "contact"),
@@ -389,17 +391,18 @@ def _find_things(
     speed = np.sqrt((steps * steps).sum(axis=1))
     is_moving = speed > _STILL_SPEED * speed.max()
     is_still = changes <= _STILL_SPEED * changes.max(axis=0)
-    own = _standardise(np.concatenate([path, *(end for _, end in ends)], axis=1))
+    own = _standardise_dimensions(np.concatenate([path, *(end for _, end in ends)], axis=1))
     # A copy may be late by a step, as that of the frame before.
     same = np.maximum(
-        np.abs(_standardise(things).T @ own), np.abs(_standardise(things[1:]).T @ _standardise(own[:-1]))
+        np.abs(_standardise_dimensions(things).T @ own),
+        np.abs(_standardise_dimensions(things[1:]).T @ _standardise_dimensions(own[:-1])),
     ).max(axis=1)
     return np.asarray(
         things[:, (is_still[is_moving].mean(axis=0) >= _LEAST_STILL) & (same < _SAME_DIMENSION)]
     )
 
 
-def _standardise(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standardise_dimensions(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Dimensions (N, D) about their mean, each of length 1; a constant one stays 0."""
     import numpy as np
 
