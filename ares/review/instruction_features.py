@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ares.store import EpisodeVectors, Stores
 
 
-# Episodes whose vectors are in memory together, and from which the directions of a dataset are stored.
+# Episodes whose vectors are in memory together, and from which the directions of a dataset are taken.
 _EPISODES_PER_READ, _EPISODES_OF_BASIS = 500, 1_000
 # Directions that are kept of each kind, parts of an episode that are told apart, and cameras.
 _DIRECTIONS, _PARTS, _MOST_CAMERAS = 48, 3, 3
