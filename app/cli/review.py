@@ -64,8 +64,7 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
         add_workspace_arguments(action, rows=action in (listing, report))
 
 
-def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="QUEUE", help="its name")
+def _add_question_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--question",
         default=_USUAL_QUESTION,
@@ -77,6 +76,11 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask about the instructions of the episodes that `ares check --instructions` named, and no other",
     )
+
+
+def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="QUEUE", help="its name")
+    _add_question_arguments(parser)
     parser.add_argument(
         "--random",
         type=int,

@@ -172,7 +172,7 @@ def read_audits(stores: Stores) -> list[InstructionAudit]:
             for episode in read_audited_episodes(stores, ids_filter(ids))
             if not episode.is_ruled
         }
-        kept = (one for one in audit.findings if texts.get(one.episode_id) == one.instruction)
+        kept = (finding for finding in audit.findings if texts.get(finding.episode_id) == finding.instruction)
         audits.append(replace(audit, findings=tuple(kept)))
     return audits
 
@@ -358,8 +358,8 @@ def judge_instructions(
         return replace(audit, verdict="unsure", reason=reason)
     if share_lower_bound(hits, total, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
         return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart")
-    found = _find_contrary(rows, labelled, fits, texts)
-    return replace(audit, verdict="judged", findings=tuple(found))
+    findings = _find_contrary(rows, labelled, fits, texts)
+    return replace(audit, verdict="judged", findings=tuple(findings))
 
 
 def _label_rows(
@@ -399,11 +399,11 @@ def _join_groups(first: Sequence[object], second: Sequence[object]) -> NDArray[n
             key = root[key]
         return key
 
-    for one, two in zip(first, second, strict=True):
-        root[find(("first", one))] = find(("second", two))
-    found = [find(("first", one)) for one in first]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(found))}
-    return np.array([numbers[key] for key in found], np.int64)
+    for content, vector in zip(first, second, strict=True):
+        root[find(("first", content))] = find(("second", vector))
+    roots = [find(("first", content)) for content in first]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(roots))}
+    return np.array([numbers[key] for key in roots], np.int64)
 
 
 def _find_contrary(
@@ -422,7 +422,7 @@ def _find_contrary(
             return
         own, other = int(fits.classes[labelled.labels[index]]), int(fits.classes[fits.best[index]])
         is_named = is_clear[index] and shares[index] >= confident[other]
-        if not is_named or rows[index].is_ruled or not _is_told_apart(fits, own, other):
+        if not is_named or rows[index].is_ruled or not _is_distinguished(fits, own, other):
             continue
         yielded += 1
         yield InstructionFinding(
@@ -454,7 +454,7 @@ def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
     ]
 
 
-def _is_told_apart(fits: InstructionFits, own: int, other: int) -> bool:
+def _is_distinguished(fits: InstructionFits, own: int, other: int) -> bool:
     """Whether two classes are confused less than by chance."""
     total = int(fits.sizes[own] + fits.sizes[other])
     wrong = int(fits.confused[own, other] + fits.confused[other, own])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ares.store import EpisodeVectors, Stores
 
 
-# Episodes whose vectors are in memory together, and from which the directions of a dataset are found.
+# Episodes whose vectors are in memory together, and from which the directions of a dataset are taken.
 _EPISODES_PER_READ, _EPISODES_OF_BASIS = 500, 1_000
 # Directions that are kept of each kind, parts of an episode that are told apart, and cameras.
 _DIRECTIONS, _PARTS, _MOST_CAMERAS = 48, 3, 3
@@ -142,11 +142,11 @@ def _read_blocks(
     import numpy as np
 
     (space, length), *motion = lengths.items()
-    found = stores.tables.vectors(space).read_episodes(ids)
+    stored = stores.tables.vectors(space).read_episodes(ids)
     frames = np.full((len(ids), len(cameras) * _PARTS * length), np.nan, np.float32)
     for row, episode_id in enumerate(ids):
-        if episode_id in found:
-            frames[row] = _summarise_frames(found[episode_id], cameras)
+        if episode_id in stored:
+            frames[row] = _summarise_frames(stored[episode_id], cameras)
     blocks = [frames, _read_observations(stores, ids)]
     for name, length in motion:
         own, missing = stores.tables.vectors(name).mean_vectors(ids), np.full(length, np.nan, np.float32)
@@ -206,8 +206,8 @@ def find_deciding_frames(
     for camera in sorted(set(vectors.cameras) & means[0].keys() & means[1].keys()):
         rows = np.array(vectors.cameras) == camera
         scores = vectors.vectors[rows] @ (means[1][camera] - means[0][camera])
-        chosen = np.sort(np.argsort(-scores, kind="stable")[:_FRAMES])
-        seconds = tuple(round(float(second), 2) for second in vectors.seconds[rows][chosen])
+        selected = np.sort(np.argsort(-scores, kind="stable")[:_FRAMES])
+        seconds = tuple(round(float(second), 2) for second in vectors.seconds[rows][selected])
         best = max(best, (float(scores.max()), camera, seconds))
     return best[1:]
 

@@ -139,8 +139,10 @@ def _fit_once(rows: LabelledRows, classes: NDArray[np.int64], seed: int) -> Inst
             train = _draw_rows((folds != fold) & rows.is_learnt & (own_class >= 0), own_class, generator)
             model = _fit_model(rows.features[train].astype(np.float64), own_class[train], len(names))
             for judged in _in_batches(np.flatnonzero(folds == fold)):
-                found = _compare(model, rows.features[judged].astype(np.float64), own_class[judged])
-                own[judged], best[judged], other[judged], nearer = found
+                compared = _compare_classes(
+                    model, rows.features[judged].astype(np.float64), own_class[judged]
+                )
+                own[judged], best[judged], other[judged], nearer = compared
                 counted = (own_class[judged] >= 0) & rows.is_counted[judged]
                 np.add.at(confused, own_class[judged][counted], nearer[counted])
     counted = (own_class >= 0) & rows.is_counted
@@ -195,9 +197,9 @@ def _draw_rows(
     drawn = generator.permutation(np.flatnonzero(allowed))
     drawn = drawn[np.argsort(own_class[drawn], kind="stable")]
     starts = np.searchsorted(own_class[drawn], own_class[drawn])
-    place = np.arange(len(drawn)) - starts
+    rank = np.arange(len(drawn)) - starts
     most = max(LEAST_EPISODES, min(_ROWS_PER_CLASS, _ROWS_PER_MODEL // (own_class.max() + 1)))
-    kept: NDArray[np.int64] = drawn[place < most]
+    kept: NDArray[np.int64] = drawn[rank < most]
     return kept
 
 
@@ -254,7 +256,7 @@ def _fit_model(features: NDArray[np.float64], labels: NDArray[np.int64], classes
     )
 
 
-def _compare(
+def _compare_classes(
     model: _DiscriminantModel, features: NDArray[np.float64], own_class: NDArray[np.int64]
 ) -> tuple[
     NDArray[np.float64],
@@ -282,8 +284,8 @@ def _join_confused(fits: InstructionFits) -> NDArray[np.int64]:
     share = (fits.confused + fits.confused.T) / np.maximum(fits.sizes[:, None] + fits.sizes, 1)
     first, second = np.nonzero(np.triu(share > _MOST_CONFUSED, 1))
     root = np.arange(count)
-    for one, two in zip(first, second, strict=True):
-        kept, joined = sorted((root[one], root[two]))
+    for left, right in zip(first, second, strict=True):
+        kept, joined = sorted((root[left], root[right]))
         root[root == joined] = kept
     codes = np.unique(root, return_inverse=True)[1].reshape(-1)
     return np.where(fits.classes >= 0, codes[fits.classes] if count else -1, -1)
@@ -297,8 +299,8 @@ def _join_rare(rows: LabelledRows, fits: InstructionFits) -> NDArray[np.int64]:
     counted = rows.is_counted & (classes[rows.labels] < 0) & (fits.best >= 0)
     sizes = np.bincount(rows.labels[rows.is_counted], minlength=len(classes))
     pairs = np.stack([rows.labels[counted], classes[fits.best[counted]]])
-    (labels, found), votes = np.unique(pairs, axis=1, return_counts=True)
-    for label, joined, count in zip(labels, found, votes, strict=True):
+    (labels, joinable), votes = np.unique(pairs, axis=1, return_counts=True)
+    for label, joined, count in zip(labels, joinable, votes, strict=True):
         if sizes[label] >= _LEAST_WORDING and count >= _WORDING_SHARE * sizes[label]:
             classes[label] = joined
     return classes

@@ -126,8 +126,8 @@ def _make_instruction_queue() -> None:
     from ares.review import QueueRequest
 
     reviews = cached_reads.workspace().review
-    taken = {queue.name for queue in reviews.queues()}
-    name = next(name for number in count(1) if (name := f"instructions-{number}") not in taken)
+    names = {queue.name for queue in reviews.queues()}
+    name = next(name for number in count(1) if (name := f"instructions-{number}") not in names)
     reviews.create_from_audits(QueueRequest(name=name, question="instruction", person=user_name()))
     navigation.open_page("review", {"queue": [name]})
 

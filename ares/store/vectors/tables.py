@@ -275,8 +275,8 @@ class VectorTable:
         """The vectors of one episode, sorted by camera and second; empty when it has none."""
         import numpy as np
 
-        found = self.read_episodes([episode_id]).get(episode_id)
-        return found or EpisodeVectors([], np.zeros(0), np.zeros((0, 0), np.float32))
+        vectors = self.read_episodes([episode_id]).get(episode_id)
+        return vectors or EpisodeVectors([], np.zeros(0), np.zeros((0, 0), np.float32))
 
     def read_episodes(self, episode_ids: Collection[str]) -> dict[str, EpisodeVectors]:
         """The vectors of some hundred episodes, each as `read`; episodes without vectors are left out."""
