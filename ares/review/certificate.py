@@ -28,17 +28,8 @@ _CERTIFICATES = "certificates"
 CONFIDENCE = 0.95
 _MOST_CUTS, _LEAST_CORRELATION, _ITEMS_PER_READ = 20, 0.1, 5_000
 # Beginnings of the columns that change with what people say.
-_CHANGED_BY_ANSWERS = (
-    "grade",
-    "acceptable",
-    "caption",
-    "certified",
-    "corrected_instruction",
-    "disagreement",
-    "failure_",
-    "instruction_fits",
-    "person_",
-    "review",
+_CHANGED_BY_ANSWERS = re.compile(
+    "grade|acceptable|caption|certified|corrected_instruction|disagreement|failure_|instruction_fits|person_|review"
 )
 # A rank is 0.5 + margin / 2 where the judge accepts, see `person_labels`.
 _ACCEPTED_RANK = 0.5
@@ -193,7 +184,7 @@ def _refuse_other_draws(stores: Stores, items: Iterable[LabelledItem], where: st
 def _refuse_own_columns(where: str) -> None:
     """Raise RequestError for a filter by what answers change: captions that people refused would be left out of it."""
     words = set(re.findall(r"[a-z_][a-z0-9_]*", re.sub(r"'(?:[^']|'')*'", "''", where.lower())))
-    own = sorted(word for word in words if word.startswith(_CHANGED_BY_ANSWERS))
+    own = sorted(word for word in words if _CHANGED_BY_ANSWERS.match(word))
     if own:
         raise RequestError(
             f"a filter by {', '.join(own)} certifies nothing",

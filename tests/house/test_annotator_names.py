@@ -23,7 +23,7 @@ NAMED = {
     # Columns that are printed and published under these names, whoever fills them.
     "ares/search/engine.py": {"caption", "grade"},
     "ares/review/answers.py": {"caption"},
-    "ares/review/calibration.py": {"grade"},
+    "ares/review/allocation.py": {"grade"},
     "ares/review/certificate.py": {"grade"},
     "ares/review/drawing.py": {"grade"},
     "ares/review/person_labels.py": {"grade"},
