@@ -23,7 +23,7 @@ from annotators.base import (
     new_annotation,
 )
 from annotators.caption import SEGMENT_CAPTION, CaptionedKind
-from annotators.grade.additions import word_lists_hash
+from annotators.grade.additions import DatasetWords, word_lists_hash
 from annotators.grade.control_calls import (
     TextExpectation,
     blank_frames_key,
@@ -53,7 +53,6 @@ from annotators.grade.panel import (
     sum_judge_resources,
     warn_of_missing_schema,
 )
-from annotators.grade.plain_words import DatasetWords
 from annotators.grade.rates import (
     CAPTIONS,
     COMPARISONS,
@@ -66,8 +65,7 @@ from annotators.grade.rates import (
     text_kind,
 )
 from annotators.grade.segment_fit import find_neighbours, neighbour_subject
-from annotators.grade.sentence_slots import SentenceSlots
-from annotators.grade.slot_values import ReadSlots, read_stored_slots
+from annotators.grade.slot_values import ReadSlots, SentenceSlots, read_stored_slots
 from annotators.options import takes_options
 from annotators.success import StoredOutcome
 from ares.annotation import Annotation, Cost, Maker, short_hash

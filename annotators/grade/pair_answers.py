@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, TypeVar
 
 from annotators.base import Preflight
-from annotators.grade.plain_words import WordReader, are_common_values, is_plain_value
+from annotators.grade.additions import WordReader, are_common_values, is_plain_value
 from annotators.grade.questions import (
     ClaimedPair,
     ExtraWords,

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.caption import SEGMENT_CAPTION, CaptionedKind, CaptionLayout
+from annotators.grade.additions import WordReader
 from annotators.grade.judge import GradeCase, Judge, JudgeFrames, Judgement
-from annotators.grade.plain_words import WordReader
 from annotators.grade.questions import ClaimedPair
 from annotators.grade.rates import CallKind, CallRates, CallTotals
 from annotators.models import (

@@ -29,18 +29,6 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dest", metavar="DEST", help="folder to write; must not be there yet")
     parser.add_argument("--format", metavar="NAME", help=", ".join(exporters.names()))
     parser.add_argument(
-        "--write-plan",
-        metavar="FILE",
-        help="write how the sources become one dataset, as YAML to edit, and export nothing",
-    )
-    parser.add_argument(
-        "--preview",
-        type=int,
-        metavar="N",
-        help="write DEST as a page that shows N episodes as the export would write them, and export nothing",
-    )
-    parser.add_argument("--plan", metavar="FILE", help="export one dataset, as this plan says")
-    parser.add_argument(
         "--task",
         choices=TASK_SOURCES,
         default="instruction",
@@ -73,7 +61,24 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"
     )
+    _add_plan_arguments(parser)
     add_workspace_arguments(parser)
+
+
+def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what merges the sources into one dataset, and what shows it beforehand."""
+    parser.add_argument(
+        "--write-plan",
+        metavar="FILE",
+        help="write how the sources become one dataset, as YAML to edit, and export nothing",
+    )
+    parser.add_argument(
+        "--preview",
+        type=int,
+        metavar="N",
+        help="write DEST as a page that shows N episodes as the export would write them, and export nothing",
+    )
+    parser.add_argument("--plan", metavar="FILE", help="export one dataset, as this plan says")
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -90,7 +95,7 @@ def run_export(args: argparse.Namespace) -> int:
     try:
         if args.preview is not None:
             return _write_preview(args)
-        report = _request(args, partial(open_workspace(args).export, format=args.format))
+        report = _run_with_options(args, partial(open_workspace(args).export, format=args.format))
     except (ClashError, OpenQuestionsError) as error:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))
@@ -101,7 +106,7 @@ def run_export(args: argparse.Namespace) -> int:
 
 def _write_preview(args: argparse.Namespace) -> int:
     """Write a page with some episodes as the export would write them. Returns 1 when it would leave one out."""
-    report = _request(args, partial(open_workspace(args).preview_export, count=args.preview))
+    report = _run_with_options(args, partial(open_workspace(args).preview_export, count=args.preview))
     document: dict[str, Json] = {
         "preview": str(report.path),
         "episodes": report.episodes,
@@ -141,7 +146,7 @@ def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
     yield from (f"  {line}" for line in questions)
 
 
-def _request(args: argparse.Namespace, run: Callable[..., _Report]) -> _Report:
+def _run_with_options(args: argparse.Namespace, run: Callable[..., _Report]) -> _Report:
     """What an export, or its preview, gives for the options of the command."""
     return run(
         args.set,

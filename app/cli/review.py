@@ -338,13 +338,13 @@ def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
         )
         for report in reports
     ]
-    write_stderr(*sorted({line for report in reports for line in _odd_people(report)}))
+    write_stderr(*sorted({line for report in reports for line in _deviating_people(report)}))
     empty = "no answers yet; `ares review next` asks for them"
     answer(args, documents, lambda: OutputTable(rows, _REPORT_HEADER) if rows else empty, documents)
     return 0
 
 
-def _odd_people(report: Calibration) -> Iterator[str]:
+def _deviating_people(report: Calibration) -> Iterator[str]:
     """Whose word stands less often than that of others, in one line each."""
     for row in report.people:
         if row.stands_out:

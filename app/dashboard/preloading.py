@@ -99,12 +99,12 @@ def let_tables_follow(stores: Stores) -> None:
 
 
 def _follow_log(stores: Stores) -> None:
-    is_wanted = True
-    while is_wanted:
+    is_requested = True
+    while is_requested:
         with suppress(AresError):
             stores.sync()
         with _lock:
-            is_wanted = _follows_again.get(stores.location, False)
+            is_requested = _follows_again.get(stores.location, False)
             _follows_again[stores.location] = False
-            if not is_wanted:
+            if not is_requested:
                 del _follows_again[stores.location]

@@ -126,7 +126,7 @@ def find_untold(contracts: Sequence[LayoutContract]) -> list[str]:
         "so that a turned joint or another zero would not show: they mean the same"
         for signal in _SIGNALS
         for part in _overlay_datasets(contracts, signal)
-        if not (part.overlay.differences or part.overlay.is_one_task)
+        if not (part.overlay.differences or part.overlay.is_same_task)
         and not all(_is_signed(part, f"{signal}.{kind}") for kind in classify_by_name(part.names))
     ]
 

@@ -79,7 +79,7 @@ _SITUATIONS = (
     _Situation(0.45, 0.70, 0.50, 0.60, 0.70, 1.6),  # another task from another pose
 )
 # Those in which both do one task from one pose.
-_ONE_TASK = (0, 1)
+_SAME_TASK = (0, 1)
 _OTHER_TASK = _SITUATIONS[2]
 _FROM_ANOTHER_POSE = 3
 _ANYTHING = _Situation(1.0, 1.0, 1.5, 1.5, 0.0, 0.0)
@@ -119,12 +119,12 @@ class Overlay:
         differences: What differs; () where nothing does, or nothing can be told.
         aligned: Kinds of dimensions whose episodes start in one pose and move alike, so that their scales are known
             to agree.
-        is_one_task: Whether both do one task from one pose, so that a turned joint would have shown.
+        is_same_task: Whether both do one task from one pose, so that a turned joint would have shown.
     """
 
     differences: tuple[Difference, ...]
     aligned: frozenset[GroupKind]
-    is_one_task: bool = False
+    is_same_task: bool = False
 
 
 def lay_over(first: SignalProfile, second: SignalProfile, kinds: Sequence[GroupKind]) -> Overlay:
@@ -138,7 +138,7 @@ def lay_over(first: SignalProfile, second: SignalProfile, kinds: Sequence[GroupK
     overlay = _ProfileComparison(first.array(), tuple(kinds))
     rows, differences = second.array(), list[Difference]()
     if not (profiles.spans(overlay.rows).any() and profiles.spans(rows).any()):
-        return Overlay((), frozenset(), is_one_task=True)  # what never moves is like everything
+        return Overlay((), frozenset(), is_same_task=True)  # what never moves is like everything
     while len(differences) < _MOST_DIFFERENCES:
         best = max(overlay.differences(rows), key=lambda difference: difference.odds, default=None)
         if best is None or best.odds < _LEAST_ODDS:
@@ -148,7 +148,7 @@ def lay_over(first: SignalProfile, second: SignalProfile, kinds: Sequence[GroupK
     if differences:
         return Overlay(tuple(differences), frozenset())
     situation = int(overlay.fit(rows).total.argmax())
-    return Overlay((), overlay.aligned_kinds(rows), is_one_task=situation in _ONE_TASK)
+    return Overlay((), overlay.aligned_kinds(rows), is_same_task=situation in _SAME_TASK)
 
 
 def apply_difference(rows: Array, difference: Difference) -> Array:

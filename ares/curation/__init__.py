@@ -6,9 +6,14 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.curation.composition import (
+        SET_OPERATIONS as SET_OPERATIONS,
         ComposedSelection as ComposedSelection,
         CompositionRules as CompositionRules,
+        SetOperation as SetOperation,
+        SetOverlap as SetOverlap,
+        combine_sets as combine_sets,
         compose_selection as compose_selection,
+        find_overlap as find_overlap,
     )
     from ares.curation.control_sets import (
         Controls as Controls,
@@ -59,13 +64,6 @@ if TYPE_CHECKING:
         select_episodes as select_episodes,
         selected_ids as selected_ids,
         span_of_segment as span_of_segment,
-    )
-    from ares.curation.set_algebra import (
-        SET_OPERATIONS as SET_OPERATIONS,
-        SetOperation as SetOperation,
-        SetOverlap as SetOverlap,
-        combine_sets as combine_sets,
-        find_overlap as find_overlap,
     )
     from ares.curation.sets import (
         MEMBERS_COLLECTION as MEMBERS_COLLECTION,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from ares.curation.motion_copies import find_motion_copies
-from ares.curation.near_pairs import find_near_pairs
+from ares.curation.near_pairs import find_motion_copies, find_near_pairs
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 from ares.search import list_embedding_spaces

@@ -533,12 +533,11 @@ class ExportManifest:
             "judge_trust": {id: dict(trust[id]) for id in used_makers if id in trust},
             # A judge by a rubric names it in its settings.
             "rubrics": {
-                id: maker.prompt_hash for id, maker in used_makers.items() if "rubric" in maker.settings
+                id: used.prompt_hash for id, used in used_makers.items() if "rubric" in used.settings
             },
         }
         if isinstance(certificate, Mapping) and certificate:
-            text = _certificate_card(self._selection, certificate, states)
-            (self._folder / CARD_FILE).write_text(text, encoding="utf-8")
+            _write_certificate_card(self._folder, self._selection, certificate, states)
         self._write_document(MANIFEST_FILE, document)
 
     def _write_answers(self) -> None:
@@ -556,10 +555,10 @@ class ExportManifest:
         partial.replace(self._folder / name)
 
 
-def _certificate_card(
-    selection: CurationSet, certificate: Mapping[str, Json], states: Mapping[str, Json]
-) -> str:
-    """What people certify of the captions of an export, in Markdown."""
+def _write_certificate_card(
+    folder: Path, selection: CurationSet, certificate: Mapping[str, Json], states: Mapping[str, Json]
+) -> None:
+    """Write what people certify of the captions of an export, in Markdown."""
     void = cast("Sequence[str]", certificate["void"])
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     lines = [
@@ -571,4 +570,4 @@ def _certificate_card(
         *(f"**VOID**: {reason}." for reason in void),
         *([f"The judge of their captions is: {counts}."] if counts else []),
     ]
-    return "\n\n".join(lines) + "\n"
+    (folder / CARD_FILE).write_text("\n\n".join(lines) + "\n", encoding="utf-8")

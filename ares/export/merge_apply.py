@@ -61,21 +61,21 @@ class _DimensionPlan:
     Attributes:
         numbers: Numbers of those that stay, in the order of the merged dataset.
         names: Their names there.
-        places: Where they stand among all dimensions of the merged dataset.
+        positions: Where they stand among all dimensions of the merged dataset.
     """
 
     numbers: tuple[int, ...]
     names: tuple[str, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 def _plan_dimensions(own: Sequence[str], mapping: Mapping[str, str], goals: Sequence[str]) -> _DimensionPlan:
     number_by_goal = {mapping[name]: number for number, name in enumerate(own) if mapping[name] != DROP}
-    kept = [(place, goal) for place, goal in enumerate(goals) if goal in number_by_goal]
+    kept = [(position, goal) for position, goal in enumerate(goals) if goal in number_by_goal]
     return _DimensionPlan(
         tuple(number_by_goal[goal] for _, goal in kept),
         tuple(goal for _, goal in kept),
-        tuple(place for place, _ in kept),
+        tuple(position for position, _ in kept),
     )
 
 
@@ -344,12 +344,12 @@ def _pad_signal(
         return None
     values = np.zeros((steps, len(names)), np.float32)
     if signal is not None:
-        values[:, list(plan.places)] = signal.values
+        values[:, list(plan.positions)] = signal.values
     return Signal(values, names)
 
 
 def _mask_signal(plan: _DimensionPlan, names: tuple[str, ...], steps: int) -> Signal:
-    own = [float(place in plan.places) for place in range(len(names))]
+    own = [float(position in plan.positions) for position in range(len(names))]
     return _float_signal([own] * steps, names)
 
 
@@ -379,17 +379,19 @@ def _rename_contract(contract: MeaningContract, plans: Mapping[str, _DimensionPl
 def _rename_group(group: SignalContract, plan: _DimensionPlan) -> list[SignalContract]:
     """The group under the new names; several where the new names are of several kinds."""
     kinds = classify_by_name(plan.names)
-    members = [place for place, number in enumerate(plan.numbers) if number in group.numbers]
+    members = [position for position, number in enumerate(plan.numbers) if number in group.numbers]
     parts = []
-    for kind in dict.fromkeys(kinds[place] for place in members):
-        places = [place for place in members if kinds[place] == kind]
-        signs = [group.signs[group.numbers.index(plan.numbers[place])] for place in places if group.signs]
+    for kind in dict.fromkeys(kinds[position] for position in members):
+        positions = [position for position in members if kinds[position] == kind]
+        signs = [
+            group.signs[group.numbers.index(plan.numbers[position])] for position in positions if group.signs
+        ]
         parts.append(
             replace(
                 group,
                 kind=kind,
-                numbers=tuple(places),
-                dimensions=tuple(plan.names[place] for place in places),
+                numbers=tuple(positions),
+                dimensions=tuple(plan.names[position] for position in positions),
                 signs=tuple(signs),
             )
         )

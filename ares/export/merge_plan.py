@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ares.episode import Role
 from ares.errors import RequestError, SourceError
-from ares.export.base import RetimeMode
 from ares.input import read_yaml
 
 # What a person writes for a camera or a dimension that the merged dataset does not have, and what a plan has where
@@ -35,14 +34,14 @@ _HEADER = """\
 """
 
 
-class _StrictModel(BaseModel):
+class _PlanModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class PlannedCamera(_StrictModel):
+class PlannedCamera(_PlanModel):
     """A camera of the merged dataset.
 
     Attributes:
@@ -56,7 +55,7 @@ class PlannedCamera(_StrictModel):
     role: Role = "other"
 
 
-class PlannedSource(_StrictModel):
+class PlannedSource(_PlanModel):
     """What becomes of the episodes of one dataset that have the same cameras and dimensions.
 
     Attributes:
@@ -105,7 +104,7 @@ class PlannedSource(_StrictModel):
         return frozenset(entry.removeprefix(f"{kind} ") for entry in self.pad if entry.startswith(f"{kind} "))
 
 
-class Confirmation(_StrictModel):
+class Confirmation(_PlanModel):
     """Something that was concluded and not seen, which a person confirms.
 
     Attributes:
@@ -134,7 +133,7 @@ class SourceKey(NamedTuple):
     action: tuple[str, ...]
 
 
-class MergePlan(_StrictModel):
+class MergePlan(_PlanModel):
     """How the sources of a set become one dataset.
 
     Attributes:
@@ -154,7 +153,7 @@ class MergePlan(_StrictModel):
     plan: Literal[1] = 1
     set: str
     fps: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    retime: RetimeMode = "nearest"
+    retime: Literal["nearest", "hold"] = "nearest"
     cameras: dict[_Name, PlannedCamera] = {}
     state: tuple[_Name, ...] = ()
     action: tuple[_Name, ...] = ()
@@ -256,12 +255,12 @@ def _list_names(names: Sequence[str]) -> str:
 def plan_faults(plan: MergePlan) -> Iterator[str]:
     """What contradicts itself in a plan: a name that is not there, is there twice, or is neither given nor padded."""
     for kind, names in plan.targets.items():
-        yield from (f"{kind} {name!r} is listed twice" for name in _repeated(names))
+        yield from (f"{kind} {name!r} is listed twice" for name in _repeated_names(names))
         yield from (f"{kind} {name!r} is a word of the plan" for name in names if name in (DROP, ASK))
     keys = Counter(source_key(source) for source in plan.sources)
     yield from (f"{key.dataset}: the same source is listed twice" for key, count in keys.items() if count > 1)
     texts = [text for texts in plan.tasks.values() for text in texts]
-    yield from (f"the text {text!r} stands for two tasks" for text in _repeated(texts))
+    yield from (f"the text {text!r} stands for two tasks" for text in _repeated_names(texts))
     if not any(source.use for source in plan.sources):
         yield "no source is used"
     for source in plan.sources:
@@ -269,7 +268,7 @@ def plan_faults(plan: MergePlan) -> Iterator[str]:
             yield from (f"{source.label}: {fault}" for fault in _source_faults(source, plan))
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _repeated_names(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
@@ -280,7 +279,7 @@ def _source_faults(source: PlannedSource, plan: MergePlan) -> Iterator[str]:
             yield f"pad: {entry!r} is no camera or dimension of the merged dataset"
     for kind, mapping in source.parts:
         goals = [goal for goal in mapping.values() if goal not in (DROP, ASK)]
-        yield from (f"two {kind} names become {goal!r}" for goal in _repeated(goals))
+        yield from (f"two {kind} names become {goal!r}" for goal in _repeated_names(goals))
         padded = source.padded(kind, kinds[kind])
         for goal in goals:
             if goal not in kinds[kind]:
@@ -298,7 +297,7 @@ def open_questions(plan: MergePlan) -> Iterator[str]:
     """What a person has not answered, a line each."""
     for source in plan.sources:
         for kind, mapping in source.parts if source.use else ():
-            if asked := [name for name, goal in mapping.items() if goal == ASK]:
+            if unanswered := [name for name, goal in mapping.items() if goal == ASK]:
                 names = _list_names(plan.targets[kind]) or "none"
-                yield f"{source.label}: which {kind} is {_list_names(asked)}? one of: {names}; or {DROP}"
+                yield f"{source.label}: which {kind} is {_list_names(unanswered)}? one of: {names}; or {DROP}"
     yield from (f"confirm (ok: true): {entry.text}" for entry in plan.confirm if not entry.ok)

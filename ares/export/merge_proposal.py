@@ -60,8 +60,8 @@ _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 _MOST_EXCHANGED = 6
 _NAMED = 6
 # Words of place that mean the same.
-_PLACE_WORDS = {"onto": "on", "into": "in", "inside": "in"}
-# Kinds by name that say what a dimension is; others are asked for.
+_POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
+# Kinds by name that say what a dimension is; others are question for.
 _VAGUE_KINDS = frozenset({"unknown", "other"})
 
 
@@ -112,7 +112,7 @@ def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
     if not sources:
         raise RequestError("the set has no episodes to merge", selection.label)
     for source in sources:
-        source.views.update(_look_at_cameras(stores, source))
+        source.views.update(_view_cameras(stores, source))
     draft = _Draft(selection.label, sources)
     draft.tasks = _group_texts(dict(zip(*texts.to_pydict().values(), strict=True)), draft.notes)
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
@@ -152,7 +152,7 @@ def _read_sources(database: TempDatabase) -> list[_SourceFacts]:
     return sorted(by_key.values(), key=lambda source: (-source.episodes, source.key))
 
 
-def _look_at_cameras(stores: Stores, source: _SourceFacts) -> dict[str, NDArray[np.float64]]:
+def _view_cameras(stores: Stores, source: _SourceFacts) -> dict[str, NDArray[np.float64]]:
     """The view of each camera: a small grey picture, the mean over some frames of some episodes, normalised."""
     import numpy as np
 
@@ -196,7 +196,7 @@ class _Match(NamedTuple):
 def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> _Match:
     """Which camera of the merged dataset each camera of a source is: by name, else by role, else by view.
 
-    Cameras of one name whose views fit another one's far better are asked for, and so are all that nothing tells.
+    Cameras of one name whose views fit another one's far better are question for, and so are all that nothing tells.
     """
     shared = [name for name in own.cameras if name in goal.cameras]
     exchanged = _exchanged_cameras(goal, own, shared)
@@ -267,9 +267,10 @@ def match_dimensions(
     """
     by_tokens = {name_tokens(name): name for name in goals}
     mapping = {name: name if name in goals else by_tokens.get(name_tokens(name), "") for name in own}
-    taken = [choice for choice in mapping.values() if choice]
+    mapped = [choice for choice in mapping.values() if choice]
     mapping = {
-        name: choice if taken.count(choice) == 1 or choice == name else "" for name, choice in mapping.items()
+        name: choice if mapped.count(choice) == 1 or choice == name else ""
+        for name, choice in mapping.items()
     }
     rest = [name for name, choice in mapping.items() if not choice]
     free = [name for name in goals if name not in mapping.values()]
@@ -279,21 +280,21 @@ def match_dimensions(
         if kind not in _VAGUE_KINDS and len(names) == len(others):
             mapping |= dict(zip(names, others, strict=True))
             notes.append(
-                f"{signal} of {labels[1]}: {_shorten(names)} are {_shorten(others)} of {labels[0]}, "
+                f"{signal} of {labels[1]}: {_shorten_names(names)} are {_shorten_names(others)} of {labels[0]}, "
                 f"by their kind, {kind}, and their order"
             )
     free = [name for name in goals if name not in mapping.values()]
     mapping = {name: choice or (ASK if free else DROP) for name, choice in mapping.items()}
     if dropped := [name for name, choice in mapping.items() if choice == DROP]:
-        notes.append(f"{signal} of {labels[1]} is wider: {_shorten(dropped)} are dropped")
+        notes.append(f"{signal} of {labels[1]} is wider: {_shorten_names(dropped)} are dropped")
     return _Match(mapping, *_pad_missing(signal, labels[1], mapping, goals, notes))
 
 
-def _by_kind(names: tuple[str, ...], wanted: Sequence[str]) -> dict[str, list[str]]:
-    """The wanted names by kind, as all names together tell it."""
+def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, list[str]]:
+    """The listed_names names by kind, as all names together tell it."""
     groups: dict[str, list[str]] = {}
     for name, kind in zip(names, classify_by_name(names), strict=True):
-        if name in wanted:
+        if name in listed_names:
             groups.setdefault(kind, []).append(name)
     return groups
 
@@ -311,7 +312,9 @@ def _pad_missing(
     missing = () if ASK in mapping.values() else tuple(name for name in goals if name not in mapping.values())
     if missing:
         what = "black pictures" if kind == "camera" else "zeros"
-        notes.append(f"{label} lacks {kind} {_shorten(missing)}: {what} are written, and mask.{kind} says so")
+        notes.append(
+            f"{label} lacks {kind} {_shorten_names(missing)}: {what} are written, and mask.{kind} says so"
+        )
     return missing, tuple(notes)
 
 
@@ -324,7 +327,7 @@ def _pad_entries(matches: Mapping[str, _Match]) -> Iterator[str]:
             yield from (f"{kind} {name}" for name in match.padded)
 
 
-def _shorten(names: Sequence[str]) -> str:
+def _shorten_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
@@ -441,7 +444,9 @@ def _group_texts(counts: Mapping[str, int], notes: list[str]) -> dict[str, tuple
     tasks = {texts[0]: tuple(texts) for texts in groups.values() if len(texts) > 1}
     for task, texts in tasks.items():
         if len({_plain_form(text) for text in texts}) > 1:
-            notes.append(f"texts are one task, {task!r}: {_shorten([repr(text) for text in texts[1:]])}")
+            notes.append(
+                f"texts are one task, {task!r}: {_shorten_names([repr(text) for text in texts[1:]])}"
+            )
     plain = [texts for texts in tasks.values() if len({_plain_form(text) for text in texts}) == 1]
     if plain:
         notes.append(f"{len(plain)} tasks are written in several ways, which differ in case and marks alone")
@@ -451,16 +456,16 @@ def _group_texts(counts: Mapping[str, int], notes: list[str]) -> dict[str, tuple
 def _plain_form(text: str) -> str:
     """A text in lower case, without marks, articles and double spaces."""
     words = re.sub(r"[^\w\s]+", " ", text.casefold().replace("_", " ")).split()
-    return " ".join(_PLACE_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
+    return " ".join(_POSITION_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
 
 
 def _with_conversions(plan: MergePlan, contracts: Sequence[LayoutContract]) -> MergePlan:
     """The plan with the conversions that make its signals mean the same, each to be confirmed; else with the clash."""
     if any(ASK in mapping.values() for source in plan.sources for _, mapping in source.parts):
-        asked = (
+        question = (
             "what signals mean was not compared, since questions are open: `ares export --plan` compares it"
         )
-        return plan.model_copy(update={"confirm": (*plan.confirm, Confirmation(text=asked))})
+        return plan.model_copy(update={"confirm": (*plan.confirm, Confirmation(text=question))})
     assert not list(plan_faults(plan)), "a proposal without questions is whole"
     for _ in range(3):
         try:

@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING
 from ares.curation import Sets
 from ares.episode import Camera, Signal
 from ares.errors import AresError, RequestError
-from ares.export.base import EpisodeTaskText, ExportFailures, ExportRequest, annotator_values, episode_tasks
+from ares.export.base import (
+    EpisodeTaskText,
+    ExportFailures,
+    ExportRequest,
+    annotator_values,
+    open_span_texts,
+)
 from ares.export.retime import RetimedEpisode, retime_episode
 from ares.export.rlds.record import encode_jpeg
-from ares.export.run import ExportReader, open_reader
+from ares.export.run import ExportReader, member_tasks, open_reader
 from ares.store import ids_filter
 
 if TYPE_CHECKING:
@@ -100,9 +106,9 @@ def _choose_members(reader: ExportReader, count: int) -> list[str]:
         rows = reader.stores.tables.episodes.read_columns(["episode_id", "dataset"], ids_filter(ids))
         datasets = dict(zip(*rows.to_pydict().values(), strict=True))
         for member in batch:
-            chosen = by_dataset.setdefault(datasets.get(member.partition(" ")[0], ""), [])
-            if len(chosen) < count:
-                chosen.append(member)
+            members_of_dataset = by_dataset.setdefault(datasets.get(member.partition(" ")[0], ""), [])
+            if len(members_of_dataset) < count:
+                members_of_dataset.append(member)
     turns = (members[turn] for turn in range(count) for members in by_dataset.values() if turn < len(members))
     return sorted(islice(turns, count))
 
@@ -110,14 +116,16 @@ def _choose_members(reader: ExportReader, count: int) -> list[str]:
 def _make_sections(
     reader: ExportReader, request: ExportRequest, members: Sequence[str], failures: ExportFailures
 ) -> Iterator[str]:
+    texts = open_span_texts(reader.stores, request)
     for batch in reader.member_batches(failures, members):
         rows = annotator_values(reader.stores, batch.ids)
-        tasks = dict(zip(batch.ids, episode_tasks(batch.episodes, rows, request.task), strict=True))
+        annotations = reader.stores.annotations.find_annotations(batch.ids)
+        tasks = member_tasks(request, batch, rows, texts, annotations)
         for name, episode, span in batch.members:
             id = episode.episode_id
             try:
                 retimed = retime_episode(episode, batch.trajectories[id], request.clock, span)
-                yield _make_section(retimed, tasks[id], batch.reasons.get(id, ()))
+                yield _make_section(retimed, tasks[name].task, batch.reasons.get(id, ()))
             except AresError as error:
                 failures.add(name, error)
 

@@ -31,7 +31,7 @@ _CELLS = 10
 # The share of true items that is expected of a judge nobody has compared with people: it is less sure than it says.
 _LEAST_EXPECTED, _MOST_EXPECTED = 0.1, 0.9
 _EXPECTED_OF_VERDICTS: Mapping[str, float] = {MET: 0.8, UNMET: 0.2}
-# Answers that the expected share counts for: in the choice of what is asked, and in the variance.
+# Answers that the expected share counts for: in the choice of what is requested, and in the variance.
 _WEIGHT_IN_CHOICE, _WEIGHT_IN_VARIANCE = 4.0, 3.0
 # No stratum counts as surer when items are chosen: few answers show no error by chance, and then it would get no more.
 _SUREST = 0.95
@@ -96,8 +96,10 @@ def is_drawn_within_stratum(item: LabelledItem, queues: Collection[str]) -> bool
         item: What people answered.
         queues: Names of the queues that were drawn from the episodes that are spoken of.
     """
-    asked = item.allocation
-    is_allocated = asked is not None and asked.queue in queues and asked.stratum == item_stratum(item)
+    requested = item.allocation
+    is_allocated = (
+        requested is not None and requested.queue in queues and requested.stratum == item_stratum(item)
+    )
     return item.is_random or is_allocated
 
 
@@ -134,8 +136,8 @@ class StratumCounts:
         size: Items in it, with those that are answered.
         labels: Items that people answered, drawn at random within it.
         hits: Those of them that are true.
-        planned: Items that will be answered whatever is chosen.
-        free: Items that can be chosen.
+        planned: Items that will be answered whatever is selected.
+        free: Items that can be selected.
     """
 
     cell: str
@@ -165,39 +167,39 @@ def allocate_answers(strata: Mapping[str, StratumCounts], count: int) -> list[st
 
     Args:
         strata: By name.
-        count: Answers that are to be asked for at most.
+        count: Answers that are to be requested for at most.
 
     Returns:
         Names of strata, at most `count`; fewer where no more items are free.
     """
     total = sum(stratum.size for stratum in strata.values())
     heap: list[tuple[float, str, int]] = []
-    variances = {name: _chosen_variance(stratum, total) for name, stratum in strata.items()}
+    variances = {name: _sample_variance(stratum, total) for name, stratum in strata.items()}
     for name, stratum in strata.items():
         if stratum.free:
-            asked = stratum.labels + stratum.planned
-            heap.append((-_narrowing(variances[name], asked), name, asked))
+            requested = stratum.labels + stratum.planned
+            heap.append((-_interval_gain(variances[name], requested), name, requested))
     heapq.heapify(heap)
-    chosen: list[str] = []
+    selected: list[str] = []
     left = {name: stratum.free for name, stratum in strata.items()}
-    while heap and len(chosen) < count:
-        _, name, asked = heapq.heappop(heap)
-        chosen.append(name)
+    while heap and len(selected) < count:
+        _, name, requested = heapq.heappop(heap)
+        selected.append(name)
         left[name] -= 1
         if left[name]:
-            heapq.heappush(heap, (-_narrowing(variances[name], asked + 1), name, asked + 1))
-    return chosen
+            heapq.heappush(heap, (-_interval_gain(variances[name], requested + 1), name, requested + 1))
+    return selected
 
 
-def _chosen_variance(stratum: StratumCounts, total: int) -> float:
+def _sample_variance(stratum: StratumCounts, total: int) -> float:
     """The variance of one answer in the estimate, as far as it is known."""
     share = min(_SUREST, max(1 - _SUREST, stratum.smoothed_share(_WEIGHT_IN_CHOICE)))
     return (stratum.size / total) ** 2 * share * (1 - share)
 
 
-def _narrowing(variance: float, asked: int) -> float:
+def _interval_gain(variance: float, requested: int) -> float:
     """By how much one more answer lessens the variance of the estimate; a stratum without one has half an answer."""
-    return variance * (1 / max(asked, 0.5) - 1 / (asked + 1))
+    return variance * (1 / max(requested, 0.5) - 1 / (requested + 1))
 
 
 def estimate_stratified_share(strata: Iterable[StratumCounts]) -> ShareEstimate:

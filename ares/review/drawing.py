@@ -159,7 +159,7 @@ def create_queue(
             for members of a set what the judge is least sure of.
 
     Raises:
-        RequestError: The name is taken, or there is nothing to ask about.
+        RequestError: The name exists, or there is nothing to ask about.
         StoreError: It cannot be written.
     """
     if request.question not in (ACCEPTABLE, *QUESTIONS_OF_EPISODES):
@@ -177,7 +177,7 @@ def create_queue(
         best = heapq.nlargest(request.worth_items, rest, key=lambda row: (row.episode_id in own, row.worth))
         rows += [(row, "worth") for row in best]
     elif request.worth_items:
-        rows += [(row, ALLOCATED) for row in _allocate(stores, request, candidates, drawn, generator)]
+        rows += [(row, ALLOCATED) for row in _allocate_items(stores, request, candidates, drawn, generator)]
     doubled = set(generator.sample(range(len(rows)), round(request.repeat * len(rows))))
     queue = Queue(
         name=request.name,
@@ -270,7 +270,7 @@ def _find_candidates(
                 )
 
 
-def _allocate(
+def _allocate_items(
     stores: Stores,
     request: QueueRequest,
     candidates: Sequence[_Candidate],
@@ -287,11 +287,11 @@ def _allocate(
         if item.subject_id in subjects and item.truth and is_drawn_within_stratum(item, names):
             hits[item_stratum(item)].append(item.truth == MET)
             answered.add(item.subject_id)
-    sizes, taken = Counter(row.cell for row in candidates), answered | {row.subject for row in drawn}
+    sizes, used_subjects = Counter(row.cell for row in candidates), answered | {row.subject for row in drawn}
     planned = Counter(row.cell for row in drawn if row.subject not in answered)
     free: dict[str, list[_Candidate]] = defaultdict(list)
     for row in candidates:
-        if row.subject not in taken:
+        if row.subject not in used_subjects:
             free[row.cell].append(row)
     strata = {
         name: StratumCounts(
@@ -305,9 +305,9 @@ def _allocate(
         for name, size in sorted(sizes.items())
     }
     order = allocate_answers(strata, request.worth_items)
-    wanted = Counter(order)
-    chosen = {name: iter(generator.sample(free[name], count)) for name, count in sorted(wanted.items())}
-    return [next(chosen[name]) for name in order]
+    requested = Counter(order)
+    selected = {name: iter(generator.sample(free[name], count)) for name, count in sorted(requested.items())}
+    return [next(selected[name]) for name in order]
 
 
 def _draw_within_strata(

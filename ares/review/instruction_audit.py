@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
 from ares.review.drawing import Queue, QueueRequest, create_queue
-from ares.review.instruction_features import EXAMPLES, find_deciding_frames, read_features
-from ares.review.instruction_model import LEAST_EPISODES, LabelledRows, fit_instructions
+from ares.review.instruction_model import (
+    EXAMPLES,
+    LEAST_EPISODES,
+    LabelledRows,
+    find_deciding_frames,
+    fit_instructions,
+    read_features,
+)
 from ares.search import find_embedding_space
 from ares.statistics import share_lower_bound
 from ares.store import batched, ids_filter, quote_literal

@@ -171,7 +171,7 @@ class ReviewQueue:
             item = self._find_free(person, position, 0)
         return item or self._find_disputed(person, position)
 
-    def look_ahead(self, item: QueueItem) -> str:
+    def next_episode(self, item: QueueItem) -> str:
         """The episode that is probably asked about after an item, which nobody has claimed yet; "" if none is near."""
         for number in range(item.item + 1, min(item.item + _PROBED_ITEMS, self.queue.items)):
             if not _is_gone(self._row(number)) and not self._seats(number):

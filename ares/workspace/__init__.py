@@ -6,7 +6,6 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from ares.workspace.arguments import IdFile as IdFile
-    from ares.workspace.certificates import find_certified_sets as find_certified_sets
     from ares.workspace.dataset_sheet import DatasetSheet as DatasetSheet, is_dataset as is_dataset
     from ares.workspace.episode import (
         FacetList as FacetList,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
         ingest_operation as ingest_operation,
         plan_ingest_operation as plan_ingest_operation,
     )
-    from ares.workspace.review import AnswerRow as AnswerRow
+    from ares.workspace.review import AnswerRow as AnswerRow, find_certified_sets as find_certified_sets
     from ares.workspace.sets import SetCollection as SetCollection, StoredSet as StoredSet
     from ares.workspace.status import WorkspaceStatus as WorkspaceStatus, makers_to_json as makers_to_json
     from ares.workspace.summary import (

@@ -111,7 +111,7 @@ class EpisodeActions:
 
         report = undo(self._stores, number)
         if report.undone.kind in ("set_delete", "undo"):
-            from ares.workspace.certificates import show_certificates
+            from ares.workspace.review import show_certificates
 
             show_certificates(self._stores)
         return report

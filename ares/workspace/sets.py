@@ -213,7 +213,7 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: The answers do not show it: says how many are missing; or the filter or name is wrong.
         """
-        from ares.workspace.certificates import freeze_certified
+        from ares.workspace.review import freeze_certified
 
         return self._stored(freeze_certified(self._stores, name, precision, where))
 
@@ -363,7 +363,7 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: There is no such set.
         """
-        from ares.workspace.certificates import show_certificates
+        from ares.workspace.review import show_certificates
 
         action = self._sets.delete(name)
         show_certificates(self._stores)

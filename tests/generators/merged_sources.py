@@ -1,6 +1,6 @@
 """Two sources of one robot for a merge: halves of one dataset, or with one planted difference that has to be asked for.
 
-Signals are those of `two_sources`; cameras are drawn places with a moving arm, and texts are drawn tasks. Nothing here
+Signals are those of `two_sources`; cameras are drawn views with a moving arm, and texts are drawn tasks. Nothing here
 is shared with what proposes a plan.
 """
 
@@ -71,23 +71,21 @@ def merged_sources(seed: int, folder: Path) -> MergedSources:
     planted = str(rng.choice([*SIGNALS, *OTHERS])) if rng.random() < 0.5 else ""
     first, second = _recorded_halves(seed, rng, planted)
     names = [CAMERAS[number] for number in sorted(rng.permutation(len(CAMERAS))[: int(rng.integers(2, 4))])]
-    places = {name: _draw_place(rng) for name, _ in names}
+    views = {name: _draw_view(rng) for name, _ in names}
     tasks = [_draw_task(rng) for _ in range(int(rng.integers(1, 4)))]
     records = []
     for number, (dataset, recorded) in enumerate((("first", first), ("second", second))):
         is_changed = number == 1
-        shown = dict(places)
+        shown = dict(views)
         if is_changed and planted == "cameras":
             one, other = (name for name, _ in names[:2])
-            shown[one], shown[other] = places[other], places[one]
+            shown[one], shown[other] = views[other], views[one]
         rate = RATE_HZ / 2 if is_changed and planted == "rate" else RATE_HZ
         texts = [pair[is_changed and planted == "wording"] for pair in tasks]
-        records.append(
-            [
-                _make_record(dataset, episode, recorded, names, shown, texts, rate, folder, rng)
-                for episode in range(len(recorded.states))
-            ]
+        source = _DrawnSource(
+            dataset=dataset, recorded=recorded, views=shown, texts=texts, rate_hz=rate, folder=folder
         )
+        records.append([_make_record(source, episode, rng) for episode in range(len(recorded.states))])
     return MergedSources(first=records[0], second=records[1], planted=planted)
 
 
@@ -110,18 +108,18 @@ def _recorded_halves(seed: int, rng: np.random.Generator, planted: str) -> tuple
     return first, second
 
 
-def _draw_place(rng: np.random.Generator) -> NDArray[np.float64]:
+def _draw_view(rng: np.random.Generator) -> NDArray[np.float64]:
     """(H, W, 3) what one camera looks at: a gradient and some things."""
     import numpy as np
 
     rows, columns = np.mgrid[0:_HEIGHT, 0:_WIDTH]
     slope = rng.uniform(-1, 1, 2)
-    place = np.repeat((rng.uniform(60, 180) + slope[0] * rows + slope[1] * columns)[..., None], 3, axis=2)
+    view = np.repeat((rng.uniform(60, 180) + slope[0] * rows + slope[1] * columns)[..., None], 3, axis=2)
     for _ in range(int(rng.integers(3, 8))):
         top, left = int(rng.integers(0, _HEIGHT - 6)), int(rng.integers(0, _WIDTH - 6))
         height, width = int(rng.integers(4, 18)), int(rng.integers(4, 24))
-        place[top : top + height, left : left + width] = rng.uniform(0, 255, 3)
-    return place
+        view[top : top + height, left : left + width] = rng.uniform(0, 255, 3)
+    return view
 
 
 def _draw_task(rng: np.random.Generator) -> tuple[str, str]:
@@ -131,21 +129,24 @@ def _draw_task(rng: np.random.Generator) -> tuple[str, str]:
     return first.format(thing), second.format(thing)
 
 
-def _make_record(
-    dataset: str,
-    number: int,
-    recorded: Recorded,
-    cameras: Sequence[tuple[str, Role]],
-    places: dict[str, NDArray[np.float64]],
-    texts: Sequence[str],
-    rate_hz: float,
-    folder: Path,
-    rng: np.random.Generator,
-) -> Record:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _DrawnSource:
+    """What the records of one source are made of: signals, views by camera, texts, and where pictures are written."""
+
+    dataset: str
+    recorded: Recorded
+    views: dict[str, NDArray[np.float64]]
+    texts: Sequence[str]
+    rate_hz: float
+    folder: Path
+
+
+def _make_record(source: _DrawnSource, number: int, rng: np.random.Generator) -> Record:
     import numpy as np
 
-    state, action, key = recorded.states[number], recorded.actions[number], str(number)
-    text, steps = texts[number % len(texts)], len(state)
+    dataset, key, names, rate_hz = source.dataset, str(number), source.recorded.names, source.rate_hz
+    state, action = source.recorded.states[number], source.recorded.actions[number]
+    text, steps = source.texts[number % len(source.texts)], len(state)
     episode = Episode(
         episode_id=make_episode_id(format="test", dataset=dataset, version="", split="", key=key),
         format="test",
@@ -153,7 +154,7 @@ def _make_record(
         version="",
         split="",
         key=key,
-        source=str(folder),
+        source=str(source.folder),
         content_hash=f"{dataset}{number:024x}",
         instruction=text,
         instructions=(text,),
@@ -161,42 +162,32 @@ def _make_record(
         num_steps=steps,
         rate_hz=rate_hz,
         rate_source="source",
-        cameras=tuple(
-            _draw_camera(
-                name, role, places[name], folder / f"{dataset}-{number}-{name}.npy", steps, rate_hz, rng
-            )
-            for name, role in cameras
-        ),
-        state_names=recorded.names,
-        action_names=recorded.names,
+        cameras=tuple(_draw_camera(source, number, name, steps, rng) for name in source.views),
+        state_names=names,
+        action_names=names,
     )
     trajectory = Trajectory(
         timestamps=np.arange(steps) / rate_hz,
-        state=Signal(state.astype(np.float32), recorded.names),
-        action=Signal(action.astype(np.float32), recorded.names),
+        state=Signal(state.astype(np.float32), names),
+        action=Signal(action.astype(np.float32), names),
     )
     return Record(episode=episode, trajectory=trajectory)
 
 
 def _draw_camera(
-    name: str,
-    role: Role,
-    place: NDArray[np.float64],
-    path: Path,
-    steps: int,
-    rate_hz: float,
-    rng: np.random.Generator,
+    source: _DrawnSource, number: int, name: str, steps: int, rng: np.random.Generator
 ) -> Camera:
-    """Frames of a place with other light, noise, and an arm that moves through it; fewer than the steps."""
+    """Frames of a view with other light, noise, and an arm that moves through it; fewer than the steps."""
     import numpy as np
 
-    frames = np.repeat(place[None] + rng.normal(0, 6), _FRAMES, axis=0)
+    path, role = source.folder / f"{source.dataset}-{number}-{name}.npy", dict(CAMERAS)[name]
+    frames = np.repeat(source.views[name][None] + rng.normal(0, 6), _FRAMES, axis=0)
     for number, frame in enumerate(frames):
         left = int(number * (_WIDTH - 8) / _FRAMES)
         frame[int(rng.integers(0, 16)) :, left : left + 6] = 40
     frames += rng.normal(0, 5, frames.shape)
     np.save(path, np.clip(frames, 0, 255).astype(np.uint8))
-    duration = steps / rate_hz
+    duration = steps / source.rate_hz
     media = MediaRef(
         kind="npy",
         uri=str(path),

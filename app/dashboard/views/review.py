@@ -189,7 +189,7 @@ def _camera_rows(episode: Episode, item: QueueItem) -> list[Json]:
 
 def _videos_ahead(queue: ReviewQueue, item: QueueItem) -> list[Json]:
     """Addresses of the clips that are probably shown next: the browser loads them while the person looks."""
-    episodes = cached_reads.read_episodes([queue.look_ahead(item)])
+    episodes = cached_reads.read_episodes([queue.next_episode(item)])
     return [camera["video"] for episode in episodes for camera in _camera_rows(episode, item)]  # type: ignore[call-overload,index]
 
 

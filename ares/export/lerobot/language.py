@@ -18,8 +18,7 @@ from ares.annotation import canonical_json
 from ares.clock import time_tolerance
 from ares.episode import Json
 from ares.export.layout_groups import DatasetGroup, ExportItem
-from ares.export.segment_tracks import TrackArrangement
-from ares.export.segments import SOURCE, SUBTASK, ExportSegment
+from ares.export.segments import SOURCE, SUBTASK, ExportSegment, TrackArrangement
 from ares.formats import (
     LANGUAGE_EVENTS,
     LANGUAGE_PERSISTENT,

@@ -14,8 +14,7 @@ from ares.errors import MediaError, SourceError
 from ares.export.base import NO_TASK, TASK_COLUMNS
 from ares.export.layout_groups import DatasetGroup, ExportItem
 from ares.export.retime import RetimedEpisode, step_frames
-from ares.export.segment_tracks import subtasks_of_steps
-from ares.export.segments import SOURCE, describe_segment
+from ares.export.segments import SOURCE, describe_segment, subtasks_of_steps
 from ares.formats import (
     FEATURES_FILE,
     ExampleValues,

@@ -13,8 +13,7 @@ import pytest
 
 from annotators.base import Result, Work
 from annotators.caption import make_shared_fill_request
-from annotators.grade.additions import stem_word
-from annotators.grade.plain_words import are_common_values, is_common_sentence, is_plain_value
+from annotators.grade.additions import are_common_values, is_common_sentence, is_plain_value, stem_word
 from annotators.grade.questions import ExtraWords, comparisons_request, make_pair, shared_words_request
 from annotators.models.doubles import StubVlm
 from ares.annotation import Annotation

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from annotators.base import FrameVectors
 from app.cli.main import main
-from ares.curation.composition import CompositionRules, round_shares
+from ares.curation.composition import CompositionRules, combine_members, round_shares
 from ares.curation.near_duplicates import LinkedItems, find_near_duplicates
 from ares.curation.near_pairs import find_near_pairs
-from ares.curation.set_algebra import combine_members
 from ares.curation.splits import assign_groups
 from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
 from ares.errors import RequestError
