@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
 from app.cli.errors import ExitStatus
@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 
 
 _Report = TypeVar("_Report")
+# What merges the sources into one dataset, and what shows an export beforehand.
+_PLAN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "--write-plan": {
+        "metavar": "FILE",
+        "help": "write how the sources become one dataset, as YAML to edit, and export nothing",
+    },
+    "--preview": {
+        "type": int,
+        "metavar": "N",
+        "help": "write DEST as a page that shows N episodes as the export would write them, and export nothing",
+    },
+    "--plan": {"metavar": "FILE", "help": "export one dataset, as this plan says"},
+}
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,24 +74,9 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"
     )
-    _add_plan_arguments(parser)
+    for name, options in _PLAN_ARGUMENTS.items():
+        parser.add_argument(name, **options)
     add_workspace_arguments(parser)
-
-
-def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what merges the sources into one dataset, and what shows it beforehand."""
-    parser.add_argument(
-        "--write-plan",
-        metavar="FILE",
-        help="write how the sources become one dataset, as YAML to edit, and export nothing",
-    )
-    parser.add_argument(
-        "--preview",
-        type=int,
-        metavar="N",
-        help="write DEST as a page that shows N episodes as the export would write them, and export nothing",
-    )
-    parser.add_argument("--plan", metavar="FILE", help="export one dataset, as this plan says")
 
 
 def run_export(args: argparse.Namespace) -> int:

@@ -509,9 +509,11 @@ class ExportManifest:
         if any(maker.kind == "person" for maker in makers.values()):
             self._write_answers()
         selection = self._selection.to_json()
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write_document(TIMES_FILE, {"created": created, "set_created": selection["created"]})
-        left_out: dict[str, Json] = {"failed": {"file": FAILURES_FILE, "count": counts["failed"]}}
+        times = {
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "set_created": selection["created"],
+        }
+        self._write_document(TIMES_FILE, times)
         trust = read_judge_trust(self._stores.annotations)
         used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
@@ -521,7 +523,7 @@ class ExportManifest:
             "set": {name: value for name, value in selection.items() if name != "created"},
             "counts": dict(counts),
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
-            **(left_out if counts["failed"] else {}),
+            **({"failed": {"file": FAILURES_FILE, "count": counts["failed"]}} if counts["failed"] else {}),
             # What people's answers certify of the captions, and why it holds no more.
             **({"certificate": certificate} if certificate else {}),
             **({"grade_trust": states} if states else {}),

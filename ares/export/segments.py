@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast, get_args
 
 from ares.annotation import SOURCE_PREFIX
 from ares.clock import time_tolerance
-from ares.episode import Json, Span
+from ares.episode import Episode, Json, Span
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.annotation import Annotation, Maker
-    from ares.export.retime import RetimedEpisode
     from ares.rubric import TextState
     from ares.store import Stores
 
@@ -436,6 +435,21 @@ _RANKS = {PERSON: 0, SOURCE: 1}
 _ROUNDING = 1e-3
 
 
+class WrittenSteps(Protocol):
+    """The steps of an episode that an export writes, as far as segments need them: a `RetimedEpisode`."""
+
+    @property
+    def source(self) -> Episode:
+        """The episode as it is stored."""
+
+    @property
+    def steps(self) -> Sized:
+        """The stored step of each written one."""
+
+    def steps_of_span(self, start_seconds: float, stop_seconds: float) -> range:
+        """The written steps in a span [start, stop) of the stored episode."""
+
+
 class _StyleSpans:
     """The spans of one style that a column has, which do not overlap, by start."""
 
@@ -494,7 +508,7 @@ class TrackArrangement:
     def __init__(
         self,
         segments: Sequence[ExportSegment],
-        retimed: RetimedEpisode,
+        retimed: WrittenSteps,
         covered: Sequence[ExportSegment] = (),
     ) -> None:
         self._retimed, self._covered = retimed, covered
@@ -547,7 +561,7 @@ class TrackArrangement:
                 self.lacks[segment.annotation_id] = ENDS_EARLY
 
 
-def subtasks_of_steps(segments: Sequence[ExportSegment], retimed: RetimedEpisode) -> list[str]:
+def subtasks_of_steps(segments: Sequence[ExportSegment], retimed: WrittenSteps) -> list[str]:
     """(N,) the text of the subtask at each written step of an episode, "" where there is none."""
     subtasks = [segment for segment in segments if segment.style == SUBTASK]
     return TrackArrangement(subtasks, retimed).texts_of_steps(SUBTASK)
