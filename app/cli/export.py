@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 _Report = TypeVar("_Report")
-# What merges the sources into one dataset, and what shows an export beforehand.
-_PLAN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+# Arguments for a merge of sources, for a preview, and for failures.
+_MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--write-plan": {
         "metavar": "FILE",
         "help": "write how the sources become one dataset, as YAML to edit, and export nothing",
@@ -31,6 +31,10 @@ _PLAN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "help": "write DEST as a page that shows N episodes as the export would write them, and export nothing",
     },
     "--plan": {"metavar": "FILE", "help": "export one dataset, as this plan says"},
+    "--strict": {
+        "action": "store_true",
+        "help": "write nothing when an episode fails, instead of leaving it out",
+    },
 }
 
 
@@ -71,11 +75,8 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         help="write texts of segments by models also where their grade is this; may be repeated; none: no texts at all "
         "(default: what people and sources say, and what a trusted judge accepts)",
     )
-    parser.add_argument(
-        "--strict", action="store_true", help="write nothing when an episode fails, instead of leaving it out"
-    )
-    for name, options in _PLAN_ARGUMENTS.items():
-        parser.add_argument(name, **options)
+    for name in _MORE_ARGUMENTS:
+        parser.add_argument(name, **_MORE_ARGUMENTS[name])
     add_workspace_arguments(parser)
 
 

@@ -25,12 +25,10 @@ from ares.errors import RequestError
 from ares.rubric import count_trust_states
 
 if TYPE_CHECKING:
+    from ares.curation import ComposedSelection, Controls, SetOperation, SplitPlan
     from ares.episode import Json
     from ares.store import Action
     from ares.workspace import StoredSet, Workspace
-
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-    from ares.curation import ComposedSelection, Controls, SetOperation, SplitPlan
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 

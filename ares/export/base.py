@@ -493,27 +493,19 @@ class ExportManifest:
     def write(self, counts: Mapping[str, Json]) -> None:
         """Write MANIFEST_FILE, last of all files."""
         self._lines.close()
-        from ares.rubric import CERTIFIED_COLUMN, count_trust_states, read_judge_trust
+        from ares.rubric import CERTIFIED_COLUMN, read_judge_trust
 
         key, states = self._selection.frozen_key, dict[str, Json]()
         # Few sets have one, and what checks it is loaded for these alone.
         certificate: Json = dict(self._stores.annotations.find_documents("certificates", key)).get(key)
         if certificate or CERTIFIED_COLUMN in self._stores.tables.episodes.columns():
-            from ares.curation import Sets
-            from ares.review import describe_certificate
-
-            members = list(Sets(self._stores.annotations).ids(self._selection))
-            certificate = describe_certificate(self._stores, key, members)
-            states |= count_trust_states(self._stores.tables, members)
+            certificate, states = self._describe_trust(key)
         makers = self._stores.annotations.makers()
         if any(maker.kind == "person" for maker in makers.values()):
             self._write_answers()
         selection = self._selection.to_json()
-        times = {
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "set_created": selection["created"],
-        }
-        self._write_document(TIMES_FILE, times)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        self._write_document(TIMES_FILE, {"created": created, "set_created": selection["created"]})
         trust = read_judge_trust(self._stores.annotations)
         used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
@@ -549,6 +541,17 @@ class ExportManifest:
         with (self._folder / ANSWERS_FILE).open("w", encoding="utf-8") as file:
             for answer in answers_of_episodes(self._stores, self._episode_ids):
                 file.write(canonical_json(answer) + "\n")
+
+    def _describe_trust(self, key: str) -> tuple[Json, dict[str, Json]]:
+        """What people certify of the set of a key, and its captions by the state of their judge."""
+        from ares.curation import Sets
+        from ares.review import describe_certificate
+        from ares.rubric import count_trust_states
+
+        members = list(Sets(self._stores.annotations).ids(self._selection))
+        return describe_certificate(self._stores, key, members), dict(
+            count_trust_states(self._stores.tables, members)
+        )
 
     def _write_document(self, name: str, document: Mapping[str, Json]) -> None:
         text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
