@@ -193,7 +193,7 @@ valuers = Registry(
 projections = Registry(
     "projection",
     protocol="ares.store.sync.projection_plugins:Projection",
-    folders=["ares/rubric/trust_projection.py"],
+    folders=["ares/rubric/trust_projection.py", "ares/workspace/review.py"],
 )
 # What `ares` calls in the packages above it: one function by name, each with a protocol of its own.
 operations = Registry(

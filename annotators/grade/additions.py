@@ -133,7 +133,7 @@ def stem_word(word: str) -> str:
 
 
 _MOST_WORDS, _MOST_SENTENCE_WORDS = 4, 20
-_LONGEST_WORD = 16
+_LONGEST_PLAIN_WORD = 16
 _SAMPLE = 400
 _FEWEST_EPISODES = 2
 # A word alone gives no order.
@@ -176,7 +176,7 @@ def _count_unknown(text: str, known: frozenset[str]) -> int:
 
 def _are_plain(words: Iterable[str]) -> bool:
     return all(
-        len(word) <= _LONGEST_WORD
+        len(word) <= _LONGEST_PLAIN_WORD
         and re.fullmatch(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*,?", word)
         and all(ord(letter) < 0x250 or letter == "\u2019" for letter in word)
         and not any(map(_speaks_to_model, split_words(word)))

@@ -38,6 +38,8 @@ _SIGNALS: tuple[SignalName, ...] = ("state", "action")
 # Factors that are said as units, by what the second dataset is multiplied with.
 _UNIT_FACTORS = {pi / 180: "deg -> rad", 180 / pi: "rad -> deg", 0.001: "mm -> m", 1000.0: "m -> mm"}
 _NEAR = 0.05
+# An exchange of joints that shows in one signal alone is told from these odds on, in nats.
+_LONE_ODDS = 20.0
 _ROUND_ENDS = (0.0, 1.0, 100.0, 255.0, 1000.0)
 
 
@@ -101,7 +103,7 @@ def _list_first_names(names: Sequence[str], most: int = _NAMED) -> str:
 
 def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
     """The clashes of a set, by signal: what is unknown of a dataset is compared with another of the same dimensions."""
-    overlays = [overlay for signal in _SIGNALS for overlay in _overlay_datasets(contracts, signal)]
+    overlays = _overlay_signals(contracts)
     known = _with_agreement(contracts, overlays)
     by_name: dict[str, list[tuple[str, SignalContract]]] = {}
     for layout in known:
@@ -124,10 +126,9 @@ def find_untold(contracts: Sequence[LayoutContract]) -> list[str]:
     return [
         f"{part.signal} of {part.second.key.dataset} does another task than that of {part.first.key.dataset}, "
         "so that a turned joint or another zero would not show: they mean the same"
-        for signal in _SIGNALS
-        for part in _overlay_datasets(contracts, signal)
+        for part in _overlay_signals(contracts)
         if not (part.overlay.differences or part.overlay.is_same_task)
-        and not all(_is_signed(part, f"{signal}.{kind}") for kind in classify_by_name(part.names))
+        and not all(_is_signed(part, f"{part.signal}.{kind}") for kind in classify_by_name(part.names))
     ]
 
 
@@ -152,6 +153,30 @@ class _OverlaidDatasets:
 
 def _layout_names(layout: LayoutContract, signal: SignalName) -> tuple[str, ...]:
     return layout.state_names if signal == "state" else layout.action_names
+
+
+def _overlay_signals(contracts: Sequence[LayoutContract]) -> list[_OverlaidDatasets]:
+    """State and action of every dataset, each with that of the dataset that most episodes are of.
+
+    Joints are exchanged in both. An exchange in one of them alone is chance, as fingers that move alike have it,
+    unless it is far more probable than none.
+    """
+    parts = [part for signal in _SIGNALS for part in _overlay_datasets(contracts, signal)]
+    agreeing = {(part.signal, part.first.key, part.second.key) for part in parts if part.overlay.is_same_task}
+    others: Mapping[SignalName, SignalName] = {"state": "action", "action": "state"}
+    return [
+        replace(part, overlay=replace(part.overlay, differences=(), is_same_task=True))
+        if (others[part.signal], part.first.key, part.second.key) in agreeing
+        and _is_lone_exchange(part.overlay)
+        else part
+        for part in parts
+    ]
+
+
+def _is_lone_exchange(overlay: Overlay) -> bool:
+    return bool(overlay.differences) and all(
+        difference.kind == "exchanged" and difference.odds < _LONE_ODDS for difference in overlay.differences
+    )
 
 
 def _overlay_datasets(contracts: Sequence[LayoutContract], signal: SignalName) -> Iterator[_OverlaidDatasets]:

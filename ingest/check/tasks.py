@@ -211,6 +211,10 @@ class CheckProgress:
                 yield finding
 
 
+# Worker processes pay off only for a check that takes longer than they take to start.
+_START_AFTER_SECONDS = 2.0
+
+
 def open_check_pool(engine: Engine, work: BatchFunction[T, R], is_fragile: bool) -> WorkerPool[T, R]:
     """Reader processes for a check; they pay off only where it takes longer than they take to start.
 
@@ -224,7 +228,7 @@ def open_check_pool(engine: Engine, work: BatchFunction[T, R], is_fragile: bool)
             work,
             max_workers=available_cores(),
             on_worker_death=SourceError,
-            start_after_seconds=0.0 if is_fragile else 2.0,
+            start_after_seconds=0.0 if is_fragile else _START_AFTER_SECONDS,
         )
     )
 

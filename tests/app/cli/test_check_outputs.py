@@ -272,7 +272,7 @@ def test_an_audit_is_not_ended_by_a_reader_that_dies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ares.reports.detection_rates.FAULTS", {"not-finite": FAULTS["not-finite"]})
-    monkeypatch.setattr("ingest.check.run._START_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("ingest.check.tasks._START_AFTER_SECONDS", 0.0)
     folder = write_motions(tmp_path / "some", random_motions(1))
     (folder / "data" / "chunk-000" / "episode_000002.parquet").write_bytes(b"no parquet")
     assert main(["check", str(folder), "--audit", "--json"]) == 1
