@@ -69,7 +69,7 @@ def merged_sources(seed: int, folder: Path) -> MergedSources:
 
     rng = np.random.default_rng([seed, 36])
     planted = str(rng.choice([*SIGNALS, *OTHERS])) if rng.random() < 0.5 else ""
-    first, second = _recorded_halves(seed, rng, planted)
+    first, second = recorded_halves(seed, rng, planted)
     names = [CAMERAS[number] for number in sorted(rng.permutation(len(CAMERAS))[: int(rng.integers(2, 4))])]
     views = {name: _draw_view(rng) for name, _ in names}
     tasks = [_draw_task(rng) for _ in range(int(rng.integers(1, 4)))]
@@ -89,7 +89,7 @@ def merged_sources(seed: int, folder: Path) -> MergedSources:
     return MergedSources(first=records[0], second=records[1], planted=planted)
 
 
-def _recorded_halves(seed: int, rng: np.random.Generator, planted: str) -> tuple[Recorded, Recorded]:
+def recorded_halves(seed: int, rng: np.random.Generator, planted: str) -> tuple[Recorded, Recorded]:
     """The signals of both: with a planted difference those of `two_sources`, else the episodes of one dataset."""
     import numpy as np
 
