@@ -467,15 +467,19 @@ def _with_conversions(plan: MergePlan, contracts: Sequence[LayoutContract]) -> M
         )
         return plan.model_copy(update={"confirm": (*plan.confirm, Confirmation(text=question))})
     assert not list(plan_faults(plan)), "a proposal without questions is whole"
+    before = plan
     for _ in range(3):
         try:
             untold = find_untold(MergeConverter(plan, contracts).layouts)
             confirm = (*plan.confirm, *(Confirmation(text=line) for line in untold))
             return plan.model_copy(update={"confirm": confirm})
         except ClashError as error:
-            before, plan = plan.convert, _answer_clashes(plan, error)
-            if plan.convert == before:
+            before, plan = plan, _answer_clashes(plan, error)
+            if plan.convert == before.convert:
                 return plan
+        except RequestError as error:  # what a clash proposes cannot be made
+            note = Confirmation(text=f"{error.reason}: {error.detail}")
+            return before.model_copy(update={"confirm": (*plan.confirm, note)})
     return plan
 
 
