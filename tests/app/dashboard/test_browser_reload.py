@@ -155,3 +155,20 @@ def test_the_first_search_by_a_frame_waits_for_the_model_and_says_so(
             tab.get_by_text(re.compile("of 4 episodes")).wait_for()
             tab.locator(".card .corner.score").first.wait_for()
     assert (gate.parent / "loads").read_text().splitlines() == ["hash:32"]
+
+
+def test_a_tick_counts_though_its_box_is_drawn_anew_under_the_pressed_mouse(
+    browser: Browser, workspace_address: str
+) -> None:
+    with open_tab(browser, workspace_address) as page:
+        page.goto(f"{workspace_address}/?sort=num_steps")
+        box = page.locator(".tick").nth(1)
+        box.hover()
+        page.mouse.down()
+        # As a grid does that is drawn anew: the browser then sends no click to the box.
+        box.evaluate("box => { const cell = box.parentElement; cell.replaceWith(cell); cell.append(box); }")
+        page.mouse.up()
+        expect(page.locator(".card.ticked")).to_have_count(1)
+        page.get_by_text("1 selected").wait_for()
+        box.click()
+        expect(page.locator(".card.ticked")).to_have_count(0)

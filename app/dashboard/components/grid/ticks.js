@@ -11,6 +11,8 @@ const unknownTicks = new Map();
 let focused = "";
 // The card that was ticked last: a range goes from there, also after the grid was drawn anew.
 let lastTicked = "";
+// The card on whose box the mouse was pressed, until it is released: the grid may be drawn anew in between.
+let pressed = "";
 
 /**
  * The cards between two positions, both included.
@@ -98,12 +100,17 @@ export function addTicks(grid, cards, send) {
     );
   };
   cards.forEach(({ box }, index) => {
+    box.addEventListener("pointerdown", (event) => {
+      if (!event.button) pressed = cards[index].id;
+    });
     box.addEventListener("click", (event) => {
       event.stopPropagation();
+      pressed = "";
       tick(index, box.checked, event.shiftKey);
     });
   });
   addKeys(grid, cards, tick);
+  const stopReleases = tickReleases(cards, tick);
   const before = cards.find(({ id }) => id === focused);
   if (before) before.node.focus();
   focused = "";
@@ -111,9 +118,31 @@ export function addTicks(grid, cards, send) {
   window.addEventListener("ares-focus-grid", focusFirst);
   return () => {
     window.removeEventListener("ares-focus-grid", focusFirst);
+    stopReleases();
     const active = cards.find(({ node }) => node.matches(":focus"));
     if (active) focused = active.id;
   };
+}
+
+/**
+ * Ticks a box that was drawn anew under a pressed mouse and gets no click: what is released over it counts.
+ *
+ * @param {readonly TickedCard[]} cards
+ * @param {(index: number, on: boolean, isRange: boolean) => void} tick
+ * @returns {() => void} Ends it.
+ */
+function tickReleases(cards, tick) {
+  /** @type {(event: PointerEvent) => void} */
+  const tickReleased = (event) => {
+    const index = cards.findIndex(({ box }) => box === event.composedPath()[0]);
+    // A click of the same release comes first.
+    setTimeout(() => {
+      if (pressed && cards[index]?.id === pressed) tick(index, !cards[index].box.checked, event.shiftKey);
+      pressed = "";
+    });
+  };
+  window.addEventListener("pointerup", tickReleased);
+  return () => window.removeEventListener("pointerup", tickReleased);
 }
 
 /**
