@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ares.curation import Sets
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
@@ -528,6 +528,10 @@ def export_groups(
     return report
 
 
+# The counts of `ExportReport` that are sums over the datasets.
+_SUMMED_COUNTS = ("episodes", "frames", "copied_packets", "encoded_frames", "copied_records")
+
+
 def _make_export_report(
     export: GroupedExport,
     plan: ExportPlan,
@@ -536,9 +540,11 @@ def _make_export_report(
     seconds: float,
 ) -> ExportReport:
     texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
-    segments = SegmentCounts()
-    for counts in written if export.segments or export.span_texts else ():
-        segments.merge(counts.segments)
+    segments, sources = SegmentCounts(), task_counter()
+    for counts in written:
+        sources.update(counts.task_sources)
+        if export.segments or export.span_texts:
+            segments.merge(counts.segments)
     return make_export_report(
         export.request,
         export.failures,
@@ -558,22 +564,10 @@ def _make_export_report(
         changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
         unknown=export.reader.conversion.unknown,
         segments=segments.to_json() if export.segments or export.span_texts else {},
-        **_sum_dataset_counts(written),
+        task_sources=dict(sources),
+        reencoded=dict(sum((counts.reencoded for counts in written), Counter[str]())),
+        **{name: sum(getattr(counts, name) for counts in written) for name in _SUMMED_COUNTS},
     )
-
-
-def _sum_dataset_counts(written: Sequence[DatasetCounts]) -> dict[str, Any]:
-    """The counts of `ExportReport` that are sums over the datasets."""
-    names = ("episodes", "frames", "copied_packets", "encoded_frames", "copied_records")
-    sources = task_counter()
-    for counts in written:
-        sources.update(counts.task_sources)
-    reencoded = sum((counts.reencoded for counts in written), Counter[str]())
-    return {
-        **{name: sum(getattr(counts, name) for counts in written) for name in names},
-        "task_sources": dict(sources),
-        "reencoded": dict(reencoded),
-    }
 
 
 def prefetched(items: Iterator[T], count: int) -> Iterator[T]:
