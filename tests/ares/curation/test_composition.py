@@ -164,7 +164,7 @@ def test_parts_share_no_group_and_no_copy(stored: Workspace) -> None:
     assert not {json.loads(text)["scene"] for text in scenes[0]} & {
         json.loads(text)["scene"] for text in scenes[1]
     }
-    assert parts["val"].recipe["split_of"] == "all@1" and parts["val"].label == "all-val@1"
+    assert parts["val"].recipe["split_of"] == stored.sets["all"].label and parts["val"].name == "all-val"
     assert abs(len(plan.parts["val"]) - 7) <= 2
 
 
