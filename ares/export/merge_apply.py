@@ -20,7 +20,7 @@ from ares.contract import (
     parse_conversions,
 )
 from ares.episode import DEPTH_CAMERAS, Camera, Episode, Json, MediaRef, Signal, Trajectory
-from ares.errors import SourceError
+from ares.errors import RequestError, SourceError
 from ares.export.base import MASK_SIGNALS
 from ares.export.merge_plan import DROP, MergePlan, PlannedCamera, PlannedSource, SourceKey, source_key
 from ares.signals import classify_by_name
@@ -412,7 +412,7 @@ class MergeConverter:
 
     Raises:
         ClashError: Signals of the merged dataset mean different things after the conversions.
-        RequestError: A conversion cannot be made.
+        RequestError: A conversion cannot be made, or two kinds of episodes of one dataset get the same names.
     """
 
     def __init__(
@@ -420,6 +420,7 @@ class MergeConverter:
     ) -> None:
         self._applier = MergeApplier(plan)
         renamed = [self._applier.rename_contract(layout) for layout in contracts if self._applier.has(layout)]
+        _refuse_same_names(renamed)
         self._conversion = SetConverter(renamed, parse_conversions((*plan.convert, *conversions)))
         _refuse_partial_clashes(self._conversion.layouts)
         self.unknown, self.layouts = self._conversion.unknown, self._conversion.layouts
@@ -455,6 +456,17 @@ class MergeConverter:
     def to_json(self) -> tuple[dict[str, Json], ...]:
         """What was changed, with the number of episodes."""
         return self._conversion.to_json()
+
+
+def _refuse_same_names(layouts: Sequence[LayoutContract]) -> None:
+    """Raises RequestError where two kinds of episodes of one dataset could not be converted apart any more."""
+    counts = Counter((layout.key, layout.state_names, layout.action_names) for layout in layouts)
+    for (key, state, action), count in counts.items():
+        if count > 1 and (state or action):
+            raise RequestError(
+                f"the plan gives {count} kinds of episodes of {key.dataset} the same names",
+                "their units may differ; use one of them (`use: false`), or ingest them as datasets of their own",
+            )
 
 
 def _refuse_partial_clashes(layouts: Sequence[LayoutContract]) -> None:

@@ -63,7 +63,7 @@ def save(path: Path, plan: dict[str, Any], confirm: bool = True) -> Path:
     return path
 
 
-def said(plan: dict[str, Any]) -> str:
+def confirmation_texts(plan: dict[str, Any]) -> str:
     return "\n".join(entry["text"] for entry in plan.get("confirm", ()))
 
 
@@ -85,7 +85,9 @@ def test_renamed_cameras_and_joints_become_one_dataset_with_copied_packets(
     second = source(make_record, "two", range(3, 5), others, names=("j1", "j2", "j3", "jaw"))
     freeze(ws, [*first, *second])
     path, plan = write_plan(ws, tmp_path)
-    assert "cam_high of two is front" in said(plan) and "j1, j2, j3 are shoulder, elbow, wrist" in said(plan)
+    assert "cam_high of two is front" in confirmation_texts(
+        plan
+    ) and "j1, j2, j3 are shoulder, elbow, wrist" in confirmation_texts(plan)
     with pytest.raises(OpenQuestionsError, match="confirm"):
         ws.export("mix", tmp_path / "early", plan=path, quiet=True)
     assert not (tmp_path / "early").exists()
@@ -146,7 +148,9 @@ def test_what_a_source_lacks_is_padded_and_a_mask_says_so(
     part = source(make_record, "two", [2], [front_camera], names=JOINTS[:3])
     freeze(ws, [*whole, *part])
     path, plan = write_plan(ws, tmp_path)
-    assert "two lacks camera wrist: black pictures" in said(plan) and "two lacks state gripper" in said(plan)
+    assert "two lacks camera wrist: black pictures" in confirmation_texts(
+        plan
+    ) and "two lacks state gripper" in confirmation_texts(plan)
     ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
     rows = rows_of(tmp_path / "out")
     of_two = np.isclose(rows["mask.camera"], [1, 0]).all(axis=1)
@@ -187,7 +191,7 @@ def test_units_that_differ_are_converted_where_a_person_confirms_it(
     degrees = moving_source(make_record, "deg", range(8, 12), front_camera, 180 / np.pi)
     freeze(ws, [*radians, *degrees])
     path, plan = write_plan(ws, tmp_path)
-    assert plan["convert"] and "unit" in said(plan)
+    assert plan["convert"] and "unit" in confirmation_texts(plan)
     with pytest.raises(OpenQuestionsError):
         ws.export("mix", tmp_path / "early", plan=save(path, plan, confirm=False), quiet=True)
     ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
@@ -231,7 +235,7 @@ def test_exchanged_cameras_are_asked_for(
     )
     path, plan = write_plan(ws, tmp_path)
     assert plan["sources"][1]["cameras"] == {"front": ASK, "wrist": ASK}
-    assert "look exchanged" in said(plan)
+    assert "look exchanged" in confirmation_texts(plan)
     with pytest.raises(OpenQuestionsError, match="which camera is 'wrist', 'front'"):
         read_merge_plan(save(path, plan))
 
@@ -411,7 +415,25 @@ def test_a_preview_shows_each_source_as_it_will_be_written(
     assert main(arguments) == 2
 
 
-def asked(seed: int, folder: Path) -> tuple[str, list[str]]:
+def test_two_kinds_of_episodes_of_one_dataset_do_not_get_the_same_names(
+    make_record: MakeRecord, front_camera: Camera, empty_workspace: Workspace, tmp_path: Path
+) -> None:
+    """One of them may be in degrees: a conversion for the dataset could not tell them apart."""
+    ws = empty_workspace
+    freeze(
+        ws,
+        [
+            *source(make_record, "one", range(2), [front_camera]),
+            *source(make_record, "one", [2], [front_camera], names=("j1", "j2", "j3", "jaw")),
+        ],
+    )
+    path, plan = write_plan(ws, tmp_path)
+    assert "2 kinds of episodes of one the same names" in confirmation_texts(plan)
+    with pytest.raises(RequestError, match="2 kinds of episodes of one the same names"):
+        ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+
+
+def plan_questions(seed: int, folder: Path) -> tuple[str, list[str]]:
     """What was planted in two drawn sources, and the questions of the plan of their merge."""
     drawn = merged_sources(seed, folder)
     ws = open_workspace(folder / "ws", create=True)
@@ -421,5 +443,5 @@ def asked(seed: int, folder: Path) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_planted_is_asked_for_and_halves_of_one_dataset_are_not(seed: int, tmp_path: Path) -> None:
-    planted, questions = asked(seed, tmp_path)
+    planted, questions = plan_questions(seed, tmp_path)
     assert bool(questions) == bool(planted), f"{planted}: {questions}"
