@@ -445,6 +445,10 @@ class GroupedExport:
             annotations = stores.annotations.find_annotations(batch.ids)
             self.manifest.add_makers(annotations)
             texts = self.segments.read(batch.ids, annotations) if self.segments else {}
+            if self.request.plan is not None:
+                from ares.export.merge_apply import rename_text_cameras
+
+                texts = rename_text_cameras(self.request.plan, batch.episodes, texts)
             rows = annotator_values(stores, batch.ids)
             tasks = member_tasks(self.request, batch, rows, self.span_texts, annotations)
             values = dict(zip(batch.ids, rows, strict=True))

@@ -23,6 +23,7 @@ from ares.episode import DEPTH_CAMERAS, Camera, Episode, Json, MediaRef, Signal,
 from ares.errors import RequestError, SourceError
 from ares.export.base import MASK_SIGNALS
 from ares.export.merge_plan import DROP, MergePlan, PlannedCamera, PlannedSource, SourceKey, source_key
+from ares.export.segments import EpisodeSegments
 from ares.signals import classify_by_name
 
 # Extra signals that say what of an episode is its own: 1 for what its source has, 0 for what was padded.
@@ -456,6 +457,33 @@ class MergeConverter:
     def to_json(self) -> tuple[dict[str, Json], ...]:
         """What was changed, with the number of episodes."""
         return self._conversion.to_json()
+
+
+def rename_text_cameras(
+    plan: MergePlan, episodes: Sequence[Episode], texts: Mapping[str, EpisodeSegments]
+) -> dict[str, EpisodeSegments]:
+    """The texts of some episodes with the names that the merged dataset has for the cameras that they are about.
+
+    A text about a camera that is dropped, or that one dataset has under two names, is about none that is exported.
+
+    Args:
+        plan: The plan.
+        episodes: The episodes.
+        texts: Their texts by episode_id.
+    """
+    names: dict[tuple[str, str, str], dict[str, str]] = {}
+    for source in plan.sources:
+        known = names.setdefault((source.format, source.dataset, source.version), {})
+        for name, goal in source.cameras.items():
+            is_clear = goal != DROP and known.get(name, goal) == goal
+            known[name] = goal if is_clear else f"{name} of {source.label}"
+    return {
+        episode.episode_id: texts[episode.episode_id].with_cameras(
+            names.get((episode.format, episode.dataset, episode.version), {})
+        )
+        for episode in episodes
+        if episode.episode_id in texts
+    }
 
 
 def _refuse_same_names(layouts: Sequence[LayoutContract]) -> None:

@@ -125,6 +125,20 @@ class EpisodeSegments:
         )
         return EpisodeSegments(tuple(inside))
 
+    def with_cameras(self, names: Mapping[str, str]) -> EpisodeSegments:
+        """The same with other names of cameras; what a source called a camera in a column of its own goes."""
+        renamed = (
+            replace(
+                segment,
+                camera=names.get(segment.camera, segment.camera),
+                value={name: value for name, value in segment.value.items() if name != "camera"},
+            )
+            if segment.camera
+            else segment
+            for segment in self.segments
+        )
+        return EpisodeSegments(tuple(renamed), self.withheld)
+
 
 class SpanText(NamedTuple):
     """The text of the segment that a span was made from, or "" and why it may not leave."""

@@ -20,8 +20,10 @@ from ares.curation import CurationSet
 from ares.episode import Camera, Record, Signal
 from ares.errors import RequestError
 from ares.export import OpenQuestionsError, open_questions, propose_merge_plan, read_merge_plan
+from ares.export.merge_apply import rename_text_cameras
 from ares.export.merge_plan import ASK, DROP
 from ares.export.merge_proposal import match_dimensions
+from ares.export.segments import EpisodeSegments, ExportSegment
 from ares.media import all_frames
 from ares.workspace import Workspace
 from tests.ares.export.conftest import MakeRecord
@@ -431,6 +433,48 @@ def test_two_kinds_of_episodes_of_one_dataset_do_not_get_the_same_names(
     assert "2 kinds of episodes of one the same names" in confirmation_texts(plan)
     with pytest.raises(RequestError, match="2 kinds of episodes of one the same names"):
         ws.export("mix", tmp_path / "out", plan=save(path, plan), quiet=True)
+
+
+def test_a_text_about_a_camera_follows_it_to_its_new_name(
+    make_record: MakeRecord,
+    front_camera: Camera,
+    wrist_camera: Camera,
+    empty_workspace: Workspace,
+    tmp_path: Path,
+) -> None:
+    ws = empty_workspace
+    records = source(make_record, "one", [0], [front_camera, wrist_camera])
+    freeze(ws, records)
+    path, plan = write_plan(ws, tmp_path)
+    plan["sources"][0]["cameras"] = {"front": "wrist", "wrist": "front"}
+    episode = records[0].episode
+    texts = [
+        ExportSegment(
+            episode_id=episode.episode_id,
+            annotation_id=name,
+            segment_id=name,
+            annotator="source_vqa",
+            maker_id="m",
+            start_seconds=0.5,
+            stop_seconds=0.5,
+            camera=name,
+            style="vqa",
+            text="what is it?",
+            author="person",
+            state="person",
+            value={"camera": f"observation.images.{name}", "role": "user"},
+        )
+        for name in ("front", "wrist", "")
+    ]
+    found = {episode.episode_id: EpisodeSegments(tuple(texts))}
+    read = read_merge_plan(save(path, plan))
+    renamed = rename_text_cameras(read, [episode], found)[episode.episode_id].segments
+    assert [segment.camera for segment in renamed] == ["wrist", "front", ""]
+    assert ["camera" in segment.value for segment in renamed] == [False, False, True]
+    plan["sources"][0] |= {"cameras": {"front": "wrist", "wrist": "drop"}, "pad": ["camera front"]}
+    read = read_merge_plan(save(path, plan))
+    renamed = rename_text_cameras(read, [episode], found)[episode.episode_id].segments
+    assert [segment.camera for segment in renamed] == ["wrist", "wrist of one", ""]
 
 
 def plan_questions(seed: int, folder: Path) -> tuple[str, list[str]]:
