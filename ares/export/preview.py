@@ -15,6 +15,7 @@ from ares.curation import Sets
 from ares.episode import Camera, Signal
 from ares.errors import AresError, RequestError
 from ares.export.base import (
+    MASK_SIGNALS,
     EpisodeTaskText,
     ExportFailures,
     ExportRequest,
@@ -137,21 +138,19 @@ def _make_section(retimed: RetimedEpisode, task: EpisodeTaskText, reasons: Seque
         f"id {episode.episode_id}"
     )
     changed = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons)
-    named = {"state": signals.state, "action": signals.action}
-    named |= {name: signal for name, signal in signals.extra.items() if name.startswith("mask.")}
+    curves = {
+        name: own for name, own in (("state", signals.state), ("action", signals.action)) if own and own.names
+    }
+    masks = {name: own for name, own in signals.extra.items() if name in MASK_SIGNALS}
     parts = [
         f"<section><h2>{html.escape(f'{episode.dataset} {episode.key}')}: {html.escape(task.text)}</h2>",
         f'<p class="fact">{html.escape(facts)}</p>',
         f"<ul>{changed}</ul>" if changed else "",
         *(_draw_camera(camera, retimed) for camera in episode.cameras),
         "<div>",
-        *(
-            _draw_curves(name, signal)
-            for name, signal in named.items()
-            if signal is not None and signal.names
-        ),
+        *(_draw_curves(name, signal) for name, signal in curves.items()),
         "</div>",
-        *(_draw_rows(name, signal) for name, signal in named.items() if signal is not None and signal.names),
+        *(_draw_rows(name, signal) for name, signal in (curves | masks).items()),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
