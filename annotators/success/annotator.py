@@ -24,11 +24,13 @@ from annotators.options import takes_options
 from annotators.success.combination import (
     MIN_TASK_RECOGNISED,
     TASK_RECOGNISED,
+    Attempt,
     Combination,
+    OutcomeJudge,
+    OutcomeParts,
     load_success_combination,
 )
 from annotators.success.fitting import measure_success_signals
-from annotators.success.judge import Attempt, OutcomeJudge, OutcomeParts
 from ares.annotation import Annotation, Column, Cost, Maker, short_hash
 from ares.errors import AresError, RequestError
 from ares.rubric import normalize_caption, split_outcome

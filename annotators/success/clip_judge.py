@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from annotators.base import CameraSeconds, Preflight, Subject
 from annotators.caption import compute_even_seconds
-from annotators.success.combination import TASK_RECOGNISED
-from annotators.success.judge import Attempt, OutcomeParts, choose_judged_cameras
+from annotators.success.combination import TASK_RECOGNISED, Attempt, OutcomeParts, choose_judged_cameras
 from ares.annotation import Cost, short_hash
 from ares.errors import AresError, MediaError
 from ares.rubric import shipped_phrases
@@ -73,7 +72,7 @@ class _CameraVectors:
 
 
 class ClipOutcomeJudge:
-    """Fills the protocol `annotators.success.judge.OutcomeJudge` with CLIP; it writes nothing and costs nothing.
+    """Fills the protocol `annotators.success.combination.OutcomeJudge` with CLIP; it writes nothing and costs nothing.
 
     Args:
         encoder: The model.

@@ -31,7 +31,7 @@ from annotators.models import (
 )
 from annotators.prompting import read_prompt
 from annotators.success.clip_judge import compute_value_order_correlation
-from annotators.success.judge import Attempt, OutcomeParts, choose_judged_cameras
+from annotators.success.combination import Attempt, OutcomeParts, choose_judged_cameras
 from ares.annotation import Cost, short_hash
 from ares.errors import AresError, MediaError, ModelError
 
@@ -229,7 +229,7 @@ class _Views:
 
 
 class ModelOutcomeJudge:
-    """Fills the protocol `annotators.success.judge.OutcomeJudge` with a vision-language model.
+    """Fills the protocol `annotators.success.combination.OutcomeJudge` with a vision-language model.
 
     Args:
         vlm: The model.

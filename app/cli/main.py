@@ -171,7 +171,7 @@ COMMANDS = {
         ),
     ),
     "doctor": CommandEntry(
-        "app.cli.doctor",
+        "app.cli.status",
         "check the stores against each other, and repair them",
         (
             "ares doctor",

@@ -156,7 +156,7 @@ def _poster_camera(episode: Episode, hit: Hit | None) -> Camera | None:
 
 
 def make_video_url(episode: Episode, camera: str) -> str:
-    """Return the URL of the playable video of one camera, which `app.server.media_routes` answers."""
+    """Return the URL of the playable video of one camera, which `app.server.routes` answers."""
     return f"/api/media/{episode.episode_id}/{quote(camera, safe='')}.mp4?v={episode.content_hash[:8]}"
 
 

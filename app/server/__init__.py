@@ -15,6 +15,6 @@ if TYPE_CHECKING:
         CONNECTION_HEADER as CONNECTION_HEADER,
         release_next_message as release_next_message,
     )
-    from app.server.page_addresses import UNKNOWN_PAGE as UNKNOWN_PAGE
+    from app.server.routes import UNKNOWN_PAGE as UNKNOWN_PAGE
 
 __getattr__ = lazy_exports(__name__)

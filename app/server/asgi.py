@@ -300,10 +300,9 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
         from streamlit.logger import get_logger
 
     from app.server.login import LoginMiddleware
-    from app.server.media_routes import build_media_routes
     from app.server.message_order import MessageOrderMiddleware
-    from app.server.page_addresses import PageAddressMiddleware
     from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
+    from app.server.routes import PageAddressMiddleware, build_media_routes
 
     password = workspace.settings.app_password
     _require_password(host, workspace.settings)

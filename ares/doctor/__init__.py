@@ -10,7 +10,7 @@ if TYPE_CHECKING:
         EnvironmentFact as EnvironmentFact,
         describe_environment as describe_environment,
     )
-    from ares.doctor.interrupted_runs import (
+    from ares.doctor.log_checks import (
         UNFINISHED_SPACES as UNFINISHED_SPACES,
         delete_unrecorded_vectors as delete_unrecorded_vectors,
     )

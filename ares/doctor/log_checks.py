@@ -1,13 +1,15 @@
-"""Checks that the tables show what the annotation log says, values, segments and trust in judges alike."""
+"""Checks that the tables show what the annotation log says, and deletes vectors without facts of a killed run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import canonical_json
 from ares.doctor.checks import DUPLICATE_ROWS, REPAIR, Finding, copy_table_to_database, report_and_repair_rows
+from ares.episode import Json
 from ares.rubric import JUDGE_TRUST, TRUST_COLUMN, GradeProjection, find_outdated_grades, trust_documents
 from ares.store import (
     CONFLICT,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ares.store import Stores, TempDatabase
-
 
 # Rows written at once: each write reads the ids of the whole table.
 _CHUNK = 100_000
@@ -374,3 +375,44 @@ def check_judge_trust(stores: Stores, repair: bool) -> Iterator[Finding]:
         repaired=repair,
         remedy=REPAIR,
     )
+
+
+# Documents: for each space that a run writes to, the annotator and model of the run.
+UNFINISHED_SPACES = "unfinished_spaces"
+
+
+def delete_unrecorded_vectors(stores: Stores) -> int:
+    """Delete vectors that a killed run wrote without their annotations. Returns the number of rows deleted."""
+    unfinished = dict(stores.annotations.find_documents(UNFINISHED_SPACES))
+    deleted = sum(
+        stores.tables.vectors(space).delete_unknown(partial(_annotated_ids, stores, run))
+        for space, run in unfinished.items()
+    )
+    stores.annotations.drop_documents(UNFINISHED_SPACES, unfinished)
+    return deleted
+
+
+def check_interrupted_runs(stores: Stores, repair: bool) -> Iterator[Finding]:
+    """Find spaces that a run was writing to when it was killed; the caller holds the write lock."""
+    spaces = [space for space, _ in stores.annotations.find_documents(UNFINISHED_SPACES)]
+    if spaces:
+        if repair:
+            delete_unrecorded_vectors(stores)
+        yield Finding(
+            check="each vector has its annotation",
+            count=len(spaces),
+            example=spaces[0],
+            repaired=repair,
+            remedy=REPAIR,
+        )
+
+
+def _annotated_ids(stores: Stores, run: Json, episode_ids: Sequence[str]) -> set[str]:
+    """Episodes with an annotation by any maker of the run's annotator and model: they share the table."""
+    makers = [
+        maker
+        for maker in stores.annotations.makers().values()
+        if {"annotator": maker.annotator, "model": maker.model} == run
+    ]
+    subjects = (stores.annotations.find_done_subjects(maker.maker_id, episode_ids) for maker in makers)
+    return set().union(*subjects)

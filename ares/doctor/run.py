@@ -21,11 +21,11 @@ from ares.doctor.checks import (
     check_text_encoders,
     check_vectors,
 )
-from ares.doctor.interrupted_runs import check_interrupted_runs
 from ares.doctor.log_checks import (
     check_columns,
     check_controls,
     check_index_position,
+    check_interrupted_runs,
     check_judge_trust,
     check_segments,
     copy_log_to_database,

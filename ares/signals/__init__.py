@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.signals.coupling import turned_dimensions as turned_dimensions
     from ares.signals.dimension_kinds import (
         CHECKED_KINDS as CHECKED_KINDS,
         DimensionKind as DimensionKind,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         episode_signals as episode_signals,
         estimate_action_lag as estimate_action_lag,
         paired_dimensions as paired_dimensions,
+        turned_dimensions as turned_dimensions,
         with_continuous_rotations as with_continuous_rotations,
     )
     from ares.signals.signal_changes import (

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ares.signals.coupling import TurnedResponses
+    from ares.signals.plain_arrays import TurnedResponses
 
 
 # A dimension that spends so much of its time near two values is a switch.
@@ -336,7 +336,7 @@ def typical_episode(statistics: DatasetStatistics) -> TypicalEpisode:
 
 
 def _turned_responses(alignments: Sequence[ActionLagEstimate]) -> TurnedResponses | None:
-    from ares.signals.coupling import find_turned_responses
+    from ares.signals.plain_arrays import find_turned_responses
 
     coupled = [
         (part.responses, part.explained)

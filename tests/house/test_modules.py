@@ -23,9 +23,7 @@ FILES_OF_FEW_LINES = 60
 SMALL = {
     "ares/__main__.py",
     "app/dashboard/main.py",
-    "ares/doctor/interrupted_runs.py",
     "app/dashboard/preloading.py",
-    "app/cli/doctor.py",
     "ares/formats/lerobot.py",
     "ares/formats/markers.py",
     "annotators/prompting.py",

@@ -13,10 +13,16 @@ from ares.deadline import check_deadline, current_deadline, limit_time, wait_for
 from ares.errors import QueryTimeout, RequestError, StoreError
 from ares.registry import did_you_mean
 from ares.store.lance.lance_api import lance_errors, plan_filter
-from ares.store.lance.row_index import RowIndex, RowIndexCache
+from ares.store.lance.row_index import (
+    RowIndex,
+    RowIndexCache,
+    RowMaskCache,
+    RowNumbering,
+    VersionCache,
+    scan_positions,
+)
 from ares.store.lance.schema import column_types
 from ares.store.lance.text import TextHashCache, TextHashes, WordRows, rows_with_words, search_fulltext
-from ares.store.lance.version_cache import RowMaskCache, RowNumbering, VersionCache, scan_positions
 from ares.store.sql import TrustedFilter, split_conjunction
 from ares.store.temp_db import TempDatabase
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.store.lance.lance_api import allowlist_options, make_fulltext_query
-from ares.store.lance.row_index import RowIndex, best_rows_per_episode
-from ares.store.lance.version_cache import VersionCache
+from ares.store.lance.row_index import RowIndex, VersionCache, best_rows_per_episode
 
 if TYPE_CHECKING:
     import lance

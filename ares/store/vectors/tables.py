@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ares.store.lance.episodes import delete_rows
 from ares.store.lance.lance_api import lance_errors
-from ares.store.lance.version_cache import VersionCache
+from ares.store.lance.row_index import VersionCache
 from ares.store.sql import batched, in_condition, quote_literal
 from ares.store.vectors.index import FLAT_ROWS, TARGET, refresh_index
 from ares.store.vectors.knn import (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from annotators.base import Frames, make_episode_subject
 from annotators.caption import compute_even_seconds, parse_frame_layout, plan_frames
-from annotators.caption.frame_layout import choose_camera
+from annotators.caption.frame_plan import choose_camera
 from ares.episode import Episode, MediaRef
 from ares.errors import MediaError, RequestError
 

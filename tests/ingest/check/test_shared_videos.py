@@ -8,8 +8,7 @@ import pytest
 
 import ares
 from ares.checks import QualityFinding
-from ingest.check.shared_videos import SharedVideos
-from ingest.check.video import VideoTask, run_video_tasks
+from ingest.check.video import SharedVideos, VideoTask, run_video_tasks
 from tests.generators.shared_videos import make_shared_video
 from tests.ingesting import open_sources
 

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.dashboard.cards import make_poster_url, make_video_url
-from app.server.media_routes import build_media_routes
+from app.server.routes import build_media_routes
 from ares.workspace import Workspace
 
 
