@@ -103,8 +103,6 @@ def build_media_routes(stores: Stores) -> list[BaseRoute]:
     from anyio import CapacityLimiter
     from starlette.routing import Route
 
-    from app.server.routes import BASE_SCRIPT, answer_base_script
-
     limiter = CapacityLimiter(_MAX_THREADS)
     video = _file_endpoint(partial(_make_video, stores), "video/mp4", limiter)
     poster = _file_endpoint(partial(_make_poster, stores), "image/jpeg", limiter)
