@@ -26,10 +26,6 @@ if TYPE_CHECKING:
         LocalModelOptions as LocalModelOptions,
         load_huggingface as load_huggingface,
     )
-    from annotators.models.image_tokens import (
-        count_image_tokens as count_image_tokens,
-        estimate_image_tokens as estimate_image_tokens,
-    )
     from annotators.models.inventory import (
         ModelDescription as ModelDescription,
         describe_models as describe_models,
@@ -46,15 +42,17 @@ if TYPE_CHECKING:
         load_vlm as load_vlm,
         make_test_call as make_test_call,
     )
+    from annotators.models.model_families import (
+        ModelFamily as ModelFamily,
+        compare_models as compare_models,
+        count_image_tokens as count_image_tokens,
+        estimate_image_tokens as estimate_image_tokens,
+    )
     from annotators.models.model_info import UNKNOWN_UNTIL_LOADED as UNKNOWN_UNTIL_LOADED
     from annotators.models.paid_calls import (
         ReadableImages as ReadableImages,
     )
     from annotators.models.server.vlm import OpenAiVlm as OpenAiVlm
-    from annotators.models.shared_language_models import (
-        ModelFamily as ModelFamily,
-        compare_models as compare_models,
-    )
     from annotators.models.text_tower import open_text_encoder as open_text_encoder
     from annotators.models.transformers_encoder import (
         TransformersImageEncoder as TransformersImageEncoder,

@@ -10,6 +10,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from annotators.models.model_families import find_family, find_shared_lineage
 from annotators.models.model_info import (
     MEMORY_FACTOR,
     ModelFiles,
@@ -19,7 +20,6 @@ from annotators.models.model_info import (
     memory_bytes,
     open_clip_hub_id,
 )
-from annotators.models.shared_language_models import find_family, find_shared_lineage
 from ares.errors import shorten
 from ares.jobs import WorkerNeeds
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from pydantic import BaseModel, ConfigDict
 
 from annotators.models.base import IMAGE_SETTINGS, Capability
-from annotators.models.shared_language_models import find_family
+from annotators.models.model_families import find_family
 from ares.annotation import short_hash
 from ares.console import print_message
 from ares.episode import Json

@@ -22,10 +22,10 @@ from annotators.segment.spans import (
     TEXT_ANNOTATORS,
     ArmBoundaries,
     SegmentSpan,
+    SpanFileAnnotator,
     make_spans,
     match_texts,
 )
-from annotators.segment.stated_spans import SpanFileAnnotator
 from ares.annotation import Annotation, Column, Maker
 from ares.errors import AresError
 from ares.store import keep_newest_annotations

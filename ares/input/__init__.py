@@ -20,9 +20,14 @@ if TYPE_CHECKING:
         translate_hdf5_errors as translate_hdf5_errors,
     )
     from ares.input.documents import (
+        check_parquet_read as check_parquet_read,
+        connect_sqlite as connect_sqlite,
+        open_parquet as open_parquet,
         parse_json as parse_json,
+        parse_json_lines as parse_json_lines,
         parse_xml as parse_xml,
         parse_yaml as parse_yaml,
+        read_cells as read_cells,
         read_json as read_json,
         read_xml as read_xml,
         read_yaml as read_yaml,
@@ -73,13 +78,6 @@ if TYPE_CHECKING:
         holds_spans as holds_spans,
         parse_spans as parse_spans,
         read_span_file as read_span_file,
-    )
-    from ares.input.tables import (
-        check_parquet_read as check_parquet_read,
-        connect_sqlite as connect_sqlite,
-        open_parquet as open_parquet,
-        parse_json_lines as parse_json_lines,
-        read_cells as read_cells,
     )
 
 __getattr__ = lazy_exports(__name__)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ares.errors import SourceError
-from ares.input.documents import read_json, read_yaml
+from ares.input.documents import read_cells, read_json, read_yaml
 from ares.input.span_files import TABLE_SUFFIXES, NamedSpan, SpanFile
-from ares.input.tables import read_cells
 from ares.io import describe_os_error
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from ares.input.annotation_tools import (
     no_fields,
     trimmed_text,
 )
-from ares.input.documents import read_json, read_yaml
+from ares.input.documents import read_cells, read_json, read_yaml
 from ares.input.limits import input_budgets
-from ares.input.tables import read_cells
 from ares.io import describe_os_error
 
 Unit = Literal["seconds", "frames"]

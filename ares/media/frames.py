@@ -30,7 +30,7 @@ from ares.media.readers.images import (
 )
 from ares.media.readers.npy import read_npy_frames
 from ares.media.recordings.images import read_all_topic_frames, read_topic_frames
-from ares.media.video.decode import read_all_video_frames, read_video_frames
+from ares.media.video.codec import read_all_video_frames, read_video_frames
 from ares.media.video.probe import FrameSpans
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from ares.io import describe_os_error, file_state, is_url
 from ares.media.fingerprint import verify_source
 from ares.media.frames import all_frames, frames_at
 from ares.media.recordings.images import image_seconds
-from ares.media.video.decode import read_video_frames
-from ares.media.video.encode import VideoCodec, encode_mp4
+from ares.media.video.codec import VideoCodec, encode_mp4, read_video_frames
 from ares.media.video.packets import NotCopyable, PacketJoiner, cut_packets
 from ares.media.video.probe import VideoInfo, probe_video
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         turn_outcome as turn_outcome,
     )
     from ares.rubric.hard_checks import CHECKS as CHECKS, CheckInput as CheckInput
-    from ares.rubric.known_differences import KnownDifferences as KnownDifferences
     from ares.rubric.rubric import Criterion as Criterion, Rubric as Rubric, read_rubric as read_rubric
     from ares.rubric.slots import (
         COMPLETED as COMPLETED,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         SLOT_COLUMNS as SLOT_COLUMNS,
         SLOT_LIST_COLUMNS as SLOT_LIST_COLUMNS,
         SLOTS as SLOTS,
+        KnownDifferences as KnownDifferences,
         SlotName as SlotName,
         SlotValues as SlotValues,
         is_same_value as is_same_value,

@@ -12,15 +12,18 @@ from typing import Any
 
 from ares.rubric import lexicon
 from ares.rubric.caption_parser import read_slots_by_tables, split_outcome
-from ares.rubric.known_differences import KnownDifferences, content_words, is_known_action, is_vague
 from ares.rubric.slots import (
     COMPLETED,
     NOT_COMPLETED,
     NOT_VISIBLE,
     OTHER,
     SLOTS,
+    KnownDifferences,
     SlotName,
     SlotValues,
+    content_words,
+    is_known_action,
+    is_vague,
     normalize_value,
     shipped_verbs,
 )

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
         read_spending as read_spending,
         spending_document as spending_document,
     )
-    from ares.store.opening import open_stores as open_stores
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,
@@ -77,7 +76,7 @@ if TYPE_CHECKING:
         parenthesize as parenthesize,
         quote_literal as quote_literal,
     )
-    from ares.store.stores import Stores as Stores
+    from ares.store.stores import Stores as Stores, open_stores as open_stores
     from ares.store.sync.apply import (
         applied_action as applied_action,
         applied_sequence as applied_sequence,

@@ -87,7 +87,7 @@ def _current_job(job_file: Path) -> str:
         return "another job"
 
 
-# The layout of the workspace; `ares.store.opening` has a step for every earlier one.
+# The layout of the workspace; `ares.store.stores` has a step for every earlier one.
 FORMAT = 3
 _NAME = "workspace.json"
 _KEYS = {"format", "workspace_id", "annotations"}

@@ -47,7 +47,7 @@ NAMED = {
     "ares/rubric/trust.py": {"grade"},
     "ares/rubric/trust_projection.py": {"grade"},
     # Workspaces of layout 1 do not say what their makers describe.
-    "ares/store/opening.py": {"caption", "grade"},
+    "ares/store/stores.py": {"caption", "grade"},
 }
 # Strings that the name of something else is compared with: container formats of videos, fields, properties of signals.
 COMPARED = {
@@ -55,7 +55,7 @@ COMPARED = {
     # Of the column that texts of episodes fill, not of an annotator.
     "ares/export/base.py": {"caption"},
     "ares/doctor/sources.py": {"uri"},
-    "ares/media/video/decode.py": {"avi"},
+    "ares/media/video/codec.py": {"avi"},
     "ares/media/video/probe.py": {"matroska", "mp4"},
     "ares/media/copies.py": {"avi"},
 }

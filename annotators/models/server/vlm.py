@@ -13,6 +13,7 @@ from urllib.error import HTTPError
 from annotators.base import Budget, make_budget_spent_error
 from annotators.models.base import IMAGE_SETTINGS, VlmFailure, VlmReply, VlmRequest, price_usd
 from annotators.models.inventory import get_json, list_served_models
+from annotators.models.model_families import find_family
 from annotators.models.paid_calls import ModelSpending, ReadableImages, ReplyCache, hash_model_request
 from annotators.models.server.chat_completions import (
     CompletionReply,
@@ -22,7 +23,6 @@ from annotators.models.server.chat_completions import (
     read_completion,
 )
 from annotators.models.server.connection import MOST_CALLS, ServerAnswer, ServerConnection
-from annotators.models.shared_language_models import find_family
 from ares.annotation import Cost, short_hash
 from ares.episode import Json
 from ares.errors import ModelError

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from annotators.models import compare_models, describe_models, shared_language_model
-from annotators.models.shared_language_models import ModelRelation, find_family
+from annotators.models.model_families import ModelRelation, find_family
 from app.cli.main import main
 from ares.errors import RequestError
 from ares.settings import Settings

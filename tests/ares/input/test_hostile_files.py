@@ -56,7 +56,7 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> InputBudgets:
         line_bytes=100,
         ratio_free_bytes=1000,
     )
-    for module in ("files", "documents", "containers", "pictures", "tables"):
+    for module in ("files", "documents", "containers", "pictures"):
         monkeypatch.setattr(f"ares.input.{module}.input_budgets", lambda: small)
     return small
 

@@ -124,7 +124,7 @@ def test_every_jpeg_has_its_size_in_the_header(progressive: int, padding: int) -
 def test_few_long_texts_are_limited_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{number}" * 20_000 for number in range(10)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", use_dictionary=False, compression=None)
-    _limit(monkeypatch, "tables", array_bytes=100_000, elements=10_000)
+    _limit(monkeypatch, "documents", array_bytes=100_000, elements=10_000)
     with (
         open_parquet(str(tmp_path / "a.parquet")) as file,
         pytest.raises(SourceError, match="larger than allowed"),

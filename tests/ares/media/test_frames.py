@@ -129,7 +129,7 @@ def test_a_rate_set_by_the_user_scales_the_seconds(tmp_path: Path, make_video: A
 def test_only_the_frames_on_the_way_are_decoded(
     tmp_path: Path, make_video: Any, video_ref: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ares.media.video import decode as video_file
+    from ares.media.video import codec as video_file
 
     ref = video_ref(make_video(tmp_path / "long.mp4", 300, 20, g=10, bf=0))
     packets = 0

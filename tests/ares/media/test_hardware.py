@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ares.media import all_frames, frames_at, open_video_stream
-from ares.media.video import decode as hardware
-from ares.media.video.decode import announce_failure, convert_device_frame, hardware_decoder
+from ares.media.video import codec as hardware
+from ares.media.video.codec import announce_failure, convert_device_frame, hardware_decoder
 
 SECONDS = [0.0, 0.3, 1.2]
 
@@ -58,7 +58,7 @@ def test_a_device_that_fails_amid_a_file_is_replaced_there(
 ) -> None:
     import av
 
-    from ares.media.video import decode as video_file
+    from ares.media.video import codec as video_file
 
     def to_pixels(frame: Any, device: object) -> Any:
         if device is not None:

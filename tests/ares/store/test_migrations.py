@@ -28,7 +28,7 @@ from ares.doctor import run_checks
 from ares.episode import Record
 from ares.errors import StoreError
 from ares.settings import settings_from_environment
-from ares.store import open_stores, opening
+from ares.store import open_stores, stores as opened_stores
 from ares.store.folder import FORMAT, WorkspaceBusy, lock_folder
 from ares.store.log.mongo import MongoAnnotationStore
 from ares.store.log.sqlite import SqliteAnnotationStore
@@ -42,7 +42,7 @@ _NEW_COLUMN_KEYS = ("rollup", "needs_current_maker", "is_outcome")
 KILLER = """
 import importlib, os, signal, sys
 from ares.settings import settings_from_environment
-import ares.store.sync.apply, ares.store.opening
+import ares.store.sync.apply, ares.store.stores
 ares.store.sync.apply._READ_BATCH, ares.store.sync.apply._WRITE_BATCH = 40, 40
 path, module, name, after, calls_until_death = *sys.argv[1:4], sys.argv[4] == "after", int(sys.argv[5])
 owner = importlib.import_module(module)
@@ -68,7 +68,7 @@ from ares.settings import settings_from_environment
 from ares.store import open_stores
 open_stores(sys.argv[1], settings_from_environment({})).close()
 """
-MIGRATIONS, EPISODES = "ares.store.opening", "ares.store.lance.episodes"
+MIGRATIONS, EPISODES = "ares.store.stores", "ares.store.lance.episodes"
 # One of each kind of write, and the others by night, when `make torture` kills migrations anywhere too.
 KILL_POINTS = [
     ("ares.store.lance_tables", "LanceConnection.drop_table", "before", 1),
@@ -331,7 +331,7 @@ def test_a_migration_lets_stored_stamps_decide_the_rate_where_they_are_those_of_
 ) -> None:
     record = make_record(1, steps=41, format=format, rate_source=rate_source, cameras=())
     trajectory = replace(record.trajectory, timestamps=np.arange(41) / 20)
-    settled = opening._settle_stored_clock(record.episode, trajectory)
+    settled = opened_stores._settle_stored_clock(record.episode, trajectory)
     assert settled.frame_pairing == pairing and settled.rate_hz == pytest.approx(rate_hz)
 
 

@@ -32,7 +32,7 @@ def test_it_costs_its_own_videos_alone(
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return read_lines(path)
 
-    monkeypatch.setattr("ares.input.tables.read_lines", fail)
+    monkeypatch.setattr("ares.input.documents.read_lines", fail)
     ws = ares.open(tmp_path / "workspace", create=True)
     counts = ws.ingest(str(tmp_path / "lab"))
     assert (counts.planned, counts.kept, counts.failed) == (2, 1, 1)
