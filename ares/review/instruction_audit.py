@@ -49,7 +49,7 @@ _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
 _LEAST_OWN_DISTANCE, _LEAST_RATIO, _MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.0, 2.0, 1.5, 0.25
 # Largest probability that the instructions are told apart so well by chance, and least share of episodes that their
 # own instruction fits best: what tells less of a dataset does not know it.
-_MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.5
+_MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.6
 _PUNCTUATION = re.compile(r"[\W_]+")
 Verdict = Literal["judged", "unsure"]
 

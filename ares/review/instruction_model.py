@@ -24,8 +24,8 @@ LEAST_EPISODES = 3
 _MOST_LABELS = 2_000
 # Rows that a model is fitted to, of each label and of all; and rows that are compared at once.
 _ROWS_PER_LABEL, _ROWS_PER_MODEL, _ROWS_PER_BATCH = 200, 20_000, 4_096
-# Share of the spherical covariance in that of the differences to the centres.
-_SHRINKAGE = 0.3
+# Least share of the spherical covariance in that of the differences to the centres.
+_LEAST_SHRINKAGE = 0.3
 # Share of the rows of a label, and then of all, that the covariance is taken of: the nearest to their centre. What is
 # said wrongly lies far away, and would hide the very direction in which it does.
 _NEAREST_OF_LABEL, _NEAREST, _TRIMMINGS = 0.7, 0.8, 4
@@ -187,7 +187,7 @@ def _find_whitening(
     rows, owners = features[is_used], classes[is_used]
     count = int(owners.max(initial=-1)) + 1
     centres, _ = _find_centres(rows, owners, count)
-    is_near = _mark_nearest(((rows - centres[owners]) ** 2).sum(axis=1), owners, count)
+    is_near = _mark_nearest(((rows - centres[owners]) ** 2).sum(axis=1), owners)
     whitening, median = np.eye(features.shape[1]), 0.0
     for _ in range(_TRIMMINGS):
         centres, sizes = _find_centres(rows[is_near], owners[is_near], count)
@@ -197,9 +197,8 @@ def _find_whitening(
             break
         differences = rows - centres[owners]
         covariance = differences[kept].T @ differences[kept] / max(kept.sum() - (sizes > 1).sum(), 1)
-        spherical = np.trace(covariance) / len(covariance) or 1.0
-        covariance = (1 - _SHRINKAGE) * covariance + _SHRINKAGE * spherical * np.eye(len(covariance))
-        values, vectors = np.linalg.eigh(covariance)
+        freedom = int(kept.sum() - (sizes > 1).sum())
+        values, vectors = np.linalg.eigh(_shrink(covariance, freedom))
         whitening = vectors / np.sqrt(values)
         # A row is nearer to the centre that it is part of than another is.
         squares = ((differences @ whitening) ** 2).sum(axis=1)
@@ -209,15 +208,23 @@ def _find_whitening(
     return whitening, median
 
 
-def _mark_nearest(squares: NDArray[np.float64], owners: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+def _shrink(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
+    """A covariance (F, F) of so many degrees of freedom, drawn to a sphere: the more, the fewer they are."""
+    import numpy as np
+
+    size = len(covariance)
+    share = max(_LEAST_SHRINKAGE, size / (size + max(freedom, 1)))
+    return (1 - share) * covariance + share * (np.trace(covariance) / size or 1.0) * np.eye(size)
+
+
+def _mark_nearest(squares: NDArray[np.float64], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(N,) whether a row is among the nearest of its class, by (N,) squared distances."""
     import numpy as np
 
     order = np.lexsort((squares, owners))
-    sizes = np.bincount(owners, minlength=count)
     rank = np.empty(len(owners), np.int64)
     rank[order] = np.arange(len(owners)) - np.searchsorted(owners[order], owners[order])
-    nearest: NDArray[np.bool_] = rank < np.ceil(_NEAREST_OF_LABEL * sizes[owners])
+    nearest: NDArray[np.bool_] = rank < np.ceil(_NEAREST_OF_LABEL * np.bincount(owners)[owners])
     return nearest
 
 
