@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from uuid import uuid4
 
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from ares.store import EpisodeVectors, Stores
 
 
-# Kind of documents: the audit of each dataset, under its name.
-AUDITS = "instruction_audits"
+# Kinds of documents: the audit of each dataset, under its name, and under one key what is another after each audit.
+AUDITS, AUDIT_STAMPS = "instruction_audits", "instruction_audit_stamps"
+_LAST = "last"
 _VERSION = "1"
 # Findings that are kept of a dataset, and of them those of which the frames that decide are found.
 _MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
@@ -165,7 +167,13 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
     audits = [audit_dataset(stores, name, space) for name in sorted(datasets or known)]
     documents: dict[str, Json] = {audit.dataset: audit.to_json() for audit in audits}
     stores.annotations.put_documents(AUDITS, documents)
+    stores.annotations.put_documents(AUDIT_STAMPS, {_LAST: uuid4().hex})
     return audits
+
+
+def read_audit_stamp(stores: Stores) -> str:
+    """What is another after each audit, and "" before the first: whoever keeps audits reads no more to know that."""
+    return str(stores.annotations.get_document(AUDIT_STAMPS, _LAST) or "")
 
 
 def read_audits(stores: Stores) -> list[InstructionAudit]:
