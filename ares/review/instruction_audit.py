@@ -48,7 +48,7 @@ _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
 # What an episode is named from, chosen on the part "development" of benchmarks/instruction_audit.py: it is further from
 # its own instruction than nine in ten are, and so many times nearer to another, to which it is about as near as the
 # episodes of that one. Few of the nearest episodes have its instruction.
-_LEAST_OWN_DISTANCE, _LEAST_RATIO, _MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.0, 2.0, 1.5, 0.25
+_LEAST_OWN_DISTANCE, _LEAST_RATIO, _MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.0, 2.0, 1.5, 0.2
 # Largest probability that the instructions are told apart so well by chance, and least share of episodes that their
 # own instruction fits best: what tells less of a dataset does not know it.
 _MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.6
@@ -401,22 +401,20 @@ def _label_rows(
     return labelled, [wordings[label] for label in range(len(number))]
 
 
-def _join_groups(first: Sequence[object], second: Sequence[object]) -> NDArray[np.int64]:
+def _join_groups(first: Sequence[int], second: Sequence[int]) -> NDArray[np.int64]:
     """(N,) number of the group of each of N rows: rows with the same first or the same second key are of one."""
     import numpy as np
 
-    root: dict[object, object] = {}
-
-    def find(key: object) -> object:
-        while root.setdefault(key, key) != key:
-            key = root[key]
-        return key
-
-    for content, vector in zip(first, second, strict=True):
-        root[find(("first", content))] = find(("second", vector))
-    roots = [find(("first", content)) for content in first]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(roots))}
-    return np.array([numbers[key] for key in roots], np.int64)
+    keys = [np.unique(key, return_inverse=True)[1].reshape(-1) for key in (first, second)]
+    groups, before = np.arange(len(first)), np.empty(0, np.int64)
+    while not np.array_equal(groups, before):
+        before = groups
+        for codes in keys:
+            least = np.full(len(groups), len(groups))
+            np.minimum.at(least, codes, groups)
+            groups = least[codes]
+    numbers: NDArray[np.int64] = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    return numbers
 
 
 def _find_contrary(

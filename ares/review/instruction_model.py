@@ -105,8 +105,7 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     """
     import numpy as np
 
-    drawn = _draw_rows(rows)
-    sample = rows.take(drawn)
+    sample = rows.take(_draw_rows(rows))
     is_used = sample.is_counted
     for limit in _SAME_TASK:
         model, classes = _fit_classes(sample, is_used, limit)
@@ -114,15 +113,13 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
         usual = _find_usual(own, other, sample)
         is_used = sample.is_counted & ~((own > _CLEAR_RATIO * other) & (own > usual))
     own, best, other = _compare_in_batches(model, rows, classes)
-    usual = _find_usual(own, other, rows)
-    counted = rows.is_counted & np.isfinite(own)
-    own_class = classes[rows.labels]
+    usual, own_class = _find_usual(own, other, rows), classes[rows.labels]
     return InstructionFits(
         classes=classes,
         own=own / usual,
         best=best,
         other=other / usual,
-        share=_compute_shares(own - other, counted),
+        share=_compute_shares(own - other, rows.is_counted),
         neighbours=_compare_neighbours(model, rows, sample, classes, np.where(own > other, best, -1)),
         sizes=np.bincount(own_class[rows.is_counted & (own_class >= 0)], minlength=len(model.counts)),
     )
@@ -150,27 +147,25 @@ def _fit_classes(
     import numpy as np
 
     features = rows.features.astype(np.float64)
-    count = int(rows.labels.max(initial=-1)) + 1
-    classes = np.arange(count)
+    classes = np.arange(int(rows.labels.max(initial=-1)) + 1)
     for _ in range(_JOININGS):
         whitening, spread = _find_whitening(features, classes[rows.labels], is_used)
         classes = _join_alike((features @ whitening)[is_used], rows.labels[is_used], classes, limit * spread)
     whitening, spread = _find_whitening(features, classes[rows.labels], is_used)
-    sizes = np.bincount(classes[rows.labels[is_used]], minlength=count)
+    sizes = np.bincount(classes[rows.labels[is_used]], minlength=len(classes))
     kept = np.flatnonzero(sizes >= LEAST_EPISODES)
-    numbers = np.full(count, -1)
+    numbers = np.full(len(classes), -1)
     numbers[kept] = np.arange(len(kept))
     classes = numbers[classes]
     own_class = classes[rows.labels]
     is_learnt = is_used & (own_class >= 0)
+    learnt, owners = features[is_learnt] @ whitening, own_class[is_learnt]
     model = _DistanceModel(
         whitening=whitening,
         spread=spread,
-        counts=np.bincount(own_class[is_learnt], minlength=len(kept)),
-        sums=_sum_rows(features[is_learnt] @ whitening, own_class[is_learnt], len(kept)),
-        parts=_sum_recordings(
-            features[is_learnt] @ whitening, rows.groups[is_learnt], own_class[is_learnt], len(kept)
-        ),
+        counts=np.bincount(owners, minlength=len(kept)),
+        sums=_sum_rows(learnt, owners, len(kept)),
+        parts=_sum_recordings(learnt, rows.groups[is_learnt], owners, len(kept)),
     )
     return model, classes
 
@@ -344,7 +339,6 @@ def _sum_recordings(
     import numpy as np
 
     keys, codes = np.unique(groups * max(count, 1) + classes, return_inverse=True)
-    codes = codes.reshape(-1)
     return _RecordingSums(
         groups=keys // max(count, 1),
         classes=keys % max(count, 1),
