@@ -34,7 +34,7 @@ _NEAREST_OF_LABEL, _NEAREST, _TRIMMINGS = 0.7, 0.8, 4
 _SAME_TASK = (8.0, 5.0, 5.0)
 # How often the classes and the covariance, each of which follows from the other, are found in a round.
 _JOININGS = 2
-# What another class fits so many times better, a next round does not learn from.
+# What is further from its own class than usual, and so many times nearer to another, teaches nothing and may be named.
 _CLEAR_RATIO = 2.0
 # An episode is usual of a class when it is as near to it as this share of the episodes that it fits best.
 _USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
@@ -79,7 +79,7 @@ class InstructionFits:
         best: (N,) the other class that fits best, or -1.
         other: (N,) squared distance to that one in the same unit.
         share: (N,) probability of that class against the own one, 0 to 1; NaN where the own has no model.
-        neighbours: (N,) share of the own class among the nearest episodes of both; NaN where the own fits better.
+        neighbours: (N,) share of the own class among the nearest episodes of both; NaN where the other is not clear.
         sizes: (K,) number of counted episodes of each class.
     """
 
@@ -110,17 +110,18 @@ def fit_instructions(rows: LabelledRows) -> InstructionFits:
     for limit in _SAME_TASK:
         model, classes = _fit_classes(sample, is_used, limit)
         own, _, other = _compare_in_batches(model, sample, classes)
-        usual = _find_usual(own, other, sample)
-        is_used = sample.is_counted & ~((own > _CLEAR_RATIO * other) & (own > usual))
+        _, is_clear = _find_usual(own, other, sample)
+        is_used = sample.is_counted & ~is_clear
     own, best, other = _compare_in_batches(model, rows, classes)
-    usual, own_class = _find_usual(own, other, rows), classes[rows.labels]
+    usual, is_clear = _find_usual(own, other, rows)
+    own_class = classes[rows.labels]
     return InstructionFits(
         classes=classes,
         own=own / usual,
         best=best,
         other=other / usual,
         share=_compute_shares(own - other, rows.is_counted),
-        neighbours=_compare_neighbours(model, rows, sample, classes, np.where(own > other, best, -1)),
+        neighbours=_compare_neighbours(model, rows, sample, classes, np.where(is_clear, best, -1)),
         sizes=np.bincount(own_class[rows.is_counted & (own_class >= 0)], minlength=len(model.counts)),
     )
 
@@ -377,8 +378,8 @@ def _compare_in_batches(
 
 def _find_usual(
     own: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
-) -> NDArray[np.float64]:
-    """(N,) squared distance of nearly all episodes that their own class fits best: of failures, and of the others."""
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(N,) usual squared distances to the own class, of failures and others; (N,) whether another fits clearly."""
     import numpy as np
 
     is_right, usual = rows.is_counted & (own <= other), np.full(len(own), np.nan)
@@ -388,7 +389,7 @@ def _find_usual(
             counted = is_right
         if counted.any():
             usual[is_kind] = np.quantile(own[counted], _USUAL_QUANTILE)
-    return usual
+    return usual, (own > _CLEAR_RATIO * other) & (own > usual)
 
 
 def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -422,16 +423,15 @@ def _compare_neighbours(
 
     shares = np.full(len(best), np.nan)
     own_class, known = classes[rows.labels], classes[sample.labels]
-    for own, other in np.unique(np.stack([own_class, best])[:, best >= 0], axis=1).T.tolist():
-        compared = np.flatnonzero((own_class == own) & (best == other))
-        both = np.flatnonzero(np.isin(known, (own, other)))
-        points = sample.features[both].astype(np.float64) @ model.whitening
-        for row in compared.tolist():
-            point = rows.features[row].astype(np.float64) @ model.whitening
-            is_apart = sample.groups[both] != rows.groups[row]
-            squares = ((points[is_apart] - point) ** 2).sum(axis=1)
-            nearest = np.argsort(squares, kind="stable")[: min(_NEIGHBOURS, (known == other).sum())]
-            shares[row] = (known[both][is_apart][nearest] == own).mean()
+    points, members = sample.features.astype(np.float64) @ model.whitening, np.argsort(known, kind="stable")
+    starts = np.searchsorted(known[members], np.arange(len(model.counts) + 1))
+    for row in np.flatnonzero(best >= 0).tolist():
+        pair = (int(own_class[row]), int(best[row]))
+        both = np.concatenate([members[starts[number] : starts[number + 1]] for number in pair])
+        apart = both[sample.groups[both] != rows.groups[row]]
+        squares = ((points[apart] - rows.features[row].astype(np.float64) @ model.whitening) ** 2).sum(axis=1)
+        count = min(_NEIGHBOURS, int((known[apart] == pair[1]).sum()))
+        shares[row] = (known[apart][np.argsort(squares, kind="stable")[:count]] == pair[0]).mean()
     return shares
 
 
