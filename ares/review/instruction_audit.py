@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Kinds of documents: the audit of each dataset, under its name, and under one key what is another after each audit.
 AUDITS, AUDIT_STAMPS = "instruction_audits", "instruction_audit_stamps"
 _LAST = "last"
-_VERSION = "1"
+_VERSION = "2"
 # Findings that are kept of a dataset, and of them those of which the frames that decide are found.
 _MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
 # Episodes of an instruction that frames are compared with, and frames that are named.
