@@ -183,7 +183,7 @@ def _find_whitening(
     rows, owners = features[is_used], classes[is_used]
     count = int(owners.max(initial=-1)) + 1
     centres, _ = _find_centres(rows, owners, count)
-    is_near = _mark_nearest(((rows - centres[owners]) ** 2).sum(axis=1), owners)
+    is_near = _find_nearest(((rows - centres[owners]) ** 2).sum(axis=1), owners)
     whitening, median = np.eye(features.shape[1]), 0.0
     for _ in range(_TRIMMINGS):
         centres, sizes = _find_centres(rows[is_near], owners[is_near], count)
@@ -194,7 +194,7 @@ def _find_whitening(
         differences = rows - centres[owners]
         covariance = differences[kept].T @ differences[kept] / max(kept.sum() - (sizes > 1).sum(), 1)
         freedom = int(kept.sum() - (sizes > 1).sum())
-        values, vectors = np.linalg.eigh(_shrink(covariance, freedom))
+        values, vectors = np.linalg.eigh(_shrink_covariance(covariance, freedom))
         whitening = vectors / np.sqrt(values)
         # A row is nearer to the centre that it is part of than another is.
         squares = ((differences @ whitening) ** 2).sum(axis=1)
@@ -204,7 +204,7 @@ def _find_whitening(
     return whitening, median
 
 
-def _shrink(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
+def _shrink_covariance(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
     """A covariance (F, F) of so many degrees of freedom, drawn to a sphere: the more, the fewer they are."""
     import numpy as np
 
@@ -213,7 +213,7 @@ def _shrink(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64
     return (1 - share) * covariance + share * (np.trace(covariance) / size or 1.0) * np.eye(size)
 
 
-def _mark_nearest(squares: NDArray[np.float64], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _find_nearest(squares: NDArray[np.float64], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(N,) whether a row is among the nearest of its class, by (N,) squared distances."""
     import numpy as np
 
