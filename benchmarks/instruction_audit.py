@@ -11,6 +11,7 @@ tenth of the instructions is exchanged across tasks, and as many wordings within
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 from collections import defaultdict
@@ -71,9 +72,10 @@ def main() -> None:
         return
     episodes, features = read_metaworld(*args.metaworld) if args.metaworld else make_up()
     print(
-        "| wordings a task | exchanged across tasks, named | and the task right | rest named | failures named |"
+        "| wordings a task | exchanged across tasks, named | and the task right | rest named "
+        "| failures exchanged, named | failures of the rest, named |"
     )
-    print("|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|")
     for wordings in (1, 2):
         print(measure_row(episodes, features, wordings, args.draws))
     shuffled = shuffle_texts(episodes)
@@ -81,8 +83,8 @@ def main() -> None:
     print(
         f"\nall instructions exchanged at random: {audit.verdict}, {len(audit.findings)} named; {audit.reason}"
     )
-    for task_count in (2, 5):
-        print(measure_small_datasets(episodes, features, task_count))
+    for task_count, wordings in itertools.product((2, 5), (1, 2)):
+        print(measure_small_datasets(episodes, features, task_count, wordings))
 
 
 def _no_audit() -> InstructionAudit:
@@ -179,39 +181,48 @@ def _other_wordings(text: str, task: str, wordings: int) -> Iterator[str]:
 def measure_row(
     episodes: Sequence[AuditedEpisode], features: NDArray[np.float16], wordings: int, draws: int
 ) -> str:
-    """A row of the table, with 95 % intervals by drawing whole tasks."""
+    """A row of the table, with 95 % intervals by drawing whole episodes, and whole tasks."""
     counts: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    tasks: dict[str, str] = {}
     for seed in range(draws):
         drawn = draw_texts(episodes, wordings, seed)
         audit = judge_instructions(_no_audit(), drawn.episodes, features)
         proposed = {finding.episode_id: finding.proposed for finding in audit.findings}
         for episode, task in zip(drawn.episodes, drawn.tasks, strict=True):
-            kind = "across" if episode.episode_id in drawn.across else "rest"
-            is_named = episode.episode_id in proposed
-            kinds = [kind] + ["failures"] * (kind == "rest" and episode.is_failure)
+            key, is_across = episode.episode_id, episode.episode_id in drawn.across
+            tasks[key], is_named = task, key in proposed
+            kinds = ["across" if is_across else "rest"]
+            kinds += ["failures across" if is_across else "failures of the rest"] * episode.is_failure
             for name in kinds:
-                counts[name][task][0] += is_named
-                counts[name][task][1] += 1
-            if kind == "across" and is_named:
-                is_right = normalize_instruction(proposed[episode.episode_id]).endswith(
-                    normalize_instruction(task)
-                )
-                counts["right"][task][0] += is_right
-                counts["right"][task][1] += 1
-    cells = [format_by_task(counts[name]) for name in ("across", "right", "rest", "failures")]
-    return f"| {wordings} | {' | '.join(cells)} |"
+                counts[name][key][0] += is_named
+                counts[name][key][1] += 1
+            if is_across and is_named:
+                is_right = normalize_instruction(proposed[key]).endswith(normalize_instruction(task))
+                counts["right"][key][0] += is_right
+                counts["right"][key][1] += 1
+    names = ("across", "right", "rest", "failures across", "failures of the rest")
+    return f"| {wordings} | {' | '.join(format_counts(counts[name], tasks) for name in names)} |"
 
 
-def format_by_task(counts: Mapping[str, Sequence[int]]) -> str:
-    """A share of counts (hits, total) by task, with its interval."""
-    table = np.array(list(counts.values()) or [(0, 0)])
-    hits, total = table.sum(axis=0)
-    if not total:
+def format_counts(counts: Mapping[str, Sequence[int]], tasks: Mapping[str, str]) -> str:
+    """A share of counts (hits, total) by episode, with its interval by episode and by task."""
+    if not counts:
         return "none"
+    table = np.array(list(counts.values()))
+    codes = np.unique([tasks[key] for key in counts], return_inverse=True)[1]
+    of_tasks = np.zeros((codes.max() + 1, 2), np.int64)
+    np.add.at(of_tasks, codes, table)
+    hits, total = table.sum(axis=0)
+    by_episode, by_task = (draw_interval(rows) for rows in (table, of_tasks))
+    return f"{hits}/{total} = {hits / total:.3f} ({by_episode}; tasks {by_task})"
+
+
+def draw_interval(table: NDArray[np.int64]) -> str:
+    """The 95 % interval of a share by drawing the rows (hits, total) of a table with replacement."""
     rows = np.random.default_rng(0).integers(0, len(table), (_RESAMPLES, len(table)))
     sums = table[rows].sum(axis=1)
     low, high = np.quantile(sums[:, 0] / np.maximum(sums[:, 1], 1), (0.025, 0.975))
-    return f"{hits}/{total} = {hits / total:.3f} ({low:.3f}-{high:.3f})"
+    return f"{low:.3f}-{high:.3f}"
 
 
 def shuffle_texts(episodes: Sequence[AuditedEpisode], seed: int = 0) -> list[AuditedEpisode]:
@@ -222,7 +233,7 @@ def shuffle_texts(episodes: Sequence[AuditedEpisode], seed: int = 0) -> list[Aud
 
 
 def measure_small_datasets(
-    episodes: Sequence[AuditedEpisode], features: NDArray[np.float16], task_count: int
+    episodes: Sequence[AuditedEpisode], features: NDArray[np.float16], task_count: int, wordings: int
 ) -> str:
     """A line on datasets of so many tasks each, with a tenth of the instructions exchanged."""
     tasks = list(dict.fromkeys(episode.text for episode in episodes))
@@ -231,15 +242,15 @@ def measure_small_datasets(
     for start in range(0, len(tasks) - task_count + 1, task_count):
         own = set(tasks[start : start + task_count])
         rows = [row for row, episode in enumerate(episodes) if episode.text in own]
-        drawn = draw_texts([episodes[row] for row in rows], 1, start)
+        drawn = draw_texts([episodes[row] for row in rows], wordings, start)
         audit = judge_instructions(_no_audit(), drawn.episodes, features[rows])
         ids = {finding.episode_id for finding in audit.findings}
         found, swapped = found + len(ids & drawn.across), swapped + len(drawn.across)
         named, rest = named + len(ids - drawn.across), rest + len(rows) - len(drawn.across)
         datasets, unsure = datasets + 1, unsure + (audit.verdict == "unsure")
     return (
-        f"{datasets} datasets of {task_count} tasks: {found}/{swapped} named, {named}/{rest} of the rest; "
-        f"{unsure} unsure"
+        f"{datasets} datasets of {task_count} tasks, wordings {wordings}: {found}/{swapped} named, "
+        f"{named}/{rest} of the rest; {unsure} unsure"
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ares.curation import CurationSet, SavedView
     from ares.episode import Episode
     from ares.reports import DatasetHealth
-    from ares.review import Calibration, JudgedQuestion, JudgementCount
+    from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
 
 
@@ -205,6 +205,7 @@ def clear_caches() -> None:
         _health_of_version,
         _judgements_of_version,
         _calibrations_of_version,
+        _audits_of_version,
     ):
         reader.clear()
     forget_slow_filters()
@@ -482,6 +483,19 @@ def read_calibrations() -> list[Calibration]:
 @st.cache_data(max_entries=1, show_spinner=False)
 def _calibrations_of_version(version: int) -> list[Calibration]:
     return limited(workspace().review.report)
+
+
+def read_instruction_audits() -> list[InstructionAudit]:
+    """Return the last audit of each dataset: read once after an audit, and after a change of the episodes."""
+    from ares.review import read_audit_stamp
+
+    stamp = limited(lambda: read_audit_stamp(workspace().stores))
+    return _audits_of_version(stamp, _episodes_version())
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _audits_of_version(stamp: str, version: int) -> list[InstructionAudit]:
+    return limited(workspace().review.audits)
 
 
 def list_sets() -> list[CurationSet]:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         create_audit_queue as create_audit_queue,
         judge_instructions as judge_instructions,
         normalize_instruction as normalize_instruction,
+        read_audit_stamp as read_audit_stamp,
         read_audited_episodes as read_audited_episodes,
         read_audits as read_audits,
     )

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from uuid import uuid4
 
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
 from ares.review.drawing import Queue, QueueRequest, create_queue
 from ares.review.instruction_model import (
-    EXAMPLES,
     LEAST_EPISODES,
     LabelledRows,
-    find_deciding_frames,
     fit_instructions,
     read_features,
 )
@@ -31,24 +30,28 @@ if TYPE_CHECKING:
 
     from ares.episode import Json
     from ares.review.instruction_model import InstructionFits
-    from ares.store import Stores
+    from ares.store import EpisodeVectors, Stores
 
 
-# Kind of documents: the audit of each dataset, under its name.
-AUDITS = "instruction_audits"
-_VERSION = "1"
+# Kinds of documents: the audit of each dataset, under its name, and under one key what is another after each audit.
+AUDITS, AUDIT_STAMPS = "instruction_audits", "instruction_audit_stamps"
+_LAST = "last"
+_VERSION = "2"
 # Findings that are kept of a dataset, and of them those of which the frames that decide are found.
 _MOST_FINDINGS, _MOST_WITH_FRAMES = 10_000, 200
+# Episodes of an instruction that frames are compared with, and frames that are named.
+_EXAMPLES, _FRAMES = 12, 2
 # Episodes that are looked up at once.
 _LOOKUP_BATCH = 1_000
 _COLUMNS = ("episode_id", "instruction", "content_hash", "success")
 _LABEL_COLUMNS = ("person_success", "instruction_fits", "corrected_instruction")
-# What an episode is named from, chosen on the part "development" of benchmarks/instruction_audit.py and on Bridge: the
-# other instruction is likelier than the own, and the episode is as near to it as nine in ten of its own episodes.
-_LEAST_SHARE, _MOST_DISTANCE = 0.5, 1.0
-# Largest probability that two instructions are told apart so well by chance, and least share of episodes that their
+# What an episode is named from that another instruction fits clearly better, chosen on the part "development" of
+# benchmarks/instruction_audit.py: it is about as near to that one as the episodes of it, and few of the nearest
+# episodes have the instruction that it has.
+_MOST_DISTANCE, _MOST_OWN_NEIGHBOURS = 1.5, 0.2
+# Largest probability that the instructions are told apart so well by chance, and least share of episodes that their
 # own instruction fits best: what tells less of a dataset does not know it.
-_MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.5
+_MOST_CHANCE, _LEAST_ACCURACY = 0.02, 0.6
 _PUNCTUATION = re.compile(r"[\W_]+")
 Verdict = Literal["judged", "unsure"]
 
@@ -164,7 +167,13 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
     audits = [audit_dataset(stores, name, space) for name in sorted(datasets or known)]
     documents: dict[str, Json] = {audit.dataset: audit.to_json() for audit in audits}
     stores.annotations.put_documents(AUDITS, documents)
+    stores.annotations.put_documents(AUDIT_STAMPS, {_LAST: uuid4().hex})
     return audits
+
+
+def read_audit_stamp(stores: Stores) -> str:
+    """What is another after each audit, and "" before the first: whoever keeps audits reads no more to know that."""
+    return str(stores.annotations.get_document(AUDIT_STAMPS, _LAST) or "")
 
 
 def read_audits(stores: Stores) -> list[InstructionAudit]:
@@ -307,7 +316,7 @@ def _list_examples(
     named, examples = {finding.episode_id for finding in findings}, defaultdict[str, list[str]](list)
     for row in rows:
         known = examples[normalize_instruction(row.counting)]
-        if len(known) < EXAMPLES and row.episode_id not in named:
+        if len(known) < _EXAMPLES and row.episode_id not in named:
             known.append(row.episode_id)
     return examples
 
@@ -318,7 +327,7 @@ def _with_frames(
     own, other = (
         examples.get(normalize_instruction(text), ()) for text in (finding.instruction, finding.proposed)
     )
-    camera, seconds = find_deciding_frames(stores, space, finding.episode_id, own, other)
+    camera, seconds = _find_deciding_frames(stores, space, finding.episode_id, own, other)
     return replace(finding, camera=camera, seconds=seconds)
 
 
@@ -328,7 +337,7 @@ def normalize_instruction(text: str) -> str:
 
 
 def judge_instructions(
-    audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16], seed: int = 0
+    audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16]
 ) -> InstructionAudit:
     """The verdict and the findings of N episodes, without the frames that decide.
 
@@ -336,16 +345,15 @@ def judge_instructions(
         audit: The audit so far.
         rows: The N episodes.
         features: (N, F) features.
-        seed: Of the folds.
     """
     import numpy as np
 
     labelled, texts = _label_rows(rows, features)
-    fits = fit_instructions(labelled, seed)
+    fits = fit_instructions(labelled)
     own, count = fits.classes[labelled.labels], len(fits.sizes)
     counted = (own >= 0) & labelled.is_counted
     total, hits = int(counted.sum()), int((counted & ~fits.is_contrary()).sum())
-    best = np.where(fits.is_contrary(), fits.classes[fits.best], own)[counted]
+    best = np.where(fits.is_contrary(), fits.best, own)[counted]
     expected = np.bincount(best, minlength=count) @ fits.sizes / max(total, 1) ** 2 if count else 1.0
     audit = replace(
         audit,
@@ -383,33 +391,30 @@ def _label_rows(
     groups = _join_groups([row.content for row in rows], [hash(vector.tobytes()) for vector in features])
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(groups, return_index=True)[1]] = True
-    is_learnt = np.array([not (row.is_failure or row.is_refused) for row in rows])
     labelled = LabelledRows(
         features=features,
         labels=np.array([labels[row.counting] for row in rows]),
         groups=groups,
-        is_learnt=is_learnt,
-        is_counted=first & is_learnt,
+        is_counted=first & ~np.array([row.is_refused for row in rows]),
+        is_failure=np.array([row.is_failure for row in rows]),
     )
     return labelled, [wordings[label] for label in range(len(number))]
 
 
-def _join_groups(first: Sequence[object], second: Sequence[object]) -> NDArray[np.int64]:
+def _join_groups(first: Sequence[int], second: Sequence[int]) -> NDArray[np.int64]:
     """(N,) number of the group of each of N rows: rows with the same first or the same second key are of one."""
     import numpy as np
 
-    root: dict[object, object] = {}
-
-    def find(key: object) -> object:
-        while root.setdefault(key, key) != key:
-            key = root[key]
-        return key
-
-    for content, vector in zip(first, second, strict=True):
-        root[find(("first", content))] = find(("second", vector))
-    roots = [find(("first", content)) for content in first]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(roots))}
-    return np.array([numbers[key] for key in roots], np.int64)
+    keys = [np.unique(key, return_inverse=True)[1].reshape(-1) for key in (first, second)]
+    groups, before = np.arange(len(first)), np.empty(0, np.int64)
+    while not np.array_equal(groups, before):
+        before = groups
+        for codes in keys:
+            least = np.full(len(groups), len(groups))
+            np.minimum.at(least, codes, groups)
+            groups = least[codes]
+    numbers: NDArray[np.int64] = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    return numbers
 
 
 def _find_contrary(
@@ -418,35 +423,22 @@ def _find_contrary(
     """Yield the episodes that another instruction fits clearly better, the surest first."""
     import numpy as np
 
-    shares = np.nan_to_num(fits.share)
-    is_clear = (shares > _LEAST_SHARE) & (fits.distance <= _MOST_DISTANCE)
-    confident = _class_confidence(labelled, fits)
+    # Where the other does not fit clearly better, there are no neighbours.
+    named = np.flatnonzero((fits.neighbours <= _MOST_OWN_NEIGHBOURS) & (fits.other <= _MOST_DISTANCE))
     largest = _largest_labels(labelled, fits)
     yielded = 0
-    for index in np.argsort(-shares, kind="stable").tolist():
-        if shares[index] <= _LEAST_SHARE or yielded == _MOST_FINDINGS:
-            return
-        own, other = int(fits.classes[labelled.labels[index]]), int(fits.classes[fits.best[index]])
-        is_named = is_clear[index] and shares[index] >= confident[other]
-        if not is_named or rows[index].is_ruled or not _is_distinguished(fits, own, other):
+    for index in named[np.argsort(-fits.share[named], kind="stable")].tolist():
+        if rows[index].is_ruled:
             continue
-        yielded += 1
         yield InstructionFinding(
             episode_id=rows[index].episode_id,
             instruction=rows[index].text,
-            proposed=texts[largest[other]],
-            share=round(float(shares[index]), 4),
+            proposed=texts[largest[int(fits.best[index])]],
+            share=round(float(fits.share[index]), 4),
         )
-
-
-def _class_confidence(labelled: LabelledRows, fits: InstructionFits) -> NDArray[np.float64]:
-    """(K,) mean probability of each class in its own episodes (Northcutt and others, JAIR 70, 2021)."""
-    import numpy as np
-
-    own = fits.classes[labelled.labels]
-    counted = (own >= 0) & labelled.is_counted
-    sums = np.bincount(own[counted], weights=1.0 - fits.share[counted], minlength=len(fits.sizes))
-    return sums / np.maximum(fits.sizes, 1)
+        yielded += 1
+        if yielded == _MOST_FINDINGS:
+            return
 
 
 def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
@@ -460,8 +452,40 @@ def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:
     ]
 
 
-def _is_distinguished(fits: InstructionFits, own: int, other: int) -> bool:
-    """Whether two classes are confused less than by chance."""
-    total = int(fits.sizes[own] + fits.sizes[other])
-    wrong = int(fits.confused[own, other] + fits.confused[other, own])
-    return share_lower_bound(total - wrong, total, 1 - _MOST_CHANCE) > 0.5
+def _find_deciding_frames(
+    stores: Stores, space: str, episode_id: str, own: Sequence[str], other: Sequence[str]
+) -> tuple[str, tuple[float, ...]]:
+    """The camera and the seconds of the frames that are most like other episodes and least like its own.
+
+    Args:
+        stores: Stores of the workspace.
+        space: Embedding space of the frame vectors.
+        episode_id: The episode.
+        own: Episodes of its own instruction.
+        other: Episodes of the instruction that fits better.
+    """
+    import numpy as np
+
+    table = stores.tables.vectors(space)
+    means = [_camera_means(table.read_episodes(ids[:_EXAMPLES]).values()) for ids in (own, other)]
+    vectors = table.read(episode_id)
+    best: tuple[float, str, tuple[float, ...]] = (-np.inf, "", ())
+    for camera in sorted(set(vectors.cameras) & means[0].keys() & means[1].keys()):
+        rows = np.array(vectors.cameras) == camera
+        scores = vectors.vectors[rows] @ (means[1][camera] - means[0][camera])
+        selected = np.sort(np.argsort(-scores, kind="stable")[:_FRAMES])
+        seconds = tuple(round(float(second), 2) for second in vectors.seconds[rows][selected])
+        best = max(best, (float(scores.max()), camera, seconds))
+    return best[1:]
+
+
+def _camera_means(episodes: Iterable[EpisodeVectors]) -> dict[str, NDArray[np.float32]]:
+    """The mean vector of the frames of each camera."""
+    import numpy as np
+
+    vectors: dict[str, list[NDArray[np.float32]]] = defaultdict(list)
+    for episode in episodes:
+        names = np.array(episode.cameras)
+        for camera in set(episode.cameras):
+            vectors[camera].append(episode.vectors[names == camera].mean(axis=0))
+    return {camera: np.mean(own, axis=0) for camera, own in vectors.items()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, cast
 
 from ares.search import SPACES_COLLECTION
@@ -18,26 +18,30 @@ if TYPE_CHECKING:
     from ares.store import EpisodeVectors, Stores
 
 
-# Each model sees all folds but one.
-_FOLDS = 5
-# An instruction with fewer different episodes has no model.
-LEAST_EPISODES = 5
-# Instructions that are compared with each other, those with the most episodes.
-_MOST_CLASSES = 2_000
-# Rows that a model is fitted to, of each instruction and of all; and rows that are compared at once.
-_ROWS_PER_CLASS, _ROWS_PER_MODEL, _ROWS_PER_BATCH = 200, 20_000, 4_096
-# Share of the spherical covariance in that of the differences to the means.
-_SHRINKAGE = 0.3
+# A class, which is an instruction in all its wordings, with fewer different episodes is not judged.
+LEAST_EPISODES = 3
+# Labels that are compared with each other, those with the most episodes.
+_MOST_LABELS = 2_000
+# Rows that a model is fitted to, of each label and of all; and rows that are compared at once.
+_ROWS_PER_LABEL, _ROWS_PER_MODEL, _ROWS_PER_BATCH = 200, 20_000, 4_096
+# Least share of the spherical covariance in that of the differences to the centres.
+_LEAST_SHRINKAGE = 0.3
+# Share of the rows of a label, and then of all, that the covariance is taken of: the nearest to their centre. What is
+# said wrongly lies far away, and would hide the very direction in which it does.
+_NEAREST_OF_LABEL, _NEAREST, _TRIMMINGS = 0.7, 0.8, 4
+# In each round labels whose centres lie nearer, in units of what chance alone gives, are wordings of one instruction.
+# The first round is generous, because wrong instructions still blur the centres; the others do without these.
+_SAME_TASK = (8.0, 5.0, 5.0)
+# How often the classes and the covariance, each of which follows from the other, are found in a round.
+_JOININGS = 2
+# What is further from its own class than usual, and so many times nearer to another, teaches nothing and may be named.
+_CLEAR_RATIO = 2.0
+# An episode is usual of a class when it is as near to it as this share of the episodes that it fits best.
+_USUAL_QUANTILE, _LEAST_USUAL = 0.9, 5
 # What differences of squared distances are divided by before they are log odds; the best for what is stored is taken.
 _TEMPERATURES = tuple(2.0**power for power in range(-2, 13))
-# What one round would name, the next does not learn from; each round has other folds.
-_ROUNDS, _CLEAR_SHARE = 3, 0.75
-# Instructions that are confused in a larger share of their episodes count as one.
-_MOST_CONFUSED = 0.35
-# A text with fewer episodes than a model needs is a wording of what fits such a share of at least so many of them.
-_LEAST_WORDING, _WORDING_SHARE = 3, 0.6
-# Episodes further from a mean than nearly all of its own belong to nothing that is known.
-_USUAL_QUANTILE = 0.9
+# Nearest episodes of the own and the other class that are looked at.
+_NEIGHBOURS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,122 +50,346 @@ class LabelledRows:
 
     Attributes:
         features: (N, F) float16.
-        labels: (N,) number of the instruction of each episode, from 0.
+        labels: (N,) number of the text of each episode, from 0.
         groups: (N,) number of the recording; duplicates have the same.
-        is_learnt: (N,) whether a model may learn from the episode.
-        is_counted: (N,) whether the episode counts in how often instructions are confused: no duplicate, no failure.
+        is_counted: (N,) whether the episode is learnt from and counted: no duplicate, and no text that a person
+            refused.
+        is_failure: (N,) whether the episode is known to have failed: it may lie further from what is usual.
     """
 
     features: NDArray[np.float16]
     labels: NDArray[np.int64]
     groups: NDArray[np.int64]
-    is_learnt: NDArray[np.bool_]
     is_counted: NDArray[np.bool_]
+    is_failure: NDArray[np.bool_]
+
+    def take(self, rows: NDArray[np.int64]) -> LabelledRows:
+        """Some of the rows."""
+        return LabelledRows(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionFits:
-    """How well instructions fit N episodes, each by a model that saw neither the episode nor its duplicates.
+    """How well K classes of instructions fit N episodes, each by a model that saw neither it nor its duplicates.
 
     Attributes:
-        classes: (L,) by label the number of its class: labels that cannot be told apart have the same, and -1 has what
-            has too few episodes.
-        best: (N,) label whose class fits best of the others, or -1.
+        classes: (L,) by label the number of its class: wordings of one task have the same, and so have instructions
+            that cannot be told apart; -1 has what has too few episodes.
+        own: (N,) squared distance to the own class, 1 for the furthest that is usual; NaN where it has no model.
+        best: (N,) the other class that fits best, or -1.
+        other: (N,) squared distance to that one in the same unit.
         share: (N,) probability of that class against the own one, 0 to 1; NaN where the own has no model.
-        distance: (N,) squared distance of the episode to that class, 1 for the furthest that is usual of own episodes.
-        confused: (K, K) number of episodes of one class that are nearer to another.
-        sizes: (K,) number of episodes of each class.
+        neighbours: (N,) share of the own class among the nearest episodes of both; NaN where the other is not clear.
+        sizes: (K,) number of counted episodes of each class.
     """
 
     classes: NDArray[np.int64]
+    own: NDArray[np.float64]
     best: NDArray[np.int64]
+    other: NDArray[np.float64]
     share: NDArray[np.float64]
-    distance: NDArray[np.float64]
-    confused: NDArray[np.int64]
+    neighbours: NDArray[np.float64]
     sizes: NDArray[np.int64]
 
     def is_contrary(self) -> NDArray[np.bool_]:
         """(N,) whether another class fits better than the own."""
-        contrary: NDArray[np.bool_] = self.share > 0.5
+        contrary: NDArray[np.bool_] = self.own > self.other
         return contrary
 
 
-def fit_instructions(rows: LabelledRows, seed: int = 0) -> InstructionFits:
-    """Compare every episode with every instruction that has a model, and join those that cannot be told apart."""
-    import numpy as np
+def fit_instructions(rows: LabelledRows) -> InstructionFits:
+    """Find which texts are wordings of one instruction, and compare every episode with every instruction.
 
-    classes = _modelled_classes(rows)
-    fits = _fit_once(rows, classes, seed)
-    for _ in range(_MOST_CLASSES):
-        joined = _join_confused(fits)
-        if np.array_equal(joined, fits.classes):
-            joined = _join_rare(rows, fits)
-            if np.array_equal(joined, fits.classes):
-                break
-        fits = _fit_once(rows, joined, seed)
-    return _fit_rounds(rows, fits, seed)
-
-
-def _modelled_classes(rows: LabelledRows) -> NDArray[np.int64]:
-    """(L,) a class of its own for each label with enough different episodes, and -1 for the others."""
-    import numpy as np
-
-    learnt = np.unique(np.stack([rows.labels[rows.is_learnt], rows.groups[rows.is_learnt]]), axis=1)
-    counts = np.bincount(learnt[0], minlength=int(rows.labels.max(initial=-1)) + 1)
-    largest = np.argsort(-counts, kind="stable")[:_MOST_CLASSES]
-    kept = np.sort(largest[counts[largest] >= LEAST_EPISODES])
-    classes = np.full(len(counts), -1)
-    classes[kept] = np.arange(len(kept))
-    return classes
-
-
-def _fit_rounds(rows: LabelledRows, fits: InstructionFits, seed: int) -> InstructionFits:
-    """Fit again without what another instruction fits clearly better: it would spoil both means.
-
-    Of the last two rounds, which have other folds, the more careful counts.
+    Each round joins texts whose episodes look and move alike, and does not learn from what the round before it found
+    to be another instruction's: it would blur the centre of its own.
     """
     import numpy as np
 
-    before = fits
-    for number in range(1, _ROUNDS):
-        cleaned = replace(rows, is_learnt=rows.is_learnt & ~(fits.share > _CLEAR_SHARE))
-        before, fits = fits, _fit_once(cleaned, fits.classes, seed + number)
-    lesser = np.where(before.best == fits.best, np.minimum(before.share, fits.share), 0.5)
-    share = np.where(np.isnan(fits.share) | (fits.share <= 0.5), fits.share, lesser)
-    return replace(fits, share=share, distance=np.maximum(before.distance, fits.distance))
-
-
-def _fit_once(rows: LabelledRows, classes: NDArray[np.int64], seed: int) -> InstructionFits:
-    """Compare every episode with every class by a model of the other folds."""
-    import numpy as np
-
-    generator = np.random.default_rng(seed)
+    sample = rows.take(_draw_rows(rows))
+    is_used = sample.is_counted
+    for limit in _SAME_TASK:
+        model, classes = _fit_classes(sample, is_used, limit)
+        own, _, other = _compare_in_batches(model, sample, classes)
+        _, is_clear = _find_usual(own, other, sample)
+        is_used = sample.is_counted & ~is_clear
+    own, best, other = _compare_in_batches(model, rows, classes)
+    usual, is_clear = _find_usual(own, other, rows)
     own_class = classes[rows.labels]
-    names = np.array([np.flatnonzero(classes == number)[0] for number in range(classes.max(initial=-1) + 1)])
-    own, other = (np.full(len(own_class), np.nan) for _ in range(2))
-    best, confused = np.full(len(own_class), -1), np.zeros((len(names), len(names)), np.int64)
-    if len(names) > 1:
-        folds = _draw_folds(rows, own_class, generator)
-        for fold in range(_FOLDS):
-            train = _draw_rows((folds != fold) & rows.is_learnt & (own_class >= 0), own_class, generator)
-            model = _fit_model(rows.features[train].astype(np.float64), own_class[train], len(names))
-            for judged in _in_batches(np.flatnonzero(folds == fold)):
-                compared = _compare_classes(
-                    model, rows.features[judged].astype(np.float64), own_class[judged]
-                )
-                own[judged], best[judged], other[judged], nearer = compared
-                counted = (own_class[judged] >= 0) & rows.is_counted[judged]
-                np.add.at(confused, own_class[judged][counted], nearer[counted])
-    counted = (own_class >= 0) & rows.is_counted
     return InstructionFits(
         classes=classes,
-        best=np.where(best >= 0, names[best] if len(names) else -1, -1),
-        share=_compute_shares(own - other, counted),
-        distance=other
-        / (np.nanquantile(own[counted], _USUAL_QUANTILE) if np.isfinite(own[counted]).any() else 1.0),
-        confused=confused,
-        sizes=np.bincount(own_class[counted], minlength=len(names)),
+        own=own / usual,
+        best=best,
+        other=other / usual,
+        share=_compute_shares(own - other, rows.is_counted),
+        neighbours=_compare_neighbours(model, rows, sample, classes, np.where(is_clear, best, -1)),
+        sizes=np.bincount(own_class[rows.is_counted & (own_class >= 0)], minlength=len(model.counts)),
     )
+
+
+def _draw_rows(rows: LabelledRows) -> NDArray[np.int64]:
+    """Rows to learn from: of the labels with the most episodes, at most so many of each, and of all."""
+    import numpy as np
+
+    sizes = np.bincount(rows.labels[rows.is_counted], minlength=int(rows.labels.max(initial=-1)) + 1)
+    is_compared = np.zeros(len(sizes), np.bool_)
+    is_compared[np.argsort(-sizes, kind="stable")[:_MOST_LABELS]] = True
+    drawn = np.random.default_rng(0).permutation(np.flatnonzero(rows.is_counted & is_compared[rows.labels]))
+    drawn = drawn[np.argsort(rows.labels[drawn], kind="stable")]
+    starts = np.searchsorted(rows.labels[drawn], rows.labels[drawn])
+    most = min(_ROWS_PER_LABEL, max(LEAST_EPISODES, _ROWS_PER_MODEL // max(int(is_compared.sum()), 1)))
+    kept: NDArray[np.int64] = np.sort(drawn[np.arange(len(drawn)) - starts < most])
+    return kept
+
+
+def _fit_classes(
+    rows: LabelledRows, is_used: NDArray[np.bool_], limit: float
+) -> tuple[_DistanceModel, NDArray[np.int64]]:
+    """A model, and the class (L,) of each label: those that lie nearer than a limit are joined."""
+    import numpy as np
+
+    features = rows.features.astype(np.float64)
+    classes = np.arange(int(rows.labels.max(initial=-1)) + 1)
+    for _ in range(_JOININGS):
+        whitening, spread = _find_whitening(features, classes[rows.labels], is_used)
+        classes = _join_alike((features @ whitening)[is_used], rows.labels[is_used], classes, limit * spread)
+    whitening, spread = _find_whitening(features, classes[rows.labels], is_used)
+    sizes = np.bincount(classes[rows.labels[is_used]], minlength=len(classes))
+    kept = np.flatnonzero(sizes >= LEAST_EPISODES)
+    numbers = np.full(len(classes), -1)
+    numbers[kept] = np.arange(len(kept))
+    classes = numbers[classes]
+    own_class = classes[rows.labels]
+    is_learnt = is_used & (own_class >= 0)
+    learnt, owners = features[is_learnt] @ whitening, own_class[is_learnt]
+    model = _DistanceModel(
+        whitening=whitening,
+        spread=spread,
+        counts=np.bincount(owners, minlength=len(kept)),
+        sums=_sum_rows(learnt, owners, len(kept)),
+        parts=_sum_recordings(learnt, rows.groups[is_learnt], owners, len(kept)),
+    )
+    return model, classes
+
+
+def _find_whitening(
+    features: NDArray[np.float64], classes: NDArray[np.int64], is_used: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], float]:
+    """(F, F) by which rows (N, F) of classes (N,) are multiplied, and the median squared distance to a centre then.
+
+    Only differences to the own centre count, and of these the smallest.
+    """
+    import numpy as np
+
+    rows, owners = features[is_used], classes[is_used]
+    count = int(owners.max(initial=-1)) + 1
+    centres, _ = _find_centres(rows, owners, count)
+    is_near = _find_nearest(((rows - centres[owners]) ** 2).sum(axis=1), owners)
+    whitening, median = np.eye(features.shape[1]), 0.0
+    for _ in range(_TRIMMINGS):
+        centres, sizes = _find_centres(rows[is_near], owners[is_near], count)
+        has_centre, own = sizes[owners] > 1, sizes[owners]
+        kept = is_near & has_centre
+        if not kept.any():
+            break
+        differences = rows - centres[owners]
+        covariance = differences[kept].T @ differences[kept] / max(kept.sum() - (sizes > 1).sum(), 1)
+        freedom = int(kept.sum() - (sizes > 1).sum())
+        values, vectors = np.linalg.eigh(_shrink_covariance(covariance, freedom))
+        whitening = vectors / np.sqrt(values)
+        # A row is nearer to the centre that it is part of than another is.
+        squares = ((differences @ whitening) ** 2).sum(axis=1)
+        squares *= np.where(kept, own / np.maximum(own - 1, 1), own / (own + 1))
+        median = float(np.median(squares[has_centre]))
+        is_near = has_centre & (squares <= np.quantile(squares[has_centre], _NEAREST))
+    return whitening, median
+
+
+def _shrink_covariance(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
+    """A covariance (F, F) of so many degrees of freedom, drawn to a sphere: the more, the fewer they are."""
+    import numpy as np
+
+    size = len(covariance)
+    share = max(_LEAST_SHRINKAGE, size / (size + max(freedom, 1)))
+    return (1 - share) * covariance + share * (np.trace(covariance) / size or 1.0) * np.eye(size)
+
+
+def _find_nearest(squares: NDArray[np.float64], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(N,) whether a row is among the nearest of its class, by (N,) squared distances."""
+    import numpy as np
+
+    order = np.lexsort((squares, owners))
+    rank = np.empty(len(owners), np.int64)
+    rank[order] = np.arange(len(owners)) - np.searchsorted(owners[order], owners[order])
+    nearest: NDArray[np.bool_] = rank < np.ceil(_NEAREST_OF_LABEL * np.bincount(owners)[owners])
+    return nearest
+
+
+def _find_centres(
+    rows: NDArray[np.float64], owners: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """(K, F) medians of the rows (N, F) of each class, which one wrong row of three does not move; (K,) sizes."""
+    import numpy as np
+
+    centres, sizes = np.zeros((count, rows.shape[1])), np.bincount(owners, minlength=count)
+    ordered, stop = rows[np.argsort(owners, kind="stable")], 0
+    for number in np.flatnonzero(sizes).tolist():
+        start, stop = stop, stop + int(sizes[number])
+        centres[number] = np.median(ordered[start:stop], axis=0)
+    return centres, sizes
+
+
+def _join_alike(
+    rows: NDArray[np.float64], labels: NDArray[np.int64], classes: NDArray[np.int64], limit: float
+) -> NDArray[np.int64]:
+    """(L,) classes, of which two that are nearest to each other are joined while they lie nearer than a limit."""
+    import numpy as np
+
+    while True:
+        centres, sizes = _find_centres(rows, classes[labels], len(classes))
+        present = np.flatnonzero(sizes)
+        centres, sizes = centres[present], sizes[present]
+        squares = (centres**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * centres @ centres.T
+        # The difference of two means of one class has a variance of 1 / n + 1 / m.
+        apart = squares.clip(min=0.0) * sizes[:, None] * sizes / (sizes[:, None] + sizes)
+        np.fill_diagonal(apart, np.inf)
+        nearest, every = (
+            apart.argmin(axis=1) if len(apart) else np.zeros(0, np.int64),
+            np.arange(len(present)),
+        )
+        is_joined = (nearest[nearest] == every) & (every < nearest) & (apart[every, nearest] < limit)
+        if not is_joined.any():
+            return classes
+        names = np.arange(len(classes))
+        names[present[nearest[is_joined]]] = present[is_joined]
+        classes = names[classes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DistanceModel:
+    """Squared distances to the means of K classes with one covariance, without the recording that is compared.
+
+    Attributes:
+        whitening: (F, F) by which features are multiplied.
+        spread: Squared distance of a usual row to the mean of its class then.
+        counts: (K,) rows of each class.
+        sums: (K, F) their sums.
+        parts: What each recording adds to the sums.
+    """
+
+    whitening: NDArray[np.float64]
+    spread: float
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    parts: _RecordingSums
+
+    def squared_distances(
+        self, features: NDArray[np.float16], groups: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """(N, K) squared distances of N rows of recordings (N,) to the means of all other recordings."""
+        import numpy as np
+
+        rows, counts = features.astype(np.float64) @ self.whitening, np.maximum(self.counts, 1)
+        means = self.sums / counts[:, None]
+        squares = (rows**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2 * rows @ means.T
+        squares = self._predict(squares.clip(min=0.0), self.counts)
+        for owners, parts in self.parts.of(groups):
+            classes = self.parts.classes[parts]
+            left = self.counts[classes] - self.parts.counts[parts]
+            means = (self.sums[classes] - self.parts.sums[parts]) / np.maximum(left, 1)[:, None]
+            squares[owners, classes] = self._predict(((rows[owners] - means) ** 2).sum(axis=1), left)
+        return squares
+
+    def _predict(self, squares: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Distances as a mean of few rows predicts them; infinite for one of none."""
+        import numpy as np
+
+        known = np.maximum(counts, 1)
+        predicted = squares * (known / (known + 1)) + self.spread * np.log1p(1 / known)
+        return np.where(counts > 0, predicted, np.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordingSums:
+    """Rows of P pairs of a recording and a class.
+
+    Attributes:
+        groups: (P,) the recordings, ascending.
+        classes: (P,) the classes.
+        counts: (P,) rows.
+        sums: (P, F) their sums.
+    """
+
+    groups: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+    def of(self, groups: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield rows of recordings (N,) with a pair of theirs, until each row had all of its pairs."""
+        import numpy as np
+
+        starts, stops = (np.searchsorted(self.groups, groups, side) for side in ("left", "right"))
+        for step in range(int((stops - starts).max(initial=0))):
+            owners = np.flatnonzero(starts + step < stops)
+            yield owners, starts[owners] + step
+
+
+def _sum_recordings(
+    rows: NDArray[np.float64], groups: NDArray[np.int64], classes: NDArray[np.int64], count: int
+) -> _RecordingSums:
+    import numpy as np
+
+    keys, codes = np.unique(groups * max(count, 1) + classes, return_inverse=True)
+    return _RecordingSums(
+        groups=keys // max(count, 1),
+        classes=keys % max(count, 1),
+        counts=np.bincount(codes, minlength=len(keys)),
+        sums=_sum_rows(rows, codes, len(keys)),
+    )
+
+
+def _sum_rows(rows: NDArray[np.float64], owners: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    import numpy as np
+
+    sums = np.zeros((count, rows.shape[1]))
+    np.add.at(sums, owners, rows)
+    return sums
+
+
+def _compare_in_batches(
+    model: _DistanceModel, rows: LabelledRows, classes: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """(N,) squared distances to the own class, NaN without, which other class is the nearest, and those to it."""
+    import numpy as np
+
+    own_class, total = classes[rows.labels], len(rows.labels)
+    own, other, best = np.full(total, np.nan), np.full(total, np.nan), np.full(total, -1)
+    for start in range(0, total if len(model.counts) > 1 else 0, _ROWS_PER_BATCH):
+        part = slice(start, start + _ROWS_PER_BATCH)
+        squares = model.squared_distances(rows.features[part], rows.groups[part])
+        every, owners = np.arange(len(squares)), own_class[part]
+        known = squares[every, owners]
+        own[part] = np.where((owners >= 0) & np.isfinite(known), known, np.nan)
+        squares[every[owners >= 0], owners[owners >= 0]] = np.inf
+        best[part] = squares.argmin(axis=1)
+        other[part] = squares.min(axis=1)
+    return own, best, other
+
+
+def _find_usual(
+    own: NDArray[np.float64], other: NDArray[np.float64], rows: LabelledRows
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(N,) usual squared distances to the own class, of failures and others; (N,) whether another fits clearly."""
+    import numpy as np
+
+    is_right, usual = rows.is_counted & (own <= other), np.full(len(own), np.nan)
+    for is_kind in (rows.is_failure, ~rows.is_failure):
+        counted = is_right & is_kind
+        if counted.sum() < _LEAST_USUAL:
+            counted = is_right
+        if counted.any():
+            usual[is_kind] = np.quantile(own[counted], _USUAL_QUANTILE)
+    return usual, (own > _CLEAR_RATIO * other) & (own > usual)
 
 
 def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -180,137 +408,31 @@ def _compute_shares(margins: NDArray[np.float64], counted: NDArray[np.bool_]) ->
     return shares
 
 
-def _draw_folds(
-    rows: LabelledRows, own_class: NDArray[np.int64], generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """(N,) fold of each episode: all of a recording in one, and those of a class spread over all."""
-    import numpy as np
+def _compare_neighbours(
+    model: _DistanceModel,
+    rows: LabelledRows,
+    sample: LabelledRows,
+    classes: NDArray[np.int64],
+    best: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """(N,) share of the own class among the nearest of both classes; NaN where `best` (N,) is -1.
 
-    groups, first, codes = np.unique(rows.groups, return_index=True, return_inverse=True)
-    shuffled = generator.permutation(len(groups))
-    order = shuffled[np.argsort(own_class[first][shuffled], kind="stable")]
-    folds = np.empty(len(groups), np.int64)
-    folds[order] = np.arange(len(groups)) % _FOLDS
-    spread: NDArray[np.int64] = folds[codes.reshape(-1)]
-    return spread
-
-
-def _draw_rows(
-    allowed: NDArray[np.bool_], own_class: NDArray[np.int64], generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Rows to learn from: at most so many of each class, and of all."""
-    import numpy as np
-
-    drawn = generator.permutation(np.flatnonzero(allowed))
-    drawn = drawn[np.argsort(own_class[drawn], kind="stable")]
-    starts = np.searchsorted(own_class[drawn], own_class[drawn])
-    rank = np.arange(len(drawn)) - starts
-    most = max(LEAST_EPISODES, min(_ROWS_PER_CLASS, _ROWS_PER_MODEL // (own_class.max() + 1)))
-    kept: NDArray[np.int64] = drawn[rank < most]
-    return kept
-
-
-def _in_batches(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(rows), _ROWS_PER_BATCH):
-        yield rows[start : start + _ROWS_PER_BATCH]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DiscriminantModel:
-    """Linear discriminant analysis with a shrunken covariance, in its predictive form.
-
-    Attributes:
-        whitening: (F, F) by which features are multiplied.
-        means: (K, F) means of the classes after it.
-        scales: (K,) what squared distances to a mean of few episodes are multiplied by.
-        offsets: (K,) what is added then; infinite for a class without an episode.
+    An instruction that is given in two scenes has no centre that fits either. There it has neighbours of its own.
     """
-
-    whitening: NDArray[np.float64]
-    means: NDArray[np.float64]
-    scales: NDArray[np.float64]
-    offsets: NDArray[np.float64]
-
-    def squared_distances(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(N, K) squared distances of N episodes to the means."""
-        rows = features @ self.whitening
-        squares = (rows**2).sum(axis=1)[:, None] + (self.means**2).sum(axis=1) - 2 * rows @ self.means.T
-        return squares.clip(min=0.0) * self.scales + self.offsets  # type: ignore[no-any-return]
-
-
-def _fit_model(features: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> _DiscriminantModel:
-    """Fit a model to (N, F) features of (N,) classes."""
     import numpy as np
 
-    counts = np.bincount(labels, minlength=classes)
-    sums = np.zeros((classes, features.shape[1]))
-    np.add.at(sums, labels, features)
-    means = sums / np.maximum(counts, 1)[:, None]
-    differences = features - means[labels]
-    covariance = differences.T @ differences / max(len(labels) - (counts > 0).sum(), 1)
-    spherical = np.trace(covariance) / len(covariance) or 1.0
-    covariance = (1 - _SHRINKAGE) * covariance + _SHRINKAGE * spherical * np.eye(len(covariance))
-    values, vectors = np.linalg.eigh(covariance)
-    whitening = vectors / np.sqrt(values)
-    # What a row has to the mean that it is part of is less than what another has to it.
-    squares = ((differences @ whitening) ** 2).sum(axis=1) * (counts / np.maximum(counts - 1, 1))[labels]
-    dimensions = float(np.median(squares)) if len(squares) else 0.0
-    return _DiscriminantModel(
-        whitening=whitening,
-        means=means @ whitening,
-        scales=counts / (counts + 1),
-        offsets=np.where(counts > 0, dimensions * np.log1p(1 / np.maximum(counts, 1)), np.inf),
-    )
-
-
-def _compare_classes(
-    model: _DiscriminantModel, features: NDArray[np.float64], own_class: NDArray[np.int64]
-) -> tuple[
-    NDArray[np.float64],
-    NDArray[np.int64],
-    NDArray[np.float64],
-    NDArray[np.bool_],
-]:
-    """Squared distances to the own and the best other class, which that is, and (N, K) which are nearer."""
-    import numpy as np
-
-    squares, every, has_own = model.squared_distances(features), np.arange(len(features)), own_class >= 0
-    own = np.where(has_own, squares[every, own_class], np.nan)
-    own[np.isinf(own)] = np.nan  # nothing of it is learnt from in this fold
-    nearer = squares < own[:, None]
-    squares[every[has_own], own_class[has_own]] = np.inf
-    best = squares.argmin(axis=1)
-    return own, best, squares[every, best], nearer
-
-
-def _join_confused(fits: InstructionFits) -> NDArray[np.int64]:
-    """(L,) classes, of which those are joined that are confused with each other too often."""
-    import numpy as np
-
-    count = len(fits.sizes)
-    share = (fits.confused + fits.confused.T) / np.maximum(fits.sizes[:, None] + fits.sizes, 1)
-    first, second = np.nonzero(np.triu(share > _MOST_CONFUSED, 1))
-    root = np.arange(count)
-    for left, right in zip(first, second, strict=True):
-        kept, joined = sorted((root[left], root[right]))
-        root[root == joined] = kept
-    codes = np.unique(root, return_inverse=True)[1].reshape(-1)
-    return np.where(fits.classes >= 0, codes[fits.classes] if count else -1, -1)
-
-
-def _join_rare(rows: LabelledRows, fits: InstructionFits) -> NDArray[np.int64]:
-    """(L,) classes, to which labels with few episodes are added that mostly fit one class: wordings of it."""
-    import numpy as np
-
-    classes = fits.classes.copy()
-    counted = rows.is_counted & (classes[rows.labels] < 0) & (fits.best >= 0)
-    sizes = np.bincount(rows.labels[rows.is_counted], minlength=len(classes))
-    pairs = np.stack([rows.labels[counted], classes[fits.best[counted]]])
-    (labels, joinable), votes = np.unique(pairs, axis=1, return_counts=True)
-    for label, joined, count in zip(labels, joinable, votes, strict=True):
-        if sizes[label] >= _LEAST_WORDING and count >= _WORDING_SHARE * sizes[label]:
-            classes[label] = joined
-    return classes
+    shares = np.full(len(best), np.nan)
+    own_class, known = classes[rows.labels], classes[sample.labels]
+    points, members = sample.features.astype(np.float64) @ model.whitening, np.argsort(known, kind="stable")
+    starts = np.searchsorted(known[members], np.arange(len(model.counts) + 1))
+    for row in np.flatnonzero(best >= 0).tolist():
+        pair = (int(own_class[row]), int(best[row]))
+        both = np.concatenate([members[starts[number] : starts[number + 1]] for number in pair])
+        apart = both[sample.groups[both] != rows.groups[row]]
+        squares = ((points[apart] - rows.features[row].astype(np.float64) @ model.whitening) ** 2).sum(axis=1)
+        count = min(_NEIGHBOURS, int((known[apart] == pair[1]).sum()))
+        shares[row] = (known[apart][np.argsort(squares, kind="stable")[:count]] == pair[0]).mean()
+    return shares
 
 
 # Episodes whose vectors are in memory together, and from which the directions of a dataset are taken.
@@ -319,8 +441,6 @@ _EPISODES_PER_READ, _EPISODES_OF_BASIS = 500, 1_000
 _DIRECTIONS, _PARTS, _MOST_CAMERAS = 48, 3, 3
 # Annotations of what a judge saw before it knew a text, and the length of their vectors.
 _OBSERVATION, _HASHED = "observation", 64
-# Episodes of an instruction that frames are compared with, and frames that are named.
-EXAMPLES, _FRAMES = 12, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -478,42 +598,3 @@ def _read_observations(stores: Stores, ids: Sequence[str]) -> NDArray[np.float32
                 words[rows[annotation.episode_id], zlib.crc32(f"{slot} {word}".encode()) % _HASHED] = 1.0
     words[~words.any(axis=1)] = np.nan
     return words
-
-
-def find_deciding_frames(
-    stores: Stores, space: str, episode_id: str, own: Sequence[str], other: Sequence[str]
-) -> tuple[str, tuple[float, ...]]:
-    """The camera and the seconds of the frames that are most like other episodes and least like its own.
-
-    Args:
-        stores: Stores of the workspace.
-        space: Embedding space of the frame vectors.
-        episode_id: The episode.
-        own: Episodes of its own instruction.
-        other: Episodes of the instruction that fits better.
-    """
-    import numpy as np
-
-    table = stores.tables.vectors(space)
-    means = [_camera_means(table.read_episodes(ids[:EXAMPLES]).values()) for ids in (own, other)]
-    vectors = table.read(episode_id)
-    best: tuple[float, str, tuple[float, ...]] = (-np.inf, "", ())
-    for camera in sorted(set(vectors.cameras) & means[0].keys() & means[1].keys()):
-        rows = np.array(vectors.cameras) == camera
-        scores = vectors.vectors[rows] @ (means[1][camera] - means[0][camera])
-        selected = np.sort(np.argsort(-scores, kind="stable")[:_FRAMES])
-        seconds = tuple(round(float(second), 2) for second in vectors.seconds[rows][selected])
-        best = max(best, (float(scores.max()), camera, seconds))
-    return best[1:]
-
-
-def _camera_means(episodes: Iterable[EpisodeVectors]) -> dict[str, NDArray[np.float32]]:
-    """The mean vector of the frames of each camera."""
-    import numpy as np
-
-    vectors: dict[str, list[NDArray[np.float32]]] = defaultdict(list)
-    for episode in episodes:
-        names = np.array(episode.cameras)
-        for camera in set(episode.cameras):
-            vectors[camera].append(episode.vectors[names == camera].mean(axis=0))
-    return {camera: np.mean(own, axis=0) for camera, own in vectors.items()}

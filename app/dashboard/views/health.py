@@ -96,7 +96,7 @@ def _open_selected(health: DatasetHealth) -> None:
 def _draw_instructions(dataset: str) -> None:
     """Draw which episodes another instruction fits better, as the last audit says, and what can be done."""
     st.subheader("Instructions")
-    audits = cached_reads.limited(cached_reads.workspace().review.audits)
+    audits = cached_reads.read_instruction_audits()
     audit = next((audit for audit in audits if audit.dataset == dataset), None)
     if audit is None:
         st.caption("Not audited yet: run `ares check --instructions`.")

@@ -24,6 +24,7 @@ from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
 from ares.jobs import FailureLog
 from ares.reports import check_stored_episode
+from ares.review import InstructionAudit, read_audits
 from ares.settings import Settings
 from ares.store import Stores
 from ares.workspace import Workspace, open_workspace
@@ -288,7 +289,16 @@ def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:
     assert done == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}
 
 
-def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(tmp_path: Path) -> None:
+def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Stores] = []
+
+    def read_counted(stores: Stores) -> list[InstructionAudit]:
+        reads.append(stores)
+        return read_audits(stores)
+
+    monkeypatch.setattr("ares.review.read_audits", read_counted)
     with open_workspace(str(tmp_path / "ws"), Settings()) as workspace:
         cached_reads.use_workspace(workspace)
         planted = next(iter(fill_audited_world(workspace.stores)))
@@ -298,11 +308,19 @@ def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(tmp_
         app = _draw("health", {"dataset": "known"})
         rows = next(table.value for table in app.dataframe if "finding" in table.value)
         assert list(rows["episode"]) == [planted] and "fits less than" in rows["finding"][0]
+        before = len(reads)
+        _draw("health", {"dataset": "alike"})
+        _draw("health", {"dataset": "known"})
+        assert len(reads) == before, "nothing has changed since the last draw"
+        workspace.review.audit_instructions("rare")
+        _draw("health", {"dataset": "known"})
+        assert len(reads) == before + 1, "an audit of another dataset is a change"
         app.button(key="health.ask").click().run()
         (queue,) = workspace.review.queues()
         assert (queue.name, queue.question, queue.items) == ("instructions-1", "instruction", 1)
         accept_correction(workspace.review.audits()[1].findings[0])
         assert all("finding" not in table.value for table in _draw("health", {"dataset": "known"}).dataframe)
+        assert len(reads) > before + 1, "an answer changes what is named"
         alike = _draw("health", {"dataset": "alike"})
         assert any("unsure, the frames do not tell" in caption.value for caption in alike.caption)
 

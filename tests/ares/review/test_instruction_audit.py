@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from app.cli.main import main
 from ares.errors import RequestError
-from ares.review import QueueRequest, normalize_instruction
+from ares.review import (
+    AuditedEpisode,
+    InstructionAudit,
+    QueueRequest,
+    judge_instructions,
+    normalize_instruction,
+)
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
@@ -47,9 +55,42 @@ def test_a_planted_swap_is_named_with_its_frames_and_nobody_else(audited: tuple[
     assert by_name["known"].instructions == 3, "texts that differ in case and full stops are one instruction"
 
 
+def test_wordings_of_a_task_do_not_compete_and_a_swap_among_few_is_named() -> None:
+    texts = [
+        [f"turn knob {task}", f"please turn knob {task}", f"knob {task} has to be turned"]
+        for task in range(4)
+    ]
+    said = [texts[task][number % 3] for task in range(4) for number in range(9)]
+    said[0] = texts[2][0]
+    audit = _judge(said, np.repeat(np.arange(4), 9))
+    (finding,) = audit.findings
+    assert (finding.episode_id, finding.proposed in texts[0]) == ("0", True)
+    assert (audit.verdict, audit.instructions) == ("judged", 4), "twelve texts are four instructions"
+
+
+def test_an_instruction_in_two_scenes_is_not_named_beside_its_own_episodes() -> None:
+    scenes = np.repeat([0, 1, 2, 1, 3], 8)
+    said = np.repeat(["lift the lid", "open the drawer", "close the drawer", "wipe"], [8, 8, 16, 8]).tolist()
+    audit = _judge(said, scenes)
+    assert audit.verdict == "judged" and not audit.findings
+
+
+def _judge(said: Sequence[str], places: NDArray[np.int64]) -> InstructionAudit:
+    """The audit of texts (N,) of episodes that lie around the centres of places (N,)."""
+    rng = np.random.default_rng(3)
+    centres = rng.normal(0, 1, (int(places.max()) + 1, 24))
+    features = centres[places] + rng.normal(0, 0.25, (len(said), 24))
+    episodes = [
+        AuditedEpisode(episode_id=str(row), text=text, counting=text, content=row)
+        for row, text in enumerate(said)
+    ]
+    empty = InstructionAudit(dataset="known", verdict="unsure")
+    return judge_instructions(empty, episodes, features.astype(np.float16))
+
+
 @pytest.mark.parametrize(
     ("dataset", "reason"),
-    [("alike", "do not tell its instructions apart"), ("rare", "have 5 different episodes")],
+    [("alike", "do not tell its instructions apart"), ("rare", "have 3 different episodes")],
 )
 def test_what_cannot_be_told_is_unsure_and_names_nobody(
     audited: tuple[Workspace, str], dataset: str, reason: str
