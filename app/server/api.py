@@ -162,6 +162,7 @@ class Endpoints:
             ("GET", "/search", self.search),
             ("GET", "/segments", self.search_segments),
             ("GET", "/facets", self.count_facets),
+            ("GET", "/statistics", self.count_groups),
             ("GET", "/rulings", self.list_rulings),
             ("POST", "/rulings", self.add_ruling),
             ("DELETE", "/rulings/{ruling_id}", self.withdraw_ruling),
@@ -259,6 +260,14 @@ class Endpoints:
         """Counts of the values of columns among the episodes of a filter."""
         facets = self.workspace.facets(where, _split_names(columns))
         return _as_json({"facets": [facet.to_json() for facet in facets]})
+
+    @_timed
+    def count_groups(self, by: str, where: Filter = "") -> Response:
+        """Hours, outcomes, accepted captions and reviewed episodes by task, robot, operator, day or any name."""
+        view = self.workspace.episodes
+        groups = (view.where(where) if where else view).count_by(by)
+        assert groups.statistics is not None
+        return _as_json(groups.statistics.to_json())
 
     @_timed
     def list_rulings(self, queue: str = "", person: str = "") -> Response:

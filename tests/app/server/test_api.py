@@ -78,6 +78,17 @@ def test_searches_and_facets_are_those_of_python(client: TestClient, workspace: 
     assert facets == json.loads(json.dumps(expected))
 
 
+def test_groups_are_counted_under_a_filter(client: TestClient, workspace: Workspace) -> None:
+    document = _read(client, "/statistics", by="dataset", where="success")
+    view = workspace.episodes.where("success")
+    assert (
+        document["total"]["episodes"] == sum(group["episodes"] for group in document["groups"]) == len(view)
+    )
+    assert [group["value"] for group in document["groups"]] == [
+        group.value for group in view.count_by("dataset")
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "words"),
     [
