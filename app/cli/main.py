@@ -156,6 +156,11 @@ COMMANDS = {
     "status": CommandEntry(
         "app.cli.status", "what the workspace holds", ("ares status -w ~/curation --json",)
     ),
+    "statistics": CommandEntry(
+        "app.cli.status",
+        "hours, outcomes and accepted captions by task, robot, operator or day",
+        ("ares statistics task", "ares statistics operator --where \"dataset = 'lids'\" --output csv"),
+    ),
     "index": CommandEntry(
         "app.cli.status",
         "index vectors, so that searches stay fast",

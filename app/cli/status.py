@@ -1,4 +1,4 @@
-"""`ares status`, `failures`, `models`, `index`, `use` and `doctor`: the state of a workspace and its models."""
+"""Commands on the state of a workspace: `ares status`, `statistics`, `failures`, `models`, `index`, `use`, `doctor`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from app.cli.arguments import (
 )
 from app.cli.output import Block, OutputTable, answer, make_makers_table, paragraphs
 from ares.console import write_stderr
+from ares.errors import RequestError
 from ares.rubric import describe_trust
 from ares.workspace import makers_to_json
 
@@ -34,6 +35,26 @@ def run_status(args: argparse.Namespace) -> int:
     """Print counts of episodes, annotations, sets and table rows, and failures by reason."""
     document: dict[str, Any] = open_workspace(args).status().to_json()
     answer(args, document, lambda: _status_blocks(document))
+    return 0
+
+
+def add_statistics_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "by", metavar="NAME", help="task, robot, operator, scene, day, a column, or a key of the metadata"
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="only episodes that fulfil this filter")
+    add_workspace_arguments(parser, rows=True)
+
+
+def run_statistics(args: argparse.Namespace) -> int:
+    """Print a row for each group of episodes. Raises RequestError for a name that makes no groups."""
+    view = open_workspace(args).episodes
+    groups = (view.where(args.where) if args.where else view).count_by(args.by)
+    header = (args.by, *list(groups.shown)[1:])
+    rows = [tuple(cell(group) for cell in groups.shown.values()) for group in groups]
+    documents = [group.to_json() for group in groups]
+    answer(args, documents, lambda: OutputTable(rows, header) if rows else "no episodes", documents)
     return 0
 
 
@@ -142,7 +163,6 @@ def _list_failures(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
     from ares.curation import FailureSelection, accept_failures, clear_failures, list_failures
-    from ares.errors import RequestError
 
     selection = FailureSelection(work=args.annotator, reason=args.reason, where=args.where, names=args.name)
     count = sum(1 for _ in list_failures(workspace.stores, selection))
@@ -269,7 +289,6 @@ def run_use(args: argparse.Namespace) -> int:
 
 def _parse_choices(texts: list[str]) -> dict[str, str]:
     """Maker by annotator. Raises RequestError for a text of another form, or two makers of an annotator."""
-    from ares.errors import RequestError
 
     choices: dict[str, str] = {}
     for text in texts:

@@ -38,6 +38,7 @@ _OPEN_FACETS = ("dataset", "success", "grade", "duration_seconds")
 # Facets that come first; those of annotators follow.
 _FIRST_FACETS = (
     "dataset",
+    "instruction",
     "grade",
     "grade_trust",
     "success",

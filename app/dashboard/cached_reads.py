@@ -21,7 +21,7 @@ from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ares.curation import CurationSet, SavedView
+    from ares.curation import CurationSet, GroupStatistics, SavedView
     from ares.episode import Episode
     from ares.reports import DatasetHealth
     from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
@@ -119,7 +119,6 @@ _WITHOUT_FACET = frozenset(
         "source",
         "content_hash",
         "duplicate_of",
-        "instruction",
         "instructions",
         "caption",
         "notes",
@@ -195,6 +194,7 @@ def clear_caches() -> None:
         _columns_of_version,
         _count_of_version,
         _facets_of_version,
+        _groups_of_version,
         _scores_of_version,
         _described_hits,
         _similar_hits,
@@ -254,6 +254,23 @@ def _facets_of_version(where: str, only: str, version: int, cut: SearchThreshold
     columns = [only] if only else [name for name in filter_columns() if name not in _WITHOUT_FACET]
     rows = read_search_scores(**cut.query).rows(cut.min_score) if cut else None
     return limited(lambda: compute_facets(workspace().stores, where, columns, rows), where)
+
+
+def read_groups(where: str, name: str) -> GroupStatistics:
+    """Return counts of the episodes that match a filter by the values of a name; see `Episodes.count_by`."""
+    return _groups_of_version(where, name, _episodes_version())
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _groups_of_version(where: str, name: str, version: int) -> GroupStatistics:
+    view = workspace().episodes
+
+    def read() -> GroupStatistics:
+        counted = (view.where(where) if where else view).count_by(name).statistics
+        assert counted is not None
+        return counted
+
+    return limited(read, where)
 
 
 # By model: its load, which is waited for by every page that needs it.

@@ -37,6 +37,7 @@ _VIEW_PARAMETERS = ("q", "like", "image", "by", "words", "where", "sort", "page"
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
     "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
+    "statistics": PageEntry("Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number")),
     "episode": PageEntry("Episode", ":material/play_circle:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
@@ -47,7 +48,7 @@ _ALL_PARAMETERS = frozenset(name for page in PAGES.values() for name in page.par
 # Session keys: the page that was drawn last, and the parameters of each page.
 _PAGE, _SAVED = "url.page", "url.saved"
 # Pages that show the same episodes.
-_SHARED_PARAMETERS = {"map": "browse"}
+_SHARED_PARAMETERS = {"map": "browse", "statistics": "browse"}
 # A longer URL is no link that a page made.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 2_000
 # Session key of what was written into the URL, and how many older ones are known.
@@ -145,7 +146,13 @@ def restore_tab_parameters(page: str) -> None:
     saved: dict[str, dict[str, list[str]]] = st.session_state.setdefault(_SAVED, {})
     is_new = st.session_state.get(_PAGE) not in (None, page)
     if is_new and not st.query_params and saved.get(name):
-        write_parameters(saved[name])
+        write_parameters(
+            {
+                key: texts
+                for key, texts in saved[name].items()
+                if key in PAGES[page].parameters or _is_filter(key)
+            }
+        )
     st.session_state[_PAGE] = page
     saved[name] = {key: st.query_params.get_all(key) for key in st.query_params}
 

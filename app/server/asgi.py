@@ -296,9 +296,11 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     with needs_extra("app"):
         import streamlit as st
         from starlette.middleware import Middleware
+        from starlette.routing import Mount
         from streamlit import config
         from streamlit.logger import get_logger
 
+    from app.server.api import API_PREFIX, make_api
     from app.server.login import LoginMiddleware
     from app.server.message_order import MessageOrderMiddleware
     from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
@@ -324,7 +326,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     middleware.append(Middleware(MessageOrderMiddleware))
     return st.App(
         pages.script,
-        routes=build_media_routes(workspace.stores),
+        routes=[*build_media_routes(workspace.stores), Mount(API_PREFIX, make_api(workspace))],
         middleware=middleware,
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,

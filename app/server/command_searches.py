@@ -1,4 +1,4 @@
-"""Searches of commands by a running dashboard: both sides of the Unix socket between them."""
+"""Searches of commands by a running dashboard: its HTTP API on a Unix socket, and the client of `ares search`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import hashlib
 import json
 import os
 import socket
-import socketserver
 import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from ares import __version__
-from ares.errors import AresError
 
 if TYPE_CHECKING:
     from ares.search import Hit
@@ -23,82 +23,33 @@ if TYPE_CHECKING:
     from ares.workspace import Workspace
 
 
-_MAX_LINE_BYTES = 1 << 20
-_READ_SECONDS = 5.0
-# More at once would delay the pages.
-_MAX_SEARCHES = 4
-
-
-class SearchService:
-    """Answers searches until it is closed.
-
-    Args:
-        workspace: Workspace to search.
-        path: Path of the socket, in a folder that only its owner may enter.
-
-    Raises:
-        OSError: The socket cannot be created.
-    """
-
-    def __init__(self, workspace: Workspace, path: Path) -> None:
-        self._workspace, self._path = workspace, path
-        self._slots = threading.BoundedSemaphore(_MAX_SEARCHES)
-        service = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            timeout = _READ_SECONDS
-
-            def handle(self) -> None:
-                self.wfile.write(service.answer(self.rfile.readline(_MAX_LINE_BYTES)) + b"\n")
-
-        self._server = _QuietServer(str(path), Handler)
-        threading.Thread(target=self._server.serve_forever, name="search-socket", daemon=True).start()
-
-    def answer(self, line: bytes) -> bytes:
-        """The answer to a request, as one line of JSON: `hits`, or an `error` for which the client searches itself."""
-        if not self._slots.acquire(blocking=False):
-            return _error_answer("busy")
-        try:
-            return json.dumps({"hits": self._search(line)}).encode()
-        except (AresError, ValueError, KeyError, TypeError, RecursionError) as error:
-            return _error_answer(str(error))
-        finally:
-            self._slots.release()
-
-    def close(self) -> None:
-        """Stop listening and remove the socket."""
-        self._path.unlink(missing_ok=True)
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _search(self, line: bytes) -> list[object]:
-        from ares.search import Query, search
-
-        request = json.loads(line)
-        if request["version"] != __version__:
-            raise ValueError(f"this dashboard is of version {__version__}")
-        return [hit.to_json() for hit in search(self._workspace.stores, Query(**request["query"]))]
-
-
-class _QuietServer(socketserver.ThreadingUnixStreamServer):
-    """A server whose clients may go away at any time."""
-
-    daemon_threads = True
-    request_queue_size = 32
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a client that went away or sent nothing in time."""
-
-
-def _error_answer(message: str) -> bytes:
-    return json.dumps({"error": message}).encode()
-
-
 _FOLDER = "dashboards"
 # Longer paths of sockets are refused by macOS; Linux allows four more.
 _MAX_PATH_BYTES = 103
 # A dashboard that is busy for longer is left alone, and the command searches by itself.
 _ANSWER_SECONDS = 5.0
+# More at once would delay the pages.
+_MAX_SEARCHES = 4
+# Of every answer: a client of another version would read it wrongly.
+VERSION_HEADER = "x-ares-version"
+
+
+class _SocketConnection(HTTPConnection):
+    """HTTP over a Unix socket.
+
+    Args:
+        path: Path of the socket.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_ANSWER_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket in place of a host."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
 
 
 def ask_dashboard_to_search(
@@ -115,45 +66,81 @@ def ask_dashboard_to_search(
         The hits, which are those that this process would get; None where no dashboard of this version answers, or where
         it reports an error, which the search of this process then shows.
     """
-    request = {"version": __version__, "query": dict(query)}
     try:
         path = _socket_path(location, settings)
         if path is None or not path.is_socket():
             return None
-        answer = _exchange_lines(path, json.dumps(request).encode() + b"\n")
+        hits = _read_hits(path, {name: value for name, value in query.items() if value is not None})
         from ares.search import Hit
 
-        return [Hit.from_json(hit) for hit in json.loads(answer)["hits"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [Hit.from_json(hit) for hit in hits]
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return None
 
 
-def _exchange_lines(path: Path, line: bytes) -> bytes:
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_ANSWER_SECONDS)
-        connection.connect(str(path))
-        connection.sendall(line)
-        with connection.makefile("rb") as reader:
-            return reader.readline()
+def _read_hits(path: Path, query: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Ask `GET /search`. Raises ValueError for an error, and for the answer of another version."""
+    connection = _SocketConnection(path)
+    try:
+        connection.request("GET", f"/search?{urlencode(query)}")
+        response = connection.getresponse()
+        if response.status != 200 or response.headers[VERSION_HEADER] != __version__:
+            raise ValueError(f"status {response.status} of version {response.headers[VERSION_HEADER]}")
+        hits: list[dict[str, Any]] = json.loads(response.read())["hits"]
+        return hits
+    finally:
+        connection.close()
 
 
 @contextmanager
 def serve_command_searches(workspace: Workspace) -> Iterator[None]:
     """Answer `ask_dashboard_to_search` until the end of the block; does nothing where there can be no such socket."""
-    service = _start_service(workspace)
+    path = _socket_path(workspace.location, workspace.settings, create=True)
+    try:
+        listener = None if path is None or _is_served(path) else _listen_privately(path)
+    except OSError:
+        listener = None
+    if path is None or listener is None:
+        yield
+        return
+    with listener, _serving_api(workspace, listener):
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _listen_privately(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        listener.listen(32)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+@contextmanager
+def _serving_api(workspace: Workspace, listener: socket.socket) -> Iterator[None]:
+    """Serve the API in a thread, without a log-in: only the user of this process reaches the socket."""
+    import uvicorn
+
+    from app.server.api import make_api
+    from app.server.asgi import make_bounded_protocol
+
+    config = uvicorn.Config(
+        make_api(workspace, files_allowed=True), log_level="critical", lifespan="off", ws="none",
+        limit_concurrency=_MAX_SEARCHES + 1, http=make_bounded_protocol(), timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), name="search-socket", daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        if service:
-            service.close()
-
-
-def _start_service(workspace: Workspace) -> SearchService | None:
-    path = _socket_path(workspace.location, workspace.settings, create=True)
-    try:
-        return None if path is None or _is_served(path) else SearchService(workspace, path)
-    except OSError:
-        return None
+        server.should_exit = True
+        thread.join()
 
 
 def _socket_path(location: str, settings: Settings, create: bool = False) -> Path | None:

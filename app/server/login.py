@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import html
+import json
 import logging
 import math
 import secrets
@@ -147,7 +148,7 @@ def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
-LOGIN_PATH, LOGOUT_PATH = "/api/login", "/api/logout"
+LOGIN_PATH, LOGOUT_PATH, TOKEN_PATH = "/api/login", "/api/logout", "/api/token"
 _COOKIE = "ares_login"
 _MAX_FORM_BYTES = 4096
 _log = logging.getLogger("ares.login")
@@ -197,9 +198,11 @@ class LoginMiddleware:
             await self._log_in_by_form(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == LOGOUT_PATH:
             await self._log_out(scope, send)
+        elif scope["type"] == "http" and scope["path"] == TOKEN_PATH:
+            await self._give_token(scope, send)
         elif self._sessions.is_open(_session_token(scope)):
             await self._app(scope, self._until_log_out(scope, receive), send)
-        elif header(scope, b"authorization"):
+        elif header(scope, b"authorization").lower().startswith("basic "):
             await self._log_in_by_header(scope, receive, send)
         else:
             await _ask_to_log_in(scope, send)
@@ -225,6 +228,17 @@ class LoginMiddleware:
             await refuse(scope, send, 429, _too_many(wait), _retry_after(wait))
         else:
             await _ask_to_log_in(scope, send, "the password is wrong")
+
+    async def _give_token(self, scope: Scope, send: Send) -> None:
+        """Answer the password, by HTTP Basic, with the token of a session for a program."""
+        wait = self._try(scope, _basic_password(scope)) if scope["method"] == "POST" else 0.0
+        if wait is None:
+            document = {"token": self._sessions.open(), "idle_seconds": IDLE_SECONDS}
+            await respond(send, 200, b"application/json", json.dumps(document).encode())
+        elif wait:
+            await refuse(scope, send, 429, _too_many(wait), _retry_after(wait))
+        else:
+            await refuse(scope, send, 401, "a token is given for the password: POST with HTTP Basic")
 
     async def _log_in_by_form(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -270,6 +284,10 @@ def _hash_for_comparison(text: bytes) -> bytes:
 
 
 def _session_token(scope: Scope) -> str:
+    """The token of a program's header, or of a browser's cookie."""
+    scheme, _, token = header(scope, b"authorization").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
     try:
         cookies = SimpleCookie(header(scope, b"cookie"))
     except CookieError:

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
         failures_of as failures_of,
         list_failures as list_failures,
     )
+    from ares.curation.group_statistics import (
+        GroupCounts as GroupCounts,
+        GroupStatistics as GroupStatistics,
+        count_groups as count_groups,
+    )
     from ares.curation.near_duplicates import (
         DEFAULT_KEEP as DEFAULT_KEEP,
         NEAR_WAYS as NEAR_WAYS,

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 # Where the value of a name is: columns of episodes or keys of their metadata, the first that there is.
-_SOURCES = {
+GROUP_SOURCES = {
     "task": ("instruction",),
     "scene": ("scene", "scene_id", "environment"),
     "operator": ("operator", "teleoperator", "collector"),
     "day": ("day", "date", "recorded_at", "timestamp"),
 }
-_DAY_CHARACTERS = len("2026-11-27")
+DAY_CHARACTERS = len("2026-11-27")
 _SHARE_TOLERANCE = 1e-6
 KEPT = "kept"
 
@@ -236,7 +236,7 @@ def read_group_values(
     if repeated:
         raise RequestError("a name is given twice", repeated[0])
     columns = stores.tables.episodes.columns()
-    in_table = {name: _find_column(name, columns) for name in names}
+    in_table = {name: find_group_column(name, columns) for name in names}
     rows = read_rows(stores, ids, [*filter(None, in_table.values()), "metadata"])
     metadata: list[dict[str, Any]] = [json.loads(text) for text in rows["metadata"].to_pylist()]
     values = {}
@@ -245,7 +245,7 @@ def read_group_values(
         own = rows[column].to_pylist() if column else _metadata_values(metadata, name)
         values[name] = [_value_text(value, name) for value in own]
         if ids and not any(value is not None for value in values[name]):
-            known = [*_SOURCES, *columns, *{key for document in metadata[:1_000] for key in document}]
+            known = [*GROUP_SOURCES, *columns, *{key for document in metadata[:1_000] for key in document}]
             raise RequestError(
                 f"no episode has a {name!r}",
                 f"{did_you_mean(name, known)}a name is task, a column or a key of the metadata",
@@ -253,13 +253,13 @@ def read_group_values(
     return values
 
 
-def _find_column(name: str, columns: Collection[str]) -> str:
+def find_group_column(name: str, columns: Collection[str]) -> str:
     """The column of episodes with the values of a name, or "" where they stand in the metadata."""
-    return next((source for source in _SOURCES.get(name, (name,)) if source in columns), "")
+    return next((source for source in GROUP_SOURCES.get(name, (name,)) if source in columns), "")
 
 
 def _metadata_values(metadata: Sequence[Mapping[str, Any]], name: str) -> list[object]:
-    sources = _SOURCES.get(name, (name,))
+    sources = GROUP_SOURCES.get(name, (name,))
     return [next((doc[key] for key in sources if doc.get(key) is not None), None) for doc in metadata]
 
 
@@ -268,7 +268,7 @@ def _value_text(value: object, name: str) -> str | None:
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=str, sort_keys=True)
-    return text[:_DAY_CHARACTERS] if name == "day" else text
+    return text[:DAY_CHARACTERS] if name == "day" else text
 
 
 SetOperation = Literal["union", "intersection", "difference"]

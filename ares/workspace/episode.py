@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ares.curation import GroupCounts, GroupStatistics
     from ares.doctor import Finding
     from ares.episode import Json
     from ares.jobs import AnnotateEstimate, AnnotateReport
@@ -324,6 +325,38 @@ class FacetList(ResultTable["Facet"]):
         "missing": lambda facet: facet.missing,
         "meaning": lambda facet: facet.meaning,
     }
+
+
+class GroupTable(ResultTable["GroupCounts"]):
+    """Counts of the episodes of each group, the largest group first.
+
+    Args:
+        groups: The groups.
+        statistics: What was counted: the groups, and all together.
+    """
+
+    shown: ClassVar[Mapping[str, Callable[[GroupCounts], object]]] = {
+        "value": lambda group: "(none)" if group.value is None else group.value,
+        "episodes": lambda group: group.episodes,
+        "hours": lambda group: f"{group.hours:.2f}",
+        "success": lambda group: describe_success(group),
+        "acceptable": lambda group: f"{group.acceptable} of {group.graded}",
+        "reviewed": lambda group: group.reviewed,
+    }
+    empty: ClassVar[str] = "no episodes"
+
+    def __init__(self, groups: Iterable[GroupCounts] = (), statistics: GroupStatistics | None = None) -> None:
+        super().__init__(groups)
+        self.statistics = statistics
+
+
+def describe_success(group: GroupCounts) -> str:
+    """The share of successes with its 95 % interval, and how many outcomes are known."""
+    if group.success_share is None:
+        return "unknown"
+    low, high = group.success_interval
+    known = group.successes + group.failures
+    return f"{group.success_share:.0%} [{low:.0%}, {high:.0%}] of {known}"
 
 
 class FindingList(ResultTable["Finding"]):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ares.store import EpisodeSnapshot, EpisodeTable, Stores
+    from ares.workspace.episode import GroupTable
 
 
 # Rows that are read at once, and the longest slice that the table sorts for itself.
@@ -382,6 +383,31 @@ class Episodes:
         """
         polars = import_optional("polars", instead="use to_arrow()")
         return polars.from_arrow(self.to_arrow(columns))
+
+    def count_by(self, name: str) -> GroupTable:
+        """Count by task, robot, operator, day or any name: hours, successes, accepted captions, reviewed episodes.
+
+            >>> ws.episodes.where("dataset = 'bridge'").count_by("task")
+
+        Args:
+            name: "task" (the instruction), "scene", "operator", "day", a column of texts, flags or whole numbers, or a
+                key of the metadata.
+
+        Raises:
+            RequestError: No episode has this name, or it is a column of another type.
+        """
+        from ares.curation import count_groups
+        from ares.workspace.episode import GroupTable
+
+        snapshot, selection = self._table.snapshot(), self._selection
+
+        def read(columns: Sequence[str]) -> pa.RecordBatchReader:
+            if selection.is_cut or selection.base is not None:
+                return selection.table(snapshot, columns).to_reader()
+            return snapshot.reader(columns, selection.where)
+
+        statistics = count_groups(snapshot, name, read, self.columns)
+        return GroupTable(statistics.groups, statistics)
 
     def __repr__(self) -> str:
         count = len(self)

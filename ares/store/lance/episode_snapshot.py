@@ -147,8 +147,8 @@ _SCAN_ROWS, _READER_ROWS = 4_096, 65_536
 # Rows of which a filter is evaluated between two checks of the deadline.
 _CHECKED_ROWS = 8_192
 _MATCHES = "__matches"
-# Columns that no filter can use: a structure, and JSON text.
-_UNFILTERED = ("cameras", "metadata")
+# Columns that are no facts of their own: a structure, and JSON text, of which a filter can look for a part.
+_COMPOUND, _FILTERED_TEXTS = ("cameras", "metadata"), {"metadata": "string"}
 
 
 class EpisodeCaches:
@@ -212,11 +212,11 @@ class EpisodeSnapshot:
     def columns(self) -> dict[str, str]:
         """Type of every column that a filter can use: an Arrow type name, or "list<string>"."""
         types = column_types(self.arrow_schema)
-        return {name: type_name for name, type_name in types.items() if name not in _UNFILTERED}
+        return {name: type_name for name, type_name in types.items() if name not in _COMPOUND}
 
     def plan(self, where: str) -> str | None:
         """The filter as Lance has to read it; it is not evaluated. Raises RequestError for an invalid one."""
-        return plan_filter(self._dataset, where, self.columns())
+        return plan_filter(self._dataset, where, self.columns() | _FILTERED_TEXTS)
 
     def count(self, where: str = "") -> int:
         """Number of episodes that match a filter. Raises RequestError for an invalid one."""

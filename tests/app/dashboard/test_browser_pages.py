@@ -18,6 +18,7 @@ from playwright.sync_api import expect
 from app.dashboard.jobs import list_jobs
 from ares.curation import undo
 from ares.episode import Record, Signal, Trajectory, make_episode_id
+from ares.review import Answer
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.app.dashboard.browser import open_tab, serve
@@ -290,3 +291,31 @@ def test_an_ingest_beside_the_page_adds_episodes_and_disturbs_no_player(
         page.get_by_role("link", name="Browse", exact=True).click()
         page.get_by_text("15 of 15 episodes").wait_for()
     workspace.close()
+
+
+def test_failures_of_one_task_are_two_clicks_away_and_the_filters_of_browse_hold(
+    page: Page, address: str, several: Workspace
+) -> None:
+    ids = sorted(several.stores.tables.episodes.ids("dataset = 'video'"))
+    task = several.episodes[ids[0]].instruction
+    alike = several.episodes.where("instruction = '" + task.replace("'", "''") + "'")
+    for episode_id in alike.ids():
+        several.review.give(
+            Answer(
+                question="success",
+                subject_id=episode_id,
+                subject_kind="episode",
+                verdict="failure",
+                person="Ada",
+            )
+        )
+    page.goto(f"{address}/?where=num_steps%20%3E%201")
+    page.get_by_text(f"of {len(several.episodes)} episodes").wait_for()
+    page.get_by_role("link", name="Statistics").click()
+    row = page.get_by_role("row").filter(has_text=task).first
+    row.get_by_role("link", name=f"{len(alike)} failed").last.click()
+    page.get_by_text(f"{len(alike)} of {len(several.episodes)} episodes").wait_for()
+    expect(page.get_by_role("button", name=task)).to_be_visible()
+    expect(page.get_by_role("button", name="num_steps > 1")).to_be_visible()
+    for stored in several.review.answers(person="Ada"):
+        several.review.withdraw(stored.answer_id, "Ada")

@@ -70,6 +70,7 @@ def test_axe_has_nothing_serious_to_say_of_any_page_in_light_and_dark(
         "review": "h2",
         "review?tab=judges": ".bar",
         "health": metric,
+        "statistics": ".bar",
         "status": metric,
         "map": "code",
     }

@@ -52,6 +52,7 @@ def test_every_page_and_every_response_keeps_to_the_policy(
         f"episode?episode={episode_id}": ".player .camera video",
         "sets": "[data-testid=stDataFrame] canvas",
         "health": "[data-testid=stMetric]",
+        "statistics": ".bar",
         "status": "[data-testid=stDataFrame] canvas",
     }
     responses: list[Response] = []

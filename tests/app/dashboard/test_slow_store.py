@@ -15,7 +15,7 @@ from ares.store import EpisodeSnapshot
 from ares.store.log.sqlite import SqliteAnnotationStore
 from ares.workspace import Workspace
 
-_PAGES = ("browse", "map", "episode", "sets", "health", "status")
+_PAGES = ("browse", "map", "statistics", "episode", "sets", "health", "status")
 
 
 @pytest.fixture

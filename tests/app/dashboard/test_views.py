@@ -289,6 +289,15 @@ def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:
     assert done == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}
 
 
+def test_statistics_count_the_episodes_of_the_filters_by_any_name(displayed: Workspace) -> None:
+    app = _draw("statistics", {"where": "dataset = 'metaworld_sawyer'", "group": "dataset"})
+    tiles = {metric.label: metric.value for metric in app.metric}
+    assert tiles["Episodes"] == str(len(displayed.episodes.where("dataset = 'metaworld_sawyer'")))
+    refused = _draw("statistics", {"group": "nothing of this kind"})
+    assert "no episode has a" in refused.error[0].value
+    assert any(choice.label == "Number" for choice in refused.selectbox), "the rest of the page is there"
+
+
 def test_health_shows_what_the_instruction_audit_names_and_what_can_be_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

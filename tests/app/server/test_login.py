@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 from typing import Any
 
@@ -215,3 +216,26 @@ def test_a_form_without_end_is_not_read() -> None:
     scope = {"type": "http", "path": "/api/login", "method": "POST", "headers": [], "client": ("::1", 1)}
     asyncio.run(middleware(scope, receive, send))
     assert reads < 5
+
+
+def test_a_program_gets_a_token_for_the_password_and_uses_it_until_it_ends() -> None:
+    middleware = LoginMiddleware(answer_ok, password="s3cret")
+
+    def ask(*headers: tuple[str, str], method: str = "POST") -> Messages:
+        return send_request(middleware, "http", headers, path="/api/token", method=method)
+
+    assert (
+        status_of(ask())
+        == status_of(ask(_basic("wrong")))
+        == status_of(ask(_basic("s3cret"), method="GET"))
+        == 401
+    )
+    token = json.loads(ask(_basic("s3cret"))[1]["body"])["token"]
+    bearer = ("authorization", f"Bearer {token}")
+    assert status_of(send_request(middleware, "http", [bearer], path="/api/episodes")) == 200
+    assert status_of(send_request(middleware, "websocket", [bearer])) == 200
+    send_request(middleware, "http", [bearer], path="/api/logout")
+    for _ in range(2 * FREE_FAILURES):
+        refused = send_request(middleware, "http", [bearer], path="/api/episodes")
+        assert status_of(refused) == 401, "a token that has ended is no guess at the password"
+    assert status_of(ask(_basic("s3cret"))) == 200

@@ -89,15 +89,13 @@ def test_only_the_owner_may_enter(served: Workspace, cache: Path) -> None:
         assert _ask(served, text="drawer") is None, "another user could have put a socket there"
 
 
-def test_another_version_is_answered_with_an_error(served: Workspace) -> None:
-    request = json.dumps({"version": "0.0.1", "query": {"text": "drawer"}}).encode() + b"\n"
+def test_the_answer_of_another_version_is_not_read(
+    served: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serve_command_searches(served):
-        path = command_searches._socket_path(str(served.path), served.settings)
-        assert path is not None
-        assert (
-            "this dashboard is of version"
-            in json.loads(command_searches._exchange_lines(path, request))["error"]
-        )
+        assert _ask(served, text="drawer")
+        monkeypatch.setattr(command_searches, "__version__", "0.0.1")
+        assert _ask(served, text="drawer") is None
 
 
 def test_a_second_dashboard_leaves_the_first_alone(served: Workspace, cache: Path) -> None:

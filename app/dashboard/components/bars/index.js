@@ -7,6 +7,7 @@ import { h, mount } from "../dom.js";
  * @property {string} name What the row is about.
  * @property {string} href Its episodes, or "".
  * @property {Part[]} parts From the left.
+ * @property {Part[]} [more] Numbers beside the bar that are no part of it.
  * @property {number | null} low Lower end of the interval of the share, 0 to 1.
  * @property {number | null} high
  * @property {string} text The numbers.
@@ -27,13 +28,13 @@ function buildPart({ tone, share, label, href }) {
 }
 
 /** @param {Bar} bar */
-function buildRow({ name, href, parts, low, high, text }) {
+function buildRow({ name, href, parts, more = [], low, high, text }) {
   const isKnown = low !== null && high !== null;
   const style = isKnown && `left: ${percent(low)}; width: ${percent(Math.max(high - low, 0.004))}`;
   const interval = style && h("i", { class: "interval", style, "aria-hidden": "true" });
   const label = href ? h("a", { href, title: name }, name) : h("span", { title: name }, name);
   const drawn = parts.filter(({ share }) => share > 0);
-  const links = drawn.map((part) => h("a", { class: `badge ${part.tone}`, href: part.href }, part.label));
+  const links = [...drawn, ...more].map((part) => h("a", { class: `badge ${part.tone}`, href: part.href }, part.label));
   return h(
     "tr",
     {},

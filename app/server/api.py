@@ -1,0 +1,404 @@
+"""The HTTP API of a workspace: episodes, search, facets, rulings, sets and tags as JSON, described by OpenAPI."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from http import HTTPStatus
+from typing import Annotated, Any, Literal, TypeVar
+
+from annotated_types import Ge, Le
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.server.command_searches import VERSION_HEADER
+from ares import __version__
+from ares.deadline import Deadline, limit_time
+from ares.episode import Json
+from ares.errors import (
+    AresError,
+    EpisodeIndexError,
+    FilterError,
+    QueryTimeout,
+    ReadOnlyWorkspace,
+    RequestError,
+    StoreError,
+    UnknownEpisode,
+)
+from ares.registry import did_you_mean
+from ares.workspace import Workspace
+
+API_PREFIX = "/api"
+_MOST_ROWS, _MOST_HITS, _MOST_STEPS = 1_000, 10_000, 100_000
+Answer = TypeVar("Answer")
+Offset = Annotated[int, Ge(0)]
+Rows = Annotated[int, Ge(1), Le(_MOST_ROWS)]
+Hits = Annotated[int, Ge(1), Le(_MOST_HITS)]
+Columns = Annotated[str, Field(description="names of columns, separated by commas; all where it is empty")]
+Filter = Annotated[
+    str, Field(description="SQL condition over the columns, such as num_steps > 20 AND success")
+]
+_SUMMARY = """The requests are those of Python: `GET /episodes` is `ws.episodes`, `GET /search` is `ws.search`.
+
+Texts of data, such as captions, are values. An error is a JSON object with `reason` and `detail`."""
+
+
+class NotStored(RequestError):
+    """The address names nothing that is stored."""
+
+
+class EpisodeChoice(BaseModel):
+    """Which episodes an action is about: a list, or conditions that all hold."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ids: list[str] | None = Field(default=None, description="ids of episodes")
+    where: str | None = Field(default=None, description="SQL filter")
+    dataset: str | None = None
+    set: str | None = Field(default=None, description='name of a set, or "name@version"')
+    search: str | None = Field(default=None, description="text; the best `limit` episodes for it")
+    limit: int | None = Field(default=None, ge=1)
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the verbs of a workspace."""
+        return self.model_dump(exclude_none=True)
+
+
+class NewSet(EpisodeChoice):
+    """A set to freeze."""
+
+    name: str = Field(description='letters, digits, "-", "_" and "."')
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of `ws.sets.create`."""
+        return self.model_dump(exclude_none=True, exclude={"name"})
+
+
+class Ruling(BaseModel):
+    """What a person says of one episode, segment or text; see `ares.review.Answer`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: str = Field(
+        description='"success", "text", "instruction", "acceptable", or a criterion such as "VERB"'
+    )
+    subject_id: str = Field(description="id of the episode, segment or annotation")
+    verdict: str = Field(description='"met", "unmet", "unsure"; for "success" "success", "failure", "unsure"')
+    person: str = Field(min_length=1, description="who says it")
+    subject_kind: str | None = Field(default=None, description='"episode", "segment" or "annotation"')
+    reason: str = ""
+    failure_kind: str = ""
+    severity: str = ""
+    text: str = ""
+    slots: dict[str, str] = Field(default_factory=dict)
+
+
+def make_api(workspace: Workspace, *, files_allowed: bool = False) -> FastAPI:
+    """The application that answers the requests below `API_PREFIX`.
+
+    Args:
+        workspace: The workspace.
+        files_allowed: Whether a search may name an image by its path: only where the caller is the user of this
+            process, as on the socket of `ares search`.
+    """
+    # Pages of documentation would load scripts of other servers: the document itself is served.
+    api = FastAPI(
+        title="ARES", version=__version__, description=_SUMMARY, docs_url=None, redoc_url=None,
+        openapi_url="/openapi.json", dependencies=[Depends(_refuse_unknown_parameters)],
+    )  # fmt: skip
+    for method, path, endpoint in Endpoints(workspace, files_allowed).table():
+        api.add_api_route(
+            path, endpoint, methods=[method], response_model=None, summary=inspect.getdoc(endpoint)
+        )
+    api.add_exception_handler(AresError, _answer_error)
+    api.add_exception_handler(RequestValidationError, _answer_wrong_request)
+    return api
+
+
+def _refuse_unknown_parameters(request: Request) -> None:
+    """Refuse a parameter that the request does not have: without it, a misspelled filter would select everything."""
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise RequestError(
+                f"the request has no parameter {name!r}",
+                f"{did_you_mean(name, known)}it has {', '.join(known) or 'none'}",
+            )
+
+
+def _timed(endpoint: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Give a request the time that a query of a page has."""
+
+    @wraps(endpoint)
+    def answer(self: Endpoints, *args: Any, **keywords: Any) -> Answer:
+        with limit_time(Deadline(self.workspace.settings.query_seconds)):
+            return endpoint(self, *args, **keywords)
+
+    return answer
+
+
+class Endpoints:
+    """What the requests call.
+
+    Args:
+        workspace: The workspace.
+        files_allowed: Whether a search may name an image by its path.
+    """
+
+    def __init__(self, workspace: Workspace, files_allowed: bool) -> None:
+        self.workspace, self._files_allowed = workspace, files_allowed
+
+    def table(self) -> Iterable[tuple[str, str, Callable[..., Response]]]:
+        """Method, path and function of every request."""
+        return (
+            ("GET", "/status", self.status),
+            ("GET", "/episodes", self.list_episodes),
+            ("GET", "/episodes/{episode_id}", self.show_episode),
+            ("GET", "/episodes/{episode_id}/signals/{signal}", self.show_signal),
+            ("GET", "/search", self.search),
+            ("GET", "/segments", self.search_segments),
+            ("GET", "/facets", self.count_facets),
+            ("GET", "/statistics", self.count_groups),
+            ("GET", "/rulings", self.list_rulings),
+            ("POST", "/rulings", self.add_ruling),
+            ("DELETE", "/rulings/{ruling_id}", self.withdraw_ruling),
+            ("GET", "/sets", self.list_sets),
+            ("POST", "/sets", self.create_set),
+            ("GET", "/sets/{label}", self.show_set),
+            ("DELETE", "/sets/{label}", self.delete_set),
+            ("GET", "/tags", self.list_tags),
+            ("POST", "/tags/{tag}", self.add_tag),
+            ("DELETE", "/tags/{tag}", self.remove_tag),
+            ("POST", "/undo", self.undo),
+        )
+
+    @_timed
+    def status(self) -> Response:
+        """Counts of episodes, annotations, sets and failures."""
+        return _as_json(self.workspace.status().to_json())
+
+    @_timed
+    def list_episodes(
+        self,
+        where: Filter = "",
+        columns: Columns = "",
+        sort: str = "",
+        descending: bool = False,
+        offset: Offset = 0,
+        limit: Rows = 100,
+    ) -> Response:
+        """Episodes of a filter, some columns each, and how many there are in all."""
+        view = self.workspace.episodes
+        view = view.where(where) if where else view
+        view = view.sort(sort, descending) if sort else view
+        rows = view[offset : offset + limit].to_arrow(_split_names(columns) or None)
+        return _as_json({"total": len(view), "offset": offset, "episodes": rows.to_pylist()})
+
+    @_timed
+    def show_episode(self, episode_id: str) -> Response:
+        """Everything known of one episode, as `ares show --json` prints it, with the addresses of its videos."""
+        episode = self.workspace.episodes[episode_id]
+        media = {name: _media_addresses(episode.episode_id, name) for name in episode.camera_names}
+        return _as_json({**episode.to_json(), "media": media})
+
+    @_timed
+    def show_signal(
+        self, episode_id: str, signal: str, start: Offset = 0, stop: Offset | None = None
+    ) -> Response:
+        """The values of a signal, (T, D) row by row, from one step to another, and the seconds of these steps."""
+        trajectory = self.workspace.episodes[episode_id].trajectory
+        named = {"state": trajectory.state, "action": trajectory.action, **trajectory.extra}
+        signals = {name: item for name, item in named.items() if item is not None}
+        if signal not in signals:
+            raise NotStored(
+                "the episode has no such signal", f"{signal!r}; it has {', '.join(signals) or 'none'}"
+            )
+        span = slice(start, min(len(trajectory.timestamps) if stop is None else stop, start + _MOST_STEPS))
+        return _as_json(
+            {
+                "names": list(signals[signal].names),
+                "seconds": trajectory.timestamps[span].tolist(),
+                "values": signals[signal].values[span].tolist(),
+            }
+        )
+
+    @_timed
+    def search(
+        self,
+        text: str = "",
+        image: str = "",
+        like: str = "",
+        by: str = "",
+        where: Filter = "",
+        limit: Hits = 20,
+        min_score: float | Literal["auto"] | None = None,
+    ) -> Response:
+        """Moments that match a text, a stored frame EPISODE_ID/CAMERA@SECONDS or an episode, best first."""
+        from ares.search import Query, search
+
+        query = Query(
+            text=text, image=image, like=like, by=by, where=where, limit=limit, min_score=min_score
+        )  # fmt: skip
+        if image and query.frame is None and not self._files_allowed:
+            raise RequestError(
+                "an image is a stored frame", f"{image[:100]!r}; use EPISODE_ID/CAMERA@SECONDS"
+            )
+        return _as_json({"hits": [hit.to_json() for hit in search(self.workspace.stores, query)]})
+
+    @_timed
+    def search_segments(self, text: str = "", where: Filter = "", limit: Hits = 20) -> Response:
+        """Spans of episodes by words of their texts, best first."""
+        segments = self.workspace.search_segments(text, where=where, limit=limit)
+        return _as_json({"segments": [segment.to_json() for segment in segments]})
+
+    @_timed
+    def count_facets(self, where: Filter = "", columns: Columns = "") -> Response:
+        """Counts of the values of columns among the episodes of a filter."""
+        facets = self.workspace.facets(where, _split_names(columns))
+        return _as_json({"facets": [facet.to_json() for facet in facets]})
+
+    @_timed
+    def count_groups(self, by: str, where: Filter = "") -> Response:
+        """Hours, outcomes, accepted captions and reviewed episodes by task, robot, operator, day or any name."""
+        view = self.workspace.episodes
+        groups = (view.where(where) if where else view).count_by(by)
+        assert groups.statistics is not None
+        return _as_json(groups.statistics.to_json())
+
+    @_timed
+    def list_rulings(self, queue: str = "", person: str = "") -> Response:
+        """What people say, the newest first."""
+        rows = self.workspace.review.answers(queue=queue, person=person)
+        return _as_json({"rulings": [row.to_json() for row in rows]})
+
+    @_timed
+    def add_ruling(self, ruling: Ruling) -> Response:
+        """Store what a person says; it takes the place of what the same person said of the same before."""
+        from ares.review import answer_from_row
+
+        answer = answer_from_row(ruling.model_dump(exclude_none=True))
+        return _as_json({"ruling_id": self.workspace.review.give(answer)}, HTTPStatus.CREATED)
+
+    @_timed
+    def withdraw_ruling(self, ruling_id: str, person: str) -> Response:
+        """Take back what a person has said."""
+        self.workspace.review.withdraw(ruling_id, person)
+        return _as_json({"ruling_id": ruling_id})
+
+    @_timed
+    def list_sets(self) -> Response:
+        """The newest version of every set."""
+        return _as_json({"sets": [stored.to_json() for stored in self.workspace.sets.values()]})
+
+    @_timed
+    def create_set(self, new: NewSet) -> Response:
+        """Freeze a selection as the next version of a name; the same selection again gives the same version."""
+        stored = self.workspace.sets.create(new.name, **new.arguments())
+        return _as_json(stored.to_json(), HTTPStatus.CREATED)
+
+    @_timed
+    def show_set(self, label: str, offset: Offset = 0, limit: Rows = 100) -> Response:
+        """A set, and some of the ids of its episodes."""
+        stored = self._find_set(label)
+        ids = stored.members[offset : offset + limit].ids()
+        return _as_json({**stored.to_json(), "offset": offset, "ids": list(ids)})
+
+    @_timed
+    def delete_set(self, label: str) -> Response:
+        """Delete a set; its episodes stay, and undo brings it back."""
+        self._find_set(label)
+        return _as_json(self.workspace.sets.delete(label).to_json())
+
+    @_timed
+    def list_tags(self) -> Response:
+        """The tags, and how many episodes have each."""
+        return _as_json({"tags": [use.to_json() for use in self.workspace.tags]})
+
+    @_timed
+    def add_tag(self, tag: str, episodes: EpisodeChoice) -> Response:
+        """Add a tag to episodes."""
+        return _as_json(self.workspace.tag(tag, **episodes.arguments()).to_json())
+
+    @_timed
+    def remove_tag(self, tag: str, episodes: EpisodeChoice) -> Response:
+        """Remove a tag from episodes."""
+        return _as_json(self.workspace.untag(tag, **episodes.arguments()).to_json())
+
+    @_timed
+    def undo(self, number: int | None = None) -> Response:
+        """Take back an action by its number, by default the last."""
+        return _as_json(self.workspace.undo(number).undone.to_json())
+
+    def _find_set(self, label: str) -> Any:
+        if label not in self.workspace.sets:
+            raise NotStored("there is no such set", f"{label!r}")
+        return self.workspace.sets[label]
+
+
+def _split_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _media_addresses(episode_id: str, camera: str) -> dict[str, Json]:
+    """Where the video of a camera and a picture of it are; both take the second `t` or byte ranges."""
+    from urllib.parse import quote
+
+    name = quote(camera)
+    return {"video": f"/api/media/{episode_id}/{name}.mp4", "poster": f"/api/thumb/{episode_id}/{name}.jpg"}
+
+
+def _as_json(value: Any, status: int = HTTPStatus.OK) -> Response:
+    """JSON of which numbers are finite: NaN and infinities, which no parser must read, are null."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain_value)
+    except ValueError:
+        text = json.dumps(_without_nan(value), ensure_ascii=False, allow_nan=False, default=_plain_value)
+    body = text.encode("utf-8", "backslashreplace")
+    return Response(body, status, {VERSION_HEADER: __version__}, media_type="application/json")
+
+
+def _plain_value(value: Any) -> Any:
+    """A time as ISO 8601; any other value as its text."""
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return [_without_nan(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_STATUSES: tuple[tuple[type[AresError], HTTPStatus], ...] = (
+    (QueryTimeout, HTTPStatus.SERVICE_UNAVAILABLE),
+    (NotStored, HTTPStatus.NOT_FOUND),
+    (UnknownEpisode, HTTPStatus.NOT_FOUND),
+    (EpisodeIndexError, HTTPStatus.NOT_FOUND),
+    (RequestError, HTTPStatus.BAD_REQUEST),
+    (ReadOnlyWorkspace, HTTPStatus.FORBIDDEN),
+    (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),
+)
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """One line of what was wrong; of a filter also the place of the mistake."""
+    assert isinstance(error, AresError)
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.CONFLICT)
+    place = {"position": error.position} if isinstance(error, FilterError) else {}
+    return _as_json({"reason": error.reason, "detail": error.detail, **place}, status)
+
+
+async def _answer_wrong_request(request: Request, error: Exception) -> Response:
+    """One line for a parameter or a body of the wrong form."""
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        f"{'.'.join(str(part) for part in problem['loc'][1:]) or 'body'}: {problem['msg']}, got {problem['input']!r}"
+        for problem in error.errors()
+    ]
+    detail = "; ".join(problems)[:1000]
+    return _as_json({"reason": "the request has a wrong form", "detail": detail}, HTTPStatus.BAD_REQUEST)
