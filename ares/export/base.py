@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ares.curation import CurationSet
     from ares.export.merge_plan import MergePlan
+    from ares.export.trim import TrimRequest
     from ares.store import Stores
 
 
@@ -36,6 +37,10 @@ PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
 # padded. Names that begin with "action" or "observation" would be inputs of a policy in LeRobot.
 MASK_SIGNALS = ("mask.state", "mask.action", "mask.camera")
+# Extra signals that say how much a step counts, and how far its task is, see `ares.export.weights`.
+SAMPLE_WEIGHT, PROGRESS = "sample_weight", "progress_sparse"
+# Extra signals that are columns of LeRobot.
+COLUMN_SIGNALS = (*MASK_SIGNALS, SAMPLE_WEIGHT)
 _MAX_LISTED = 10
 
 
@@ -146,6 +151,9 @@ class ExportRequest:
         segments: Names of text of segments that is written though its grade holds it back, see
             `ares.export.segments`; "none" writes no segments.
         plan: How the sources become one dataset; None writes a dataset for each kind of episodes.
+        trim: Which parts of the episodes are written; None writes them whole.
+        weights: Factors of the weight of each step, see `ares.export.weights`; none write no weights.
+        progress: Signal of the sources that is written as the progress of each step, "" for none.
 
     Raises:
         RequestError: The plan has another rate, the rate is not positive, or there is no such task, way to retime, or
@@ -162,12 +170,18 @@ class ExportRequest:
     strict: bool = False
     segments: Sequence[str] = ()
     plan: MergePlan | None = None
+    trim: TrimRequest | None = None
+    weights: Sequence[str] = ()
+    progress: str = ""
 
     def __post_init__(self) -> None:
         if self.plan is not None:
             self._take_clock(self.plan)
         assert self.clock  # checks rate and mode
         object.__setattr__(self, "convert", tuple(self.convert))
+        object.__setattr__(
+            self, "weights", (self.weights,) if isinstance(self.weights, str) else tuple(self.weights)
+        )
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
@@ -459,7 +473,9 @@ class ExportManifest:
     def __exit__(self, *_: object) -> None:
         self._lines.close()
 
-    def add(self, episode: Episode, path: str, index: int, span: Span | None = None) -> None:
+    def add(
+        self, episode: Episode, path: str, index: int, span: Span | None = None, kept: range = range(0)
+    ) -> None:
         """Add an episode that was written.
 
         Args:
@@ -467,6 +483,7 @@ class ExportManifest:
             path: Dataset folder inside the export, "." for the export itself.
             index: Number of the episode in that folder.
             span: The part of the episode that was written; None for all of it.
+            kept: The stored steps of that part.
         """
         line = canonical_json(
             {
@@ -478,7 +495,7 @@ class ExportManifest:
                 "key": episode.key,
                 "path": path,
                 "index": index,
-                **(span.to_json() if span else {}),
+                **(_describe_part(span, kept, episode) if span else {}),
             }
         )
         self._lines.write(line + "\n")
@@ -558,6 +575,13 @@ class ExportManifest:
         partial = self._folder / f"{name}.tmp"
         partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(self._folder / name)
+
+
+def _describe_part(span: Span, kept: range, episode: Episode) -> dict[str, Json]:
+    """Where a written part lies in its source, [start, stop) in seconds and in steps, and how many steps it became."""
+    own = {"annotation_id": ""} if span.stands_for_episode else {}
+    steps: list[Json] = [kept.start, kept.stop]
+    return {**span.to_json(), **own, "source_steps": steps, "steps": episode.num_steps}
 
 
 def _write_certificate_card(

@@ -57,6 +57,10 @@ def export_jsonl(
     """
     if request.plan is not None:
         raise RequestError("jsonl has texts of the sources, which need no plan", "leave out --plan")
+    if request.trim is not None or request.weights or request.progress:
+        raise RequestError(
+            "jsonl has texts of the sources and no steps", "leave out trim, weights and progress"
+        )
     if request.fps is not None:
         raise RequestError("jsonl has spans of the source and no steps", "leave out --fps")
     start = time.monotonic()
@@ -145,7 +149,7 @@ def _write_span(
 
     episode, span = member.episode, member.span
     assert span is not None
-    part = cut_record(episode, trajectory, span.start_seconds, span.stop_seconds).episode
+    part = cut_record(episode, trajectory, span).episode
     for camera in episode.cameras:
         verify_source(camera.media)
     text = span.text if task.source == "segment" else ""
