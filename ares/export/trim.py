@@ -76,17 +76,14 @@ class TrimRequest:
             )
 
     def __str__(self) -> str:
-        idle = f"starts and ends that stand still longer than {self.idle_seconds:g} s"
-        dropped, kept = (
-            f"segments where {self.drop_segments}",
-            f"what is not in the spans of {self.keep_spans}",
-        )
-        parts = (
-            (idle, self.idle_seconds is not None),
-            (dropped, self.drop_segments),
-            (kept, self.keep_spans),
-        )
-        return ", ".join(text for text, is_cut in parts if is_cut)
+        parts = []
+        if self.idle_seconds is not None:
+            parts.append(f"starts and ends that stand still longer than {self.idle_seconds:g} s")
+        if self.drop_segments:
+            parts.append(f"segments where {self.drop_segments}")
+        if self.keep_spans:
+            parts.append(f"what is not in the spans of {self.keep_spans}")
+        return ", ".join(parts)
 
 
 def trim_reader(reader: ExportReader, trim: TrimRequest) -> ExportReader:
@@ -113,6 +110,7 @@ class _TrimCounts:
         steps_after: The steps that are kept of them.
         gone: Episodes of which nothing is kept, by reason.
         short: Parts of fewer than two steps, which are cut.
+        beyond: Spans to keep that reach beyond their episode.
         lost_rewards: Episodes with a reward, or the terminal step, in steps that are cut.
         unknown: Episodes of which it is not known whether they stand still, by reason.
     """
@@ -123,6 +121,7 @@ class _TrimCounts:
     steps_after: int = 0
     gone: Counter[str] = field(default_factory=Counter)
     short: int = 0
+    beyond: int = 0
     lost_rewards: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
 
@@ -131,6 +130,8 @@ class _TrimCounts:
         left_out = [f"{count} episodes: {reason}" for reason, count in sorted(self.gone.items())]
         if self.short:
             left_out.append(f"{self.short} parts of fewer than {_LEAST_STEPS} steps")
+        if self.beyond:
+            left_out.append(f"what {self.beyond} spans hold behind the end of their episode")
         if self.lost_rewards:
             left_out.append(
                 f"reward or terminal step of {self.lost_rewards} episodes, in steps that were cut"
@@ -144,7 +145,7 @@ class _TrimCounts:
         unknown = (
             f"whether {count} episodes stand still: {why}" for why, count in sorted(self.unknown.items())
         )
-        return ReadingNotes((change,) if self.cut else (), tuple(left_out), tuple(unknown))
+        return ReadingNotes((change,), tuple(left_out), tuple(unknown))
 
 
 class _TrimmedMembers:
@@ -302,6 +303,8 @@ class _EpisodeCutter:
             keep &= ~_steps_within(stamps, start, stop, episode.rate_hz)
         masks = [keep]
         if spans is not None:
+            end = float(stamps[-1]) + 2 / episode.rate_hz if len(stamps) else 0.0
+            self._counts.beyond += sum(own.stop_seconds > end for own in spans)
             within = (
                 _steps_within(stamps, own.start_seconds, own.stop_seconds, episode.rate_hz) for own in spans
             )

@@ -447,18 +447,21 @@ def _describe_calibration(
 ) -> Iterator[dict[str, Json]]:
     """How the weights agree with the outcomes that are recorded, and with what people say."""
     is_made_of_it = any(re.search(r"\bsuccess\b", spec) for spec in specs)
-    truths = {"the recorded outcome": {} if is_made_of_it else _recorded_outcomes(reader, list(weights))}
+    outcomes = {} if is_made_of_it else _recorded_outcomes(reader, list(weights))
+    truths = {"the recorded outcome": outcomes}
     truths |= {f"what people say of {name}": _people_labels(reader, name, weights) for name in _PEOPLE}
-    says_nothing = ["it is made of the recorded outcome"] if is_made_of_it else []
+    unknown = ["it is made of the recorded outcome"] if is_made_of_it else []
+    is_known = False
     for name, labels in truths.items():
-        pairs = [(weights[id], label) for id, label in labels.items()]
-        if len(pairs) >= _LEAST_ITEMS and len(set(labels.values())) == len(_LABELS):
+        if len(labels) >= _LEAST_ITEMS and len(set(labels.values())) == len(_LABELS):
+            is_known = True
+            pairs = [(weights[id], label) for id, label in labels.items()]
             yield {"reason": f"{SAMPLE_WEIGHT} beside {name}", **_compare(pairs)}
-        elif pairs or not is_made_of_it:
-            alike = ", all alike" if len(pairs) >= _LEAST_ITEMS else ""
-            says_nothing.append(f"{name} is known of {len(pairs)} episodes{alike}")
-    if len(says_nothing) >= len(truths):
-        yield {"reason": f"{SAMPLE_WEIGHT} is uncalibrated: {'; '.join(says_nothing)}"}
+        elif labels is not outcomes or not is_made_of_it:
+            alike = ", all alike" if len(labels) >= _LEAST_ITEMS else ""
+            unknown.append(f"{name} is known of {len(labels)} episodes{alike}")
+    if not is_known:
+        yield {"reason": f"{SAMPLE_WEIGHT} is uncalibrated: {'; '.join(unknown)}"}
 
 
 def _recorded_outcomes(reader: ExportReader, ids: Sequence[str]) -> dict[str, bool]:
