@@ -154,6 +154,7 @@ class ExportRequest:
         trim: Which parts of the episodes are written; None writes them whole.
         weights: Factors of the weight of each step, see `ares.export.weights`; none write no weights.
         progress: Signal of the sources that is written as the progress of each step, "" for none.
+        files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
     Raises:
         RequestError: The plan has another rate, the rate is not positive, or there is no such task, way to retime, or
@@ -173,6 +174,7 @@ class ExportRequest:
     trim: TrimRequest | None = None
     weights: Sequence[str] = ()
     progress: str = ""
+    files_hash: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         if self.plan is not None:
@@ -182,6 +184,11 @@ class ExportRequest:
         object.__setattr__(
             self, "weights", (self.weights,) if isinstance(self.weights, str) else tuple(self.weights)
         )
+        if self.weights or self.trim is not None:
+            from ares.export.weights import hash_files
+
+            paths = (*self.weights, *((self.trim.keep_spans,) if self.trim else ()))
+            object.__setattr__(self, "files_hash", hash_files(paths))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
@@ -473,17 +480,14 @@ class ExportManifest:
     def __exit__(self, *_: object) -> None:
         self._lines.close()
 
-    def add(
-        self, episode: Episode, path: str, index: int, span: Span | None = None, kept: range = range(0)
-    ) -> None:
+    def add(self, episode: Episode, path: str, index: int, part: Mapping[str, Json] | None = None) -> None:
         """Add an episode that was written.
 
         Args:
             episode: The episode.
             path: Dataset folder inside the export, "." for the export itself.
             index: Number of the episode in that folder.
-            span: The part of the episode that was written; None for all of it.
-            kept: The stored steps of that part.
+            part: The part of the episode that was written; None for all of it.
         """
         line = canonical_json(
             {
@@ -495,7 +499,7 @@ class ExportManifest:
                 "key": episode.key,
                 "path": path,
                 "index": index,
-                **(_describe_part(span, kept, episode) if span else {}),
+                **(part or {}),
             }
         )
         self._lines.write(line + "\n")
@@ -575,13 +579,6 @@ class ExportManifest:
         partial = self._folder / f"{name}.tmp"
         partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(self._folder / name)
-
-
-def _describe_part(span: Span, kept: range, episode: Episode) -> dict[str, Json]:
-    """Where a written part lies in its source, [start, stop) in seconds and in steps, and how many steps it became."""
-    own = {"annotation_id": ""} if span.stands_for_episode else {}
-    steps: list[Json] = [kept.start, kept.stop]
-    return {**span.to_json(), **own, "source_steps": steps, "steps": episode.num_steps}
 
 
 def _write_certificate_card(

@@ -30,7 +30,13 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
+from ares.export.retime import (
+    ClockChanges,
+    RetimedEpisode,
+    describe_part,
+    join_measured_rates,
+    retime_episode,
+)
 from ares.export.run import ExportReader, member_tasks
 from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
 from ares.media import verify_source
@@ -460,7 +466,9 @@ class GroupedExport:
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
         """Note that an episode is written as the one of a number in a dataset folder."""
-        self.manifest.add(item.retimed.episode, folder, number, item.span, item.retimed.kept)
+        written = item.retimed.episode
+        part = describe_part(item.span, item.retimed.kept, written.num_steps) if item.span else None
+        self.manifest.add(written, folder, number, part)
         self.changes.add(item.retimed)
         self.reader.conversion.count(item.reasons)
 

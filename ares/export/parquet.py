@@ -30,7 +30,7 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
+from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, describe_part, retime_episode
 from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
 from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
 
@@ -288,7 +288,8 @@ def _write_span_rows(
     ]
     job.files.steps.write_table(pa.concat_tables(steps))
     for part in parts:
-        job.manifest.add(part.episode, ".", job.manifest.episodes, part.span, part.kept)
+        described = describe_part(part.span, part.kept, part.episode.num_steps)
+        job.manifest.add(part.episode, ".", job.manifest.episodes, described)
         job.reader.conversion.count(batch.reasons.get(part.episode.episode_id, ()))
         job.written.segments.task_withheld.update([part.withheld] if part.withheld else [])
     _count_batch(job.written, [(part.episode, part.trajectory, part.task) for part in parts])

@@ -168,6 +168,13 @@ def cut_record(episode: Episode, trajectory: Trajectory, span: Span) -> CutRecor
     return CutRecord(part, _at_steps(trajectory, np.arange(kept.start, kept.stop), own_stamps), stamps, kept)
 
 
+def describe_part(span: Span, kept: range, steps: int) -> dict[str, Json]:
+    """Where a written part lies in its source, in seconds and in steps [start, stop), and how many steps it became."""
+    own = {"annotation_id": ""} if span.stands_for_episode else {}
+    source_steps: list[Json] = [kept.start, kept.stop]
+    return {**span.to_json(), **own, "source_steps": source_steps, "steps": steps}
+
+
 def retime_episode(
     episode: Episode, trajectory: Trajectory, clock: ExportRate, span: Span | None = None
 ) -> RetimedEpisode:

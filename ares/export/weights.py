@@ -6,6 +6,7 @@ How they are combined, and how well they agree with what is known of the episode
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
 import re
@@ -24,6 +25,7 @@ from ares.episode import Json, Signal, Trajectory
 from ares.errors import RequestError
 from ares.export.base import PROGRESS, SAMPLE_WEIGHT, ExportRequest
 from ares.export.run import ExportBatch, ExportReader, ReadingNotes
+from ares.export.weight_calibration import describe_weights
 from ares.io import existing_path, open_file
 from ares.registry import did_you_mean
 from ares.store import batched, conjunction, ids_filter
@@ -45,10 +47,6 @@ _RULE = re.compile(r"\s*([-+.\w]+)\s+(where|over)\s+(\S.*)", re.IGNORECASE | re.
 _SUFFIXES = (".csv", ".json", ".jsonl")
 _LARGEST_BYTES = 2**30
 _BATCH_IDS = 10_000
-# Fewer episodes with a known truth say nothing of a score, nor do those of which all are alike.
-_LEAST_ITEMS, _BINS = 10, 5
-_PEOPLE = ("success", "acceptable")
-_LABELS = (True, False)
 _NUMBER_TYPES = ("bool", "int", "float", "double")
 
 
@@ -243,6 +241,19 @@ def _read_list(path: str) -> _ListFactor:
     return _ListFactor(path, rows)
 
 
+def hash_files(paths: Iterable[str]) -> str:
+    """A hash of the files among some factors and names, "" where none is one. Raises RequestError."""
+    digest, count = hashlib.blake2b(digest_size=8), 0
+    for path in paths:
+        if path.lower().endswith(_SUFFIXES):
+            existing_path(path)
+            with open_file(path) as file:
+                while block := file.read(2**20):
+                    digest.update(block)
+            count += 1
+    return digest.hexdigest() if count else ""
+
+
 def _parse_rows(path: str, text: str) -> list[Mapping[str, Any]]:
     if path.lower().endswith(".csv"):
         return list(csv.DictReader(text.splitlines()))
@@ -392,7 +403,9 @@ def weigh_reader(reader: ExportReader, request: ExportRequest) -> ExportReader:
     """
     left_out = tuple(_check_progress(reader, request)) if request.progress else ()
     weights = SampleWeights(reader, request.weights, request.progress)
-    changed = tuple(_describe_weights(weights, reader, request.weights)) if request.weights else ()
+    changed = (
+        tuple(describe_weights(weights.every(), reader.stores, request.weights)) if request.weights else ()
+    )
     notes = reader.notes
     notes = ReadingNotes((*notes.changed, *changed), (*notes.left_out, *left_out), notes.unknown)
     return replace(reader, weights=weights, notes=notes)
@@ -411,113 +424,9 @@ def write_weights(
     members = partial(Sets(stores.annotations).members, selection)
     reader = ExportReader(stores, selection, SetConverter(()), members, selection.num_spans is not None)
     weights = SampleWeights(reader, specs)
-    said = tuple(_describe_weights(weights, reader, specs))
+    said = tuple(describe_weights(weights.every(), stores, specs))
     weights.write_list(path)
     return said
-
-
-def _describe_weights(
-    weights: SampleWeights, reader: ExportReader, specs: Sequence[str]
-) -> Iterator[dict[str, Json]]:
-    """What the weights are, and how well they agree with what is known of the episodes, as lines of a report."""
-    import numpy as np
-
-    ids: list[str] = []
-    values: list[float] = []
-    for own in weights.every():
-        ids.append(own.episode_id)
-        values.append(own.weight)
-    array = np.array(values)
-    if not array.sum():
-        raise RequestError("every weight of the set is 0", f"by {', '.join(specs)}")
-    yield {
-        "reason": f"{SAMPLE_WEIGHT} was added: {' x '.join(specs)}",
-        "episodes": len(ids),
-        "mean": round(float(array.mean()), 6),
-        "least": round(float(array.min()), 6),
-        "largest": round(float(array.max()), 6),
-        # As many episodes of equal weight have a mean as certain.
-        "effective_episodes": round(float(array.sum() ** 2 / (array**2).sum()), 1),
-    }
-    yield from _describe_calibration(reader, dict(zip(ids, values, strict=True)), specs)
-
-
-def _describe_calibration(
-    reader: ExportReader, weights: Mapping[str, float], specs: Sequence[str]
-) -> Iterator[dict[str, Json]]:
-    """How the weights agree with the outcomes that are recorded, and with what people say."""
-    is_made_of_it = any(re.search(r"\bsuccess\b", spec) for spec in specs)
-    outcomes = {} if is_made_of_it else _recorded_outcomes(reader, list(weights))
-    truths = {"the recorded outcome": outcomes}
-    truths |= {f"what people say of {name}": _people_labels(reader, name, weights) for name in _PEOPLE}
-    unknown = ["it is made of the recorded outcome"] if is_made_of_it else []
-    is_known = False
-    for name, labels in truths.items():
-        if len(labels) >= _LEAST_ITEMS and len(set(labels.values())) == len(_LABELS):
-            is_known = True
-            pairs = [(weights[id], label) for id, label in labels.items()]
-            yield {"reason": f"{SAMPLE_WEIGHT} beside {name}", **_compare(pairs)}
-        elif labels is not outcomes or not is_made_of_it:
-            alike = ", all alike" if len(labels) >= _LEAST_ITEMS else ""
-            unknown.append(f"{name} is known of {len(labels)} episodes{alike}")
-    if not is_known:
-        yield {"reason": f"{SAMPLE_WEIGHT} is uncalibrated: {'; '.join(unknown)}"}
-
-
-def _recorded_outcomes(reader: ExportReader, ids: Sequence[str]) -> dict[str, bool]:
-    """Whether episodes succeeded, by id, of those whose source says it."""
-    outcomes: dict[str, bool] = {}
-    for some in batched(ids, _BATCH_IDS):
-        rows = reader.stores.tables.episodes.read_columns(["episode_id", "success"], ids_filter(some))
-        outcomes |= {
-            row["episode_id"]: row["success"] for row in rows.to_pylist() if row["success"] is not None
-        }
-    return outcomes
-
-
-def _people_labels(reader: ExportReader, question: str, weights: Mapping[str, float]) -> dict[str, bool]:
-    """What people say of whole episodes, by id; those on which they differ, or cannot tell, are left out."""
-    from ares.review import read_labelled_items
-
-    verdicts = {"met": True, "unmet": False}
-    return {
-        item.episode_id: verdicts[item.truth]
-        for item in read_labelled_items(reader.stores, question=question)
-        if item.episode_id in weights and not item.is_segment and item.truth in verdicts
-    }
-
-
-def _compare(pairs: Sequence[tuple[float, bool]]) -> dict[str, Json]:
-    """How well scores agree with labels: order, and of scores from 0 to 1 also their size."""
-    from ares.review import brier_score, reliability_curve
-
-    scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
-    said: dict[str, Json] = {
-        "episodes": len(pairs),
-        "true": sum(labels),
-        "auc": _area_under_curve(scores, labels),
-    }
-    if min(scores) < 0 or max(scores) > 1:
-        return said | {"reliability": "no probability: weights beyond 1"}
-    bins = reliability_curve(scores, labels, _BINS)
-    brier = brier_score(scores, labels)
-    shares = (
-        f"{part.low:g} to {part.high:g}: mean {part.mean_rank:.2f}, true {part.true_share:.2f} of {part.items}"
-        for part in bins
-    )
-    return said | {"brier": None if brier is None else round(brier, 4), "reliability": "; ".join(shares)}
-
-
-def _area_under_curve(scores: Sequence[float], labels: Sequence[bool]) -> float:
-    """The chance that a true one has the larger score than one that is not; equal scores count half."""
-    import numpy as np
-
-    values, is_true = np.array(scores), np.array(labels, np.bool_)
-    _, numbers, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[numbers]  # equal scores share the mean of their ranks
-    positive, negative = int(is_true.sum()), int((~is_true).sum())
-    excess = float(ranks[is_true].sum()) - positive * (positive + 1) / 2
-    return round(excess / (positive * negative), 4)
 
 
 def _check_progress(reader: ExportReader, request: ExportRequest) -> Iterator[str]:
