@@ -170,9 +170,9 @@ def _write_plan(args: argparse.Namespace) -> int:
 
 def _write_weights(args: argparse.Namespace) -> int:
     """Write the list of the weights, and print how well they agree with what is known."""
-    said = open_workspace(args).sets.write_weights(args.set, args.weights, args.write_weights)
-    document: dict[str, Json] = {"weights": args.write_weights, "says": [dict(line) for line in said]}
-    answer(args, document, lambda: [f"weights: {args.write_weights}", *map(_describe_change, said)])
+    described = open_workspace(args).sets.write_weights(args.set, args.weights, args.write_weights)
+    document: dict[str, Json] = {"weights": args.write_weights, "says": [dict(line) for line in described]}
+    answer(args, document, lambda: [f"weights: {args.write_weights}", *map(_describe_change, described)])
     return 0
 
 

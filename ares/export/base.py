@@ -20,6 +20,7 @@ from ares.annotation import Annotation, Maker, canonical_json
 from ares.episode import Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError, StoreError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
+from ares.io import hash_files
 from ares.jobs import Report
 
 if TYPE_CHECKING:
@@ -184,10 +185,8 @@ class ExportRequest:
         object.__setattr__(
             self, "weights", (self.weights,) if isinstance(self.weights, str) else tuple(self.weights)
         )
-        if self.weights or self.trim is not None:
-            from ares.export.weights import hash_files
-
-            paths = (*self.weights, *((self.trim.keep_spans,) if self.trim else ()))
+        names = (*self.weights, *((self.trim.keep_spans,) if self.trim else ()))
+        if paths := [name for name in names if name.lower().endswith((".csv", ".json", ".jsonl"))]:
             object.__setattr__(self, "files_hash", hash_files(paths))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -257,7 +257,8 @@ def _cut_spans(
             failures.add(name, error)
             continue
         lacks_values = len(kept) < episode.num_steps and not span.stands_for_episode
-        yield _SpanPart(span, part, trajectory, kept, lacks_values, *tasks[name])
+        named = replace(span, annotation_id="") if span.stands_for_episode else span
+        yield _SpanPart(named, part, trajectory, kept, lacks_values, *tasks[name])
 
 
 def _write_span_rows(

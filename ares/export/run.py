@@ -184,7 +184,9 @@ class ExportReader:
             batch = ExportBatch(requested, episodes, trajectories, {}, spans)
             converted = _converted_batch(batch, self.conversion, errors)
             if self.weights is not None:
-                converted = replace(converted, trajectories=self.weights.add(converted))
+                converted = replace(
+                    converted, trajectories=self.weights.add(converted.episodes, converted.trajectories)
+                )
             for name in requested if errors else ():
                 if error := errors.get(name.partition(" ")[0]):
                     failures.add(name, error)
@@ -305,11 +307,24 @@ def open_reader(
         convert = SetConverter(contracts, parse_conversions(request.convert) if request.convert else ())
     reader = ExportReader(stores, request.set, convert, members, request.set.num_spans is not None)
     if request.trim is not None:
-        from ares.export.trim import trim_reader
+        from ares.export.trim import TrimmedMembers
 
-        reader = trim_reader(reader, request.trim)
+        trimmed = TrimmedMembers(stores, request.set, request.trim)
+        reader = replace(reader, members=trimmed, are_spans=True, notes=ReadingNotes(*trimmed.notes()))
     if request.weights or request.progress:
-        from ares.export.weights import weigh_reader
-
-        reader = weigh_reader(reader, request)
+        reader = _with_weights(reader, request)
     return reader
+
+
+def _with_weights(reader: ExportReader, request: ExportRequest) -> ExportReader:
+    """The reader with the weights, and the progress, of a request."""
+    from ares.export.weights import SampleWeights
+
+    if request.progress and request.format != "lerobot":
+        raise RequestError(
+            "progress is for rabc of lerobot", f"got the format {request.format!r}, not lerobot"
+        )
+    weights = SampleWeights(reader.stores, reader.members, request.weights, request.progress)
+    (changed, left_out, unknown), more = reader.notes, ReadingNotes(*weights.notes())
+    notes = ReadingNotes(changed + more.changed, left_out + more.left_out, unknown + more.unknown)
+    return replace(reader, weights=weights, notes=notes)

@@ -12,7 +12,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -24,7 +24,6 @@ from ares.clock import time_tolerance
 from ares.curation import Sets
 from ares.episode import TRIMMED, Episode, Json, Span, Trajectory
 from ares.errors import RequestError
-from ares.export.run import ExportReader, ReadingNotes
 from ares.io import existing_path, open_file
 from ares.store import StagedIds, conjunction, ids_filter, quote_literal
 
@@ -32,12 +31,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ares.curation import CurationSet
     from ares.signals import TypicalEpisode
     from ares.store import Stores
 
 
-# Seconds of standing still that stay before the first and behind the last motion, where nothing else is said.
-KEPT_IDLE_SECONDS = 0.5
+# What is changed, left out and unknown.
+Notes = tuple[tuple[dict[str, Json], ...], tuple[str, ...], tuple[str, ...]]
 # A part of fewer steps shows no motion, see `ares.export.retime.cut_record`.
 _LEAST_STEPS = 2
 _BATCH_EPISODES = 128
@@ -86,19 +86,6 @@ class TrimRequest:
         return ", ".join(parts)
 
 
-def trim_reader(reader: ExportReader, trim: TrimRequest) -> ExportReader:
-    """A reader of the parts that are kept of the episodes of another.
-
-    Raises:
-        RequestError: The members are spans already, a filter or a file is wrong, or nothing is kept.
-    """
-    if reader.are_spans:
-        detail = f"{reader.set.label} has {reader.set.size}; its spans say what is written"
-        raise RequestError("a set of spans is not trimmed", detail)
-    members = _TrimmedMembers(reader, trim)
-    return replace(reader, members=members, are_spans=True, notes=members.counts.notes(trim))
-
-
 @dataclass(slots=True)
 class _TrimCounts:
     """What a trim does to the episodes of a set.
@@ -125,7 +112,7 @@ class _TrimCounts:
     lost_rewards: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
 
-    def notes(self, trim: TrimRequest) -> ReadingNotes:
+    def notes(self, trim: TrimRequest) -> Notes:
         """The counts as lines of a report."""
         left_out = [f"{count} episodes: {reason}" for reason, count in sorted(self.gone.items())]
         if self.short:
@@ -145,35 +132,40 @@ class _TrimCounts:
         unknown = (
             f"whether {count} episodes stand still: {why}" for why, count in sorted(self.unknown.items())
         )
-        return ReadingNotes((change,), tuple(left_out), tuple(unknown))
+        return (change,), tuple(left_out), tuple(unknown)
 
 
-class _TrimmedMembers:
+class TrimmedMembers:
     """The parts that are kept, as lines of spans in the order of the set, in a temporary file.
 
     Args:
-        reader: Reads the whole episodes.
+        stores: Stores of the workspace.
+        selection: A set of episodes.
         trim: What is kept.
 
-    Attributes:
-        counts: What the trim does.
-
     Raises:
-        RequestError: Nothing is kept, or a filter or a file is wrong.
+        RequestError: The members are spans already, nothing is kept, or a filter or a file is wrong.
     """
 
-    def __init__(self, reader: ExportReader, trim: TrimRequest) -> None:
-        self.counts = _TrimCounts()
+    def __init__(self, stores: Stores, selection: CurationSet, trim: TrimRequest) -> None:
+        if selection.num_spans is not None:
+            detail = f"{selection.label} has {selection.size}; its spans say what is written"
+            raise RequestError("a set of spans is not trimmed", detail)
+        self._trim, self._counts = trim, _TrimCounts()
         self._folder = Path(tempfile.mkdtemp(prefix="ares-trim-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         with (self._folder / "spans").open("w", encoding="utf-8") as file, ExitStack() as stack:
-            spans = stack.enter_context(_read_kept_spans(reader.stores, trim)) if trim.keep_spans else None
-            cutter = _EpisodeCutter(reader.stores, trim, self.counts)
-            for part in cutter.parts(reader.members(), spans):
+            spans = stack.enter_context(_read_kept_spans(stores, trim)) if trim.keep_spans else None
+            cutter = _EpisodeCutter(stores, trim, self._counts)
+            for part in cutter.parts(Sets(stores.annotations).members(selection), spans):
                 file.write(part.line + "\n")
-        if not self.counts.parts:
-            why = "; ".join(f"{count} episodes: {reason}" for reason, count in self.counts.gone.items())
+        if not self._counts.parts:
+            why = "; ".join(f"{count} episodes: {reason}" for reason, count in self._counts.gone.items())
             raise RequestError("nothing of the set is left", f"cut were {trim}; {why or 'the set is empty'}")
+
+    def notes(self) -> Notes:
+        """What is changed, left out and unknown of the episodes, as `ares.export.run.ReadingNotes`."""
+        return self._counts.notes(self._trim)
 
     def __call__(self) -> Iterator[str]:
         with (self._folder / "spans").open(encoding="utf-8") as file:
@@ -256,13 +248,13 @@ class _EpisodeCutter:
             kept: Sorted lines of spans to keep; None to keep all.
         """
         remaining = iter(ids)
-        wanted_spans = _SortedSpans(kept) if kept is not None else None
+        spans_to_keep = _SortedSpans(kept) if kept is not None else None
         while batch := list(islice(remaining, _BATCH_EPISODES)):
             episodes = {episode.episode_id: episode for episode in self._stores.tables.episodes.get(batch)}
             trajectories = dict(self._stores.tables.trajectories.read(list(episodes)))
             dropped = self._read_dropped(batch)
             for id in batch:
-                spans = wanted_spans.of_episode(id) if wanted_spans else None
+                spans = spans_to_keep.of_episode(id) if spans_to_keep else None
                 if id not in episodes or id not in trajectories:
                     self._counts.parts += 1
                     yield Span(episode_id=id, start_seconds=0.0, stop_seconds=0.0)
@@ -309,13 +301,13 @@ class _EpisodeCutter:
                 _steps_within(stamps, own.start_seconds, own.stop_seconds, episode.rate_hz) for own in spans
             )
             masks = [keep & inside for inside in within]
-        runs = [run for mask in masks for run in _runs(mask)]
+        runs = [run for mask in masks for run in _find_runs(mask)]
         parts = [run for run in runs if len(run) >= _LEAST_STEPS]
         self._counts.short += len(runs) - len(parts)
         self._count(episode, trajectory, parts, "it stands still from start to end" if is_still else "")
         # One part without still ends and dropped segments is the episode; a part that a person names is none.
-        mark = TRIMMED if len(parts) == 1 and spans is None else ""
-        return [_make_span(episode, stamps, part, mark) for part in parts]
+        annotation_id = TRIMMED if len(parts) == 1 and spans is None else ""
+        return [_make_span(episode, stamps, part, annotation_id) for part in parts]
 
     def _count(self, episode: Episode, trajectory: Trajectory, parts: Sequence[range], why: str) -> None:
         import numpy as np
@@ -333,8 +325,8 @@ class _EpisodeCutter:
             is_cut = np.ones(episode.num_steps, np.bool_)
             is_cut[steps] = False
             terminal = trajectory.extra.get("is_terminal")
-            said = (trajectory.reward, terminal.values if terminal else None)
-            counts.lost_rewards += any(bool((own[is_cut] != 0).any()) for own in said if own is not None)
+            signals = (trajectory.reward, terminal.values if terminal else None)
+            counts.lost_rewards += any(bool((own[is_cut] != 0).any()) for own in signals if own is not None)
 
     def _moving_steps(self, episode: Episode, trajectory: Trajectory) -> NDArray[np.bool_]:
         """(T,) whether a step is not of a still start or end."""
@@ -443,7 +435,7 @@ def _steps_within(
     return within
 
 
-def _runs(mask: NDArray[np.bool_]) -> Iterator[range]:
+def _find_runs(mask: NDArray[np.bool_]) -> Iterator[range]:
     """The runs of steps for which a mask (T,) holds."""
     import numpy as np
 
@@ -451,7 +443,7 @@ def _runs(mask: NDArray[np.bool_]) -> Iterator[range]:
     return (range(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True))
 
 
-def _make_span(episode: Episode, stamps: NDArray[np.float64], part: range, mark: str) -> Span:
+def _make_span(episode: Episode, stamps: NDArray[np.float64], part: range, annotation_id: str) -> Span:
     """The span of some steps, [start, stop): it ends where the step behind it begins."""
     last = len(stamps) - 1
     stop = float(stamps[part.stop]) if part.stop <= last else float(stamps[last]) + 1 / episode.rate_hz
@@ -459,5 +451,5 @@ def _make_span(episode: Episode, stamps: NDArray[np.float64], part: range, mark:
         episode_id=episode.episode_id,
         start_seconds=float(stamps[part.start]),
         stop_seconds=stop,
-        annotation_id=mark,
+        annotation_id=annotation_id,
     )

@@ -18,7 +18,6 @@ from ares.export.base import SAMPLE_WEIGHT
 from ares.store import batched, ids_filter
 
 if TYPE_CHECKING:
-    from ares.export.weights import EpisodeWeight
     from ares.store import Stores
 
 
@@ -33,12 +32,12 @@ _VERDICTS = {"met": True, "unmet": False}
 
 
 def describe_weights(
-    weights: Iterable[EpisodeWeight], stores: Stores, specs: Sequence[str]
+    weights: Iterable[tuple[str, float]], stores: Stores, specs: Sequence[str]
 ) -> Iterator[dict[str, Json]]:
     """What the weights are, and how well they agree with what is known of the episodes, as lines of a report.
 
     Args:
-        weights: The weights of all episodes of a set.
+        weights: Id and weight of all episodes of a set.
         stores: Stores of the workspace.
         specs: The factors that they are made of.
 
@@ -47,17 +46,13 @@ def describe_weights(
     """
     import numpy as np
 
-    ids: list[str] = []
-    values: list[float] = []
-    for own in weights:
-        ids.append(own.episode_id)
-        values.append(own.weight)
-    array = np.array(values)
+    by_id = dict(weights)
+    array = np.array(list(by_id.values()))
     if not array.sum():
         raise RequestError("every weight of the set is 0", f"by {', '.join(specs)}")
     yield {
         "reason": f"{SAMPLE_WEIGHT} was added: {' x '.join(specs)}",
-        "episodes": len(ids),
+        "episodes": len(by_id),
         "mean": round(float(array.mean()), 6),
         "least": round(float(array.min()), 6),
         "largest": round(float(array.max()), 6),
@@ -65,25 +60,25 @@ def describe_weights(
         # As many episodes of equal weight have a mean as certain.
         "effective_episodes": round(float(array.sum() ** 2 / (array**2).sum()), 1),
     }
-    yield from _describe_calibration(stores, dict(zip(ids, values, strict=True)), specs)
+    yield from _describe_calibration(stores, by_id, specs)
 
 
 def _describe_calibration(
     stores: Stores, weights: Mapping[str, float], specs: Sequence[str]
 ) -> Iterator[dict[str, Json]]:
     """How the weights agree with the outcomes that are recorded, and with what people say."""
-    is_made_of_it = any(re.search(r"\bsuccess\b", spec) for spec in specs)
-    outcomes = {} if is_made_of_it else _recorded_outcomes(stores, list(weights))
+    is_circular = any(re.search(r"\bsuccess\b", spec) for spec in specs)
+    outcomes = {} if is_circular else _recorded_outcomes(stores, list(weights))
     truths = {"the recorded outcome": outcomes}
     truths |= {f"what people say of {name}": _people_labels(stores, name, weights) for name in _PEOPLE}
-    unknown = ["it is made of the recorded outcome"] if is_made_of_it else []
+    unknown = ["it is made of the recorded outcome"] if is_circular else []
     is_known = False
     for name, labels in truths.items():
         if len(labels) >= _LEAST_ITEMS and len(set(labels.values())) == len(_VERDICTS):
             is_known = True
             pairs = [(weights[id], label) for id, label in labels.items()]
-            yield {"reason": f"{SAMPLE_WEIGHT} beside {name}", **_compare(pairs)}
-        elif labels is not outcomes or not is_made_of_it:
+            yield {"reason": f"{SAMPLE_WEIGHT} beside {name}", **_compare_scores(pairs)}
+        elif labels is not outcomes or not is_circular:
             alike = ", all alike" if len(labels) >= _LEAST_ITEMS else ""
             unknown.append(f"{name} is known of {len(labels)} episodes{alike}")
     if not is_known:
@@ -115,25 +110,25 @@ def _people_labels(stores: Stores, question: str, weights: Mapping[str, float]) 
     }
 
 
-def _compare(pairs: Sequence[tuple[float, bool]]) -> dict[str, Json]:
+def _compare_scores(pairs: Sequence[tuple[float, bool]]) -> dict[str, Json]:
     """How well scores agree with labels: order, and of scores from 0 to 1 also their size."""
     from ares.review import brier_score, reliability_curve
 
     scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
-    said: dict[str, Json] = {
+    compared: dict[str, Json] = {
         "episodes": len(pairs),
         "true": sum(labels),
     }
-    said |= dict(zip(("auc", "auc_low", "auc_high"), _area_under_curve(scores, labels), strict=True))
+    compared |= dict(zip(("auc", "auc_low", "auc_high"), _area_under_curve(scores, labels), strict=True))
     if min(scores) < 0 or max(scores) > 1:
-        return said | {"reliability": "no probability: weights beyond 1"}
+        return compared | {"reliability": "no probability: weights beyond 1"}
     bins = reliability_curve(scores, labels, _BINS)
     brier = brier_score(scores, labels)
     shares = (
         f"{part.low:g} to {part.high:g}: mean {part.mean_rank:.2f}, true {part.true_share:.2f} of {part.items}"
         for part in bins
     )
-    return said | {"brier": None if brier is None else round(brier, 4), "reliability": "; ".join(shares)}
+    return compared | {"brier": None if brier is None else round(brier, 4), "reliability": "; ".join(shares)}
 
 
 def _area_under_curve(scores: Sequence[float], labels: Sequence[bool]) -> tuple[float, float, float]:

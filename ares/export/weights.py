@@ -6,11 +6,10 @@ How they are combined, and how well they agree with what is known of the episode
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -19,12 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from ares.contract import SetConverter
 from ares.curation import Sets
-from ares.episode import Json, Signal, Trajectory
+from ares.episode import Episode, Json, Signal, Trajectory
 from ares.errors import RequestError
-from ares.export.base import PROGRESS, SAMPLE_WEIGHT, ExportRequest
-from ares.export.run import ExportBatch, ExportReader, ReadingNotes
+from ares.export.base import PROGRESS, SAMPLE_WEIGHT
 from ares.export.weight_calibration import describe_weights
 from ares.io import existing_path, open_file
 from ares.registry import did_you_mean
@@ -165,10 +162,10 @@ class _SegmentFactor:
         spans = sorted({(row["episode_id"], row["start_seconds"], row["stop_seconds"]) for row in rows})
         for id, own in groupby(spans, key=lambda span: span[0]):
             reason = f"{self.factor:g} over {self.where}"
-            weights[id].spans += [_WeightedSpan(*span[1:], self.factor, reason) for span in _union(own)]
+            weights[id].spans += [_WeightedSpan(*span[1:], self.factor, reason) for span in _join_spans(own)]
 
 
-def _union(spans: Iterable[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
+def _join_spans(spans: Iterable[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
     """Spans of one episode by start, those that overlap joined, so that no step gets a factor twice."""
     joined: list[tuple[str, float, float]] = []
     for id, start, stop in spans:
@@ -241,19 +238,6 @@ def _read_list(path: str) -> _ListFactor:
     return _ListFactor(path, rows)
 
 
-def hash_files(paths: Iterable[str]) -> str:
-    """A hash of the files among some factors and names, "" where none is one. Raises RequestError."""
-    digest, count = hashlib.blake2b(digest_size=8), 0
-    for path in paths:
-        if path.lower().endswith(_SUFFIXES):
-            existing_path(path)
-            with open_file(path) as file:
-                while block := file.read(2**20):
-                    digest.update(block)
-            count += 1
-    return digest.hexdigest() if count else ""
-
-
 def _parse_rows(path: str, text: str) -> list[Mapping[str, Any]]:
     if path.lower().endswith(".csv"):
         return list(csv.DictReader(text.splitlines()))
@@ -264,9 +248,21 @@ def _parse_rows(path: str, text: str) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _make_factors(reader: ExportReader, specs: Sequence[str]) -> Iterator[_Factor]:
+@dataclass(frozen=True, slots=True)
+class _WeighedSet:
+    """The stores of a workspace, and the members of a set of it: ids of episodes, or lines of spans."""
+
+    stores: Stores
+    members: Callable[[], Iterator[str]]
+
+    def ids(self) -> Iterator[str]:
+        """The distinct episodes."""
+        return (id for id, _ in groupby(self.members(), key=lambda member: member.partition(" ")[0]))
+
+
+def _make_factors(own: _WeighedSet, specs: Sequence[str]) -> Iterator[_Factor]:
     """The factors that a user names. Raises RequestError."""
-    stores = reader.stores
+    stores = own.stores
     for spec in specs:
         if spec.lower().endswith(_SUFFIXES):
             yield _read_list(spec)
@@ -280,7 +276,7 @@ def _make_factors(reader: ExportReader, specs: Sequence[str]) -> Iterator[_Facto
                 stores.tables.segments.count(where)  # a wrong filter is refused, also without any segment
                 yield _SegmentFactor(stores, factor, where)
         else:
-            yield _ColumnFactor(stores, spec.strip(), _mean_of_column(reader, spec.strip()))
+            yield _ColumnFactor(stores, spec.strip(), _mean_of_column(own, spec.strip()))
 
 
 def _parse_factor(text: str, spec: str) -> float:
@@ -295,17 +291,17 @@ def _parse_factor(text: str, spec: str) -> float:
     return factor
 
 
-def _mean_of_column(reader: ExportReader, column: str) -> float:
+def _mean_of_column(own: _WeighedSet, column: str) -> float:
     """Mean of the values of a column in the set. Raises RequestError for one that has no numbers."""
-    columns = reader.stores.tables.episodes.columns()
+    columns = own.stores.tables.episodes.columns()
     numeric = [name for name, own in columns.items() if any(word in own for word in _NUMBER_TYPES)]
     if column not in numeric:
         kind = f"{column!r} is a {columns[column]}" if column in columns else f"there is no column {column!r}"
         forms = "a weight is a column of numbers, a file, 'NUMBER where FILTER' or 'NUMBER over FILTER'"
         raise RequestError("no such weight", f"{kind}; {did_you_mean(column, numeric)}{forms}")
     total, count = 0.0, 0
-    for ids in batched(_episode_ids(reader), _BATCH_IDS):
-        values = [value for _, value in _read_values(reader.stores, column, ids) if value is not None]
+    for ids in batched(own.ids(), _BATCH_IDS):
+        values = [value for _, value in _read_values(own.stores, column, ids) if value is not None]
         total, count = total + math.fsum(values), count + len(values)
     if not count:
         raise RequestError(f"no episode of the set has a value of {column!r}", "annotate them first")
@@ -318,16 +314,12 @@ def _read_values(stores: Stores, column: str, ids: Sequence[str]) -> Iterator[tu
         yield id, None if value is None or not math.isfinite(value) else float(value)
 
 
-def _episode_ids(reader: ExportReader) -> Iterator[str]:
-    """The distinct episodes of what is written."""
-    return (id for id, _ in groupby(reader.members(), key=lambda member: member.partition(" ")[0]))
-
-
 class SampleWeights:
     """The weights of the episodes of a set, computed for some of them at a time.
 
     Args:
-        reader: Reads the set.
+        stores: Stores of the workspace.
+        members: Reads the members of the set: ids of episodes, or lines of spans.
         specs: Factors: columns of numbers, "NUMBER where FILTER" over episodes, "NUMBER over FILTER" over segments, or
             files. Without any there are no weights, only progress.
         progress: Signal that is the progress of the steps, or "".
@@ -336,13 +328,27 @@ class SampleWeights:
         RequestError: A factor is wrong.
     """
 
-    def __init__(self, reader: ExportReader, specs: Sequence[str], progress: str = "") -> None:
-        self._reader, self._progress = reader, progress
-        self._factors = tuple(_make_factors(reader, specs))
+    def __init__(
+        self,
+        stores: Stores,
+        members: Callable[[], Iterator[str]],
+        specs: Sequence[str],
+        progress: str = "",
+    ) -> None:
+        self._set, self._specs, self._progress = _WeighedSet(stores, members), tuple(specs), progress
+        self._factors = tuple(_make_factors(self._set, specs))
+        self._left_out = tuple(_check_progress(self._set, progress)) if progress else ()
+
+    def notes(self) -> tuple[tuple[dict[str, Json], ...], tuple[str, ...], tuple[str, ...]]:
+        """What is changed, left out and unknown of the episodes, as `ares.export.run.ReadingNotes`."""
+        if not self._specs:
+            return (), self._left_out, ()
+        pairs = ((own.episode_id, own.weight) for own in self.every())
+        return tuple(describe_weights(pairs, self._set.stores, self._specs)), self._left_out, ()
 
     def of_episodes(self, ids: Sequence[str]) -> list[EpisodeWeight]:
         """The weights of some episodes of the workspace, in their order."""
-        stored = self._reader.stores.tables.episodes.ids(ids_filter(ids))
+        stored = self._set.stores.tables.episodes.ids(ids_filter(ids))
         weights = {id: EpisodeWeight(id) for id in ids if id in stored}
         for factor in self._factors if weights else ():
             factor.apply(weights)
@@ -350,17 +356,20 @@ class SampleWeights:
 
     def every(self) -> Iterator[EpisodeWeight]:
         """Yield the weights of all episodes of the set."""
-        for ids in batched(_episode_ids(self._reader), _BATCH_IDS):
+        for ids in batched(self._set.ids(), _BATCH_IDS):
             yield from self.of_episodes(ids)
 
-    def add(self, batch: ExportBatch) -> dict[str, Trajectory]:
-        """The trajectories of a batch with the weights, and the progress, of their steps as further signals."""
+    def add(
+        self, episodes: Sequence[Episode], trajectories: Mapping[str, Trajectory]
+    ) -> dict[str, Trajectory]:
+        """The trajectories of episodes with the weights, and the progress, of their steps as further signals."""
         import numpy as np
 
-        weights = {own.episode_id: own for own in self.of_episodes(batch.ids)} if self._factors else {}
+        ids = [episode.episode_id for episode in episodes]
+        weights = {own.episode_id: own for own in self.of_episodes(ids)} if self._factors else {}
         weighed = {}
-        for episode in batch.episodes:
-            id, trajectory = episode.episode_id, batch.trajectories[episode.episode_id]
+        for episode in episodes:
+            id, trajectory = episode.episode_id, trajectories[episode.episode_id]
             extra, stamps = dict(trajectory.extra), trajectory.timestamps
             if not np.isfinite(stamps).all() or len(stamps) != episode.num_steps:
                 stamps = np.arange(episode.num_steps) / episode.rate_hz
@@ -395,22 +404,6 @@ class SampleWeights:
                 json.dump(list(rows), file, ensure_ascii=False, indent=1)
 
 
-def weigh_reader(reader: ExportReader, request: ExportRequest) -> ExportReader:
-    """A reader that adds the weights, and the progress, of a request to the signals of another.
-
-    Raises:
-        RequestError: A factor is wrong, or there is no such progress.
-    """
-    left_out = tuple(_check_progress(reader, request)) if request.progress else ()
-    weights = SampleWeights(reader, request.weights, request.progress)
-    changed = (
-        tuple(describe_weights(weights.every(), reader.stores, request.weights)) if request.weights else ()
-    )
-    notes = reader.notes
-    notes = ReadingNotes((*notes.changed, *changed), (*notes.left_out, *left_out), notes.unknown)
-    return replace(reader, weights=weights, notes=notes)
-
-
 def write_weights(
     stores: Stores, selection: CurationSet, specs: Sequence[str], path: Path
 ) -> tuple[Mapping[str, Json], ...]:
@@ -422,26 +415,20 @@ def write_weights(
     if not specs:
         raise RequestError("no weights are named", "such as --weights success_probability")
     members = partial(Sets(stores.annotations).members, selection)
-    reader = ExportReader(stores, selection, SetConverter(()), members, selection.num_spans is not None)
-    weights = SampleWeights(reader, specs)
-    said = tuple(describe_weights(weights.every(), stores, specs))
+    weights = SampleWeights(stores, members, specs)
+    described, _, _ = weights.notes()
     weights.write_list(path)
-    return said
+    return described
 
 
-def _check_progress(reader: ExportReader, request: ExportRequest) -> Iterator[str]:
+def _check_progress(own: _WeighedSet, name: str) -> Iterator[str]:
     """Refuse what is no progress of steps; yields what is said of episodes without any."""
     import numpy as np
 
-    name = request.progress
-    if request.format != "lerobot":
-        raise RequestError(
-            "progress is for rabc of lerobot", f"got the format {request.format!r}, not lerobot"
-        )
     known: set[str] = set()
     without, changes = 0, False
-    for ids in batched(_episode_ids(reader), _BATCH_IDS):
-        for id, trajectory in reader.stores.tables.trajectories.read(ids):
+    for ids in batched(own.ids(), _BATCH_IDS):
+        for id, trajectory in own.stores.tables.trajectories.read(ids):
             known |= trajectory.extra.keys()
             signal = trajectory.extra.get(name)
             if signal is None:
@@ -454,18 +441,18 @@ def _check_progress(reader: ExportReader, request: ExportRequest) -> Iterator[st
                 raise RequestError("progress is one number from 0 to 1 at each step", detail)
             changes |= bool(np.ptp(values) > 0)
     if not changes:
-        _refuse_progress(reader, name, known)
+        _refuse_progress(own, name, known)
     if without:
         yield f"progress of {without} episodes: their source has no {name}"
 
 
-def _refuse_progress(reader: ExportReader, name: str, known: set[str]) -> None:
+def _refuse_progress(own: _WeighedSet, name: str, known: set[str]) -> None:
     advice = (
         "rabc weighs steps by how progress rises in an episode and would train something else; use --weights"
     )
     if name in known:
         raise RequestError("no progress of steps", f"{name!r} does not change within any episode; {advice}")
-    if name in reader.stores.tables.episodes.columns():
+    if name in own.stores.tables.episodes.columns():
         raise RequestError(
             "no progress of steps", f"{name!r} is one value of an episode, such as a grade; {advice}"
         )

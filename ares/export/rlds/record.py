@@ -13,7 +13,7 @@ from ares.episode import Camera, Json
 from ares.errors import MediaError, SourceError
 from ares.export.base import NO_TASK, SAMPLE_WEIGHT, TASK_COLUMNS
 from ares.export.layout_groups import DatasetGroup, ExportItem
-from ares.export.retime import RetimedEpisode, step_frames
+from ares.export.retime import RetimedEpisode, describe_part, step_frames
 from ares.export.segments import SOURCE, describe_segment, subtasks_of_steps
 from ares.formats import (
     FEATURES_FILE,
@@ -387,7 +387,7 @@ def _instructions_of_steps(item: ExportItem) -> list[str]:
 
 def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
     """What ARES says of an episode, as `ares.export.rlds.record.ARES_METADATA` lists it."""
-    episode = item.retimed.episode
+    episode, steps = item.retimed.episode, len(item.retimed.steps)
     acceptable = item.values.get(_ACCEPTABLE)
     annotations = {
         name: value for name, value in item.values.items() if value is not None and name != "episode_id"
@@ -404,7 +404,7 @@ def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
                 "task": item.task.text,
                 "task_source": item.task.source,
                 "annotations": _to_json_value(annotations),
-                **({"span": item.span.to_json()} if item.span else {}),
+                **({"span": describe_part(item.span, item.retimed.kept, steps)} if item.span else {}),
                 **_describe_segments(item),
             }
         ),

@@ -25,7 +25,7 @@ from ares.media import encode_mp4, frames_at
 from ares.media.video.encode import VideoEncoding
 from ares.workspace import Workspace
 from tests.ares.export.rlds.test_exporter import records, values
-from tests.ares.export.segments import PERSON, append, segment
+from tests.ares.export.segments import PERSON, SCORER, append, segment
 from tests.ingesting import ingest_paths
 
 MakeRecord = Callable[..., Record]
@@ -207,7 +207,10 @@ def test_a_dropped_segment_splits_and_what_is_said_of_the_whole_is_not_said_of_t
         segment(PERSON, second, (0.0, 1.0), {"text": "wait"}),
         segment(PERSON, second, (1.0, 5.35), {"text": "push"}),
     ]
-    append(ws, [PERSON], made)
+    scores = [
+        replace(segment(SCORER, id, (0.0, 5.35), {"score": 0.7}), name="scorer") for id in (first, second)
+    ]
+    append(ws, [PERSON, SCORER], [*made, *scores])
     ws.sets.create("made", [first, second])
     export(ws, tmp_path / "out", "lerobot", TrimRequest(drop_segments="text = 'wait'"))
     lines = manifest(tmp_path / "out")
@@ -215,6 +218,8 @@ def test_a_dropped_segment_splits_and_what_is_said_of_the_whole_is_not_said_of_t
         (first, 0, 40), (first, 60, 107), (second, 20, 107),
     ]  # fmt: skip
     assert [episode.success for episode in read_again(tmp_path / "out")] == [None, None, True]
+    listed = pq.read_table(next((tmp_path / "out" / "meta" / "episodes").rglob("*.parquet")))
+    assert listed["ares/score"].to_pylist() == [None, None, 0.7]
     rows = pq.read_table(next((tmp_path / "out" / "data").rglob("*.parquet"))).to_pylist()
     names = pq.read_table(tmp_path / "out" / "meta" / "subtasks.parquet").to_pydict()
     by_number = dict(zip(names["subtask_index"], names["subtask"], strict=True))
@@ -241,10 +246,16 @@ def test_rlds_and_parquet_have_the_kept_steps_and_the_outcome(ws: Workspace, tmp
         expected = stored_state(ws, number)[slice(*kept)]
         np.testing.assert_array_equal(state.reshape(-1, 2), expected)
         assert values(record, "steps/is_terminal")[-1] == 1 == values(record, "episode_metadata/success")[0]
+        span = json.loads(values(record, "episode_metadata/ares_export")[0])["span"]
+        assert (span["source_steps"], span["steps"], span["annotation_id"]) == (
+            list(kept),
+            len(state) // 2,
+            "",
+        )
     export(ws, tmp_path / "table", "parquet", IDLE)
     rows = pq.read_table(tmp_path / "table" / "episodes.parquet").to_pylist()
     assert [row["num_steps"] for row in rows] == [56, 107, 57, 92]
-    assert [row["success"] for row in rows] == [True] * 4
+    assert [(row["success"], row["annotation_id"]) for row in rows] == [(True, "")] * 4
     assert pq.read_table(tmp_path / "table" / "steps.parquet").num_rows == 312
 
 

@@ -14,24 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from ares import open as open_workspace
-from ares.annotation import Annotation, Column, Maker
+from ares.annotation import Annotation
 from ares.curation import CurationSet
 from ares.episode import Record, Signal
 from ares.errors import RequestError
 from ares.export import TrimRequest
 from ares.workspace import Workspace
 from tests.ares.export.rlds.test_exporter import records, values
-from tests.ares.export.segments import PERSON, append, segment
+from tests.ares.export.segments import PERSON, SCORER, append, segment
 from tests.ingesting import ingest_paths
 
 MakeRecord = Callable[..., Record]
 MakeSet = Callable[..., CurationSet]
 COUNT = 12
-SCORER = Maker(
-    annotator="scorer",
-    version="1",
-    columns=(Column(name="score", type="float64", meaning="A score."),),
-)
 
 
 def score(number: int) -> float:
