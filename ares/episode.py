@@ -349,6 +349,10 @@ class SourceSegment:
     fields: Mapping[str, Json] = field(default_factory=dict)
 
 
+# In place of the annotation of a span: the span is what a trim left of its episode.
+TRIMMED = "trim"
+
+
 @fast_slots_pickling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -358,7 +362,7 @@ class Span:
         episode_id: The episode.
         start_seconds: Start, seconds from the start of the episode; a set keeps whole microseconds.
         stop_seconds: End, half open.
-        annotation_id: The segment that it was made from, or "".
+        annotation_id: The segment that it was made from, or ""; TRIMMED for the one part that an export kept.
         text: The text of that segment at the time, or "".
     """
 
@@ -367,6 +371,11 @@ class Span:
     stop_seconds: float
     annotation_id: str = ""
     text: str = ""
+
+    @property
+    def stands_for_episode(self) -> bool:
+        """Whether it is what a trim left of its episode, so that what is said of the episode holds for it."""
+        return self.annotation_id == TRIMMED
 
     @property
     def line(self) -> str:

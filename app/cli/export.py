@@ -31,6 +31,37 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "help": "write DEST as a page that shows N episodes as the export would write them, and export nothing",
     },
     "--plan": {"metavar": "FILE", "help": "export one dataset, as this plan says"},
+    "--trim-idle": {
+        "type": float,
+        "nargs": "?",
+        "const": 0.5,
+        "metavar": "SECONDS",
+        "help": "cut still starts and ends, but so many seconds of them (default 0.5)",
+    },
+    "--drop-segments": {
+        "metavar": "WHERE",
+        "help": "cut the steps out that lie in the segments of this SQL filter, such as \"verb = 'wait'\"",
+    },
+    "--keep-spans": {
+        "metavar": "SET|CSV",
+        "help": "keep the spans of a set of spans, or of a CSV file with episode_id, start_seconds and stop_seconds",
+    },
+    "--weights": {
+        "action": "append",
+        "default": [],
+        "metavar": "FACTOR",
+        "help": "write the weight of each step: a column of numbers, 'NUMBER where FILTER' over episodes, 'NUMBER over "
+        "FILTER' over segments, or a CSV or JSON file of weights; may be repeated, and is multiplied",
+    },
+    "--write-weights": {
+        "metavar": "FILE",
+        "help": "write the weight of each episode with its reasons, as CSV or JSON to edit, and export nothing",
+    },
+    "--progress": {
+        "default": "",
+        "metavar": "SIGNAL",
+        "help": "write this signal of the sources as progress of each step, for rabc of lerobot",
+    },
     "--strict": {
         "action": "store_true",
         "help": "write nothing when an episode fails, instead of leaving it out",
@@ -87,6 +118,8 @@ def run_export(args: argparse.Namespace) -> int:
 
     if args.write_plan:
         return _write_plan(args)
+    if args.write_weights:
+        return _write_weights(args)
     if not args.format and args.preview is None:
         from ares.registry import exporters
 
@@ -135,6 +168,27 @@ def _write_plan(args: argparse.Namespace) -> int:
     return 0
 
 
+def _write_weights(args: argparse.Namespace) -> int:
+    """Write the list of the weights, and print how well they agree with what is known."""
+    described = open_workspace(args).sets.write_weights(args.set, args.weights, args.write_weights)
+    document: dict[str, Json] = {"weights": args.write_weights, "says": [dict(line) for line in described]}
+    answer(args, document, lambda: [f"weights: {args.write_weights}", *map(_describe_change, described)])
+    return 0
+
+
+def _trim_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What cuts the episodes of an export."""
+    from ares.export import TrimRequest
+
+    return {
+        "trim": TrimRequest(
+            idle_seconds=args.trim_idle,
+            drop_segments=args.drop_segments or "",
+            keep_spans=args.keep_spans or "",
+        )
+    }
+
+
 def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
     questions = document["questions"]
     assert isinstance(questions, list)
@@ -147,9 +201,13 @@ def _describe_plan(document: Mapping[str, Json]) -> Iterator[str]:
 
 def _run_with_options(args: argparse.Namespace, run: Callable[..., _Report]) -> _Report:
     """What an export, or its preview, gives for the options of the command."""
+    is_trimmed = args.trim_idle is not None or args.drop_segments or args.keep_spans
     return run(
         args.set,
         args.dest,
+        **(_trim_options(args) if is_trimmed else {}),
+        weights=args.weights,
+        progress=args.progress,
         task=args.task,
         fps=args.fps,
         retime=args.retime,
@@ -216,7 +274,7 @@ def _describe_segments(entry: tuple[str, Json]) -> str:
 def _describe_change(change: Mapping[str, Json]) -> str:
     """A kind of change that the export made to episodes, and its counts."""
     counts = {name: value for name, value in change.items() if name != "reason"}
-    return f"{change.get('reason', '')}: {_named_counts(counts)}"
+    return f"{change.get('reason', '')}: {_named_counts(counts)}" if counts else str(change.get("reason", ""))
 
 
 def _describe_folder(dataset: Mapping[str, Json]) -> str:

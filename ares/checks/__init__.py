@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         EpisodeActionLag as EpisodeActionLag,
         EpisodeCheck as EpisodeCheck,
         check_signals as check_signals,
+        count_idle_steps as count_idle_steps,
     )
     from ares.checks.findings import (
         QualityFinding as QualityFinding,

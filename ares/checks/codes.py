@@ -255,7 +255,7 @@ DROPPED_FRAMES = CheckCode(
     size_unit="s",
     strength=0.3,
     strength_unit="s missing during motion, stamps numbered through",
-    remedy="split the episode there; check the load of the recorder",
+    remedy="split the episode there: ares export SET DEST --keep-spans FILE; check the load of the recorder",
 )
 COLOUR_ORDER = CheckCode(
     code="A037",
@@ -459,7 +459,7 @@ IDLE_START = CheckCode(
     size_unit="s",
     strength=3,
     strength_unit="s",
-    remedy="cut the start off",
+    remedy="cut the start off: ares export SET DEST --trim-idle",
 )
 IDLE_END = CheckCode(
     code="A011",
@@ -468,7 +468,7 @@ IDLE_END = CheckCode(
     size_unit="s",
     strength=3,
     strength_unit="s",
-    remedy="cut the end off",
+    remedy="cut the end off: ares export SET DEST --trim-idle",
 )
 ACTION_LAG = CheckCode(
     code="A012",
@@ -516,7 +516,7 @@ DROPPED_STEPS = CheckCode(
     size_unit="s",
     strength=0.3,
     strength_unit="s missing during motion, stamps numbered through",
-    remedy="split the episode there; check the load of the recorder",
+    remedy="split the episode there: ares export SET DEST --keep-spans FILE; check the load of the recorder",
 )
 REPEATED_STEPS = CheckCode(
     code="A017",

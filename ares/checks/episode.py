@@ -126,17 +126,24 @@ def _check_jitter(signals: EpisodeSignals, typical: TypicalEpisode) -> Iterator[
         yield _time_finding(CLOCK_JITTER, "clock", 0.0, jitter, finding_confidence(jitter, bar))
 
 
-def _check_idle(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
-    """Seconds until the first dimension leaves its first value, and since the last came to its last."""
+def count_idle_steps(values: NDArray[np.float64], typical: TypicalSignal) -> tuple[int, int]:
+    """How many steps of a signal (T, D) stand still at the start and at the end: T and T where it never moves."""
     import numpy as np
 
     bars = np.maximum(_LEFT_SHARE * np.maximum(typical.range, 0.3 * typical.scale), 6 * typical.noise)
-    ends = ((IDLE_START, signals.state[0], 1), (IDLE_END, signals.state[-1], -1))
-    for check, value, direction in ends:
-        has_left = (np.abs(signals.state - value) > bars).any(axis=1)[::direction]
-        steps = int(has_left.argmax()) if has_left.any() else len(has_left)
+
+    def count(value: NDArray[np.float64], direction: int) -> int:
+        has_left = np.any(np.abs(values - value) > bars, axis=1)[::direction]
+        return int(has_left.argmax()) if has_left.any() else len(has_left)
+
+    return count(values[0], 1), count(values[-1], -1)
+
+
+def _check_idle(signals: EpisodeSignals, typical: TypicalSignal) -> Iterator[QualityFinding]:
+    """Seconds until the first dimension leaves its first value, and since the last came to its last."""
+    for check, steps in zip((IDLE_START, IDLE_END), count_idle_steps(signals.state, typical), strict=True):
         if steps / signals.rate_hz >= _IDLE_SECONDS:
-            first = 0 if direction == 1 else len(has_left) - steps
+            first = 0 if check is IDLE_START else len(signals.state) - steps
             seconds = steps / signals.rate_hz
             confidence = finding_confidence(seconds, _IDLE_SECONDS)
             yield _time_finding(check, "state", signals.seconds[first], seconds, confidence)

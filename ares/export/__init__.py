@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ares.export.base import (
         FAILURES_FILE as FAILURES_FILE,
         RETIME_MODES as RETIME_MODES,
+        SAMPLE_WEIGHT as SAMPLE_WEIGHT,
         TASK_SOURCES as TASK_SOURCES,
         ExportReport as ExportReport,
         ExportRequest as ExportRequest,
@@ -39,5 +40,7 @@ if TYPE_CHECKING:
         open_reader as open_reader,
     )
     from ares.export.segments import SEGMENT_CHOICES as SEGMENT_CHOICES
+    from ares.export.trim import TrimRequest as TrimRequest
+    from ares.export.weights import write_weights as write_weights
 
 __getattr__ = lazy_exports(__name__)

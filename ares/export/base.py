@@ -20,6 +20,7 @@ from ares.annotation import Annotation, Maker, canonical_json
 from ares.episode import Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError, StoreError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
+from ares.io import hash_files
 from ares.jobs import Report
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ares.curation import CurationSet
     from ares.export.merge_plan import MergePlan
+    from ares.export.trim import TrimRequest
     from ares.store import Stores
 
 
@@ -36,6 +38,10 @@ PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
 # padded. Names that begin with "action" or "observation" would be inputs of a policy in LeRobot.
 MASK_SIGNALS = ("mask.state", "mask.action", "mask.camera")
+# Extra signals that say how much a step counts, and how far its task is, see `ares.export.weights`.
+SAMPLE_WEIGHT, PROGRESS = "sample_weight", "progress_sparse"
+# Extra signals that are columns of LeRobot.
+COLUMN_SIGNALS = (*MASK_SIGNALS, SAMPLE_WEIGHT)
 _MAX_LISTED = 10
 
 
@@ -146,6 +152,10 @@ class ExportRequest:
         segments: Names of text of segments that is written though its grade holds it back, see
             `ares.export.segments`; "none" writes no segments.
         plan: How the sources become one dataset; None writes a dataset for each kind of episodes.
+        trim: Which parts of the episodes are written; None writes them whole.
+        weights: Factors of the weight of each step, see `ares.export.weights`; none write no weights.
+        progress: Signal of the sources that is written as the progress of each step, "" for none.
+        files_hash: Hash of the files that trim and weights name, so that two requests that are equal write the same.
 
     Raises:
         RequestError: The plan has another rate, the rate is not positive, or there is no such task, way to retime, or
@@ -162,12 +172,22 @@ class ExportRequest:
     strict: bool = False
     segments: Sequence[str] = ()
     plan: MergePlan | None = None
+    trim: TrimRequest | None = None
+    weights: Sequence[str] = ()
+    progress: str = ""
+    files_hash: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         if self.plan is not None:
             self._take_clock(self.plan)
         assert self.clock  # checks rate and mode
         object.__setattr__(self, "convert", tuple(self.convert))
+        object.__setattr__(
+            self, "weights", (self.weights,) if isinstance(self.weights, str) else tuple(self.weights)
+        )
+        names = (*self.weights, *((self.trim.keep_spans,) if self.trim else ()))
+        if paths := [name for name in names if name.lower().endswith((".csv", ".json", ".jsonl"))]:
+            object.__setattr__(self, "files_hash", hash_files(paths))
         object.__setattr__(self, "segments", check_segment_choices(self.segments) if self.segments else ())
         if self.task not in TASK_SOURCES:
             raise RequestError(f"no task {self.task!r}", f"there are: {', '.join(TASK_SOURCES)}")
@@ -459,14 +479,14 @@ class ExportManifest:
     def __exit__(self, *_: object) -> None:
         self._lines.close()
 
-    def add(self, episode: Episode, path: str, index: int, span: Span | None = None) -> None:
+    def add(self, episode: Episode, path: str, index: int, part: Mapping[str, Json] | None = None) -> None:
         """Add an episode that was written.
 
         Args:
             episode: The episode.
             path: Dataset folder inside the export, "." for the export itself.
             index: Number of the episode in that folder.
-            span: The part of the episode that was written; None for all of it.
+            part: The part of the episode that was written; None for all of it.
         """
         line = canonical_json(
             {
@@ -478,7 +498,7 @@ class ExportManifest:
                 "key": episode.key,
                 "path": path,
                 "index": index,
-                **(span.to_json() if span else {}),
+                **(part or {}),
             }
         )
         self._lines.write(line + "\n")

@@ -31,7 +31,7 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.retime import cut_record
+from ares.export.retime import cut_record, describe_part
 from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks
 from ares.export.segments import (
     EpisodeSegments,
@@ -57,6 +57,10 @@ def export_jsonl(
     """
     if request.plan is not None:
         raise RequestError("jsonl has texts of the sources, which need no plan", "leave out --plan")
+    if request.trim is not None or request.weights or request.progress:
+        raise RequestError(
+            "jsonl has texts of the sources and no steps", "leave out trim, weights and progress"
+        )
     if request.fps is not None:
         raise RequestError("jsonl has spans of the source and no steps", "leave out --fps")
     start = time.monotonic()
@@ -145,7 +149,8 @@ def _write_span(
 
     episode, span = member.episode, member.span
     assert span is not None
-    part = cut_record(episode, trajectory, span.start_seconds, span.stop_seconds).episode
+    cut = cut_record(episode, trajectory, span)
+    part = cut.episode
     for camera in episode.cameras:
         verify_source(camera.media)
     text = span.text if task.source == "segment" else ""
@@ -164,7 +169,7 @@ def _write_span(
         "frames": [dict(_describe_frames(episode, trajectory, camera, span)) for camera in episode.cameras],
     }
     job.file.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
-    job.manifest.add(part, ".", job.manifest.episodes, span)
+    job.manifest.add(part, ".", job.manifest.episodes, describe_part(span, cut.kept, part.num_steps))
     job.counts.written.update([segment.state] if segment else [])
     return part
 

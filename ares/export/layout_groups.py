@@ -11,12 +11,12 @@ from itertools import compress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ares.curation import Sets
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
-    MASK_SIGNALS,
+    COLUMN_SIGNALS,
     PLAN_FILE,
+    PROGRESS,
     EpisodeTaskText,
     ExportFailures,
     ExportManifest,
@@ -30,7 +30,13 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, RetimedEpisode, join_measured_rates, retime_episode
+from ares.export.retime import (
+    ClockChanges,
+    RetimedEpisode,
+    describe_part,
+    join_measured_rates,
+    retime_episode,
+)
 from ares.export.run import ExportReader, member_tasks
 from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
 from ares.media import verify_source
@@ -171,7 +177,7 @@ class DatasetGroup:
             lines.append(
                 f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
             )
-        extra = {signal for signal, _ in self.extra_signals} - {*signals, *MASK_SIGNALS}
+        extra = {signal for signal, _ in self.extra_signals} - {*signals, *COLUMN_SIGNALS, PROGRESS}
         lines += [f"signal {signal} of {name}" for signal in sorted(extra)]
         lines += [
             f"depth of camera {camera} of {name}: {count} episodes have it"
@@ -439,8 +445,7 @@ class GroupedExport:
     def items(self, plan: ExportPlan, number: int) -> Iterator[ExportItem]:
         """The episodes of one group, in the order of the set; one batch at a time is in memory."""
         stores = self.reader.stores
-        every = Sets(self.reader.stores.annotations).members(self.reader.set)
-        members = compress(every, (group == number for group in plan.group_numbers))
+        members = compress(self.reader.members(), (group == number for group in plan.group_numbers))
         for batch in self.reader.member_batches(self.failures, members):
             annotations = stores.annotations.find_annotations(batch.ids)
             self.manifest.add_makers(annotations)
@@ -461,7 +466,9 @@ class GroupedExport:
 
     def note_written(self, item: ExportItem, folder: str, number: int) -> None:
         """Note that an episode is written as the one of a number in a dataset folder."""
-        self.manifest.add(item.retimed.episode, folder, number, item.span)
+        written = item.retimed.episode
+        part = describe_part(item.span, item.retimed.kept, written.num_steps) if item.span else None
+        self.manifest.add(written, folder, number, part)
         self.changes.add(item.retimed)
         self.reader.conversion.count(item.reasons)
 
@@ -472,8 +479,9 @@ def _make_span_item(item: ExportItem) -> ExportItem:
     if item.task.source == "segment":
         own = replace(retimed.episode, instruction=item.task.text, instructions=(item.task.text,))
         retimed = replace(retimed, episode=own)
-    if retimed.is_cut:
+    if retimed.is_cut and not (item.span and item.span.stands_for_episode):
         values = {**dict.fromkeys(values), "episode_id": retimed.episode.episode_id}
+    if retimed.is_cut:
         start, last = float(retimed.stamps[retimed.kept.start]), float(retimed.stamps[retimed.kept.stop - 1])
         texts = texts.within(start, last + 1 / retimed.source.rate_hz)
     return replace(item, retimed=retimed, values=values, texts=texts)
@@ -528,6 +536,8 @@ def export_groups(
             report = _make_export_report(export, plan, written, groups_left_out, time.monotonic() - start)
             if request.plan is not None:
                 request.plan.write(root / PLAN_FILE)
+            if reader.weights is not None:
+                reader.weights.write(root)
             manifest.write(report.counts())
     return report
 
@@ -549,12 +559,13 @@ def _make_export_report(
         sources.update(counts.task_sources)
         if export.segments or export.span_texts:
             segments.merge(counts.segments)
+    notes = export.reader.notes
     return make_export_report(
         export.request,
         export.failures,
         seconds,
         tasks=len({task for counts in written for task in counts.tasks}),
-        left_out=(*export.reader.conversion.left_out, *groups_left_out, *texts),
+        left_out=(*export.reader.conversion.left_out, *notes.left_out, *groups_left_out, *texts),
         datasets=tuple(
             {
                 "path": folder,
@@ -565,8 +576,8 @@ def _make_export_report(
             for folder, counts in zip(plan.folders, written, strict=True)
             if counts.episodes
         ),
-        changed=(*export.changes.to_json(), *export.reader.conversion.to_json()),
-        unknown=export.reader.conversion.unknown,
+        changed=(*notes.changed, *export.changes.to_json(), *export.reader.conversion.to_json()),
+        unknown=(*export.reader.conversion.unknown, *notes.unknown),
         segments=segments.to_json() if export.segments or export.span_texts else {},
         task_sources=dict(sources),
         reencoded=dict(sum((counts.reencoded for counts in written), Counter[str]())),

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ares.episode import Episode, Signal, Span, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
     PLAN_FILE,
+    SAMPLE_WEIGHT,
     TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
@@ -29,14 +30,12 @@ from ares.export.base import (
     staging_folder,
     task_counter,
 )
-from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
+from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, describe_part, retime_episode
 from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
 from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ares.store import Stores
 
 
 # Column of episodes.parquet with the task; a column of an annotator with this name is left out.
@@ -78,10 +77,10 @@ def export_parquet(
         staging_folder(request.destination) as root,
         ExportManifest(root, reader.stores, request.set, "parquet") as manifest,
     ):
-        failures, written = ExportFailures(root, request.strict), _ParquetCounts()
+        failures, written, num_members = ExportFailures(root, request.strict), _ParquetCounts(), 0
         with ExitStack() as stack:
-            are_spans = request.set.num_spans is not None
-            files = _ParquetFiles(stack, root, reader.stores, are_spans)
+            are_spans = reader.are_spans
+            files = _ParquetFiles(stack, root, reader, bool(request.weights))
             changes, span_texts = ClockChanges(request.clock), open_span_texts(reader.stores, request)
             job = _ParquetExport(request, reader, manifest, files, written, changes, span_texts)
             for stored in reader.member_batches(failures):
@@ -91,17 +90,20 @@ def export_parquet(
                     batch = _retime_batch(job, stored, failures) if request.fps else stored
                     if batch.episodes:
                         _write_batch(job, batch)
+                num_members += len(stored.requested_ids)
                 progress(len(stored.requested_ids))
-        failures.check(request.set.num_members)
+        failures.check(num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
         if request.plan is not None:
             request.plan.write(root / PLAN_FILE)
+        if reader.weights is not None:
+            reader.weights.write(root)
         manifest.write(report.counts())
     return report
 
 
 def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: float) -> ExportReport:
-    written, conversion = job.written, job.reader.conversion
+    written, conversion, notes = job.written, job.reader.conversion, job.reader.notes
     counts: dict[str, Any] = {
         "episodes": job.manifest.episodes,
         "frames": written.frames,
@@ -115,13 +117,14 @@ def _make_export_report(job: _ParquetExport, failures: ExportFailures, seconds: 
         task_sources=written.task_sources,
         left_out=(
             *conversion.left_out,
+            *notes.left_out,
             *job.files.left_out,
-            *(f"signal {name}" for name in sorted(written.extra_signals)),
+            *(f"signal {name}" for name in sorted(written.extra_signals - {SAMPLE_WEIGHT})),
         ),
         datasets=({"path": ".", **counts},),
         segments=written.segments.to_json(),
-        changed=(*job.changes.to_json(), *conversion.to_json()),
-        unknown=conversion.unknown,
+        changed=(*notes.changed, *job.changes.to_json(), *conversion.to_json()),
+        unknown=(*conversion.unknown, *notes.unknown),
     )
 
 
@@ -149,14 +152,17 @@ class _ParquetCounts:
 class _ParquetFiles:
     """Writers of the four files, closed with the stack."""
 
-    def __init__(self, stack: ExitStack, root: Path, stores: Stores, are_spans: bool) -> None:
+    def __init__(self, stack: ExitStack, root: Path, reader: ExportReader, has_weights: bool) -> None:
         import pyarrow as pa
 
+        stores, are_spans = reader.stores, reader.are_spans
         columns, own = list_episode_columns(stores), (_TASK_COLUMN, *(_SPAN_COLUMNS if are_spans else ()))
         self.columns = [name for name in columns if name not in own]
         self.left_out = [f"column {name} of an annotator" for name in columns if name in own]
         schema = stores.tables.episodes.schema(self.columns).append(pa.field(_TASK_COLUMN, pa.string()))
         steps = steps_schema()
+        if has_weights:
+            steps = steps.append(pa.field(SAMPLE_WEIGHT, pa.float32()))
         if are_spans:
             schema = pa.schema([*schema, *_span_schema()])
             steps = steps.append(_span_schema().field(0))
@@ -195,7 +201,8 @@ class _SpanPart:
     span: Span
     episode: Episode
     trajectory: Trajectory
-    is_cut: bool
+    kept: range
+    lacks_values: bool
     task: EpisodeTaskText
     withheld: str
 
@@ -242,15 +249,16 @@ def _cut_spans(
             if job.request.fps:
                 retimed = retime_episode(episode, stored, job.request.clock, span)
                 job.changes.add(retimed)
-                part, trajectory = retimed.episode, retimed.trajectory
-                is_cut = retimed.is_cut
+                part, trajectory, kept = retimed.episode, retimed.trajectory, retimed.kept
             else:
-                cut = cut_record(episode, stored, span.start_seconds, span.stop_seconds)
-                part, trajectory, is_cut = cut.episode, cut.trajectory, len(cut.kept) < episode.num_steps
+                cut = cut_record(episode, stored, span)
+                part, trajectory, kept = cut.episode, cut.trajectory, cut.kept
         except AresError as error:
             failures.add(name, error)
             continue
-        yield _SpanPart(span, part, trajectory, is_cut, *tasks[name])
+        lacks_values = len(kept) < episode.num_steps and not span.stands_for_episode
+        named = replace(span, annotation_id="") if span.stands_for_episode else span
+        yield _SpanPart(named, part, trajectory, kept, lacks_values, *tasks[name])
 
 
 def _write_span_rows(
@@ -263,9 +271,9 @@ def _write_span_rows(
     rows = rows.take(pa.array([positions[part.episode.episode_id] for part in parts]))
     episodes = [part.episode for part in parts]
     rows = _with_fields(rows, episodes, (*_CLOCK_FIELDS, *_NAME_FIELDS))
-    is_cut = pa.array([part.is_cut for part in parts])
+    lacks_values = pa.array([part.lacks_values for part in parts])
     for name in {*annotator_columns(job.reader.stores), *_OUTCOME_COLUMNS} & set(rows.column_names):
-        rows = _with_nulls(rows, name, is_cut)
+        rows = _with_nulls(rows, name, lacks_values)
     first = job.manifest.episodes
     numbers = range(first, first + len(parts))
     columns = [numbers, *([getattr(part.span, name) for part in parts] for name in _SPAN_COLUMNS[1:])]
@@ -281,7 +289,8 @@ def _write_span_rows(
     ]
     job.files.steps.write_table(pa.concat_tables(steps))
     for part in parts:
-        job.manifest.add(part.episode, ".", job.manifest.episodes, part.span)
+        described = describe_part(part.span, part.kept, part.episode.num_steps)
+        job.manifest.add(part.episode, ".", job.manifest.episodes, described)
         job.reader.conversion.count(batch.reasons.get(part.episode.episode_id, ()))
         job.written.segments.task_withheld.update([part.withheld] if part.withheld else [])
     _count_batch(job.written, [(part.episode, part.trajectory, part.task) for part in parts])
@@ -402,7 +411,10 @@ def _episode_steps(episode: Episode, trajectory: Trajectory) -> pa.Table:
         _signal_column(trajectory.action, count),
         reward,
     ]
-    return pa.Table.from_arrays(columns, schema=steps_schema())
+    table = pa.Table.from_arrays(columns, schema=steps_schema())
+    if weights := trajectory.extra.get(SAMPLE_WEIGHT):
+        table = table.append_column(SAMPLE_WEIGHT, pa.array(weights.values.ravel(), pa.float32()))
+    return table
 
 
 def _signal_column(signal: Signal | None, count: int) -> pa.Array:

@@ -11,7 +11,6 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ares.curation import Sets
 from ares.episode import Camera, Signal
 from ares.errors import AresError, RequestError
 from ares.export.base import (
@@ -101,7 +100,7 @@ def write_preview(request: ExportRequest, stores: Stores, count: int) -> Preview
 def _choose_members(reader: ExportReader, count: int) -> list[str]:
     """Members of a set, as evenly from its datasets as they have some, by the order of their ids."""
     by_dataset: dict[str, list[str]] = {}
-    all_members = Sets(reader.stores.annotations).members(reader.set)
+    all_members = reader.members()
     while batch := list(islice(all_members, _BATCH_IDS)):
         ids = list(dict.fromkeys(member.partition(" ")[0] for member in batch))
         rows = reader.stores.tables.episodes.read_columns(["episode_id", "dataset"], ids_filter(ids))

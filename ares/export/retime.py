@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ares.clock import camera_seconds, nearest_steps, time_tolerance
-from ares.curation import Sets
 from ares.episode import Camera, Episode, Json, Signal, Span, Trajectory
 from ares.errors import SourceError
 from ares.export.base import ExportRate, RetimeMode
@@ -121,7 +120,7 @@ class CutRecord:
     """A part of an episode as an episode of its own, whose cameras are still those of the whole one.
 
     Attributes:
-        episode: The part; its success and its hash are unknown, unless it is the whole.
+        episode: The part; its hash is unknown, and its success where it does not stand for the whole.
         trajectory: Its signals, at seconds from its own start.
         stamps: (T,) stamps of all stored steps.
         kept: The stored steps of the part.
@@ -133,9 +132,7 @@ class CutRecord:
     kept: range
 
 
-def cut_record(
-    episode: Episode, trajectory: Trajectory, start_seconds: float, stop_seconds: float
-) -> CutRecord:
+def cut_record(episode: Episode, trajectory: Trajectory, span: Span) -> CutRecord:
     """The steps of an episode whose stamps lie in a span [start, stop).
 
     Raises:
@@ -143,7 +140,7 @@ def cut_record(
     """
     import numpy as np
 
-    stamps = trajectory.timestamps
+    stamps, start_seconds, stop_seconds = trajectory.timestamps, span.start_seconds, span.stop_seconds
     if not np.isfinite(stamps).all() or len(stamps) != episode.num_steps:
         stamps = np.arange(episode.num_steps) / episode.rate_hz
     text = f"{start_seconds:g} to {stop_seconds:g} s"
@@ -164,11 +161,18 @@ def cut_record(
         episode,
         num_steps=len(kept),
         content_hash="",
-        success=None,
-        success_source="",
+        success=episode.success if span.stands_for_episode else None,
+        success_source=episode.success_source if span.stands_for_episode else "",
         stamped_duration_seconds=None if is_even else float(own_stamps.max()) + slack,
     )
     return CutRecord(part, _at_steps(trajectory, np.arange(kept.start, kept.stop), own_stamps), stamps, kept)
+
+
+def describe_part(span: Span, kept: range, steps: int) -> dict[str, Json]:
+    """Where a written part lies in its source, in seconds and in steps [start, stop), and how many steps it became."""
+    own = {"annotation_id": ""} if span.stands_for_episode else {}
+    source_steps: list[Json] = [kept.start, kept.stop]
+    return {**span.to_json(), **own, "source_steps": source_steps, "steps": steps}
 
 
 def retime_episode(
@@ -188,7 +192,7 @@ def retime_episode(
             stamps = np.arange(episode.num_steps) / episode.rate_hz
         part = CutRecord(episode, trajectory, stamps, range(episode.num_steps))
     else:
-        part = cut_record(episode, trajectory, span.start_seconds, span.stop_seconds)
+        part = cut_record(episode, trajectory, span)
     episode, count, first = part.episode, part.episode.num_steps, part.kept.start
     stamps, is_cut = part.stamps, count < source.num_steps
     if is_cut:
@@ -241,7 +245,7 @@ def join_measured_rates(clock: ExportRate, reader: ExportReader) -> ExportRate:
     if clock.fps is not None:
         return clock
     measured: dict[float, _MeasuredRate] = {}
-    ids = (member.partition(" ")[0] for member in Sets(reader.stores.annotations).members(reader.set))
+    ids = (member.partition(" ")[0] for member in reader.members())
     while batch := list(islice(ids, _BATCH_IDS)):
         rows = reader.stores.tables.episodes.read_columns(_RATE_COLUMNS, ids_filter(batch)).to_pylist()
         for row in rows:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ares.annotation import Annotation
     from ares.curation import CurationSet
     from ares.export.merge_apply import MergeConverter
+    from ares.export.weights import SampleWeights
     from ares.store import Stores
 
 
@@ -115,6 +117,17 @@ def member_tasks(
     return tasks
 
 
+class ReadingNotes(NamedTuple):
+    """What a trim and weights do to the episodes of an export, as fields of `ExportReport` say it."""
+
+    changed: tuple[dict[str, Json], ...] = ()
+    left_out: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+NO_NOTES = ReadingNotes()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportReader:
     """Reads the episodes of a set as they are to be written: with their signals converted.
@@ -123,11 +136,19 @@ class ExportReader:
         stores: Stores of the workspace.
         set: The set.
         conversion: What is done to the signals.
+        members: Reads what is written, in the order of the set: episode ids, or lines of spans.
+        are_spans: Whether these are lines of spans.
+        weights: Adds the weights of the steps; None where none are written.
+        notes: What trim and weights say of the episodes.
     """
 
     stores: Stores
     set: CurationSet
     conversion: SetConverter | MergeConverter
+    members: Callable[[], Iterator[str]]
+    are_spans: bool
+    weights: SampleWeights | None = None
+    notes: ReadingNotes = NO_NOTES
 
     def batches(self, failures: ExportFailures, ids: Iterable[str] | None = None) -> Iterator[ExportBatch]:
         """Read whole episodes in the order of their ids.
@@ -139,8 +160,10 @@ class ExportReader:
         Raises:
             RequestError: The members of the set are spans, which `member_batches` reads.
         """
-        if self.set.num_spans is not None:
+        if self.are_spans:
             detail = f"{self.set.label} has {self.set.size}"
+            if self.set.num_spans is None:
+                detail = "leave out what trims the episodes"
             raise RequestError("this format writes whole episodes, not spans", detail)
         return self.member_batches(failures, ids)
 
@@ -153,14 +176,17 @@ class ExportReader:
             failures: Where members are added whose episode the workspace no longer has, or that cannot be converted.
             members: Episode ids, or lines of spans; None for all of the set.
         """
-        remaining = iter(Sets(self.stores.annotations).members(self.set) if members is None else members)
+        remaining = iter(self.members() if members is None else members)
         while requested := list(islice(remaining, BATCH_EPISODES)):
-            are_spans = self.set.num_spans is not None
-            spans = tuple(map(Span.parse, requested)) if are_spans else ()
-            ids = list(dict.fromkeys(span.episode_id for span in spans)) if are_spans else requested
+            spans = tuple(map(Span.parse, requested)) if self.are_spans else ()
+            ids = list(dict.fromkeys(span.episode_id for span in spans)) if self.are_spans else requested
             episodes, trajectories, errors = self._read_episodes(ids)
             batch = ExportBatch(requested, episodes, trajectories, {}, spans)
             converted = _converted_batch(batch, self.conversion, errors)
+            if self.weights is not None:
+                converted = replace(
+                    converted, trajectories=self.weights.add(converted.episodes, converted.trajectories)
+                )
             for name in requested if errors else ():
                 if error := errors.get(name.partition(" ")[0]):
                     failures.add(name, error)
@@ -268,12 +294,37 @@ def open_reader(
     request: ExportRequest, stores: Stores, conversion: SetConverter | None = None
 ) -> ExportReader:
     """Reads the set of a request; arguments and errors are those of `export_set`."""
+    members = partial(Sets(stores.annotations).members, request.set)
     if conversion is not None:
-        return ExportReader(stores, request.set, conversion)
+        return ExportReader(stores, request.set, conversion, members, request.set.num_spans is not None)
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
+    convert: SetConverter | MergeConverter
     if request.plan is not None:
         from ares.export.merge_apply import MergeConverter
 
-        return ExportReader(stores, request.set, MergeConverter(request.plan, contracts, request.convert))
-    named = parse_conversions(request.convert) if request.convert else ()
-    return ExportReader(stores, request.set, SetConverter(contracts, named))
+        convert = MergeConverter(request.plan, contracts, request.convert)
+    else:
+        convert = SetConverter(contracts, parse_conversions(request.convert) if request.convert else ())
+    reader = ExportReader(stores, request.set, convert, members, request.set.num_spans is not None)
+    if request.trim is not None:
+        from ares.export.trim import TrimmedMembers
+
+        trimmed = TrimmedMembers(stores, request.set, request.trim)
+        reader = replace(reader, members=trimmed, are_spans=True, notes=ReadingNotes(*trimmed.notes()))
+    if request.weights or request.progress:
+        reader = _with_weights(reader, request)
+    return reader
+
+
+def _with_weights(reader: ExportReader, request: ExportRequest) -> ExportReader:
+    """The reader with the weights, and the progress, of a request."""
+    from ares.export.weights import SampleWeights
+
+    if request.progress and request.format != "lerobot":
+        raise RequestError(
+            "progress is for rabc of lerobot", f"got the format {request.format!r}, not lerobot"
+        )
+    weights = SampleWeights(reader.stores, reader.members, request.weights, request.progress)
+    (changed, left_out, unknown), more = reader.notes, ReadingNotes(*weights.notes())
+    notes = ReadingNotes(changed + more.changed, left_out + more.left_out, unknown + more.unknown)
+    return replace(reader, weights=weights, notes=notes)

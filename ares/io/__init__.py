@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         expanded_path as expanded_path,
         file_state as file_state,
         folder_name as folder_name,
+        hash_files as hash_files,
         is_disk_full as is_disk_full,
         is_url as is_url,
         open_file as open_file,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ares.errors import RequestError
 from ares.export import (
+    SAMPLE_WEIGHT,
     DatasetCounts,
     DatasetGroup,
     ExportPlan,
@@ -26,18 +27,19 @@ from ares.export import (
 )
 from ares.formats import ACTION_KEY, REWARD_KEY, STATE_KEY, camera_key
 from ares.imports import import_optional
-from ares.loader.step_store import StepLayout, StepStore, StepStoreWriter, StoredSteps
+from ares.loader.step_store import WEIGHT, StepLayout, StepStore, StepStoreWriter, StoredSteps
 from ares.media import frames_at
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from torch.utils.data import WeightedRandomSampler
 
     from ares.store import Stores
 
 
-_SIGNAL_KEYS = {"state": STATE_KEY, "action": ACTION_KEY, "reward": REWARD_KEY}
+_SIGNAL_KEYS = {"state": STATE_KEY, "action": ACTION_KEY, "reward": REWARD_KEY, WEIGHT: SAMPLE_WEIGHT}
 # How far a time may be from that of a step (LeRobot: the same).
 _TOLERANCE_SECONDS = 1e-4
 _CACHED_EPISODES = 64
@@ -117,6 +119,29 @@ class StepDataset:
         for key in (*self._signals, *map(camera_key, self.cameras)):
             item |= self._window_item(key, row, first, stop, episode)
         return item
+
+    def make_weighted_sampler(self, num_samples: int | None = None, seed: int = 0) -> WeightedRandomSampler:
+        """A sampler of `torch.utils.data` that draws steps with replacement, each by its weight.
+
+        Args:
+            num_samples: Steps of an epoch; None for as many as there are.
+            seed: Of what is drawn.
+
+        Raises:
+            RequestError: The dataset has no weights, or all of them are 0.
+        """
+        import numpy as np
+        import torch
+        from torch.utils.data import WeightedRandomSampler
+
+        if WEIGHT not in self._store.layout.widths:
+            raise RequestError("the dataset has no weights", "ws.torch_dataset(..., weights=[...]) adds them")
+        weights = self._store.signal(WEIGHT, np.arange(len(self))).ravel()
+        if not weights.any():
+            raise RequestError("every weight of the dataset is 0", "no step can be drawn")
+        generator = torch.Generator().manual_seed(seed)
+        count = len(self) if num_samples is None else num_samples
+        return WeightedRandomSampler(weights.astype(np.float64).tolist(), count, True, generator)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
@@ -257,5 +282,6 @@ def _write_steps(export: GroupedExport, plan: ExportPlan, number: int) -> Datase
 def _step_layout(group: DatasetGroup) -> StepLayout:
     widths = {"state": len(group.layout.state_names), "action": len(group.layout.action_names)}
     widths |= {"reward": 1} if group.has_reward else {}
+    widths |= {WEIGHT: 1} if SAMPLE_WEIGHT in group.common_signals else {}
     used = {name: width for name, width in widths.items() if width}
     return StepLayout(float(group.rate_hz), used, tuple(group.cameras))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ares.episode import MediaRef
+from ares.export import SAMPLE_WEIGHT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,8 @@ _INFO_FILE, _EPISODES_FILE, _FIRST_ROWS = "steps.json", "episodes.bin", "first_r
 # Starts of the lines of the episodes file.
 _OFFSETS = "offsets"
 _STATE, _ACTION, _REWARD = "state", "action", "reward"
+# The signal of the weights of steps.
+WEIGHT = "weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class StepLayout:
 
     Attributes:
         rate_hz: Steps per second.
-        widths: Numbers per step of each signal: "state", "action" and "reward", as far as there are any.
+        widths: Numbers per step of each signal: "state", "action", "reward" and WEIGHT, as far as there are any.
         cameras: Names of the cameras.
     """
 
@@ -113,6 +116,8 @@ def _signal_values(item: ExportItem, name: str) -> NDArray[np.float32]:
     if name == _REWARD:
         assert trajectory.reward is not None
         return trajectory.reward
+    if name == WEIGHT:
+        return trajectory.extra[SAMPLE_WEIGHT].values
     signal = trajectory.state if name == _STATE else trajectory.action
     assert signal is not None
     return signal.values

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     )
     from ares.review.estimates import (
         ShareEstimate as ShareEstimate,
+        brier_score as brier_score,
         estimate_shifted_share as estimate_shifted_share,
         estimate_true_share as estimate_true_share,
+        reliability_curve as reliability_curve,
     )
     from ares.review.instruction_audit import (
         AuditedEpisode as AuditedEpisode,
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
         LabelledItem as LabelledItem,
         PersonAnswer as PersonAnswer,
         compare_people as compare_people,
+        read_labelled_items as read_labelled_items,
     )
     from ares.review.queue import (
         QueueItem as QueueItem,

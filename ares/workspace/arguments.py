@@ -12,7 +12,7 @@ from ares.errors import RequestError
 from ares.search import Hit
 
 if TYPE_CHECKING:
-    from ares.export import RetimeMode, TaskSource
+    from ares.export import RetimeMode, TaskSource, TrimRequest
     from ares.jobs import EpisodeSelection
     from ares.search import MinScore
     from ares.store import StoredSegment
@@ -42,6 +42,9 @@ class ExportOptions(TypedDict, total=False):
     strict: bool
     segments: Sequence[str]
     plan: str | os.PathLike[str] | None
+    trim: TrimRequest | None
+    weights: Sequence[str]
+    progress: str
 
 
 def read_episode_ids(items: Iterable[object]) -> list[str]:

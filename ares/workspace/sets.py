@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
+from ares.io import expanded_path
 from ares.registry import refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
@@ -298,6 +300,29 @@ class SetCollection(Mapping[str, StoredSet]):
         from ares.curation import find_overlap
 
         return find_overlap(self._stores, self._sets[name], against, near)
+
+    def write_weights(
+        self, selection: str | CurationSet, weights: Sequence[str], path: str | os.PathLike[str]
+    ) -> tuple[Mapping[str, Json], ...]:
+        """Write the weight of every episode of a set with its reasons, as `ares export --write-weights` does.
+
+            >>> for line in ws.sets.write_weights("sinks", ["success_probability"], "weights.csv"):
+            ...     print(line)
+
+        Args:
+            selection: Name of a set, "name@version", or a set.
+            weights: Factors, as for `export`; the file is one, too, after it was edited.
+            path: A CSV or JSON file.
+
+        Returns:
+            What the weights are, and how well they agree with outcomes and people's labels where these are known.
+
+        Raises:
+            RequestError: There is no such set, or a factor is wrong.
+        """
+        from ares.export import write_weights
+
+        return write_weights(self._stores, self._resolve(selection), weights, Path(expanded_path(path)))
 
     @refuse_unknown_keywords
     def split(

@@ -27,6 +27,7 @@ WITHOUT_CALLERS = (
     "annotators/models/doubles.py",
     "ares/curation/sets.py: read_lock",
     "ares/review/labels.py",
+    "ares/loader/dataset.py: make_weighted_sampler",
     "ares/workspace/workspace.py: torch_dataset",
 )
 # Methods that Python or a library calls: of files, of servers, and of results in a notebook.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ares.clock import time_tolerance
 from ares.episode import Camera, MediaRef
 from ares.errors import AresError, MediaError
-from ares.export.base import MASK_SIGNALS, annotator_columns
+from ares.export.base import COLUMN_SIGNALS, MASK_SIGNALS, PROGRESS, annotator_columns
 from ares.export.layout_groups import (
     DatasetCounts,
     DatasetGroup,
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from ares.export.weights import ProgressFileWriter
     from ares.store import Stores
 
 
@@ -379,6 +380,12 @@ class LeRobotWriter:
         self._episode_rows: list[dict[str, Any]] = []
         self._segments = SegmentFileWriter(root) if has_texts else None
         self._subtasks: dict[str, int] = {}
+        self._progress: ProgressFileWriter | None = None
+        if (PROGRESS, (PROGRESS,)) in group.extra_signals:
+            from ares.export.weights import ProgressFileWriter
+
+            root.mkdir(parents=True, exist_ok=True)
+            self._progress = ProgressFileWriter(root)
         self.counts = DatasetCounts()
 
     def add(self, item: ExportItem, videos: Mapping[str, PreparedVideo]) -> None:
@@ -390,6 +397,9 @@ class LeRobotWriter:
         """
         number, first_row, episode = self.counts.episodes, self.counts.frames, item.retimed.episode
         columns = make_episode_data_columns(self._group, item, number, first_row, self.counts.add(item))
+        if self._progress:
+            own = item.retimed.trajectory.extra.get(PROGRESS)
+            self._progress.add(number, first_row, episode.num_steps, own)
         texts = self._add_texts(number, item, columns, self._segments) if self._segments else {}
         stats = column_stats(columns)
         stats |= {camera_key(name): video.stats for name, video in videos.items() if video.stats}
@@ -435,6 +445,8 @@ class LeRobotWriter:
         self._episode_files.close()
         if self._segments:
             self._segments.close()
+        if self._progress:
+            self._progress.close()
         for video in self._videos.values():
             video.close()
 
@@ -507,7 +519,7 @@ def make_episode_data_columns(
     if group.has_reward and trajectory.reward is not None:
         columns[REWARD_KEY] = trajectory.reward
     for (name, _), episodes in group.extra_signals.items():
-        if name in MASK_SIGNALS and episodes == group.episodes:
+        if name in COLUMN_SIGNALS and episodes == group.episodes:
             columns[name] = trajectory.extra[name].values
     columns |= {
         "timestamp": (steps / group.rate_hz).astype(np.float32),

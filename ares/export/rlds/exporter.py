@@ -217,8 +217,9 @@ def export_rlds(
     All others are written anew: an image of the source keeps its bytes, every other frame becomes a JPEG. Arguments
     and errors are those of `Exporter`.
     """
-    # A span has a text of its own, and a plan makes one dataset of several.
-    copies_records = request.task == _INSTRUCTION and request.set.num_spans is None and request.plan is None
+    # A span has a text of its own, a plan makes one dataset of several, and weights stand at the steps.
+    is_whole = request.set.num_spans is None and request.plan is None and not request.weights
+    copies_records = request.task == _INSTRUCTION and is_whole
     format = GroupedFormat(
         name="rlds tfrecord",
         write_dataset=_write_dataset,

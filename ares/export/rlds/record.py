@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ares.annotation import canonical_json
 from ares.episode import Camera, Json
 from ares.errors import MediaError, SourceError
-from ares.export.base import NO_TASK, TASK_COLUMNS
+from ares.export.base import NO_TASK, SAMPLE_WEIGHT, TASK_COLUMNS
 from ares.export.layout_groups import DatasetGroup, ExportItem
-from ares.export.retime import RetimedEpisode, step_frames
+from ares.export.retime import RetimedEpisode, describe_part, step_frames
 from ares.export.segments import SOURCE, describe_segment, subtasks_of_steps
 from ares.formats import (
     FEATURES_FILE,
@@ -122,7 +122,12 @@ FLAG_KEYS = ("steps/is_first", "steps/is_last", TERMINAL_KEY)
 METADATA_PREFIX = "episode_metadata/"
 _OBSERVATION_PREFIX = "steps/observation/"
 # Extra signals that RLDS has keys of its own for.
-_STANDARD_SIGNALS = {"discount": DISCOUNT_KEY, **{key.removeprefix("steps/"): key for key in FLAG_KEYS}}
+WEIGHT_KEY = "steps/sample_weight"
+_STANDARD_SIGNALS = {
+    "discount": DISCOUNT_KEY,
+    SAMPLE_WEIGHT: WEIGHT_KEY,
+    **{key.removeprefix("steps/"): key for key in FLAG_KEYS},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +214,8 @@ def make_rlds_features(group: DatasetGroup, keys: RldsKeys) -> Tree:
         leaves[ACTION_KEY] = _vector_feature(len(layout.action_names))
     if group.has_reward:
         leaves[REWARD_KEY] = _scalar_feature("float32")
+    if SAMPLE_WEIGHT in keys.standard:
+        leaves[WEIGHT_KEY] = _scalar_feature("float32")
     sizes = {name: (height, width) for name, width, height in layout.cameras}
     leaves |= {key: _image_feature(*sizes[name]) for name, key in keys.cameras.items()}
     leaves |= {key: _vector_feature(len(group.common_signals[name])) for name, key in keys.signals.items()}
@@ -340,10 +347,11 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
     trajectory, count = item.retimed.trajectory, item.retimed.episode.num_steps
     steps = np.arange(count)
     is_last = steps == count - 1
+    reaches_end = item.retimed.reaches_end or (item.span is not None and item.span.stands_for_episode)
     values: dict[str, ExampleValues] = {
         LANGUAGE_KEY: [_encode_text(text) for text in _instructions_of_steps(item)],
         DISCOUNT_KEY: np.ones(count, np.float32),
-        **dict(zip(FLAG_KEYS, (steps == 0, is_last, is_last & item.retimed.reaches_end), strict=True)),
+        **dict(zip(FLAG_KEYS, (steps == 0, is_last, is_last & reaches_end), strict=True)),
     }
     if group.episodes_with_subtasks:
         subtasks = subtasks_of_steps(item.texts.segments, item.retimed)
@@ -357,6 +365,8 @@ def _step_values(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> Mappi
     # Which step is the first and which the last follows from the steps that are written.
     if DISCOUNT_KEY in keys.standard.values():
         values[DISCOUNT_KEY] = trajectory.extra["discount"].values
+    if SAMPLE_WEIGHT in keys.standard:
+        values[WEIGHT_KEY] = trajectory.extra[SAMPLE_WEIGHT].values
     if TERMINAL_KEY in keys.standard.values():
         values[TERMINAL_KEY] = trajectory.extra["is_terminal"].values != 0
     return values
@@ -377,7 +387,7 @@ def _instructions_of_steps(item: ExportItem) -> list[str]:
 
 def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
     """What ARES says of an episode, as `ares.export.rlds.record.ARES_METADATA` lists it."""
-    episode = item.retimed.episode
+    episode, steps = item.retimed.episode, len(item.retimed.steps)
     acceptable = item.values.get(_ACCEPTABLE)
     annotations = {
         name: value for name, value in item.values.items() if value is not None and name != "episode_id"
@@ -394,7 +404,7 @@ def _metadata_values(item: ExportItem) -> dict[str, ExampleValues]:
                 "task": item.task.text,
                 "task_source": item.task.source,
                 "annotations": _to_json_value(annotations),
-                **({"span": item.span.to_json()} if item.span else {}),
+                **({"span": describe_part(item.span, item.retimed.kept, steps)} if item.span else {}),
                 **_describe_segments(item),
             }
         ),

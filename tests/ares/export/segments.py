@@ -23,6 +23,10 @@ JUDGE = Maker(
     after=("label",),
 )
 
+SCORER = Maker(
+    annotator="scorer", version="1", columns=(Column(name="score", type="float64", meaning="A score."),)
+)
+
 
 def source_maker(style: str) -> Maker:
     return Maker(annotator=f"source_{style}", version="1", fills_segments=True)

@@ -1,0 +1,455 @@
+"""Which parts of episodes an export keeps: without still starts and ends, without dropped segments, or by spans."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+import io
+import math
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain, groupby, islice
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from ares.clock import time_tolerance
+from ares.curation import Sets
+from ares.episode import TRIMMED, Episode, Json, Span, Trajectory
+from ares.errors import RequestError
+from ares.io import existing_path, open_file
+from ares.store import StagedIds, conjunction, ids_filter, quote_literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ares.curation import CurationSet
+    from ares.signals import TypicalEpisode
+    from ares.store import Stores
+
+
+# What is changed, left out and unknown.
+Notes = tuple[tuple[dict[str, Json], ...], tuple[str, ...], tuple[str, ...]]
+# A part of fewer steps shows no motion, see `ares.export.retime.cut_record`.
+_LEAST_STEPS = 2
+_BATCH_EPISODES = 128
+# Episodes of a dataset that say what stands still in it: those of the lowest ids, which are hashes.
+_SAMPLE_EPISODES = 64
+# A row has some 60 bytes.
+_LARGEST_BYTES = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimRequest:
+    """Which parts of each episode an export keeps; all that is given applies together.
+
+    Attributes:
+        idle_seconds: Still starts and ends are cut but for so many seconds; None cuts none.
+        drop_segments: SQL filter over the columns of segments: the steps in their spans are cut out; "" cuts none.
+        keep_spans: Parts to keep, by the name of a set of spans, or a CSV file with the columns episode_id,
+            start_seconds and stop_seconds; an episode without any is left out. "" keeps all.
+
+    Raises:
+        RequestError: Nothing is to be trimmed, or the seconds are negative or no number.
+    """
+
+    idle_seconds: float | None = None
+    drop_segments: str = ""
+    keep_spans: str = ""
+
+    def __post_init__(self) -> None:
+        if self.idle_seconds is not None and not (
+            math.isfinite(self.idle_seconds) and self.idle_seconds >= 0
+        ):
+            raise RequestError("stillness that is kept is 0 s or more", f"got {self.idle_seconds} s")
+        if self.idle_seconds is None and not self.drop_segments.strip() and not self.keep_spans.strip():
+            raise RequestError(
+                "a trim cuts something", "name idle_seconds, drop_segments or keep_spans, or leave it out"
+            )
+
+    def __str__(self) -> str:
+        parts = []
+        if self.idle_seconds is not None:
+            parts.append(f"starts and ends that stand still longer than {self.idle_seconds:g} s")
+        if self.drop_segments:
+            parts.append(f"segments where {self.drop_segments}")
+        if self.keep_spans:
+            parts.append(f"what is not in the spans of {self.keep_spans}")
+        return ", ".join(parts)
+
+
+@dataclass(slots=True)
+class _TrimCounts:
+    """What a trim does to the episodes of a set.
+
+    Attributes:
+        parts: Parts that are kept.
+        cut: Episodes of which steps are cut.
+        steps_before: Their steps.
+        steps_after: The steps that are kept of them.
+        gone: Episodes of which nothing is kept, by reason.
+        short: Parts of fewer than two steps, which are cut.
+        beyond: Spans to keep that reach beyond their episode.
+        lost_rewards: Episodes with a reward, or the terminal step, in steps that are cut.
+        unknown: Episodes of which it is not known whether they stand still, by reason.
+    """
+
+    parts: int = 0
+    cut: int = 0
+    steps_before: int = 0
+    steps_after: int = 0
+    gone: Counter[str] = field(default_factory=Counter)
+    short: int = 0
+    beyond: int = 0
+    lost_rewards: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def notes(self, trim: TrimRequest) -> Notes:
+        """The counts as lines of a report."""
+        left_out = [f"{count} episodes: {reason}" for reason, count in sorted(self.gone.items())]
+        if self.short:
+            left_out.append(f"{self.short} parts of fewer than {_LEAST_STEPS} steps")
+        if self.beyond:
+            left_out.append(f"what {self.beyond} spans hold behind the end of their episode")
+        if self.lost_rewards:
+            left_out.append(
+                f"reward or terminal step of {self.lost_rewards} episodes, in steps that were cut"
+            )
+        change: dict[str, Json] = {
+            "reason": f"steps were cut: {trim}",
+            "episodes": self.cut,
+            "steps_before": self.steps_before,
+            "steps_after": self.steps_after,
+        }
+        unknown = (
+            f"whether {count} episodes stand still: {why}" for why, count in sorted(self.unknown.items())
+        )
+        return (change,), tuple(left_out), tuple(unknown)
+
+
+class TrimmedMembers:
+    """The parts that are kept, as lines of spans in the order of the set, in a temporary file.
+
+    Args:
+        stores: Stores of the workspace.
+        selection: A set of episodes.
+        trim: What is kept.
+
+    Raises:
+        RequestError: The members are spans already, nothing is kept, or a filter or a file is wrong.
+    """
+
+    def __init__(self, stores: Stores, selection: CurationSet, trim: TrimRequest) -> None:
+        if selection.num_spans is not None:
+            detail = f"{selection.label} has {selection.size}; its spans say what is written"
+            raise RequestError("a set of spans is not trimmed", detail)
+        self._trim, self._counts = trim, _TrimCounts()
+        self._folder = Path(tempfile.mkdtemp(prefix="ares-trim-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        with (self._folder / "spans").open("w", encoding="utf-8") as file, ExitStack() as stack:
+            spans = stack.enter_context(_read_kept_spans(stores, trim)) if trim.keep_spans else None
+            cutter = _EpisodeCutter(stores, trim, self._counts)
+            for part in cutter.parts(Sets(stores.annotations).members(selection), spans):
+                file.write(part.line + "\n")
+        if not self._counts.parts:
+            why = "; ".join(f"{count} episodes: {reason}" for reason, count in self._counts.gone.items())
+            raise RequestError("nothing of the set is left", f"cut were {trim}; {why or 'the set is empty'}")
+
+    def notes(self) -> Notes:
+        """What is changed, left out and unknown of the episodes, as `ares.export.run.ReadingNotes`."""
+        return self._counts.notes(self._trim)
+
+    def __call__(self) -> Iterator[str]:
+        with (self._folder / "spans").open(encoding="utf-8") as file:
+            for line in file:
+                yield line.rstrip("\n")
+
+
+class _SpanRow(BaseModel):
+    """A row of a file of spans."""
+
+    model_config = ConfigDict(frozen=True)
+
+    episode_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\S+$")]
+    start_seconds: Annotated[FiniteFloat, Field(ge=0)]
+    stop_seconds: FiniteFloat
+
+
+def _read_kept_spans(stores: Stores, trim: TrimRequest) -> StagedIds:
+    """The lines of the spans to keep, sorted. Raises RequestError for no set of spans, or a wrong file."""
+    name, sets = trim.keep_spans, Sets(stores.annotations)
+    if not name.lower().endswith(".csv"):
+        selection = sets[name]
+        if selection.num_spans is None:
+            detail = f"{selection.label} has {selection.size}; `ares set create NAME --segments` makes one of spans"
+            raise RequestError("the spans to keep are a set of spans, or a CSV file", detail)
+        return StagedIds(sets.members(selection))
+    return StagedIds(span.line for span in _read_span_file(name))
+
+
+def _read_span_file(path: str) -> Iterator[Span]:
+    existing_path(path)
+    with open_file(path) as file:
+        content = file.read(_LARGEST_BYTES + 1)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RequestError("the file of spans is no UTF-8 text", f"{path!r}: {error}") from None
+    if len(content) > _LARGEST_BYTES:
+        raise RequestError("the file of spans is too large", f"{path!r}: more than {_LARGEST_BYTES} bytes")
+    rows = csv.DictReader(io.StringIO(text))
+    missing = [name for name in _SpanRow.model_fields if name not in (rows.fieldnames or ())]
+    if missing:
+        detail = f"{path!r} lacks {', '.join(missing)}; its first line names the columns"
+        raise RequestError("the file of spans lacks a column", detail)
+    for number, row in enumerate(rows, start=2):
+        try:
+            span = _SpanRow.model_validate({name: row[name] for name in _SpanRow.model_fields})
+        except ValidationError as error:
+            first = error.errors()[0]
+            detail = f"{path!r}, line {number}: {first['loc'][0]} is {row[str(first['loc'][0])]!r}"
+            raise RequestError("the file of spans has a wrong row", detail) from None
+        if span.stop_seconds <= span.start_seconds:
+            detail = f"{path!r}, line {number}: {span.start_seconds:g} to {span.stop_seconds:g} s"
+            raise RequestError("a span ends behind its start", detail)
+        yield Span(**span.model_dump())
+
+
+class _EpisodeCutter:
+    """Cuts episodes into the parts that are kept.
+
+    Args:
+        stores: Stores of the workspace.
+        trim: What is kept.
+        counts: Where it is counted.
+    """
+
+    def __init__(self, stores: Stores, trim: TrimRequest, counts: _TrimCounts) -> None:
+        self._stores, self._trim, self._counts = stores, trim, counts
+        self._typical: dict[str, Mapping[tuple[tuple[str, ...], tuple[str, ...]], TypicalEpisode]] = {}
+        if trim.drop_segments:
+            stores.tables.segments.count(
+                trim.drop_segments
+            )  # a wrong filter is refused, also without any segment
+
+    def parts(self, ids: Iterable[str], kept: Iterable[str] | None) -> Iterator[Span]:
+        """Yield the parts of episodes in the order of their ids; an episode that is not there as a whole.
+
+        Args:
+            ids: Sorted ids.
+            kept: Sorted lines of spans to keep; None to keep all.
+        """
+        remaining = iter(ids)
+        spans_to_keep = _SortedSpans(kept) if kept is not None else None
+        while batch := list(islice(remaining, _BATCH_EPISODES)):
+            episodes = {episode.episode_id: episode for episode in self._stores.tables.episodes.get(batch)}
+            trajectories = dict(self._stores.tables.trajectories.read(list(episodes)))
+            dropped = self._read_dropped(batch)
+            for id in batch:
+                spans = spans_to_keep.of_episode(id) if spans_to_keep else None
+                if id not in episodes or id not in trajectories:
+                    self._counts.parts += 1
+                    yield Span(episode_id=id, start_seconds=0.0, stop_seconds=0.0)
+                else:
+                    own = self._cut_episode(episodes[id], trajectories[id], dropped.get(id, ()), spans)
+                    yield from own
+
+    def _read_dropped(self, ids: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+        """The spans of the segments that are dropped, by episode."""
+        spans: dict[str, list[tuple[float, float]]] = {}
+        if self._trim.drop_segments:
+            columns = ["episode_id", "start_seconds", "stop_seconds"]
+            where = conjunction([ids_filter(ids), self._trim.drop_segments])
+            for row in self._stores.tables.segments.scan(columns, where).to_pylist():
+                spans.setdefault(row["episode_id"], []).append((row["start_seconds"], row["stop_seconds"]))
+        return spans
+
+    def _cut_episode(
+        self,
+        episode: Episode,
+        trajectory: Trajectory,
+        dropped: Sequence[tuple[float, float]],
+        spans: Sequence[Span] | None,
+    ) -> list[Span]:
+        """The parts of one episode by start, which are counted."""
+        import numpy as np
+
+        stamps = _rising_stamps(episode, trajectory)
+        if stamps is None:
+            self._counts.unknown["their timestamps do not increase, so that they are kept whole"] += 1
+            stamps = np.arange(episode.num_steps) / episode.rate_hz
+            keep = np.ones(episode.num_steps, np.bool_)
+            dropped = ()
+        else:
+            keep = self._moving_steps(episode, trajectory)
+        is_still = not keep.any()
+        for start, stop in dropped:
+            keep &= ~_steps_within(stamps, start, stop, episode.rate_hz)
+        masks = [keep]
+        if spans is not None:
+            end = float(stamps[-1]) + 2 / episode.rate_hz if len(stamps) else 0.0
+            self._counts.beyond += sum(own.stop_seconds > end for own in spans)
+            within = (
+                _steps_within(stamps, own.start_seconds, own.stop_seconds, episode.rate_hz) for own in spans
+            )
+            masks = [keep & inside for inside in within]
+        runs = [run for mask in masks for run in _find_runs(mask)]
+        parts = [run for run in runs if len(run) >= _LEAST_STEPS]
+        self._counts.short += len(runs) - len(parts)
+        self._count(episode, trajectory, parts, "it stands still from start to end" if is_still else "")
+        # One part without still ends and dropped segments is the episode; a part that a person names is none.
+        annotation_id = TRIMMED if len(parts) == 1 and spans is None else ""
+        return [_make_span(episode, stamps, part, annotation_id) for part in parts]
+
+    def _count(self, episode: Episode, trajectory: Trajectory, parts: Sequence[range], why: str) -> None:
+        import numpy as np
+
+        counts = self._counts
+        counts.parts += len(parts)
+        if not parts:
+            counts.gone[why or "nothing of it is kept"] += 1
+            return
+        steps = sorted(set(chain.from_iterable(parts)))
+        if len(steps) < episode.num_steps:
+            counts.cut += 1
+            counts.steps_before += episode.num_steps
+            counts.steps_after += len(steps)
+            is_cut = np.ones(episode.num_steps, np.bool_)
+            is_cut[steps] = False
+            terminal = trajectory.extra.get("is_terminal")
+            signals = (trajectory.reward, terminal.values if terminal else None)
+            counts.lost_rewards += any(bool((own[is_cut] != 0).any()) for own in signals if own is not None)
+
+    def _moving_steps(self, episode: Episode, trajectory: Trajectory) -> NDArray[np.bool_]:
+        """(T,) whether a step is not of a still start or end."""
+        import numpy as np
+
+        keep = np.ones(episode.num_steps, np.bool_)
+        if self._trim.idle_seconds is None:
+            return keep
+        still = self._count_idle(episode, trajectory)
+        if still is None:
+            return keep
+        start, stop = still
+        if start >= episode.num_steps:
+            return ~keep
+        margin = math.ceil(self._trim.idle_seconds * episode.rate_hz - 1e-9)
+        keep[: max(0, start - margin)] = False
+        keep[min(episode.num_steps, episode.num_steps - stop + margin) :] = False
+        return keep
+
+    def _count_idle(self, episode: Episode, trajectory: Trajectory) -> tuple[int, int] | None:
+        """Steps that stand still at the start and at the end, in state and action; None where that is not known."""
+        import numpy as np
+
+        from ares.checks import count_idle_steps
+        from ares.signals import episode_signals, with_continuous_rotations
+
+        signals = with_continuous_rotations(episode_signals(episode, trajectory))
+        if not signals.state_names and not signals.action_names:
+            self._counts.unknown["they have neither state nor action"] += 1
+            return None
+        typical = self._typical_episode(episode)
+        still = [
+            count_idle_steps(values, own)
+            for values, own in (
+                (signals.state, typical.state if typical else None),
+                (signals.action, typical.action if typical else None),
+            )
+            if own is not None and values.shape[1] and own.scale and np.isfinite(values).all()
+        ]
+        if not still:
+            self._counts.unknown["nothing of their kind moves, or their values are not finite"] += 1
+            return None
+        return min(start for start, _ in still), min(stop for _, stop in still)
+
+    def _typical_episode(self, episode: Episode) -> TypicalEpisode | None:
+        """What is typical of the dataset and the dimensions of an episode, None where nothing is."""
+        if episode.dataset not in self._typical:
+            self._typical[episode.dataset] = dict(_learn_typical(self._stores, episode.dataset))
+        return self._typical[episode.dataset].get((episode.state_names, episode.action_names))
+
+
+class _SortedSpans:
+    """Hands out the spans of sorted lines, episode by episode."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._groups = groupby(map(Span.parse, lines), key=attrgetter("episode_id"))
+        self._id, self._spans = "", list[Span]()
+
+    def of_episode(self, id: str) -> list[Span]:
+        """The spans of an episode, whose id is not before the last one."""
+        while self._id < id and (group := next(self._groups, None)) is not None:
+            self._id, self._spans = group[0], list(group[1])
+        return self._spans if self._id == id else []
+
+
+def _learn_typical(
+    stores: Stores, dataset: str
+) -> Iterator[tuple[tuple[tuple[str, ...], tuple[str, ...]], TypicalEpisode]]:
+    """Yield what is typical of each layout of a dataset, as `ares check` learns it of some episodes."""
+    from ares.signals import DatasetStatistics, episode_signals
+
+    where = f"dataset = {quote_literal(dataset)}"
+    ids = chain.from_iterable(stores.tables.episodes.id_batches(where))
+    sample = {
+        episode.episode_id: episode
+        for episode in stores.tables.episodes.get(heapq.nsmallest(_SAMPLE_EPISODES, ids))
+    }
+    statistics: dict[tuple[tuple[str, ...], tuple[str, ...]], DatasetStatistics] = {}
+    for id, trajectory in stores.tables.trajectories.read(list(sample)):
+        signals = episode_signals(sample[id], trajectory)
+        layout = (signals.state_names, signals.action_names)
+        new = DatasetStatistics(state_names=layout[0], action_names=layout[1])
+        statistics.setdefault(layout, new).add(signals)
+    for layout, own in statistics.items():
+        if (typical := own.typical()) is not None:
+            yield layout, typical
+
+
+def _rising_stamps(episode: Episode, trajectory: Trajectory) -> NDArray[np.float64] | None:
+    """(T,) stamps of the steps as a cut reads them; None where two are too near to be told apart."""
+    import numpy as np
+
+    stamps = trajectory.timestamps
+    if not np.isfinite(stamps).all() or len(stamps) != episode.num_steps:
+        stamps = np.arange(episode.num_steps) / episode.rate_hz
+    is_rising = bool((np.diff(stamps) > time_tolerance(episode.rate_hz)).all())
+    return stamps if is_rising else None
+
+
+def _steps_within(
+    stamps: NDArray[np.float64], start_seconds: float, stop_seconds: float, rate_hz: float
+) -> NDArray[np.bool_]:
+    """(T,) whether a step lies in a span [start, stop)."""
+    tolerance = time_tolerance(rate_hz)
+    within: NDArray[np.bool_] = (stamps >= start_seconds - tolerance) & (stamps < stop_seconds - tolerance)
+    return within
+
+
+def _find_runs(mask: NDArray[np.bool_]) -> Iterator[range]:
+    """The runs of steps for which a mask (T,) holds."""
+    import numpy as np
+
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))).tolist()
+    return (range(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True))
+
+
+def _make_span(episode: Episode, stamps: NDArray[np.float64], part: range, annotation_id: str) -> Span:
+    """The span of some steps, [start, stop): it ends where the step behind it begins."""
+    last = len(stamps) - 1
+    stop = float(stamps[part.stop]) if part.stop <= last else float(stamps[last]) + 1 / episode.rate_hz
+    return Span(
+        episode_id=episode.episode_id,
+        start_seconds=float(stamps[part.start]),
+        stop_seconds=stop,
+        annotation_id=annotation_id,
+    )

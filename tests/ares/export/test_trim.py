@@ -1,0 +1,301 @@
+"""Trims at an export: still ends, dropped segments and spans to keep, read back and compared with the source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from ares import check, open as open_workspace
+from ares.clock import time_tolerance
+from ares.curation import CurationSet
+from ares.episode import Camera, MediaRef, Record, Signal
+from ares.errors import RequestError
+from ares.export import ExportReport, ExportRequest, TrimRequest, open_reader
+from ares.export.base import ExportFailures
+from ares.export.retime import cut_record
+from ares.media import encode_mp4, frames_at
+from ares.media.video.encode import VideoEncoding
+from ares.workspace import Workspace
+from tests.ares.export.rlds.test_exporter import records, values
+from tests.ares.export.segments import PERSON, SCORER, append, segment
+from tests.ingesting import ingest_paths
+
+MakeRecord = Callable[..., Record]
+MakeSet = Callable[..., CurationSet]
+STEPS, RATE = 107, 20.0
+# Steps that stand still at the start and at the end of each episode; the last never moves.
+STILL = ((30, 41), (0, 0), (60, 2), (3, 25), (STEPS, STEPS))
+# What stays of the first four with half a second of stillness.
+KEPT = ((20, 76), (0, 107), (50, 107), (0, 92))
+IDLE = TrimRequest(idle_seconds=0.5)
+
+
+def moving(record: Record, still: tuple[int, int]) -> Record:
+    """The record with an arm that stands still at the start and the end, with a little noise."""
+    start, stop = still
+    steps = record.episode.num_steps
+    numbers = np.arange(steps)
+    course = np.where(numbers < start, 0, np.where(numbers < steps - stop, 0.5 + numbers / steps, 2))
+    noise = np.random.default_rng(start).normal(size=(steps, 2)) * 1e-5
+    arm = np.stack([course, np.sin(course)], axis=1) + noise
+    state, action = (Signal(own.astype(np.float32), ("joint_1", "joint_2")) for own in (arm, arm * 1.01))
+    episode = replace(record.episode, state_names=state.names, action_names=action.names)
+    return replace(record, episode=episode, trajectory=replace(record.trajectory, state=state, action=action))
+
+
+@pytest.fixture
+def ws(empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet) -> Workspace:
+    """Five episodes of one H.264 video, which succeeded, and the set "made"."""
+    own = [
+        make_record(number, success=True, success_source="x", reward=False) for number in range(len(STILL))
+    ]
+    make_set(empty_workspace, [moving(record, still) for record, still in zip(own, STILL, strict=True)])
+    return empty_workspace
+
+
+def export(ws: Workspace, folder: Path, format: str, trim: TrimRequest, **options: Any) -> ExportReport:
+    return ws.export("made", folder, format=format, trim=trim, quiet=True, **options)
+
+
+def manifest(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "manifest.episodes.jsonl").read_text().splitlines()]
+
+
+def read_again(folder: Path) -> list[Any]:
+    again = open_workspace(folder.with_name(f"{folder.name}-read"), create=True)
+    ingest_paths(again.stores, [str(folder)], quiet=True)
+    return sorted(again.episodes, key=lambda episode: int(episode.key))
+
+
+def stored_state(ws: Workspace, number: int) -> NDArray[np.float32]:
+    state = ws.episodes[f"{number:016x}"].trajectory.state
+    assert state is not None
+    return state.values
+
+
+def write_spans(path: Path, rows: Sequence[tuple[str, object, object]]) -> str:
+    lines = [",".join(map(str, row)) for row in (("episode_id", "start_seconds", "stop_seconds"), *rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_still_starts_and_ends_are_cut_and_the_frames_of_the_rest_are_those_of_the_source(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    report = export(ws, tmp_path / "out", "lerobot", IDLE)
+    assert (report.episodes, report.frames, report.failed) == (4, 56 + 107 + 57 + 92, 0)
+    assert (report.encoded_frames, report.reencoded) == (0, {})
+    assert report.left_out[0] == "1 episodes: it stands still from start to end"
+    assert report.changed[0] == {
+        "reason": "steps were cut: starts and ends that stand still longer than 0.5 s",
+        "episodes": 3,
+        "steps_before": 321,
+        "steps_after": 205,
+    }
+    lines = manifest(tmp_path / "out")
+    assert [tuple(line["source_steps"]) for line in lines] == list(KEPT)
+    assert [line["steps"] for line in lines] == [56, 107, 57, 92]
+    for line, episode in zip(lines, read_again(tmp_path / "out"), strict=True):
+        stored, steps = ws.episodes[line["episode_id"]], slice(*line["source_steps"])
+        np.testing.assert_array_equal(episode.trajectory.state.values, stored.trajectory.state.values[steps])
+        np.testing.assert_array_equal(episode.trajectory.timestamps, np.arange(line["steps"]) / RATE)
+        expected = stored.frames("front", stored.trajectory.timestamps[steps])
+        np.testing.assert_array_equal(episode.frames("front", episode.trajectory.timestamps), expected)
+        assert episode.success is True, "what is cut is no part of the attempt"
+
+
+def test_statistics_are_those_of_the_kept_steps_and_no_check_finds_stillness(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    export(ws, tmp_path / "out", "lerobot", IDLE)
+    stats = json.loads((tmp_path / "out" / "meta" / "stats.json").read_text())["action"]
+    ids = [line["episode_id"] for line in manifest(tmp_path / "out")]
+    rows = [
+        ws.episodes[id].trajectory.action.values[slice(*kept)] for id, kept in zip(ids, KEPT, strict=True)
+    ]
+    every = np.concatenate(rows).astype(np.float64)
+    assert stats["count"] == [len(every)]
+    np.testing.assert_allclose(stats["mean"], every.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(stats["std"], every.std(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal([stats["min"], stats["max"]], [every.min(axis=0), every.max(axis=0)])
+    ws.export("made", tmp_path / "whole", format="lerobot", quiet=True)
+    counted = [check(str(tmp_path / name)).datasets[0].counts for name in ("whole", "out")]
+    codes = [{count.code for count in counts} for counts in counted]
+    assert codes[0] >= {"A010", "A011"} and not codes[1] & {"A010", "A011"}
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libsvtav1"])
+def test_any_parts_of_a_video_with_few_keyframes_are_copied(
+    codec: str, empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+) -> None:
+    ws, rng = empty_workspace, np.random.default_rng(3)
+    noise = rng.integers(0, 255, (4, 64, 64, 3), dtype=np.uint8)
+    pictures = [np.roll(noise[number % 4], number, axis=1) for number in range(90)]
+    encode_mp4(pictures, tmp_path / "long.mp4", 30000 / 1001, VideoEncoding(codec, {}, keyframe_every=60))
+    made = []
+    for number, first in enumerate((0, 40)):  # two episodes of one file, the second from between keyframes
+        rate = 30000 / 1001
+        media = MediaRef(
+            kind="mp4", uri=str(tmp_path / "long.mp4"), start_seconds=first / rate,
+            stop_seconds=(first + 40) / rate, num_frames=40, rate_hz=rate,
+        )  # fmt: skip
+        camera = Camera(name="front", role="front", width=64, height=64, codec="h264", media=media)
+        made.append(make_record(number, 40, cameras=(camera,), rate_hz=rate))
+    make_set(ws, made)
+    edges = [sorted(rng.choice(41, 2, replace=False)) for _ in range(8)]
+    edges = [edge for edge in edges if edge[1] - edge[0] > 1]
+    rate = 30000 / 1001
+    rows = [(f"{k % 2:016x}", edge[0] / rate, edge[1] / rate) for k, edge in enumerate(edges)]
+    trim = TrimRequest(keep_spans=write_spans(tmp_path / "spans.csv", rows))
+    report = export(ws, tmp_path / "out", "lerobot", trim)
+    assert (report.episodes, report.encoded_frames) == (len(edges), 0)
+    for line, episode in zip(manifest(tmp_path / "out"), read_again(tmp_path / "out"), strict=True):
+        own = ws.stores.tables.episodes.get_episode(line["episode_id"])
+        steps = np.arange(*line["source_steps"])
+        expected = frames_at(own.cameras[0].media, list(steps / rate))
+        assert len({frame.tobytes() for frame in expected}) == len(expected)
+        np.testing.assert_array_equal(episode.frames("front", episode.trajectory.timestamps), expected)
+    kept = sorted((line["episode_id"], *line["source_steps"]) for line in manifest(tmp_path / "out"))
+    assert kept == sorted((f"{k % 2:016x}", *map(int, edge)) for k, edge in enumerate(edges))
+
+
+def test_spans_at_any_rate_keep_the_steps_whose_stamps_lie_in_them(
+    empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
+) -> None:
+    ws, rng = empty_workspace, np.random.default_rng(11)
+    rates = [0.3, 1, 23.976, 30, 30000 / 1001, 50, 240, 1000, *rng.uniform(0.1, 500, 52)]
+    own = [make_record(k, int(rng.integers(2, 90)), rate_hz=rate, cameras=()) for k, rate in enumerate(rates)]
+    make_set(ws, own)
+    rows, expected = [], set()
+    for record in own:
+        id, rate, count = record.episode.episode_id, record.episode.rate_hz, record.episode.num_steps
+        for start, stop in rng.uniform(0, count / rate, (6, 2)):
+            start, stop = min(start, stop), max(start, stop)
+            if rng.random() < 0.5:  # exactly at steps, as people and sources name them
+                start, stop = round(start * rate) / rate, round(stop * rate) / rate
+            if stop > start:
+                rows.append((id, start, stop))
+                stamps, tolerance = np.arange(count) / rate, time_tolerance(rate)
+                inside = np.flatnonzero((stamps >= start - tolerance) & (stamps < stop - tolerance))
+                expected |= {(id, inside[0], inside[-1] + 1)} if len(inside) > 1 else set()
+    trim = TrimRequest(keep_spans=write_spans(tmp_path / "spans.csv", rows))
+    request = ExportRequest(set=ws.sets["made"], destination=tmp_path / "x", format="lerobot", trim=trim)
+    found = set()
+    for batch in open_reader(request, ws.stores).member_batches(ExportFailures(tmp_path, strict=True)):
+        for _, episode, span in batch.members:
+            assert span is not None
+            kept = cut_record(episode, batch.trajectories[episode.episode_id], span).kept
+            found.add((episode.episode_id, kept.start, kept.stop))
+    assert found == expected and len(expected) > 200
+
+
+def test_a_dropped_segment_splits_and_what_is_said_of_the_whole_is_not_said_of_two_parts(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    first, second = f"{0:016x}", f"{1:016x}"
+    made = [
+        segment(PERSON, first, (2.0, 3.0), {"text": "wait"}),
+        segment(PERSON, first, (3.0, 5.35), {"text": "lift"}),
+        segment(PERSON, second, (0.0, 1.0), {"text": "wait"}),
+        segment(PERSON, second, (1.0, 5.35), {"text": "push"}),
+    ]
+    scores = [
+        replace(segment(SCORER, id, (0.0, 5.35), {"score": 0.7}), name="scorer") for id in (first, second)
+    ]
+    append(ws, [PERSON, SCORER], [*made, *scores])
+    ws.sets.create("made", [first, second])
+    export(ws, tmp_path / "out", "lerobot", TrimRequest(drop_segments="text = 'wait'"))
+    lines = manifest(tmp_path / "out")
+    assert [(line["episode_id"], *line["source_steps"]) for line in lines] == [
+        (first, 0, 40), (first, 60, 107), (second, 20, 107),
+    ]  # fmt: skip
+    assert [episode.success for episode in read_again(tmp_path / "out")] == [None, None, True]
+    listed = pq.read_table(next((tmp_path / "out" / "meta" / "episodes").rglob("*.parquet")))
+    assert listed["ares/score"].to_pylist() == [None, None, 0.7]
+    rows = pq.read_table(next((tmp_path / "out" / "data").rglob("*.parquet"))).to_pylist()
+    names = pq.read_table(tmp_path / "out" / "meta" / "subtasks.parquet").to_pydict()
+    by_number = dict(zip(names["subtask_index"], names["subtask"], strict=True))
+    texts = [by_number[row["subtask_index"]] for row in rows]
+    assert texts == [""] * 40 + ["lift"] * 47 + ["push"] * 87, "texts are cut with the steps"
+
+
+def test_formats_that_cannot_point_encode_and_say_so(ws: Workspace, tmp_path: Path) -> None:
+    report = export(ws, tmp_path / "out", "lerobot-v2.1", IDLE)
+    assert report.reencoded == {"a span of a video, which the format cannot point into": 2}
+    assert (report.copied_packets, report.encoded_frames) == (107 + 92, 56 + 57), "those that begin the video"
+    states = [episode.trajectory.state.values for episode in read_again(tmp_path / "out")]
+    for number, (state, kept) in enumerate(zip(states, KEPT, strict=True)):
+        expected = stored_state(ws, number)[slice(*kept)]
+        np.testing.assert_array_equal(state, expected)
+
+
+def test_rlds_and_parquet_have_the_kept_steps_and_the_outcome(ws: Workspace, tmp_path: Path) -> None:
+    export(ws, tmp_path / "rlds", "rlds", IDLE)
+    (folder,) = (path.parent for path in (tmp_path / "rlds").rglob("features.json"))
+    made = list(records(folder))
+    for number, (record, kept) in enumerate(zip(made, KEPT, strict=True)):
+        state: NDArray[np.float32] = np.array(values(record, "steps/observation/state"), np.float32)
+        expected = stored_state(ws, number)[slice(*kept)]
+        np.testing.assert_array_equal(state.reshape(-1, 2), expected)
+        assert values(record, "steps/is_terminal")[-1] == 1 == values(record, "episode_metadata/success")[0]
+        span = json.loads(values(record, "episode_metadata/ares_export")[0])["span"]
+        assert (span["source_steps"], span["steps"], span["annotation_id"]) == (
+            list(kept),
+            len(state) // 2,
+            "",
+        )
+    export(ws, tmp_path / "table", "parquet", IDLE)
+    rows = pq.read_table(tmp_path / "table" / "episodes.parquet").to_pylist()
+    assert [row["num_steps"] for row in rows] == [56, 107, 57, 92]
+    assert [(row["success"], row["annotation_id"]) for row in rows] == [(True, "")] * 4
+    assert pq.read_table(tmp_path / "table" / "steps.parquet").num_rows == 312
+
+
+def test_a_set_of_spans_says_what_is_kept(ws: Workspace, tmp_path: Path) -> None:
+    append(ws, [PERSON], [segment(PERSON, f"{2:016x}", (2.0, 4.0), {"text": "lift"})])
+    ws.sets.create_spans("lifts", where="text = 'lift'")
+    report = export(ws, tmp_path / "out", "lerobot", TrimRequest(keep_spans="lifts", idle_seconds=0.5))
+    assert [line["source_steps"] for line in manifest(tmp_path / "out")] == [[50, 80]]
+    assert report.left_out[:2] == (
+        "1 episodes: it stands still from start to end",
+        "3 episodes: nothing of it is kept",
+    )
+    with pytest.raises(RequestError, match="a set of spans is not trimmed"):
+        ws.export("lifts", tmp_path / "no", format="lerobot", trim=IDLE, quiet=True)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({}, "a trim cuts something"),
+    ({"idle_seconds": -1.0}, "0 s or more.*got -1"),
+    ({"keep_spans": "made"}, "a set of spans, or a CSV file.*made@1 has 5 episodes"),
+    ({"keep_spans": "none"}, "no set 'none'"),
+    ({"drop_segments": "nix = 1"}, "nix"),
+    ({"drop_segments": "episode_id IS NULL OR start_seconds < 'x'"}, "start_seconds"),
+]
+BAD_ROWS: list[tuple[tuple[str, object, object], str]] = [
+    (("f" * 16, 0, 1), "nothing of the set is left"),
+    ((f"{0:016x}", 2, 1), "line 2: 2 to 1 s"),
+    ((f"{0:016x}", "soon", 1), "line 2: start_seconds is 'soon'"),
+]
+
+
+def test_a_wrong_trim_is_one_line(ws: Workspace, tmp_path: Path) -> None:
+    for fields, says in BAD:
+        with pytest.raises(RequestError, match=says):
+            export(ws, tmp_path / "out", "lerobot", TrimRequest(**fields))
+    for row, says in BAD_ROWS:
+        with pytest.raises(RequestError, match=says):
+            trim = TrimRequest(keep_spans=write_spans(tmp_path / "s.csv", [row]))
+            export(ws, tmp_path / "out", "lerobot", trim)
+    (tmp_path / "bare.csv").write_text("episode_id,start\n")
+    with pytest.raises(RequestError, match="lacks start_seconds, stop_seconds"):
+        export(ws, tmp_path / "out", "lerobot", TrimRequest(keep_spans=str(tmp_path / "bare.csv")))
+    assert not (tmp_path / "out").exists()
