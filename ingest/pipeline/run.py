@@ -41,6 +41,7 @@ from ingest.base import GuardedItems, Item, Source, guard_item_loading
 from ingest.discovery import unread_file_lines
 from ingest.pipeline.find import (
     IngestSources,
+    describe_source,
     warn_of_missing_datasets,
     warn_of_missing_records,
 )
@@ -87,12 +88,14 @@ def infer_and_store_contracts(
         reasons: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
         reads_all_anew: Whether every stored episode was read again, so that nothing that an earlier run told holds.
     """
-    if not (sample or source.contract or source.kinematics or source.stated):
-        return
     from ares.contract import DatasetKey, StoredContracts, infer_contracts, read_contracts, write_contracts
 
     key = DatasetKey(source.format, source.dataset, source.version)
     stored = read_contracts(stores.annotations, key)
+    facts = describe_source(source, stored.source)
+    is_told_anew = bool(stored.contracts) and facts != stored.source
+    if not (sample or source.contract or source.kinematics or source.stated or is_told_anew):
+        return
     inferred = infer_contracts(stores, source.dataset, sample)
     layouts = {(contract.state_names, contract.action_names) for contract in inferred}
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
@@ -103,7 +106,7 @@ def infer_and_store_contracts(
     spec_hash = source.stated or stored.spec_hash
     is_read = reads_all_anew or stored == StoredContracts()
     stamp = source.segments_stamp if is_read else stored.segments_stamp
-    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash, stamp)
+    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash, stamp, facts)
     write_contracts(stores.annotations, key, new)
 
 
