@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         span_of_segment as span_of_segment,
     )
     from ares.curation.sets import (
+        EXPORTS as EXPORTS,
         MEMBERS_COLLECTION as MEMBERS_COLLECTION,
         CurationSet as CurationSet,
         SetDiff as SetDiff,
