@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, groupby, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import canonical_json
@@ -414,12 +415,28 @@ class Sets:
                 yield first, "both"
                 first, second = next(first_ids, None), next(second_ids, None)
 
-    def write_lock(self, selection: CurationSet, path: Path) -> None:
-        """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it."""
+    def add_locked(self, selection: CurationSet, members: Iterable[str]) -> CurationSet:
+        """Store a set that `read_lock` read, under its own name and version, in a workspace without that set."""
+        frozen = replace(selection, frozen_as="")
+        with self._store.atomic():
+            self._store.claim_document(_VERSIONS_COLLECTION, frozen.frozen_key, frozen.created)
+            self._write(frozen, iter(members))
+        return frozen
+
+    def write_lock(
+        self, selection: CurationSet, path: Path, recipe: Mapping[str, Json] = MappingProxyType({})
+    ) -> None:
+        """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it.
+
+        Args:
+            selection: The set.
+            path: The file.
+            recipe: More fields of the file, between the set and its members.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".tmp")
         with partial.open("w") as file:
-            file.writelines(stream_json({**selection.to_json(), "ids": self.members(selection)}))
+            file.writelines(stream_json({**selection.to_json(), **recipe, "ids": self.members(selection)}))
             file.write("\n")
         partial.replace(path)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -64,9 +66,24 @@ class StoredSet(CurationSet):
 
         return describe_certificate(self._stores, self.frozen_key, self.ids())
 
-    def write_lock(self, path: str | Path) -> None:
-        """Write the set with its ids to a JSON file that proves its content, for a training repository."""
-        Sets(self._stores.annotations).write_lock(self, Path(path))
+    def write_lock(self, path: str | Path, export: str | Path = "", *, quiet: bool = True) -> None:
+        """Write the set to a card, by which `ares set rebuild` makes it again elsewhere, and its labels beside it.
+
+            >>> ws.sets["accepted"].write_lock("accepted.card.json", "exports/accepted")
+
+        Args:
+            path: The card, a JSON file; the labels are NAME.labels.jsonl.
+            export: Folder of the export that is to be made again; by default the newest one that is still there.
+            quiet: Show no progress.
+
+        Raises:
+            RequestError: The folder is no export of this set, or a source is not where it was read.
+        """
+        from ares.jobs import Progress
+        from ares.workspace.recipe_cards import write_recipe_card
+
+        with closing(Progress("read sources", None, None if quiet else sys.stderr)) as progress:
+            write_recipe_card(self._stores, self, Path(path), str(export), progress=progress)
 
     def __repr__(self) -> str:
         return f"StoredSet({self.label!r}: {self.size}, created {self.created})"
