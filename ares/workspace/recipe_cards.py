@@ -85,6 +85,11 @@ class CardSource(_CardModel):
     licences: tuple[str, ...]
     files: tuple[CardFile, ...]
 
+    @property
+    def key(self) -> DatasetKey:
+        """The dataset."""
+        return DatasetKey(self.format, self.dataset, self.version)
+
 
 class CardExport(_CardModel):
     """An export of the set: what was asked for, the merge plan or "", and the SHA-256 of each of its files."""
@@ -351,7 +356,7 @@ def rebuild_set(
     if differences:
         return RebuildReport(versions=versions, differences=tuple(differences))
     for source in card.sources:
-        _ingest_source(workspace, source, roots[source.dataset, source.version], quiet)
+        _ingest_source(workspace, source, roots[source.key], quiet)
     count = import_labels(stores, labels_path)
     differences += _compare_makers(stores, card)
     differences += _compare_episodes(stores, members, labels_path)
@@ -379,9 +384,9 @@ def _check_labels(path: Path, labels: LabelsFile) -> None:
 
 def _locate_sources(
     sources: Sequence[CardSource], folders: Sequence[Path]
-) -> tuple[dict[tuple[str, str], Path], list[Difference]]:
-    """The folder of each source by dataset and version, and what of its files is not as the card says."""
-    roots: dict[tuple[str, str], Path] = {}
+) -> tuple[dict[DatasetKey, Path], list[Difference]]:
+    """The folder of each source, and what of its files is not as the card says."""
+    roots: dict[DatasetKey, Path] = {}
     differences: list[Difference] = []
     for source in sources:
         root = _locate_source(source, folders)
@@ -391,7 +396,7 @@ def _locate_sources(
                 Difference(kind="source", name=source.dataset, expected=files, actual="missing")
             )
             continue
-        roots[source.dataset, source.version] = root
+        roots[source.key] = root
         differences += _compare_files(source, root)
     return roots, differences
 
