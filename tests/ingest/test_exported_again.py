@@ -52,7 +52,7 @@ def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     ingest_paths(workspace.stores, [str(source)], quiet=True)
     rows = workspace.stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist()
     last = sorted(rows, key=lambda row: row["num_steps"])[1:]  # so that an export numbers them anew
-    captions = [_caption(row["episode_id"], row["num_steps"]) for row in rows]
+    captions = [make_caption(row["episode_id"], row["num_steps"]) for row in rows]
     for maker, made in ((CAPTIONER, captions), (JUDGE, list(map(_rating, captions)))):
         workspace.stores.annotations.add_maker(maker)
         workspace.stores.annotations.append(made)
@@ -64,7 +64,7 @@ def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     workspace.close()
 
 
-def _caption(episode_id: str, steps: int) -> Annotation:
+def make_caption(episode_id: str, steps: int) -> Annotation:
     return Annotation(
         episode_id=episode_id, name="caption", value={"caption": f"it takes {steps} steps"}, subject=episode_id,
         maker_id=CAPTIONER.maker_id, start_seconds=0.0, stop_seconds=1.0, created="2026-11-27T00:00:00+00:00",
@@ -108,7 +108,11 @@ def test_labels_are_given_to_the_same_content_in_another_workspace(
     tagged = [row["num_steps"] for row in rows if row["tags"]]
     assert tagged == [max(row["num_steps"] for row in rows)]
     said = [entry.annotation for entry in there.stores.annotations.read()]
-    captions = {annotation.annotation_id for annotation in said if annotation.name == "caption"}
+    captions = {
+        annotation.annotation_id
+        for annotation in said
+        if annotation.name == "caption" and annotation.subject == annotation.episode_id
+    }
     assert {annotation.subject for annotation in said if annotation.name == "rating"} == captions
     assert not {row["episode_id"] for row in rows} & set(labelled.sets["last"].ids())
     there.close()
