@@ -333,5 +333,5 @@ def _known_licence(text: str) -> str:
         is_clause = "bsd" in identifier
         if re.search(pattern, whole if is_clause and "redistribution and use" in whole else title):
             version = _CREATIVE_COMMONS_VERSION.search(title)
-            return identifier.format(f"{version[1]}.0" if version else _DEFAULT_VERSION)
+            return identifier.replace("{}", f"{version[1]}.0" if version else _DEFAULT_VERSION)
     return ""

@@ -286,21 +286,27 @@ def _compare_sets(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _write_set_lock(workspace: Workspace, args: argparse.Namespace) -> None:
     episode_set = workspace.sets[args.name]
-    episode_set.write_lock(args.file, args.export, quiet=False)
-    document = {**episode_set.to_json(), "file": args.file}
+    absent = episode_set.write_lock(args.file, args.export, quiet=False)
+    if absent:
+        write_stderr(
+            f"ares set lock: warning: not where they were read: {', '.join(absent)}; the card proves the set, and "
+            "rebuilds it only when they were ingested again from where they lie"
+        )
+    document: dict[str, Json] = {
+        **episode_set.to_json(),
+        "file": args.file,
+        "absent_sources": [*absent],
+    }
     answer(args, document, lambda: f"{episode_set.label} locked in {args.file}")
 
 
 def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
     """Make the set of a card. Returns 1 when anything is not as the card says."""
-    from ares.workspace.recipe_cards import rebuild_set
-
-    folders = [Path(folder).expanduser().absolute() for folder in args.sources]
-    report = rebuild_set(workspace, Path(args.file), folders, args.export)
-    made = f"set {report.set}: {report.episodes} episodes" if report.set else "the set was not made"
+    report = workspace.sets.rebuild(args.file, args.sources, args.export)
+    outcome = f"set {report.set}: {report.episodes} episodes" if report.set else "the set was not made"
     export = f"; {report.same_files} files of {report.path} are those of the card" if report.path else ""
     lines = [
-        f"{made}, {report.annotations} labels{export}",
+        f"{outcome}, {report.annotations} labels{export}",
         *(f"differs: {difference}" for difference in report.differences),
     ]
     if report.differences and report.versions[0] != report.versions[1]:

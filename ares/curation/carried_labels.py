@@ -180,7 +180,9 @@ def carry_labels(stores: Stores, path: Path) -> CarriedLabels:
                     stores.annotations.add_maker(maker_from_text(json.dumps(content)))
                 elif kind == "annotation" and content[1] in targets:
                     annotation = annotation_from_row(AnnotationRow(*content))
-                    carried += (_readdress(annotation, id, known) for id in targets[annotation.episode_id])
+                    carried += (
+                        _move_annotation(annotation, id, known) for id in targets[annotation.episode_id]
+                    )
             if carried:
                 stores.annotations.append(carried)
                 count += len(carried)
@@ -210,7 +212,7 @@ def _find_same_content(stores: Stores, path: Path) -> tuple[dict[str, list[str]]
     return targets, tags
 
 
-def _readdress(annotation: Annotation, episode_id: str, known: dict[str, str]) -> Annotation:
+def _move_annotation(annotation: Annotation, episode_id: str, known: dict[str, str]) -> Annotation:
     """The annotation as one of another episode; what it describes is the same part of that.
 
     Args:

@@ -103,13 +103,13 @@ def _count_by_set(stores: Stores, ids: StagedIds) -> dict[str, int]:
 
 def _count_by_export(stores: Stores, ids: StagedIds) -> dict[str, int]:
     """Number of ids in each export of which the workspace knows, also of sets that were deleted since."""
-    sets, wanted_ids, counts = Sets(stores.annotations), set[str](), dict[str, int]()
+    sets, removed_ids, counts = Sets(stores.annotations), set[str](), dict[str, int]()
     for key, document in stores.annotations.find_documents(EXPORTS):
-        wanted_ids = wanted_ids or set(ids)
+        removed_ids = removed_ids or set(ids)
         fields = cast("dict[str, Json]", document)
         failed = set(cast("list[str]", fields["failed"]))
         members = sets.episodes_of(key.rpartition("/")[0])
-        if count := sum(1 for id in members if id in wanted_ids and id not in failed):
+        if count := sum(1 for id in members if id in removed_ids and id not in failed):
             counts[str(fields["path"])] = count
     return dict(sorted(counts.items()))
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 FAILURES_FILE = "manifest.failed.jsonl"
 # Fields of a report that depend on when and where a set is exported; the manifest has all others.
 _LOCAL_FIELDS = ("set", "path", "seconds")
+# Fields of a request that are no options of an export.
+_NO_OPTIONS = ("set", "destination")
 # The plan of a merge, as it was obeyed, in the export.
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
@@ -183,15 +185,13 @@ class ExportRequest:
     @property
     def options(self) -> dict[str, Json]:
         """What a user chose, by name, for the manifest: all that makes the same export again of the same set."""
-        chosen = {
-            item.name: getattr(self, item.name)
-            for item in fields(self)
-            if item.name not in ("set", "destination")
+        values = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name not in _NO_OPTIONS
         }
         plan = {} if self.plan is None else {"plan": PLAN_FILE}
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in {**chosen, "plan": None, **plan}.items()
+            for name, value in {**values, "plan": None, **plan}.items()
             if value not in (None, (), False)
         }
 
@@ -525,7 +525,9 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             **self._describe_makers(),
         }
         datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
-        write_dataset_card(self._folder, self._stores, document, datasets, self._episode_ids)
+        write_dataset_card(
+            self._folder, self._stores, document, datasets, self._episode_ids, (_GRADE, _TRUST)
+        )
         times = {"created": created, "set_created": selection["created"]}
         for name, content in ((TIMES_FILE, times), (MANIFEST_FILE, document)):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)

@@ -51,7 +51,7 @@ _HUB_LICENCES = (
     "odbl",
     "unlicense",
 )
-_CARD_COLUMNS = ("quality_codes", "grade", "grade_trust", "success")
+_FINDINGS, _SUCCESS = "quality_codes", "success"
 _BATCH = 10_000
 
 
@@ -89,6 +89,7 @@ def write_dataset_card(
     manifest: Mapping[str, Json],
     datasets: Sequence[ExportedDataset],
     episode_ids: Iterable[str],
+    grade_columns: tuple[str, str],
 ) -> None:
     """Write the card of an export; nothing in it depends on when and where the export was made.
 
@@ -98,16 +99,17 @@ def write_dataset_card(
         manifest: The content of its manifest.
         datasets: What it has of each dataset.
         episode_ids: The episodes that it has.
+        grade_columns: The columns of grades of captions, and of what their judge is.
     """
     sources = []
     for dataset in sorted(datasets):
         facts = read_contracts(stores.annotations, dataset.key).source
         stated = (cast("list[dict[str, str]]", facts.get(name, [])) for name in ("licences", "consents"))
         sources.append(StatedSource(dataset, *(tuple(fact["value"] for fact in part) for part in stated)))
-    set_, counts = cast("dict[str, Json]", manifest["set"]), cast("dict[str, Json]", manifest["counts"])
-    hours = sum(dataset.seconds for dataset in datasets) / 3600
-    label = f"{set_['name']}@{set_['version']}"
-    columns = _count_columns(stores, episode_ids)
+    selection, counts = (cast("dict[str, Json]", manifest[name]) for name in ("set", "counts"))
+    hours, name = sum(dataset.seconds for dataset in datasets) / 3600, selection["name"]
+    label = f"{name}@{selection['version']}"
+    columns = _count_columns(stores, episode_ids, (*grade_columns, _SUCCESS, _FINDINGS))
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
         f"# {label}",
@@ -129,8 +131,8 @@ def write_dataset_card(
         "what ARES calls it, `dataset`, `version`, `split` and `key` where it was in its source, and `content_hash` "
         "what it contained. Labels are found by it again, however episodes are numbered.",
         "## To make it again",
-        f"```sh\nares set lock {label} {set_['name']}.card.json --export THIS_FOLDER -w WORKSPACE\n"
-        f"ares set rebuild {set_['name']}.card.json --sources FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE\n```",
+        f"```sh\nares set lock {label} {name}.card.json --export THIS_FOLDER -w WORKSPACE\n"
+        f"ares set rebuild {name}.card.json --sources FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE\n```",
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
@@ -187,10 +189,12 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
             yield f"**{', '.join(limited)}**: {meaning}."
 
 
-def _count_columns(stores: Stores, episode_ids: Iterable[str]) -> dict[str, Counter[str]]:
+def _count_columns(
+    stores: Stores, episode_ids: Iterable[str], names: Sequence[str]
+) -> dict[str, Counter[str]]:
     """How many episodes have each value of the columns that a card shows; of a list each item counts."""
-    columns = [name for name in _CARD_COLUMNS if name in stores.tables.episodes.columns()]
-    counts = {name: Counter[str]() for name in columns}
+    columns = [name for name in names if name in stores.tables.episodes.columns()]
+    counts = {name: Counter[str]() for name in names}
     for ids in batched(sorted(episode_ids), _BATCH):
         for row in (
             stores.tables.episodes.read_columns(columns, ids_filter(ids)).to_pylist() if columns else ()
@@ -217,11 +221,12 @@ def _describe_quality(
         yield "Not certified: no person's answers vouch for the captions of this set."
     if states:
         yield f"The judge of their captions is: {', '.join(f'{count} {state}' for state, count in states.items())}."
-    for name, title in (("grade", "Grades"), ("grade_trust", "Their judge is"), ("success", "Success")):
-        if values := columns.get(name):
+    titles = ("Grades", "Their judge is", "Success")
+    for title, values in zip(titles, columns.values(), strict=False):
+        if values:
             yield f"{title}: {', '.join(f'{count} {value}' for value, count in sorted(values.items()))}."
     yield "## Findings"
-    codes = columns.get("quality_codes", {})
+    codes = columns[_FINDINGS]
     listed = "\n".join(f"- {code}: {count} episodes" for code, count in sorted(codes.items()))
     yield listed or "The checks of signals found nothing."
 

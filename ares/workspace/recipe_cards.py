@@ -32,12 +32,12 @@ from ares.store import (
     batched,
     ids_filter,
 )
+from ares.workspace.jobs import WorkspaceJobs
 from ares.workspace.operations import ingest_operation
 
 if TYPE_CHECKING:
     from ares.episode import Json
     from ares.store import Stores
-    from ares.workspace.workspace import Workspace
 
 
 _CARD_VERSION: Literal[1] = 1
@@ -72,7 +72,7 @@ class CardSource(_CardModel):
         episodes: How many members are of it.
         options: What it was read with: "rate_hz", "cameras", "spec".
         licences: What it states of its licence.
-        files: Its files.
+        files: Its files; none where it was not there when the card was written.
     """
 
     dataset: str
@@ -120,7 +120,7 @@ class RecipeCard(_CardModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class RebuildDifference:
     """One thing that is not as the card says.
 
     Attributes:
@@ -163,7 +163,7 @@ class RebuildReport:
     path: str = ""
     same_files: int = 0
     versions: tuple[str, str]
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RebuildDifference, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The document of `ares set rebuild --json`."""
@@ -180,8 +180,10 @@ class RebuildReport:
 
 def write_recipe_card(
     stores: Stores, selection: CurationSet, path: Path, export: str = "", *, progress: Progress | None = None
-) -> None:
+) -> RecipeCard:
     """Write a set as a card, and the labels of its datasets to a file beside it.
+
+    A source that is not where it was read is in the card without its files: that proves the set, and rebuilds none.
 
     Args:
         stores: Stores of the workspace.
@@ -190,8 +192,11 @@ def write_recipe_card(
         export: Folder of the export to be made again; "" for the newest one that is still there.
         progress: Advanced by the files of the sources, which are all read.
 
+    Returns:
+        The card, without the set.
+
     Raises:
-        RequestError: The folder is no export of this set, or a source is not where it was read.
+        RequestError: The folder is no export of this set.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     counts = _count_members(stores, selection)
@@ -211,6 +216,7 @@ def write_recipe_card(
         export=_describe_export(stores, selection, export),
     )
     Sets(stores.annotations).write_lock(selection, path, card.model_dump(mode="json"))
+    return card
 
 
 def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
@@ -243,18 +249,13 @@ def _count_members(stores: Stores, selection: CurationSet) -> dict[DatasetKey, i
 
 
 def _describe_source(stores: Stores, key: DatasetKey, episodes: int, progress: Progress | None) -> CardSource:
-    """A dataset with the hash of each file. Raises RequestError where its folder is not there."""
+    """A dataset with the hash of each file; without files where its folder is not known, or not there."""
     facts = read_contracts(stores.annotations, key).source
     folder = Path(str(facts.get("folder", "")))
-    if not facts.get("folder") or not folder.exists():
-        raise RequestError(
-            "a source of the set is not where it was read",
-            f"{key.dataset}: {str(folder) if facts.get('folder') else 'its folder is not known'}; "
-            "ingest it again from where it lies, then lock the set",
-        )
+    is_here = bool(facts.get("folder")) and folder.exists()
     file = folder.name if folder.is_file() else ""
     root = folder.parent if file else folder
-    paths = [root / file] if file else _files_below(root, stores.location)
+    paths = [root / file] if file else _files_below(root, stores.location) if is_here else []
     options = cast("dict[str, Any]", facts.get("options") or {})
     licences = cast("list[dict[str, str]]", facts.get("licences", []))
     if file:
@@ -263,7 +264,7 @@ def _describe_source(stores: Stores, key: DatasetKey, episodes: int, progress: P
         dataset=key.dataset,
         format=key.format,
         version=key.version,
-        folder=root.name,
+        folder=root.name if is_here else "",
         file=file,
         episodes=episodes,
         options=options,
@@ -325,14 +326,14 @@ def _hash_export(path: Path) -> dict[str, str]:
 
 
 def rebuild_set(
-    workspace: Workspace, card_path: Path, folders: Sequence[Path], export: str = "", *, quiet: bool = False
+    stores: Stores, card_path: Path, folders: Sequence[Path], export: str = "", *, quiet: bool = False
 ) -> RebuildReport:
     """Make the set of a card, and its export, from sources that lie anywhere.
 
     Sources are compared file by file first; where any differs, that is the answer and nothing is made.
 
     Args:
-        workspace: A workspace without episodes.
+        stores: Stores of a workspace without episodes.
         card_path: The card; its labels lie beside it.
         folders: Folders at or below which the sources are looked for.
         export: Folder to write the export to, or "".
@@ -348,15 +349,14 @@ def rebuild_set(
         raise RequestError(
             "the card has no export", f"`ares set lock {selection.label} FILE --export FOLDER` adds one"
         )
-    stores = workspace.stores
     if stores.tables.episodes.count():
-        raise RequestError("the workspace has episodes already", f"{workspace.path}; name a new one with -w")
+        raise RequestError("the workspace has episodes already", f"{stores.location}; name a new one with -w")
     versions = (card.ares, version("ares-curation"))
     roots, differences = _locate_sources(card.sources, folders)
     if differences:
         return RebuildReport(versions=versions, differences=tuple(differences))
     for source in card.sources:
-        _ingest_source(workspace, source, roots[source.key], quiet)
+        _ingest_source(stores, source, roots[source.key], quiet)
     count = import_labels(stores, labels_path)
     differences += _compare_makers(stores, card)
     differences += _compare_episodes(stores, members, labels_path)
@@ -369,7 +369,7 @@ def rebuild_set(
     )  # fmt: skip
     if not (export and card.export):
         return report
-    return _export_again(workspace, frozen, card.export, export, report, quiet=quiet)
+    return _export_again(stores, frozen, card.export, export, report, quiet=quiet)
 
 
 def _check_labels(path: Path, labels: LabelsFile) -> None:
@@ -384,16 +384,22 @@ def _check_labels(path: Path, labels: LabelsFile) -> None:
 
 def _locate_sources(
     sources: Sequence[CardSource], folders: Sequence[Path]
-) -> tuple[dict[DatasetKey, Path], list[Difference]]:
+) -> tuple[dict[DatasetKey, Path], list[RebuildDifference]]:
     """The folder of each source, and what of its files is not as the card says."""
     roots: dict[DatasetKey, Path] = {}
-    differences: list[Difference] = []
+    differences: list[RebuildDifference] = []
     for source in sources:
+        if not source.files:
+            says = "no files, since it was not there when the card was written"
+            differences.append(
+                RebuildDifference(kind="source", name=source.dataset, expected=says, actual="not compared")
+            )
+            continue
         root = _locate_source(source, folders)
         if root is None:
-            files = f"{len(source.files)} files such as {source.folder}/{source.files[0].path}"
+            files = f"{len(source.files)} files, the first {source.folder}/{source.files[0].path}"
             differences.append(
-                Difference(kind="source", name=source.dataset, expected=files, actual="missing")
+                RebuildDifference(kind="source", name=source.dataset, expected=files, actual="missing")
             )
             continue
         roots[source.key] = root
@@ -425,21 +431,21 @@ def _folders_below(folder: Path) -> Iterator[Path]:
             subfolders.clear()
 
 
-def _compare_files(source: CardSource, root: Path) -> Iterator[Difference]:
+def _compare_files(source: CardSource, root: Path) -> Iterator[RebuildDifference]:
     """The files of a source that are missing or have other bytes."""
     for file in source.files:
         name, path = f"{source.dataset}: {file.path}", root / file.path
         expected = f"{file.bytes} bytes with SHA-256 {file.sha256}"
         if not path.is_file():
-            yield Difference(kind="file", name=name, expected=expected, actual=f"missing in {root}")
+            yield RebuildDifference(kind="file", name=name, expected=expected, actual=f"missing in {root}")
             continue
         (actual,) = _hash_files(root, [path], None)
         if actual != file:
             size = f"{actual.bytes} bytes with SHA-256 {actual.sha256}"
-            yield Difference(kind="file", name=name, expected=expected, actual=size)
+            yield RebuildDifference(kind="file", name=name, expected=expected, actual=size)
 
 
-def _ingest_source(workspace: Workspace, source: CardSource, root: Path, quiet: bool) -> None:
+def _ingest_source(stores: Stores, source: CardSource, root: Path, quiet: bool) -> None:
     """Read a source as it was read for the card."""
     spec = {
         name: value
@@ -457,22 +463,24 @@ def _ingest_source(workspace: Workspace, source: CardSource, root: Path, quiet: 
             cameras=source.options.get("cameras", ""),
             spec=str(spec_path) if spec else "",
         )
-        ingest_operation()(lambda: workspace.stores, workspace.existing_stores, request, quiet=quiet)
+        ingest_operation()(lambda: stores, lambda: stores, request, quiet=quiet)
 
 
-def _compare_makers(stores: Stores, card: RecipeCard) -> Iterator[Difference]:
+def _compare_makers(stores: Stores, card: RecipeCard) -> Iterator[RebuildDifference]:
     """Code that read and checked the sources here and is of another version than that of the card."""
     kept = {text.split(" ")[0]: text for text in card.makers.values()}
     for id, maker in stores.annotations.makers().items():
         is_new = id not in card.makers and stores.annotations.count_annotations([id]).get(id)
         if is_new and maker.annotator in kept:
-            yield Difference(
+            yield RebuildDifference(
                 kind="maker", name=maker.annotator, expected=kept[maker.annotator],
                 actual=f"{maker.annotator} {maker.version}",
             )  # fmt: skip
 
 
-def _compare_episodes(stores: Stores, members: Sequence[str], labels_path: Path) -> Iterator[Difference]:
+def _compare_episodes(
+    stores: Stores, members: Sequence[str], labels_path: Path
+) -> Iterator[RebuildDifference]:
     """Members that are not here, or whose content is another."""
     member_ids = {member.partition(" ")[0] for member in members}
     stated = (content for kind, content in read_labels(labels_path) if kind == "episode")
@@ -483,7 +491,7 @@ def _compare_episodes(stores: Stores, members: Sequence[str], labels_path: Path)
         for row in rows:
             actual = hashes.get(row["episode_id"])
             if actual != row["content_hash"]:
-                yield Difference(
+                yield RebuildDifference(
                     kind="episode",
                     name=f"{row['episode_id']} ({row['dataset']}, key {row['key']})",
                     expected=f"content {row['content_hash']}",
@@ -492,7 +500,7 @@ def _compare_episodes(stores: Stores, members: Sequence[str], labels_path: Path)
 
 
 def _export_again(
-    workspace: Workspace,
+    stores: Stores,
     frozen: CurationSet,
     card: CardExport,
     folder: str,
@@ -506,10 +514,10 @@ def _export_again(
         if card.plan:
             options["plan"] = str(Path(temporary) / _PLAN_FILE)
             Path(options["plan"]).write_text(card.plan, encoding="utf-8")
-        written = workspace.export(frozen, folder, quiet=quiet, **options)
+        written = WorkspaceJobs(stores).export(frozen, folder, quiet=quiet, **options)
     actual = _hash_export(written.path)
     differences = tuple(
-        Difference(
+        RebuildDifference(
             kind="export",
             name=name,
             expected=card.files.get(name, "no such file"),

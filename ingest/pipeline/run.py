@@ -96,8 +96,8 @@ def infer_and_store_contracts(
     key = DatasetKey(source.format, source.dataset, source.version)
     stored = read_contracts(stores.annotations, key)
     facts = describe_source(source, stored.source)
-    is_told_anew = bool(stored.contracts) and facts != stored.source
-    if not (sample or source.contract or source.kinematics or source.stated or is_told_anew):
+    has_new_facts = bool(stored.contracts) and facts != stored.source
+    if not (sample or source.contract or source.kinematics or source.stated or has_new_facts):
         return
     inferred = infer_contracts(stores, source.dataset, sample)
     layouts = {(contract.state_names, contract.action_names) for contract in inferred}
