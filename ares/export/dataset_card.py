@@ -53,6 +53,16 @@ _HUB_LICENCES = (
 )
 _FINDINGS, _SUCCESS = "quality_codes", "success"
 _BATCH = 10_000
+_TABLE_TEXT = (
+    "`manifest.episodes.jsonl` has a line for each episode here: `path` and `index` say where it is, `episode_id` "
+    "what ARES calls it, `dataset`, `version`, `split` and `key` where it was in its source, and `content_hash` "
+    "what it contained. Labels are found by it again, however episodes are numbered."
+)
+_COMMANDS = """\
+```sh
+ares set lock {label} {name}.card.json --export THIS_FOLDER -w WORKSPACE
+ares set rebuild {name}.card.json --sources FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE
+```"""
 
 
 class ExportedDataset(NamedTuple):
@@ -127,12 +137,9 @@ def write_dataset_card(
         "## What the export changed",
         *_describe_changes(manifest, counts),
         "## Which episode is which",
-        "`manifest.episodes.jsonl` has a line for each episode here: `path` and `index` say where it is, `episode_id` "
-        "what ARES calls it, `dataset`, `version`, `split` and `key` where it was in its source, and `content_hash` "
-        "what it contained. Labels are found by it again, however episodes are numbered.",
+        _TABLE_TEXT,
         "## To make it again",
-        f"```sh\nares set lock {label} {name}.card.json --export THIS_FOLDER -w WORKSPACE\n"
-        f"ares set rebuild {name}.card.json --sources FOLDERS --export NEW_FOLDER -w NEW_WORKSPACE\n```",
+        _COMMANDS.format(label=label, name=name),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
