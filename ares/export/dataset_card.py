@@ -247,7 +247,7 @@ def _describe_changes(manifest: Mapping[str, Json], counts: Mapping[str, Json]) 
         f"`{name}`: {value}" for name, value in options.items() if value and name not in ("plan", "format")
     ]
     yield f"Options: {'; '.join(written)}."
-    lines = [f"- left out: {line}" for line in cast("list[str]", counts["left_out"])]
+    lines = [f"- left out: {line}" for line in dict.fromkeys(cast("list[str]", counts["left_out"]))]
     for change in cast("list[dict[str, Json]]", counts["changed"]):
         numbers = ", ".join(f"{name} {value}" for name, value in change.items() if name != "reason")
         lines.append(f"- changed: {change.get('reason', '')} ({numbers})")
