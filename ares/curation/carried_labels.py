@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from ares.annotation import Annotation, make_segment_id
+from ares.annotation import Annotation, ColumnType, make_segment_id
 from ares.contract import DatasetKey, read_contracts, write_contracts
 from ares.curation.selection import SelectedEpisodes
 from ares.curation.tags_and_notes import add_tag
@@ -21,6 +21,7 @@ from ares.store import (
     AnnotationRow,
     annotation_from_row,
     annotation_to_row,
+    arrow_type,
     batched,
     conjunction,
     ids_filter,
@@ -72,9 +73,11 @@ def write_labels(stores: Stores, datasets: Sequence[DatasetKey], path: Path) -> 
 
 
 def _label_lines(stores: Stores, datasets: Sequence[DatasetKey]) -> Iterator[dict[str, Json]]:
-    """Makers, documents, episodes and annotations; of all episodes of the datasets, over which judges are counted."""
+    """Columns, makers, documents, episodes and annotations: of whole datasets, over which judges are counted."""
     log, episodes = stores.annotations, stores.tables.episodes
     names = in_condition("dataset", sorted({key.dataset for key in datasets}))
+    # An export has every column, also one that only episodes of other datasets fill.
+    yield {"columns": dict(episodes.columns())}
     for maker in log.makers().values():
         yield {"maker": json.loads(maker_to_text(maker))}
     kept = {key.document_key for key in datasets}
@@ -120,11 +123,22 @@ def import_labels(stores: Stores, path: Path) -> int:
                     log.add_maker(maker_from_text(json.dumps(content)))
                 elif kind == "document":
                     _put_document(stores, *content)
+                elif kind == "columns":
+                    _add_columns(stores, content)
             if rows:
                 log.append(rows)
                 count += len(rows)
         stores.sync()
     return count
+
+
+def _add_columns(stores: Stores, types: Mapping[str, str]) -> None:
+    """Add the columns of annotators that the episodes do not have, without values."""
+    import pyarrow as pa
+
+    known, missing = get_args(ColumnType), types.keys() - stores.tables.episodes.columns()
+    columns = {name: arrow_type(cast("ColumnType", types[name])) for name in missing if types[name] in known}
+    stores.tables.episodes.add_missing_columns(pa.schema(sorted(columns.items())))
 
 
 def _put_document(stores: Stores, collection: str, key: str, document: Json) -> None:
