@@ -229,6 +229,7 @@ class Source:
         kinematics: What its spec states of the robot's joints and links.
         follow_links: Whether symbolic links may lead out of `folder`; set by who opens it, from the options.
         stated: Hash of what a spec and the options state of how to read it, "" for nothing; set by who opens it.
+        options: What it was opened with; set by who opens it.
         segments_stamp: Changes where what it says of spans may have, "" where it says nothing: stored episodes are then
             read again, since labels may come after the recordings.
     """
@@ -249,6 +250,7 @@ class Source:
     kinematics: Kinematics | None = None
     follow_links: bool = False
     stated: str = ""
+    options: SourceOptions = field(default_factory=SourceOptions)
     segments_stamp: str = ""
 
 

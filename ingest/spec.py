@@ -201,6 +201,8 @@ class DatasetSpec(BaseModel):
         outcome_in_path: Whether a word such as "success" or "failure" in the episode's path is its outcome.
         contract: What signals mean, by signal and kind of dimension, such as "action.gripper".
         kinematics: The URDF of the robot.
+        licence: Licence of the dataset, such as "cc-by-4.0"; it decides over what files say.
+        consent: What the people in it have agreed to, in a sentence; it decides over what files say.
         faults: Known faults of the dataset; each ingestion warns of them.
         reference: Where this information comes from.
         verified: What of it was confirmed in actual records, and in how many; "" for nothing.
@@ -230,6 +232,8 @@ class DatasetSpec(BaseModel):
     outcome_in_path: bool = False
     contract: dict[str, ContractSpec] = Field(default_factory=dict)
     kinematics: KinematicsSpec | None = None
+    licence: str = ""
+    consent: str = ""
     faults: tuple[str, ...] = ()
     reference: str = Field(min_length=1)
     verified: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from app.cli.arguments import (
     add_source_arguments,
@@ -38,6 +39,13 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         "none: states alone are stored, and pictures that are missing are no failure",
     )
     parser.add_argument("--limit", type=episode_count, metavar="N", help="read at most N episodes")
+    parser.add_argument(
+        "--labels",
+        type=parse_user_path,
+        default="",
+        metavar="FILE",
+        help="give the labels that `ares set lock` wrote to the episodes with the same content: rulings, grades, tags",
+    )
     parser.add_argument("--strict", action="store_true", help="stop at the first episode that fails")
     parser.add_argument(
         "--engine",
@@ -112,6 +120,10 @@ def run_ingest(args: argparse.Namespace) -> int:
     workspace, request = open_workspace(args, create=True), _requested_ingestion(args)
     report = ingest_operation()(lambda: workspace.stores, workspace.existing_stores, request, quiet=False)
     document = report.to_json()
+    if args.labels:
+        from ares.curation import carry_labels
+
+        document["labels"] = carry_labels(workspace.stores, Path(args.labels)).to_json()
     answer(args, document, lambda: _ingest_summary(report, document, args.media == "copy"))
     if report.planned and not report.kept + report.already:
         return ExitStatus.REFUSED
@@ -179,6 +191,8 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
             f"duplicates: {document['duplicates']} episodes of this run repeat the content of another "
             f"({document['workspace_duplicates']} in the whole workspace)"
         )
+    if isinstance(labels := document.get("labels"), dict):
+        lines.append(f"labels: {', '.join(f'{name} {count}' for name, count in labels.items())}")
     if with_copies:
         lines.append(_copied_line(document))
     if document["failures"]:

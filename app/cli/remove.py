@@ -98,6 +98,7 @@ def _preview_lines(preview: RemovalPreview, is_purge: bool) -> list[str]:
         *(f"  dataset {name}: {count}" for name, count in preview.datasets.items()),
         *(f"  annotations of {name}: {count} episodes, {log}" for name, count in preview.annotations.items()),
         *(f"  set {label} has {count} of them" for label, count in preview.sets.items()),
+        *(f"  export {path} has {count} of them" for path, count in preview.exports.items()),
         "sources are not touched"
         + (
             "; exports that were written before are not touched either"
@@ -134,7 +135,16 @@ def _purge_selection(
     from ares.curation import purge_episodes
 
     report = purge_episodes(workspace.stores, selected, note=args.note)
-    answer(args, {**preview.to_json(), **report.to_json()}, lambda: _purge_text(report))
+    answer(args, {**preview.to_json(), **report.to_json()}, lambda: _purge_lines(report, preview))
+
+
+def _purge_lines(report: PurgeReport, preview: RemovalPreview) -> list[str]:
+    """What was deleted, and each set and export that held some of it: what is shared is not called back."""
+    return [
+        _purge_text(report),
+        *(f"  set {label} had {count} of them" for label, count in preview.sets.items()),
+        *(f"  export {path} has {count} of them" for path, count in preview.exports.items()),
+    ]
 
 
 def _purge_text(report: PurgeReport) -> str:

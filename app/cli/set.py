@@ -18,6 +18,7 @@ from app.cli.arguments import (
     open_workspace,
     seed_number,
 )
+from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer
 from ares.console import write_stderr
 from ares.episode import Span
@@ -43,14 +44,28 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="all sets")
     show = actions.add_parser("show", help="one set with its episodes")
     show.add_argument("name", metavar="NAME")
-    lock = actions.add_parser("lock", help="write a set to a lock file that proves its content")
+    lock = actions.add_parser(
+        "lock", help="write a set to a card that proves it, and by which another machine makes it"
+    )
     lock.add_argument("name", metavar="NAME")
-    lock.add_argument("file", metavar="FILE")
+    lock.add_argument("file", metavar="CARD", help="JSON file; the labels are written beside it")
+    lock.add_argument(
+        "--export",
+        default="",
+        metavar="FOLDER",
+        help="the export that is to be made again (default: the newest one of the set that is still there)",
+    )
+    rebuild = actions.add_parser("rebuild", help="make the set of a card, and its export, in a new workspace")
+    rebuild.add_argument("file", metavar="CARD")
+    rebuild.add_argument(
+        "--sources", nargs="+", required=True, metavar="FOLDER", help="where its sources lie, at any depth"
+    )
+    rebuild.add_argument("--export", default="", metavar="DEST", help="write the export of the card, too")
     diff = actions.add_parser("diff", help="what two sets have and have not in common")
     diff.add_argument("a", metavar="A")
     diff.add_argument("b", metavar="B")
     changes = [*add_composition_actions(actions), *_add_change_actions(actions)]
-    for action in (create, listing, show, lock, diff, *changes):
+    for action in (create, listing, show, lock, rebuild, diff, *changes):
         add_workspace_arguments(action, rows=action in (listing, show))
 
 
@@ -101,6 +116,7 @@ def run_set(args: argparse.Namespace) -> int:
         "show": _show_set,
         "diff": _compare_sets,
         "lock": _write_set_lock,
+        "rebuild": _rebuild_set,
         "delete": _delete_set,
         "rename": _rename_set,
         "note": _note_set,
@@ -111,8 +127,8 @@ def run_set(args: argparse.Namespace) -> int:
         "overlap": show_overlap,
         "controls": make_controls,
     }
-    actions[args.action](open_workspace(args), args)
-    return 0
+    is_new = args.action == "rebuild"
+    return actions[args.action](open_workspace(args, create=is_new), args) or ExitStatus.DONE
 
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
@@ -270,9 +286,33 @@ def _compare_sets(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _write_set_lock(workspace: Workspace, args: argparse.Namespace) -> None:
     episode_set = workspace.sets[args.name]
-    episode_set.write_lock(args.file)
-    document = {**episode_set.to_json(), "file": args.file}
+    absent = episode_set.write_lock(args.file, args.export, quiet=False)
+    if absent:
+        write_stderr(
+            f"ares set lock: warning: not where they were read: {', '.join(absent)}; the card proves the set, and "
+            "rebuilds it only when they were ingested again from where they lie"
+        )
+    document: dict[str, Json] = {
+        **episode_set.to_json(),
+        "file": args.file,
+        "absent_sources": [*absent],
+    }
     answer(args, document, lambda: f"{episode_set.label} locked in {args.file}")
+
+
+def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
+    """Make the set of a card. Returns 1 when anything is not as the card says."""
+    report = workspace.sets.rebuild(args.file, args.sources, args.export)
+    outcome = f"set {report.set}: {report.episodes} episodes" if report.set else "the set was not made"
+    export = f"; {report.same_files} files of {report.path} are those of the card" if report.path else ""
+    lines = [
+        f"{outcome}, {report.annotations} labels{export}",
+        *(f"differs: {difference}" for difference in report.differences),
+    ]
+    if report.differences and report.versions[0] != report.versions[1]:
+        lines.append(f"the card is of ARES {report.versions[0]}, this is {report.versions[1]}")
+    answer(args, report.to_json(), lambda: lines)
+    return ExitStatus.ITEMS_FAILED if report.differences else ExitStatus.DONE
 
 
 def _delete_set(workspace: Workspace, args: argparse.Namespace) -> None:

@@ -283,8 +283,9 @@ class DatasetKey(NamedTuple):
 
 class StoredContracts(NamedTuple):
     """What is stored of one dataset: its contracts as inferred, what a spec states of them and of the robot, what its
-    ingestion warned of, by reason with the number of episodes, the hash of what the episodes were read by, and what
-    changes with the segments of the source.
+    ingestion warned of, by reason with the number of episodes, the hash of what the episodes were read by, what changes
+    with the segments of the source, and the facts of the source: `folder`, `options` that it was read with, `licences`
+    and `consents` that it states.
     """
 
     contracts: tuple[MeaningContract, ...] = ()
@@ -293,6 +294,7 @@ class StoredContracts(NamedTuple):
     warnings: Mapping[str, int] = MappingProxyType({})
     spec_hash: str = ""
     segments_stamp: str = ""
+    source: Mapping[str, Json] = MappingProxyType({})
 
     def of_layout(
         self, state_names: tuple[str, ...], action_names: tuple[str, ...]
@@ -325,6 +327,7 @@ def read_contracts(annotations: AnnotationStore, key: DatasetKey) -> StoredContr
         cast("Mapping[str, int]", fields.get("warnings", {})),
         str(fields.get("spec_hash", "")),
         str(fields.get("segments_stamp", "")),
+        cast("Mapping[str, Json]", fields.get("source", {})),
     )
 
 
@@ -349,5 +352,6 @@ def write_contracts(annotations: AnnotationStore, key: DatasetKey, stored: Store
         "warnings": {reason: int(count) for reason, count in stored.warnings.items()},
         "spec_hash": stored.spec_hash,
         **({"segments_stamp": stored.segments_stamp} if stored.segments_stamp else {}),
+        **({"source": dict(stored.source)} if stored.source else {}),
     }
     annotations.put_documents(_COLLECTION, {key.document_key: document})

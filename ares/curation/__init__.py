@@ -5,6 +5,14 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.curation.carried_labels import (
+        CarriedLabels as CarriedLabels,
+        LabelsFile as LabelsFile,
+        carry_labels as carry_labels,
+        import_labels as import_labels,
+        read_labels as read_labels,
+        write_labels as write_labels,
+    )
     from ares.curation.composition import (
         SET_OPERATIONS as SET_OPERATIONS,
         ComposedSelection as ComposedSelection,
@@ -71,11 +79,13 @@ if TYPE_CHECKING:
         span_of_segment as span_of_segment,
     )
     from ares.curation.sets import (
+        EXPORTS as EXPORTS,
         MEMBERS_COLLECTION as MEMBERS_COLLECTION,
         CurationSet as CurationSet,
         SetDiff as SetDiff,
         Sets as Sets,
         hash_members as hash_members,
+        read_lock as read_lock,
         stream_json as stream_json,
     )
     from ares.curation.splits import (

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ares.curation.failures import apply_failure_clearings
-from ares.curation.sets import CurationSet, Sets
+from ares.curation.sets import EXPORTS, CurationSet, Sets
 from ares.episode import Json
 from ares.errors import RequestError, StoreError
 from ares.settings import user_name
@@ -46,12 +46,14 @@ class RemovalPreview:
         datasets: Number of them by dataset.
         annotations: Number of them by annotator that has annotated them.
         sets: Number of them by the label of a set that has some.
+        exports: Number of them by the folder of an export that has some, as it was written.
     """
 
     episodes: int
     datasets: Mapping[str, int]
     annotations: Mapping[str, int]
     sets: Mapping[str, int]
+    exports: Mapping[str, int]
 
     def to_json(self) -> dict[str, Json]:
         """The fields as JSON."""
@@ -60,6 +62,7 @@ class RemovalPreview:
             "datasets": dict(self.datasets),
             "annotations": dict(self.annotations),
             "sets": dict(self.sets),
+            "exports": dict(self.exports),
         }
 
 
@@ -73,6 +76,7 @@ def preview_removal(stores: Stores, ids: StagedIds) -> RemovalPreview:
         datasets=_count_by_dataset(stores, ids),
         annotations=dict(sorted(annotations.items())),
         sets=_count_by_set(stores, ids),
+        exports=_count_by_export(stores, ids),
     )
 
 
@@ -95,6 +99,19 @@ def _count_by_set(stores: Stores, ids: StagedIds) -> dict[str, int]:
         for selection in sets.versions(name)
     }
     return {label: count for label, count in counts.items() if count}
+
+
+def _count_by_export(stores: Stores, ids: StagedIds) -> dict[str, int]:
+    """Number of ids in each export of which the workspace knows, also of sets that were deleted since."""
+    sets, removed_ids, counts = Sets(stores.annotations), set[str](), dict[str, int]()
+    for key, document in stores.annotations.find_documents(EXPORTS):
+        removed_ids = removed_ids or set(ids)
+        fields = cast("dict[str, Json]", document)
+        failed = set(cast("list[str]", fields["failed"]))
+        members = sets.episodes_of(key.rpartition("/")[0])
+        if count := sum(1 for id in members if id in removed_ids and id not in failed):
+            counts[str(fields["path"])] = count
+    return dict(sorted(counts.items()))
 
 
 def count_members(sets: Sets, selection: CurationSet, ids: StagedIds) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, groupby, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import canonical_json
@@ -101,6 +102,9 @@ def _as_list(items: Iterator[object]) -> list[object]:
 _HEADERS_COLLECTION = "sets"
 _VERSIONS_COLLECTION = "set_versions"
 MEMBERS_COLLECTION = "set_members"
+# Exports of sets, by the key of the set and a hash of the folder: "set", "path", "created", "options" of the request,
+# and "failed", the members that are not in it.
+EXPORTS = "exports"
 # Ids per document: 160 kB, far below the limit of MongoDB (16 MB); a million ids are a hundred documents.
 _DOCUMENT_IDS = 10_000
 # Characters per document, for spans with long texts.
@@ -368,14 +372,19 @@ class Sets:
         members = self.members(selection)
         return members if selection.num_spans is None else _episodes_of_lines(members)
 
+    def episodes_of(self, frozen_key: str) -> Iterator[str]:
+        """Ids of the episodes of the set that was frozen under a key, sorted, also where it was deleted since."""
+        blocks = self._store.find_documents(MEMBERS_COLLECTION, f"{frozen_key}/")
+        return _episodes_of_lines(member for _, block in blocks for member in cast("list[str]", block))
+
     def spans(self, selection: CurationSet) -> Iterator[Span]:
         """The members of a set of spans by episode and time, streamed; none of a set of episodes."""
         return iter(()) if selection.num_spans is None else map(Span.parse, self.members(selection))
 
     def members(self, selection: CurationSet) -> Iterator[str]:
         """The members, sorted, streamed: ids of episodes, or lines of spans."""
-        for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{selection.frozen_key}/"):
-            yield from cast("list[str]", block)
+        blocks = self._store.find_documents(MEMBERS_COLLECTION, f"{selection.frozen_key}/")
+        return (member for _, block in blocks for member in cast("list[str]", block))
 
     def diff(self, a: CurationSet, b: CurationSet) -> SetDiff:
         """The changes from set `a` to set `b`. Raises RequestError for one of episodes and one of spans."""
@@ -406,12 +415,28 @@ class Sets:
                 yield first, "both"
                 first, second = next(first_ids, None), next(second_ids, None)
 
-    def write_lock(self, selection: CurationSet, path: Path) -> None:
-        """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it."""
+    def add_locked(self, selection: CurationSet, members: Iterable[str]) -> CurationSet:
+        """Store a set that `read_lock` read, under its own name and version, in a workspace without that set."""
+        frozen = replace(selection, frozen_as="")
+        with self._store.atomic():
+            self._store.claim_document(_VERSIONS_COLLECTION, frozen.frozen_key, frozen.created)
+            self._write(frozen, iter(members))
+        return frozen
+
+    def write_lock(
+        self, selection: CurationSet, path: Path, recipe: Mapping[str, Json] = MappingProxyType({})
+    ) -> None:
+        """Write a set with its members to a JSON file, for a training repository; `read_lock` reads it.
+
+        Args:
+            selection: The set.
+            path: The file.
+            recipe: More fields of the file, between the set and its members.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".tmp")
         with partial.open("w") as file:
-            file.writelines(stream_json({**selection.to_json(), "ids": self.members(selection)}))
+            file.writelines(stream_json({**selection.to_json(), **recipe, "ids": self.members(selection)}))
             file.write("\n")
         partial.replace(path)
 

@@ -7,16 +7,16 @@ import hashlib
 import json
 import math
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
-from ares.annotation import Annotation, Maker, canonical_json
+from ares.annotation import Maker, canonical_json
+from ares.contract import DatasetKey
 from ares.episode import Episode, Json, Span
 from ares.errors import AresError, MediaError, RequestError, StoreError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 
 FAILURES_FILE = "manifest.failed.jsonl"
+# Fields of a report that depend on when and where a set is exported; the manifest has all others.
+_LOCAL_FIELDS = ("set", "path", "seconds")
+# Fields of a request that are no options of an export.
+_NO_OPTIONS = ("set", "destination")
 # The plan of a merge, as it was obeyed, in the export.
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
@@ -51,27 +55,27 @@ class ExportFailures:
     Args:
         folder: The export, where FAILURES_FILE gets a line per episode or span.
         strict: Whether any failure ends the export.
+
+    Attributes:
+        members: Those that fail.
     """
 
     def __init__(self, folder: Path, strict: bool) -> None:
         self._file, self._strict = folder / FAILURES_FILE, strict
-        self._members: set[str] = set()
+        self.members: set[str] = set()
         self._messages: list[str] = []
         self._report = Report()
-
-    def __len__(self) -> int:
-        return len(self._members)
 
     @property
     def fatal(self) -> bool:
         """Whether the export will fail, so that nothing more has to be written."""
-        return self._strict and bool(self._members)
+        return self._strict and bool(self.members)
 
     def add(self, member: str, error: AresError) -> None:
         """Leave a member of the set out, by its episode id or the line of its span; its first error counts."""
-        if member in self._members:
+        if member in self.members:
             return
-        self._members.add(member)
+        self.members.add(member)
         span = Span.parse(member) if " " in member else None
         label = str(span) if span else member
         self._report.add_failure(error, label)
@@ -88,7 +92,7 @@ class ExportFailures:
         Args:
             total: Members of the set.
         """
-        count = len(self._members)
+        count = len(self.members)
         if not self.fatal and count < max(total, 1):
             return
         listed = "; ".join(self._messages)
@@ -199,6 +203,19 @@ class ExportRequest:
         object.__setattr__(self, "retime", plan.retime)
 
     @property
+    def options(self) -> dict[str, Json]:
+        """What a user chose, by name, for the manifest: all that makes the same export again of the same set."""
+        values = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name not in _NO_OPTIONS
+        }
+        plan = {} if self.plan is None else {"plan": PLAN_FILE}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in {**values, "plan": None, **plan}.items()
+            if value not in (None, (), False)
+        }
+
+    @property
     def clock(self) -> ExportRate:
         """The rate to write, and which step is written for a second."""
         return ExportRate(self.fps, self.retime)
@@ -210,6 +227,8 @@ NO_TASK = "unspecified task"
 TASK_COLUMNS = ("caption", "acceptable", "acceptable_unproven", "grade", "grade_trust")
 _CAPTION, _ACCEPTABLE, _UNPROVEN, _GRADE, _TRUST = TASK_COLUMNS
 _INSTRUCTION = "instruction"
+# The number of episodes by the source of their task, before any is counted.
+NO_TASKS: Mapping[str, int] = dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0)
 _STAGING_MARKER = ".ares-export"
 # Columns of the episodes table that exist without annotators; annotators fill all others.
 _BUILTIN_COLUMNS = frozenset(
@@ -286,10 +305,6 @@ class ExportReport:
             )
         return {**document, "path": str(self.path), "seconds": round(self.seconds, 3)}
 
-    def counts(self) -> dict[str, Json]:
-        """The fields for the manifest, which are equal whenever and wherever the set is exported."""
-        return {key: value for key, value in self.to_json().items() if key not in ("set", "path", "seconds")}
-
 
 def make_export_report(
     request: ExportRequest, failures: ExportFailures, seconds: float, **counts: Any
@@ -300,8 +315,8 @@ def make_export_report(
         task_source=request.task,
         path=request.destination,
         seconds=seconds,
-        failed=len(failures),
-        failures=tuple(failures.tallies()),
+        failed=len(failures.members),
+        failures=tuple(failures.tallies()) if failures.members else (),
         **counts,
     )
 
@@ -319,8 +334,13 @@ def staging_folder(destination: Path) -> Iterator[Path]:
     if any(destination.iterdir()) if destination.is_dir() else destination.exists():
         raise RequestError("the export folder is not empty", f"{destination}; name a new or an empty folder")
     partial = destination.with_name(destination.name + ".tmp")
+    # A killed export leaves its folder with the marker; any other folder is somebody's.
+    if partial.exists() and not (partial / _STAGING_MARKER).is_file():
+        raise RequestError("the folder for the unfinished export exists already", f"{partial}; move it away")
     try:
-        _make_staging_folder(partial)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        (partial / _STAGING_MARKER).touch()
     except OSError as error:
         raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
     try:
@@ -337,15 +357,6 @@ def staging_folder(destination: Path) -> Iterator[Path]:
         raise
 
 
-def _make_staging_folder(partial: Path) -> None:
-    """Create the staging folder in place of one that a killed export left; any other folder is an error."""
-    if partial.exists() and not (partial / _STAGING_MARKER).is_file():
-        raise RequestError("the folder for the unfinished export exists already", f"{partial}; move it away")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    (partial / _STAGING_MARKER).touch()
-
-
 class EpisodeTaskText(NamedTuple):
     """The task of an episode: its text, and what it is.
 
@@ -354,11 +365,6 @@ class EpisodeTaskText(NamedTuple):
 
     text: str
     source: str
-
-
-def task_counter() -> Counter[str]:
-    """A counter of episodes by the source of their task, zero for every source."""
-    return Counter(dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0))
 
 
 def episode_task(instruction: str, row: Mapping[str, Json], source: TaskSource) -> EpisodeTaskText:
@@ -445,13 +451,11 @@ MANIFEST_FILE = "manifest.json"
 # The only file that differs when the same set is exported again.
 TIMES_FILE = "manifest.times.json"
 EPISODES_FILE = "manifest.episodes.jsonl"
-# Written for a set with a certificate alone.
-CARD_FILE = "README.md"
 # What people said of the episodes, a line for each answer; where people have said anything in the workspace.
 ANSWERS_FILE = "manifest.answers.jsonl"
 
 
-class ExportManifest:
+class ExportManifest(AbstractContextManager["ExportManifest"]):
     """Collects the content of an export, episode by episode.
 
     EPISODES_FILE has a line per episode (identity, content hash, location in the export), TIMES_FILE when the
@@ -461,20 +465,22 @@ class ExportManifest:
     Args:
         folder: The export.
         stores: Stores of the workspace that the set belongs to.
-        selection: The set.
+        request: The set, and what was asked of its export.
         format: Name and version of the format ("lerobot v3.0").
+
+    Attributes:
+        episodes: Number of episodes, or of spans, that were written.
+        maker_ids: Makers of the annotations of exported episodes, which exporters add.
     """
 
-    def __init__(self, folder: Path, stores: Stores, selection: CurationSet, format: str) -> None:
-        self._folder, self._stores, self._selection, self._format = folder, stores, selection, format
+    def __init__(self, folder: Path, stores: Stores, request: ExportRequest, format: str) -> None:
+        self._folder, self._stores, self._request, self._format = folder, stores, request, format
+        self._datasets: dict[DatasetKey, tuple[int, float]] = {}
         self._lines = (folder / EPISODES_FILE).open("w", encoding="utf-8")
         self._digest = hashlib.sha256()
-        self._maker_ids: set[str] = set()
+        self.maker_ids: set[str] = set()
         self._episode_ids: set[str] = set()
         self.episodes = 0
-
-    def __enter__(self) -> ExportManifest:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._lines.close()
@@ -488,71 +494,86 @@ class ExportManifest:
             index: Number of the episode in that folder.
             part: The part of the episode that was written; None for all of it.
         """
-        line = canonical_json(
-            {
-                "episode_id": episode.episode_id,
-                "content_hash": episode.content_hash,
-                "dataset": episode.dataset,
-                "version": episode.version,
-                "split": episode.split,
-                "key": episode.key,
-                "path": path,
-                "index": index,
-                **(part or {}),
-            }
-        )
+        names = ("episode_id", "content_hash", "dataset", "version", "split", "key")
+        identity = {name: getattr(episode, name) for name in names}
+        line = canonical_json({**identity, "path": path, "index": index, **(part or {})})
         self._lines.write(line + "\n")
         self._digest.update(f"{line}\n".encode())
         self._episode_ids.add(episode.episode_id)
+        key = DatasetKey(episode.format, episode.dataset, episode.version)
+        own: Mapping[str, Any] = part or {
+            "start_seconds": 0.0,
+            "stop_seconds": episode.num_steps / episode.rate_hz,
+        }
+        seconds = own["stop_seconds"] - own["start_seconds"]
+        episodes, total = self._datasets.get(key, (0, 0.0))
+        self._datasets[key] = (episodes + 1, total + seconds)
         self.episodes += 1
 
-    def add_makers(self, annotations: list[Annotation]) -> None:
-        """Add the makers of annotations of exported episodes."""
-        self._maker_ids.update(annotation.maker_id for annotation in annotations)
-
-    def write(self, counts: Mapping[str, Json]) -> None:
-        """Write MANIFEST_FILE, last of all files."""
+    def write(self, report: ExportReport) -> None:
+        """Write the card, and MANIFEST_FILE last of all files."""
         self._lines.close()
-        from ares.rubric import CERTIFIED_COLUMN, read_judge_trust
+        from ares.export.dataset_card import ExportedDataset, write_dataset_card
+        from ares.rubric import CERTIFIED_COLUMN
 
-        key, states = self._selection.frozen_key, dict[str, Json]()
+        counts = {name: value for name, value in report.to_json().items() if name not in _LOCAL_FIELDS}
+        key, states = self._request.set.frozen_key, dict[str, Json]()
         # Few sets have one, and what checks it is loaded for these alone.
         certificate: Json = dict(self._stores.annotations.find_documents("certificates", key)).get(key)
         if certificate or CERTIFIED_COLUMN in self._stores.tables.episodes.columns():
             certificate, states = self._describe_trust(key)
-        makers = self._stores.annotations.makers()
-        if any(maker.kind == "person" for maker in makers.values()):
-            self._write_answers()
-        selection = self._selection.to_json()
+        selection = self._request.set.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write_document(TIMES_FILE, {"created": created, "set_created": selection["created"]})
-        trust = read_judge_trust(self._stores.annotations)
-        used_makers = {id: makers[id] for id in sorted(self._maker_ids & makers.keys())}
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
             "times": {"file": TIMES_FILE},
             "format": self._format,
             "set": {name: value for name, value in selection.items() if name != "created"},
-            "counts": dict(counts),
+            "export": self._request.options,
+            "counts": counts,
             "episodes": {"file": EPISODES_FILE, "count": self.episodes, "sha256": self._digest.hexdigest()},
             **({"failed": {"file": FAILURES_FILE, "count": counts["failed"]}} if counts["failed"] else {}),
             # What people's answers certify of the captions, and why it holds no more.
             **({"certificate": certificate} if certificate else {}),
             **({"grade_trust": states} if states else {}),
+            **self._describe_makers(),
+        }
+        datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
+        write_dataset_card(
+            self._folder, self._stores, document, datasets, self._episode_ids, (_GRADE, _TRUST)
+        )
+        times = {"created": created, "set_created": selection["created"]}
+        for name, content in ((TIMES_FILE, times), (MANIFEST_FILE, document)):
+            text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+            partial = self._folder / f"{name}.tmp"
+            partial.write_text(text + "\n", encoding="utf-8")
+            partial.replace(self._folder / name)
+
+    def _describe_makers(self) -> dict[str, Json]:
+        """The makers of what was exported, and what controls say of the judges among them."""
+        from ares.rubric import JUDGE_TRUST
+
+        makers = self._stores.annotations.makers()
+        if any(maker.kind == "person" for maker in makers.values()):
+            self._write_answers()
+        used_makers = {id: makers[id] for id in sorted(self.maker_ids & makers.keys())}
+        trust: dict[str, dict[str, Json]] = {}
+        for key, document in self._stores.annotations.find_documents(JUDGE_TRUST):
+            maker_id, _, dataset = key.partition("/")
+            if maker_id in used_makers and isinstance(document, dict):
+                trust.setdefault(maker_id, {})[dataset] = document
+        return {
             "makers": {
                 id: {name: value for name, value in asdict(maker).items() if name != "columns"}
                 for id, maker in used_makers.items()
             },
             # What the controls of the judges of captions say, by dataset.
-            "judge_trust": {id: dict(trust[id]) for id in used_makers if id in trust},
+            "judge_trust": {id: trust[id] for id in used_makers if id in trust},
             # A judge by a rubric names it in its settings.
             "rubrics": {
                 id: used.prompt_hash for id, used in used_makers.items() if "rubric" in used.settings
             },
         }
-        if isinstance(certificate, Mapping) and certificate:
-            _write_certificate_card(self._folder, self._selection, certificate, states)
-        self._write_document(MANIFEST_FILE, document)
 
     def _write_answers(self) -> None:
         """Write what people said of the exported episodes."""
@@ -568,31 +589,7 @@ class ExportManifest:
         from ares.review import describe_certificate
         from ares.rubric import count_trust_states
 
-        members = list(Sets(self._stores.annotations).ids(self._selection))
+        members = list(Sets(self._stores.annotations).ids(self._request.set))
         return describe_certificate(self._stores, key, members), dict(
             count_trust_states(self._stores.tables, members)
         )
-
-    def _write_document(self, name: str, document: Mapping[str, Json]) -> None:
-        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-        partial = self._folder / f"{name}.tmp"
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(self._folder / name)
-
-
-def _write_certificate_card(
-    folder: Path, selection: CurationSet, certificate: Mapping[str, Json], states: Mapping[str, Json]
-) -> None:
-    """Write what people certify of the captions of an export, in Markdown."""
-    void = cast("Sequence[str]", certificate["void"])
-    counts = ", ".join(f"{count} {state}" for state, count in states.items())
-    lines = [
-        f"# {selection.label}",
-        f"{selection.size}, exported by ARES; `{MANIFEST_FILE}` has all numbers and hashes.",
-        "## Captions",
-        f"People certify: {certificate['says']}.",
-        f"It rests on what `{certificate['basis_hash']}` is the hash of, and was made {certificate['created']}.",
-        *(f"**VOID**: {reason}." for reason in void),
-        *([f"The judge of their captions is: {counts}."] if counts else []),
-    ]
-    (folder / CARD_FILE).write_text("\n\n".join(lines) + "\n", encoding="utf-8")

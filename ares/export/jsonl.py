@@ -18,6 +18,7 @@ from ares.clock import camera_seconds
 from ares.episode import Camera, Episode, Json, Span, Trajectory
 from ares.errors import AresError, RequestError
 from ares.export.base import (
+    NO_TASKS,
     TASK_COLUMNS,
     EpisodeTaskText,
     ExportFailures,
@@ -29,7 +30,6 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
     staging_folder,
-    task_counter,
 )
 from ares.export.retime import cut_record, describe_part
 from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks
@@ -66,7 +66,7 @@ def export_jsonl(
     start = time.monotonic()
     with (
         staging_folder(request.destination) as root,
-        ExportManifest(root, reader.stores, request.set, "jsonl") as manifest,
+        ExportManifest(root, reader.stores, request, "jsonl") as manifest,
     ):
         failures = ExportFailures(root, request.strict)
         with (root / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
@@ -89,7 +89,7 @@ def export_jsonl(
             datasets=({"path": ".", **counts},),
             segments=job.counts.to_json(),
         )
-        manifest.write(report.counts())
+        manifest.write(report)
     return report
 
 
@@ -105,14 +105,14 @@ class _JsonlExport:
     span_texts: SegmentReader | None
     counts: SegmentCounts = field(default_factory=SegmentCounts)
     tasks: set[str] = field(default_factory=set)
-    task_sources: Counter[str] = field(default_factory=task_counter)
+    task_sources: Counter[str] = field(default_factory=lambda: Counter(NO_TASKS))
     steps: Counter[str] = field(default_factory=Counter)
 
 
 def _write_batch(job: _JsonlExport, batch: ExportBatch, failures: ExportFailures) -> None:
     """Write the lines of some episodes; one whose files have changed is added to the failures."""
     annotations = job.stores.annotations.find_annotations(batch.ids)
-    job.manifest.add_makers(annotations)
+    job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
     texts = job.segments.read(batch.ids, annotations)
     columns = [name for name in ("episode_id", *TASK_COLUMNS) if name in job.stores.tables.episodes.columns()]
     rows = read_rows(job.stores, columns, batch.ids).to_pylist()

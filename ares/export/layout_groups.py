@@ -15,6 +15,7 @@ from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
     COLUMN_SIGNALS,
+    NO_TASKS,
     PLAN_FILE,
     PROGRESS,
     EpisodeTaskText,
@@ -28,7 +29,6 @@ from ares.export.base import (
     make_export_report,
     open_span_texts,
     staging_folder,
-    task_counter,
 )
 from ares.export.retime import (
     ClockChanges,
@@ -406,7 +406,7 @@ class DatasetCounts:
     episodes: int = 0
     frames: int = 0
     tasks: dict[str, int] = field(default_factory=dict)
-    task_sources: Counter[str] = field(default_factory=task_counter)
+    task_sources: Counter[str] = field(default_factory=lambda: Counter(NO_TASKS))
     copied_packets: int = 0
     encoded_frames: int = 0
     copied_records: int = 0
@@ -448,7 +448,7 @@ class GroupedExport:
         members = compress(self.reader.members(), (group == number for group in plan.group_numbers))
         for batch in self.reader.member_batches(self.failures, members):
             annotations = stores.annotations.find_annotations(batch.ids)
-            self.manifest.add_makers(annotations)
+            self.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
             texts = self.segments.read(batch.ids, annotations) if self.segments else {}
             if self.request.plan is not None:
                 from ares.export.merge_apply import rename_text_cameras
@@ -523,7 +523,7 @@ def export_groups(
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
         progress(plan.group_numbers.count(NO_GROUP))
-        with ExportManifest(root, reader.stores, request.set, format.name) as manifest:
+        with ExportManifest(root, reader.stores, request, format.name) as manifest:
             changes = ClockChanges(clock)
             are_spans = request.set.num_spans is not None
             texts = open_span_texts(reader.stores, request) if are_spans else None
@@ -538,7 +538,7 @@ def export_groups(
                 request.plan.write(root / PLAN_FILE)
             if reader.weights is not None:
                 reader.weights.write(root)
-            manifest.write(report.counts())
+            manifest.write(report)
     return report
 
 
@@ -554,7 +554,7 @@ def _make_export_report(
     seconds: float,
 ) -> ExportReport:
     texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
-    segments, sources = SegmentCounts(), task_counter()
+    segments, sources = SegmentCounts(), Counter(NO_TASKS)
     for counts in written:
         sources.update(counts.task_sources)
         if export.segments or export.span_texts:

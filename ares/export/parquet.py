@@ -14,6 +14,7 @@ from ares.annotation import Annotation, canonical_json
 from ares.episode import Episode, Signal, Span, Trajectory
 from ares.errors import AresError
 from ares.export.base import (
+    NO_TASKS,
     PLAN_FILE,
     SAMPLE_WEIGHT,
     TASK_COLUMNS,
@@ -28,7 +29,6 @@ from ares.export.base import (
     open_span_texts,
     read_rows,
     staging_folder,
-    task_counter,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, describe_part, retime_episode
 from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
@@ -75,7 +75,7 @@ def export_parquet(
     start = time.monotonic()
     with (
         staging_folder(request.destination) as root,
-        ExportManifest(root, reader.stores, request.set, "parquet") as manifest,
+        ExportManifest(root, reader.stores, request, "parquet") as manifest,
     ):
         failures, written, num_members = ExportFailures(root, request.strict), _ParquetCounts(), 0
         with ExitStack() as stack:
@@ -98,7 +98,7 @@ def export_parquet(
             request.plan.write(root / PLAN_FILE)
         if reader.weights is not None:
             reader.weights.write(root)
-        manifest.write(report.counts())
+        manifest.write(report)
     return report
 
 
@@ -143,7 +143,7 @@ class _ParquetCounts:
 
     frames: int = 0
     tasks: set[str] = field(default_factory=set)
-    task_sources: Counter[str] = field(default_factory=task_counter)
+    task_sources: Counter[str] = field(default_factory=lambda: Counter(NO_TASKS))
     extra_signals: set[str] = field(default_factory=set)
     segments: SegmentCounts = field(default_factory=SegmentCounts)
     last_id: str = ""
@@ -224,7 +224,7 @@ def _write_spans(job: _ParquetExport, batch: ExportBatch, failures: ExportFailur
     job.files.segments.write_table(read_segments(stores, job.files.segment_schema, new_ids))
     own = [annotation for annotation in annotations if annotation.episode_id in set(new_ids)]
     job.files.annotations.write_table(_annotation_table(own))
-    job.manifest.add_makers(annotations)
+    job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
 
 
 def _tasks_by_name(
@@ -336,7 +336,7 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     job.files.steps.write_table(_step_table(batch))
     job.files.segments.write_table(read_segments(stores, job.files.segment_schema, batch.ids))
     job.files.annotations.write_table(_annotation_table(annotations))
-    job.manifest.add_makers(annotations)
+    job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
     for episode in batch.episodes:
         job.manifest.add(episode, ".", job.manifest.episodes)
         conversion.count(batch.reasons.get(episode.episode_id, ()))

@@ -94,7 +94,7 @@ def write_preview(request: ExportRequest, stores: Stores, count: int) -> Preview
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise RequestError("the preview cannot be written", f"{path}: {error}") from None
-    return PreviewReport(path=path, episodes=len(sections), failed=len(failures))
+    return PreviewReport(path=path, episodes=len(sections), failed=len(failures.members))
 
 
 def _choose_members(reader: ExportReader, count: int) -> list[str]:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ares.annotation import short_hash
+from ares.console import write_stderr
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
-from ares.curation import Sets
+from ares.curation import EXPORTS, Sets
 from ares.episode import Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError
-from ares.export.base import EpisodeTaskText, ExportFailures, ExportReport, ExportRequest, episode_task
+from ares.export.base import (
+    FAILURES_FILE,
+    EpisodeTaskText,
+    ExportFailures,
+    ExportReport,
+    ExportRequest,
+    episode_task,
+)
 from ares.export.segments import SegmentReader, SpanText
 from ares.registry import exporters, plugin_faults
 from ares.store import ids_filter
@@ -287,7 +298,28 @@ def export_set(
         report = exporter(request, reader, progress)
     if not isinstance(report, ExportReport):
         raise PluginError(f"{label} returned no ExportReport", f"got a {type(report).__name__}")
+    _record_export(request, stores)
     return report
+
+
+def _record_export(request: ExportRequest, stores: Stores) -> None:
+    """Let the workspace know of an export, so that a purge can name it; what cannot be written is told."""
+    folder, key = str(request.destination.expanduser().resolve()), request.set.frozen_key
+    failures = request.destination / FAILURES_FILE
+    lines = failures.read_text(encoding="utf-8").splitlines() if failures.is_file() else []
+    failed = [json.loads(line) for line in lines]
+    document: Json = {
+        "set": request.set.label,
+        "path": folder,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "options": request.options,
+        # Of a span that failed, other spans of its episode may be there.
+        "failed": [str(line["episode_id"]) for line in failed if "start_seconds" not in line],
+    }
+    try:
+        stores.annotations.put_documents(EXPORTS, {f"{key}/{short_hash(folder)}": document})
+    except StoreError as error:
+        write_stderr(f"ares export: {folder} is complete, and the workspace does not remember it: {error}")
 
 
 def open_reader(

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
         UnstorableError as UnstorableError,
         annotation_from_row as annotation_from_row,
         annotation_to_row as annotation_to_row,
+        maker_from_text as maker_from_text,
+        maker_to_text as maker_to_text,
         new_spending_key as new_spending_key,
         read_spending as read_spending,
         spending_document as spending_document,

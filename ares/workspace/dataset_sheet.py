@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ares.contract import (
     PROPERTIES,
@@ -96,6 +96,7 @@ def describe_dataset(stores: Stores, name: str) -> DatasetSheet:
     stored = [read_contracts(stores.annotations, DatasetKey(kind, name, version)) for kind, version in keys]
     lines = (
         *_source_lines(columns),
+        *_licence_lines(stored),
         *_clock_lines(columns),
         *(line for contracts in stored for line in _signal_lines(contracts)),
         *_camera_lines(stores, name),
@@ -136,6 +137,17 @@ def _source_lines(columns: pa.Table) -> Iterator[SheetLine]:
     low, middle, high = (pc.min(steps).as_py(), pc.approximate_median(steps).as_py(), pc.max(steps).as_py())
     belief = f"{low} to {high}, median {middle:g}"
     yield SheetLine(what="steps of an episode", belief=belief, origin="source", key="episode_ends: KEY")
+
+
+def _licence_lines(stored: Sequence[StoredContracts]) -> Iterator[SheetLine]:
+    """What files or a spec state of licence and consent, each value with what states it; unknown is said."""
+    for what, name in (("licence", "licences"), ("consent", "consents")):
+        stated = [fact for part in stored for fact in cast("list[dict[str, str]]", part.source.get(name, []))]
+        values = {fact["value"]: fact["origin"] for fact in stated}
+        conflict = " (they differ)" if len(values) > 1 else ""
+        belief = ", ".join(values) + conflict if values else "unknown"
+        origin = ", ".join(dict.fromkeys(values.values())) or "nothing"
+        yield SheetLine(what=what, belief=belief, origin=origin, key=f"{what}: TEXT")
 
 
 def _clock_lines(columns: pa.Table) -> Iterator[SheetLine]:

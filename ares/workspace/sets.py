@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ares.episode import Json, Span
     from ares.store import Action, StoredSegment, Stores
     from ares.workspace.arguments import EpisodesLike
+    from ares.workspace.recipe_cards import RebuildReport
 
 
 _HEADER = ("set", "version", "episodes", "created")
@@ -66,9 +69,28 @@ class StoredSet(CurationSet):
 
         return describe_certificate(self._stores, self.frozen_key, self.ids())
 
-    def write_lock(self, path: str | Path) -> None:
-        """Write the set with its ids to a JSON file that proves its content, for a training repository."""
-        Sets(self._stores.annotations).write_lock(self, Path(path))
+    def write_lock(self, path: str | Path, export: str | Path = "", *, quiet: bool = True) -> list[str]:
+        """Write the set to a card, by which `ares set rebuild` makes it again elsewhere, and its labels beside it.
+
+            >>> ws.sets["accepted"].write_lock("accepted.card.json", "exports/accepted")
+
+        Args:
+            path: The card, a JSON file; the labels are NAME.labels.jsonl.
+            export: Folder of the export that is to be made again; by default the newest one that is still there.
+            quiet: Show no progress.
+
+        Returns:
+            Names of the datasets that are not where they were read: with these the card proves the set, and no more.
+
+        Raises:
+            RequestError: The folder is no export of this set.
+        """
+        from ares.jobs import Progress
+        from ares.workspace.recipe_cards import write_recipe_card
+
+        with closing(Progress("read sources", None, None if quiet else sys.stderr)) as progress:
+            card = write_recipe_card(self._stores, self, Path(path), str(export), progress=progress)
+        return [source.dataset for source in card.sources if not source.files]
 
     def __repr__(self) -> str:
         return f"StoredSet({self.label!r}: {self.size}, created {self.created})"
@@ -379,6 +401,28 @@ class SetCollection(Mapping[str, StoredSet]):
         drawn = draw_controls(self._stores, selection, where, seed)
         frozen = freeze_controls(self._stores, selection, drawn, where, seed)
         return {kind: self._stored(control) for kind, control in frozen.items()}, drawn
+
+    def rebuild(
+        self, card: str | Path, sources: Sequence[str | Path], export: str | Path = "", *, quiet: bool = False
+    ) -> RebuildReport:
+        """Make the set of a card in this workspace, which has no episodes yet, as `ares set rebuild` does.
+
+            >>> report = ares.open("new", create=True).sets.rebuild("accepted.card.json", ["/data"], "exports/again")
+            >>> report.differences
+
+        Args:
+            card: What `write_lock` wrote; its labels lie beside it.
+            sources: Folders at or below which the sources are looked for.
+            export: Folder to write the export of the card to; "" writes none.
+            quiet: Show no progress.
+
+        Raises:
+            RequestError: The card or its labels cannot be read, the workspace has episodes, or the card has no export.
+        """
+        from ares.workspace.recipe_cards import rebuild_set
+
+        folders = [Path(expanded_path(source)).absolute() for source in sources]
+        return rebuild_set(self._stores, Path(expanded_path(card)), folders, str(export), quiet=quiet)
 
     def delete(self, name: str) -> Action:
         """Delete all versions of "name", or exactly "name@2"; its episodes stay, and `ws.undo()` brings it back.

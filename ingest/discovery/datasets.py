@@ -301,7 +301,7 @@ class OpenedDataset:
         if options.follow_links:
             sources = [replace(source, follow_links=True) for source in sources]
         stated = hash_stated(options)
-        self.sources = sources = [replace(source, stated=stated) for source in sources]
+        self.sources = sources = [replace(source, stated=stated, options=options) for source in sources]
         return sources
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ares.errors import AresError, SourceError
-from ares.input import input_budgets
+from ares.input import input_budgets, read_yaml
+from ares.io import list_folder, parse_path
 from ares.jobs import IngestPlan, LocalEngine, MediaMode, PlannedDataset, PoolRequest, Report
 from ares.store import quote_literal
 from ingest.base import GuardedItems, Item, Source, guard_item_loading, known_error
@@ -35,6 +37,7 @@ from ingest.pipeline.read import (
 )
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.jobs import IngestRequest
     from ares.store import Stores
 
@@ -372,3 +375,36 @@ def warn_of_missing_datasets(
 
 def _lies_at(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+# Files by whose name a folder may say what its licence is; beside `features.json` of TensorFlow Datasets it
+# may lie in the folder above.
+_STATING_FILES = re.compile(
+    r"(licen[sc]e|copying|readme|features\.json|.*info\.json|dataset_description\.json).*", re.IGNORECASE
+)
+
+
+def describe_source(source: Source, earlier: Mapping[str, Json]) -> dict[str, Json]:
+    """Where a dataset lies, what it was read with, and what it states of licence and consent; for its document.
+
+    Args:
+        source: The dataset; without a folder nothing is known of it.
+        earlier: What an earlier ingestion stored; its options stay where this one was told none.
+    """
+    if not source.folder:
+        return dict(earlier)
+    facts: dict[str, Json] = {"folder": source.folder}
+    if source.stated:
+        options = source.options
+        spec: Json = read_yaml(options.spec) if options.spec else {}
+        facts["options"] = {"rate_hz": options.rate_hz, "cameras": options.cameras, "spec": spec}
+    elif "options" in earlier:
+        facts["options"] = earlier["options"]
+    spec = cast("dict[str, Json]", facts.get("options", {})).get("spec")
+    entries = list_folder(parse_path(source.folder))
+    may_state = "meta" in entries.folders or any(map(_STATING_FILES.fullmatch, entries.files))
+    if spec or may_state or entries.error:  # a single file cannot be listed
+        from ingest.label_files import read_stated_facts
+
+        facts |= read_stated_facts(source.folder, cast("Mapping[str, Json]", spec or {}))
+    return facts

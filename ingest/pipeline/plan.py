@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Record
 from ares.errors import AresError, SourceError
+from ares.input import parse_json, read_input
+from ares.io import parse_path
 from ares.media import compute_file_stamp
 from ares.store import TrustedFilter, ids_filter, quote_literal
 from ingest.base import Item, Source
@@ -74,6 +76,32 @@ def _stamp_or_empty(path: str) -> str:
         return compute_file_stamp(path)
     except (OSError, SourceError):
         return ""
+
+
+# The table of an export of ARES, which lies at most so many folders above a dataset in it; and why an episode of one
+# is not stored again.
+_EXPORT_TABLE, _FOLDERS_ABOVE = "manifest.episodes.jsonl", 3
+EXPORTED_REASON = (
+    "not stored again: the workspace has the episode that this is an export of, with all its labels"
+)
+
+
+def read_exported_ids(folder: str) -> dict[str, str]:
+    """By content hash the episodes that an export wrote, where a folder is one or lies in one; else none.
+
+    Raises SourceError for a table that cannot be read.
+    """
+    path = parse_path(folder)
+    tables = (parent / _EXPORT_TABLE for parent in (path, *list(path.parents)[:_FOLDERS_ABOVE]))
+    table = next((table for table in tables if folder and table.is_file()), None)
+    if table is None:
+        return {}
+    try:
+        lines = read_input(str(table)).decode().splitlines()
+        rows = [parse_json(line, str(table)) for line in lines]
+        return {row["content_hash"]: row["episode_id"] for row in rows if row["content_hash"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SourceError("the table of an export cannot be read", f"{table}: {error!r}") from None
 
 
 def stored_ids(stores: Stores, source: Source) -> set[str]:

@@ -41,14 +41,18 @@ from ingest.base import GuardedItems, Item, Source, guard_item_loading
 from ingest.discovery import unread_file_lines
 from ingest.pipeline.find import (
     IngestSources,
+    describe_source,
     warn_of_missing_datasets,
     warn_of_missing_records,
 )
 from ingest.pipeline.plan import (
+    EXPORTED_REASON,
     ItemAction,
     ItemOutcome,
     is_same_record,
     plan_item,
+    read_exported_ids,
+    read_identity,
     read_stored_identities,
     reject_duplicate_item,
     stored_ids,
@@ -87,12 +91,14 @@ def infer_and_store_contracts(
         reasons: What was warned of, with the number of episodes; what an earlier run told stays where none was written.
         reads_all_anew: Whether every stored episode was read again, so that nothing that an earlier run told holds.
     """
-    if not (sample or source.contract or source.kinematics or source.stated):
-        return
     from ares.contract import DatasetKey, StoredContracts, infer_contracts, read_contracts, write_contracts
 
     key = DatasetKey(source.format, source.dataset, source.version)
     stored = read_contracts(stores.annotations, key)
+    facts = describe_source(source, stored.source)
+    has_new_facts = bool(stored.contracts) and facts != stored.source
+    if not (sample or source.contract or source.kinematics or source.stated or has_new_facts):
+        return
     inferred = infer_contracts(stores, source.dataset, sample)
     layouts = {(contract.state_names, contract.action_names) for contract in inferred}
     kept = [c for c in stored.contracts if (c.state_names, c.action_names) not in layouts]
@@ -103,7 +109,7 @@ def infer_and_store_contracts(
     spec_hash = source.stated or stored.spec_hash
     is_read = reads_all_anew or stored == StoredContracts()
     stamp = source.segments_stamp if is_read else stored.segments_stamp
-    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash, stamp)
+    new = StoredContracts((*inferred, *kept), stated, kinematics, warnings, spec_hash, stamp, facts)
     write_contracts(stores.annotations, key, new)
 
 
@@ -251,6 +257,7 @@ class SourceItemPlanner:
         self._removed_ids = RemovedIds(stores.annotations, stores.workspace_id)
         self._seen: set[str] = set()
         self._unmoved: bool | None = None
+        self._exported_ids = read_exported_ids(source.folder)
 
     def plan(self, items: Iterator[Item]) -> Iterator[ItemOutcome]:
         """The items to be read and those that fail unread; those that are stored already are only counted."""
@@ -258,8 +265,9 @@ class SourceItemPlanner:
         while batch := list(islice(items, _MAX_BATCH_SIZE)):
             self._counts.add_planned(len(batch))
             num_skipped = 0
+            exported = self._find_exported(batch) if self._exported_ids else {}
             for item in batch:
-                if reason := self._removed_ids.reason(item.episode_id):
+                if reason := self._removed_ids.reason(item.episode_id) or exported.get(item.episode_id, ""):
                     self._counts.add_warning(reason, item.location)
                     seen.add(item.episode_id)
                     num_skipped += 1
@@ -286,6 +294,25 @@ class SourceItemPlanner:
         elif items.is_exhausted:
             missing = self._stored_ids - self._seen
             warn_of_missing_records(self._stores, self._source, missing, self._counts)
+
+    def _find_exported(self, items: Sequence[Item]) -> dict[str, str]:
+        """Why each item is not read whose content the workspace has as the episode that it was exported from."""
+        guarded = [
+            guard_item_loading(item, self._format, self._dataset_folder, self._source.follow_links)
+            for item in items
+        ]
+        identities = self._readers.map([partial(read_identity, item.load) for item in guarded])
+        origins = {
+            item.episode_id: self._exported_ids[identity.content_hash]
+            for item, identity in zip(items, identities, strict=True)
+            if isinstance(identity, RecordIdentity) and identity.content_hash in self._exported_ids
+        }
+        stored = read_stored_identities(self._stores, sorted(set(origins.values())))
+        reasons = {}
+        for episode_id, origin in origins.items():
+            same = origin in stored and self._exported_ids.get(stored[origin].content_hash) == origin
+            reasons[episode_id] = self._removed_ids.reason(origin) or (EXPORTED_REASON if same else "")
+        return reasons
 
     def _outcome(self, item: Item, action: ItemAction) -> ItemOutcome | None:
         """The outcome to send to the readers; None when the item turns out to be stored already."""

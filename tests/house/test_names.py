@@ -25,7 +25,6 @@ ROLES = {"source", "episode", "annotator", "exporter", "run", "base", "tables"}
 # Doubles that stand beside their protocol, and what people call in Python, on a terminal or in a notebook.
 WITHOUT_CALLERS = (
     "annotators/models/doubles.py",
-    "ares/curation/sets.py: read_lock",
     "ares/review/labels.py",
     "ares/loader/dataset.py: make_weighted_sampler",
     "ares/workspace/workspace.py: torch_dataset",

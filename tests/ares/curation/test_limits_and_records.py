@@ -217,6 +217,7 @@ def test_a_preview_and_a_set_count_what_goes(curated: Workspace, stage: Stage, i
         "datasets": {"video": 4},
         "annotations": {"caption": 4, "embed": 4, "quality": 4},
         "sets": {"good@1": 4, "good@2": 1},
+        "exports": {},
     }
     selections = [curated.sets["good@1"], curated.sets["rest"]]
     assert count_removed_members(stores, selections) == {"good@1": 0, "rest@1": 0}

@@ -1,0 +1,532 @@
+"""Recipe cards: what another machine needs to make a set and its export again, and what differs when it does not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ares.contract import DatasetKey, read_contracts
+from ares.curation import (
+    EXPORTS,
+    CurationSet,
+    LabelsFile,
+    Sets,
+    import_labels,
+    read_labels,
+    read_lock,
+    write_labels,
+)
+from ares.errors import RequestError
+from ares.input import read_json
+from ares.io import walk_folders
+from ares.jobs import IngestRequest, Progress
+from ares.store import (
+    batched,
+    ids_filter,
+)
+from ares.workspace.jobs import WorkspaceJobs
+from ares.workspace.operations import ingest_operation
+
+if TYPE_CHECKING:
+    from ares.episode import Json
+    from ares.store import Stores
+
+
+_CARD_VERSION: Literal[1] = 1
+_TIMES_FILE, _PLAN_FILE, _MANIFEST_FILE = "manifest.times.json", "plan.yaml", "manifest.json"
+# Members that are read at once; how deep below a folder sources are looked for, and in how many folders.
+_PAGE, _DEEPEST, _MOST_FOLDERS = 10_000, 6, 20_000
+# Keys of a spec that name other files; what these say travels with the labels.
+_FILES_OF_SPEC = ("spans", "span_unit", "subtask_names")
+
+
+class _CardModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CardFile(_CardModel):
+    """One file: its path below its folder, with "/", its size in bytes, and its SHA-256."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class CardSource(_CardModel):
+    """A dataset that members of the set are of.
+
+    Attributes:
+        dataset: Name that its episodes are stored under.
+        format: Its format.
+        version: Its version, or "".
+        folder: Name of its folder.
+        file: Name of the file in that folder that alone is the dataset, or "".
+        episodes: How many members are of it.
+        options: What it was read with: "rate_hz", "cameras", "spec".
+        licences: What it states of its licence.
+        files: Its files; none where it was not there when the card was written.
+    """
+
+    dataset: str
+    format: str
+    version: str
+    folder: str
+    file: str
+    episodes: int
+    options: dict[str, Any]
+    licences: tuple[str, ...]
+    files: tuple[CardFile, ...]
+
+    @property
+    def key(self) -> DatasetKey:
+        """The dataset."""
+        return DatasetKey(self.format, self.dataset, self.version)
+
+
+class CardExport(_CardModel):
+    """An export of the set: what was asked for, the merge plan or "", and the SHA-256 of each of its files."""
+
+    options: dict[str, Any]
+    plan: str
+    files: dict[str, str]
+
+
+class RecipeCard(_CardModel):
+    """What a card has beside the set itself, which `read_lock` reads.
+
+    Attributes:
+        card: Version of the layout.
+        ares: Version of ARES that wrote it.
+        sources: Where its members come from.
+        makers: What made the labels, by maker_id: annotator, version and model.
+        labels: The labels.
+        export: The export that a rebuild writes again, or None.
+    """
+
+    card: Literal[1]
+    ares: str
+    sources: tuple[CardSource, ...]
+    makers: dict[str, str]
+    labels: LabelsFile
+    export: CardExport | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildDifference:
+    """One thing that is not as the card says.
+
+    Attributes:
+        kind: "source", "file", "episode", "maker", "set" or "export".
+        name: What it is: a file below its source, an episode with its dataset and key, a maker.
+        expected: What the card has.
+        actual: What is here; "missing" where nothing is.
+    """
+
+    kind: Literal["source", "file", "episode", "maker", "set", "export"]
+    name: str
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.actual}, the card has {self.expected}"
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields as JSON."""
+        return {"kind": self.kind, "name": self.name, "expected": self.expected, "actual": self.actual}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildReport:
+    """What a rebuild made.
+
+    Attributes:
+        set: Label of the set; "" where it was not made.
+        episodes: Number of its episodes.
+        annotations: Labels that came with the card.
+        path: Folder of the export, or "".
+        same_files: Files of the export that are byte for byte those of the card.
+        versions: Version of ARES of the card, and the one here.
+        differences: What is not as the card says; none where all is.
+    """
+
+    set: str = ""
+    episodes: int = 0
+    annotations: int = 0
+    path: str = ""
+    same_files: int = 0
+    versions: tuple[str, str]
+    differences: tuple[RebuildDifference, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """The document of `ares set rebuild --json`."""
+        return {
+            "set": self.set,
+            "episodes": self.episodes,
+            "annotations": self.annotations,
+            "path": self.path,
+            "same_files": self.same_files,
+            "ares": {"card": self.versions[0], "here": self.versions[1]},
+            "differences": [difference.to_json() for difference in self.differences],
+        }
+
+
+def write_recipe_card(
+    stores: Stores, selection: CurationSet, path: Path, export: str = "", *, progress: Progress | None = None
+) -> RecipeCard:
+    """Write a set as a card, and the labels of its datasets to a file beside it.
+
+    A source that is not where it was read is in the card without its files: that proves the set, and rebuilds none.
+
+    Args:
+        stores: Stores of the workspace.
+        selection: The set.
+        path: The card, a JSON file; the labels are `NAME.labels.jsonl`.
+        export: Folder of the export to be made again; "" for the newest one that is still there.
+        progress: Advanced by the files of the sources, which are all read.
+
+    Returns:
+        The card, without the set.
+
+    Raises:
+        RequestError: The folder is no export of this set.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    counts = _count_members(stores, selection)
+    sources = [_describe_source(stores, key, count, progress) for key, count in sorted(counts.items())]
+    labels_path = path.with_name(f"{path.name.removesuffix('.json')}.labels.jsonl")
+    labels, maker_ids = write_labels(stores, list(counts), labels_path)
+    makers = stores.annotations.makers()
+    card = RecipeCard(
+        card=_CARD_VERSION,
+        ares=version("ares-curation"),
+        sources=tuple(sources),
+        makers={
+            id: " ".join(filter(None, (makers[id].annotator, makers[id].version, makers[id].model)))
+            for id in sorted(maker_ids)
+        },
+        labels=labels,
+        export=_describe_export(stores, selection, export),
+    )
+    Sets(stores.annotations).write_lock(selection, path, card.model_dump(mode="json"))
+    return card
+
+
+def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
+    """Read a card with its set and the members. Raises RequestError for any other file, with the remedy for a lock."""
+    selection, members = read_lock(path)
+    document = read_json(str(path))
+    if "card" not in document:
+        raise RequestError(
+            "this lock proves a set and has no recipe",
+            f"{path} is of an earlier ARES; write it again with `ares set lock {selection.label} FILE`",
+        )
+    fields = {name: value for name, value in document.items() if name in RecipeCard.model_fields}
+    try:
+        return RecipeCard.model_validate(fields), selection, members
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise RequestError("the card is not valid", f"{path}: {field}: {first['msg']}") from None
+
+
+def _count_members(stores: Stores, selection: CurationSet) -> dict[DatasetKey, int]:
+    """Number of members by dataset."""
+    counts: dict[DatasetKey, int] = {}
+    for ids in batched(Sets(stores.annotations).ids(selection), _PAGE):
+        rows = stores.tables.episodes.read_columns(["format", "dataset", "version"], ids_filter(ids))
+        for row in rows.to_pylist():
+            key = DatasetKey(row["format"], row["dataset"], row["version"])
+            counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def _describe_source(stores: Stores, key: DatasetKey, episodes: int, progress: Progress | None) -> CardSource:
+    """A dataset with the hash of each file; without files where its folder is not known, or not there."""
+    facts = read_contracts(stores.annotations, key).source
+    folder = Path(str(facts.get("folder", "")))
+    is_here = bool(facts.get("folder")) and folder.exists()
+    file = folder.name if folder.is_file() else ""
+    root = folder.parent if file else folder
+    paths = [root / file] if file else _files_below(root, stores.location) if is_here else []
+    options = cast("dict[str, Any]", facts.get("options") or {})
+    licences = cast("list[dict[str, str]]", facts.get("licences", []))
+    if file:
+        paths += [root / fact["origin"] for fact in licences if (root / fact["origin"]).is_file()]
+    return CardSource(
+        dataset=key.dataset,
+        format=key.format,
+        version=key.version,
+        folder=root.name if is_here else "",
+        file=file,
+        episodes=episodes,
+        options=options,
+        licences=tuple(fact["value"] for fact in licences),
+        files=tuple(_hash_files(root, paths, progress)),
+    )
+
+
+def _files_below(root: Path, workspace: str) -> list[Path]:
+    """The files of a dataset, without hidden ones and those of a workspace that lies in it."""
+    paths: list[Path] = []
+    for folder, subfolders, names in walk_folders(root):
+        subfolders[:] = [
+            name for name in subfolders if not name.startswith(".") and str(folder / name) != workspace
+        ]
+        paths += [folder / name for name in names if not name.startswith(".")]
+    return sorted(paths)
+
+
+def _hash_files(root: Path, paths: Iterable[Path], progress: Progress | None) -> Iterator[CardFile]:
+    for path in paths:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        yield CardFile(path=path.relative_to(root).as_posix(), bytes=path.stat().st_size, sha256=digest)
+        if progress:
+            progress.advance(1)
+
+
+def _describe_export(stores: Stores, selection: CurationSet, folder: str) -> CardExport | None:
+    """The export in a folder, or the newest one of the set that is still there; None without any."""
+    path = Path(folder).expanduser()
+    if not folder:
+        documents = (
+            cast("dict[str, Json]", document)
+            for _, document in stores.annotations.find_documents(EXPORTS, f"{selection.frozen_key}/")
+        )
+        newest = sorted((str(document["created"]), str(document["path"])) for document in documents)
+        known = [Path(path) for _, path in newest if (Path(path) / _MANIFEST_FILE).is_file()]
+        if not known:
+            return None
+        path = known[-1]
+    try:
+        manifest = read_json(str(path / _MANIFEST_FILE))
+        ids_hash, options = manifest["set"]["ids_hash"], dict(manifest["export"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RequestError("this is no export that can be made again", f"{path}: {error!r}"[:300]) from None
+    if ids_hash != selection.ids_hash:
+        raise RequestError(
+            "the export is of another set", f"{path} has {manifest['set']['name']}, with other members"
+        )
+    plan = (path / _PLAN_FILE).read_text(encoding="utf-8") if options.pop("plan", None) else ""
+    return CardExport(options=options, plan=plan, files=_hash_export(path))
+
+
+def _hash_export(path: Path) -> dict[str, str]:
+    """SHA-256 by the path of each file of an export, but that which says when it was made."""
+    files = _hash_files(path, _files_below(path, ""), None)
+    return {file.path: file.sha256 for file in files if file.path != _TIMES_FILE}
+
+
+def rebuild_set(
+    stores: Stores, card_path: Path, folders: Sequence[Path], export: str = "", *, quiet: bool = False
+) -> RebuildReport:
+    """Make the set of a card, and its export, from sources that lie anywhere.
+
+    Sources are compared file by file first; where any differs, that is the answer and nothing is made.
+
+    Args:
+        stores: Stores of a workspace without episodes.
+        card_path: The card; its labels lie beside it.
+        folders: Folders at or below which the sources are looked for.
+        export: Folder to write the export to, or "".
+        quiet: Show no progress.
+
+    Raises:
+        RequestError: The card or its labels cannot be read, the workspace has episodes, or the card has no export.
+    """
+    card, selection, members = read_recipe_card(card_path)
+    labels_path = card_path.with_name(card.labels.file)
+    _check_labels(labels_path, card.labels)
+    if export and card.export is None:
+        raise RequestError(
+            "the card has no export", f"`ares set lock {selection.label} FILE --export FOLDER` adds one"
+        )
+    if stores.tables.episodes.count():
+        raise RequestError("the workspace has episodes already", f"{stores.location}; name a new one with -w")
+    versions = (card.ares, version("ares-curation"))
+    roots, differences = _locate_sources(card.sources, folders)
+    if differences:
+        return RebuildReport(versions=versions, differences=tuple(differences))
+    for source in card.sources:
+        _ingest_source(stores, source, roots[source.key], quiet)
+    count = import_labels(stores, labels_path)
+    differences += _compare_makers(stores, card)
+    differences += _compare_episodes(stores, members, labels_path)
+    if any(difference.kind == "episode" for difference in differences):
+        return RebuildReport(versions=versions, annotations=count, differences=tuple(differences))
+    frozen = Sets(stores.annotations).add_locked(selection, members)
+    report = RebuildReport(
+        set=frozen.label, episodes=frozen.episodes, annotations=count, versions=versions,
+        differences=tuple(differences),
+    )  # fmt: skip
+    if not (export and card.export):
+        return report
+    return _export_again(stores, frozen, card.export, export, report, quiet=quiet)
+
+
+def _check_labels(path: Path, labels: LabelsFile) -> None:
+    if not path.is_file():
+        raise RequestError("the labels of the card are missing", f"{path}; copy it beside the card")
+    (file,) = _hash_files(path.parent, [path], None)
+    if file.sha256 != labels.sha256:
+        raise RequestError(
+            "the labels were changed after the card was written", f"{path} has the SHA-256 {file.sha256}"
+        )
+
+
+def _locate_sources(
+    sources: Sequence[CardSource], folders: Sequence[Path]
+) -> tuple[dict[DatasetKey, Path], list[RebuildDifference]]:
+    """The folder of each source, and what of its files is not as the card says."""
+    roots: dict[DatasetKey, Path] = {}
+    differences: list[RebuildDifference] = []
+    for source in sources:
+        if not source.files:
+            says = "no files, since it was not there when the card was written"
+            differences.append(
+                RebuildDifference(kind="source", name=source.dataset, expected=says, actual="not compared")
+            )
+            continue
+        root = _locate_source(source, folders)
+        if root is None:
+            files = f"{len(source.files)} files, the first {source.folder}/{source.files[0].path}"
+            differences.append(
+                RebuildDifference(kind="source", name=source.dataset, expected=files, actual="missing")
+            )
+            continue
+        roots[source.key] = root
+        differences += _compare_files(source, root)
+    return roots, differences
+
+
+def _locate_source(source: CardSource, folders: Sequence[Path]) -> Path | None:
+    """The folder at or below some that has the most files of a source; None where none has any."""
+    candidates = [
+        path
+        for folder in folders
+        for path in _folders_below(folder)
+        if path in folders or path.name == source.folder
+    ]
+    matches = {path: sum((path / file.path).is_file() for file in source.files) for path in candidates}
+    best = max(candidates, key=matches.__getitem__, default=None)
+    return best if best is not None and matches[best] else None
+
+
+def _folders_below(folder: Path) -> Iterator[Path]:
+    """A folder and those below it, some levels deep."""
+    depth = len(folder.parts)
+    for number, (path, subfolders, _) in enumerate(walk_folders(folder)):
+        if number == _MOST_FOLDERS:
+            return
+        yield path
+        if len(path.parts) - depth >= _DEEPEST:
+            subfolders.clear()
+
+
+def _compare_files(source: CardSource, root: Path) -> Iterator[RebuildDifference]:
+    """The files of a source that are missing or have other bytes."""
+    for file in source.files:
+        name, path = f"{source.dataset}: {file.path}", root / file.path
+        expected = f"{file.bytes} bytes with SHA-256 {file.sha256}"
+        if not path.is_file():
+            yield RebuildDifference(kind="file", name=name, expected=expected, actual=f"missing in {root}")
+            continue
+        (actual,) = _hash_files(root, [path], None)
+        if actual != file:
+            size = f"{actual.bytes} bytes with SHA-256 {actual.sha256}"
+            yield RebuildDifference(kind="file", name=name, expected=expected, actual=size)
+
+
+def _ingest_source(stores: Stores, source: CardSource, root: Path, quiet: bool) -> None:
+    """Read a source as it was read for the card."""
+    spec = {
+        name: value
+        for name, value in (source.options.get("spec") or {}).items()
+        if name not in _FILES_OF_SPEC
+    }
+    with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as folder:
+        spec_path = Path(folder) / "spec.yaml"
+        spec_path.write_text(json.dumps(spec), encoding="utf-8")  # JSON is YAML
+        request = IngestRequest(
+            sources=(str(root / source.file if source.file else root),),
+            format=source.format,
+            dataset=source.dataset,
+            rate_hz=source.options.get("rate_hz"),
+            cameras=source.options.get("cameras", ""),
+            spec=str(spec_path) if spec else "",
+        )
+        ingest_operation()(lambda: stores, lambda: stores, request, quiet=quiet)
+
+
+def _compare_makers(stores: Stores, card: RecipeCard) -> Iterator[RebuildDifference]:
+    """Code that read and checked the sources here and is of another version than that of the card."""
+    kept = {text.split(" ")[0]: text for text in card.makers.values()}
+    for id, maker in stores.annotations.makers().items():
+        is_new = id not in card.makers and stores.annotations.count_annotations([id]).get(id)
+        if is_new and maker.annotator in kept:
+            yield RebuildDifference(
+                kind="maker", name=maker.annotator, expected=kept[maker.annotator],
+                actual=f"{maker.annotator} {maker.version}",
+            )  # fmt: skip
+
+
+def _compare_episodes(
+    stores: Stores, members: Sequence[str], labels_path: Path
+) -> Iterator[RebuildDifference]:
+    """Members that are not here, or whose content is another."""
+    member_ids = {member.partition(" ")[0] for member in members}
+    stated = (content for kind, content in read_labels(labels_path) if kind == "episode")
+    for rows in batched((row for row in stated if row["episode_id"] in member_ids), _PAGE):
+        ids = [row["episode_id"] for row in rows]
+        table = stores.tables.episodes.read_columns(["episode_id", "content_hash"], ids_filter(ids))
+        hashes = dict(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
+        for row in rows:
+            actual = hashes.get(row["episode_id"])
+            if actual != row["content_hash"]:
+                yield RebuildDifference(
+                    kind="episode",
+                    name=f"{row['episode_id']} ({row['dataset']}, key {row['key']})",
+                    expected=f"content {row['content_hash']}",
+                    actual="missing" if actual is None else f"content {actual}",
+                )
+
+
+def _export_again(
+    stores: Stores,
+    frozen: CurationSet,
+    card: CardExport,
+    folder: str,
+    report: RebuildReport,
+    *,
+    quiet: bool,
+) -> RebuildReport:
+    """Export the set as the card says, and compare every file."""
+    options = dict(card.options)
+    with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
+        if card.plan:
+            options["plan"] = str(Path(temporary) / _PLAN_FILE)
+            Path(options["plan"]).write_text(card.plan, encoding="utf-8")
+        written = WorkspaceJobs(stores).export(frozen, folder, quiet=quiet, **options)
+    actual = _hash_export(written.path)
+    differences = tuple(
+        RebuildDifference(
+            kind="export",
+            name=name,
+            expected=card.files.get(name, "no such file"),
+            actual=actual.get(name, "missing"),
+        )
+        for name in sorted(card.files.keys() | actual.keys())
+        if card.files.get(name) != actual.get(name)
+    )
+    same = sum(card.files.get(name) == digest for name, digest in actual.items())
+    return replace(
+        report, path=str(written.path), same_files=same, differences=(*report.differences, *differences)
+    )

@@ -1,0 +1,145 @@
+"""`ares set lock` and `ares set rebuild`: the same set and export in another folder, or what differs by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from ares import open as open_workspace
+from ares.curation import Sets
+from tests.ares.export.test_identity import files_of
+from tests.ingest.lerobot.good_folders import write_good_folder
+from tests.ingest.test_exported_again import CAPTIONER, make_caption, write_robomimic
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with sources of two formats, a workspace with labels of theirs, and the card of a set of both."""
+    folder = tmp_path_factory.mktemp("made")
+    write_good_folder(folder / "data" / "arm", version="v3.0", lengths=(6, 9, 7))
+    (folder / "data" / "arm" / "LICENSE").write_text("MIT License\n")
+    (folder / "data" / "demos").mkdir()
+    write_robomimic(folder / "data" / "demos" / "demo.hdf5")
+    spec = folder / "demos.yaml"
+    spec.write_text("reference: ours\nrate_hz: 5\nrobot: panda\nlicence: cc-by-4.0\n")
+    run("ingest", folder / "data" / "arm", "-w", folder / "ws")
+    run("ingest", folder / "data" / "demos", "--spec", spec, "--dataset", "ours", "-w", folder / "ws")
+    workspace = open_workspace(folder / "ws")
+    rows = workspace.stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist()
+    workspace.stores.annotations.add_maker(CAPTIONER)
+    workspace.stores.annotations.append([make_caption(row["episode_id"], row["num_steps"]) for row in rows])
+    workspace.close()
+    write_good_folder(folder / "unrelated", version="v2.1", lengths=(12,))
+    run("ingest", folder / "unrelated", "-w", folder / "ws")
+    # A column that no member fills.
+    run("note", "not in the set", "--dataset", "unrelated", "-w", folder / "ws")
+    run("annotate", "motion", "-w", folder / "ws")
+    run("tag", "add", "long", "--where", "num_steps > 8", "-w", folder / "ws")
+    run(
+        "set",
+        "create",
+        "both",
+        "--where",
+        "caption != 'it takes 6 steps' AND dataset != 'unrelated'",
+        "-w",
+        folder / "ws",
+    )
+    for format in ("lerobot", "rlds"):
+        run("export", "both", folder / format, "--format", format, "-w", folder / "ws")
+        run(
+            "set", "lock", "both", folder / f"{format}.json", "--export", folder / format, "-w", folder / "ws"
+        )
+    return folder
+
+
+def run(*arguments: object) -> int:
+    return main([*map(str, arguments), "-q"])
+
+
+@pytest.mark.parametrize("format", ["lerobot", "rlds"])
+def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
+    made: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without models, from sources in other folders under other names; only the time of the export differs."""
+    shutil.copytree(made / "data" / "arm", tmp_path / "mirror" / "deep" / "arm")
+    shutil.copytree(made / "data" / "demos", tmp_path / "usb")
+    card = shutil.copy(made / f"{format}.json", tmp_path)
+    shutil.copy(made / f"{format}.labels.jsonl", tmp_path)
+    where = ["--sources", tmp_path / "mirror", tmp_path / "usb", "--export", tmp_path / "out"]
+    assert run("set", "rebuild", card, *where, "-w", tmp_path / "ws", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["set"], report["episodes"], report["differences"]) == ("both@1", 5, [])
+    one, two = files_of(made / format), files_of(tmp_path / "out")
+    assert {name for name in one.keys() | two.keys() if one.get(name) != two.get(name)} == {
+        "manifest.times.json"
+    }
+    assert report["same_files"] == len(two) - 1
+    before, after = open_workspace(made / "ws"), open_workspace(tmp_path / "ws")
+    columns = ["episode_id", "caption", "idle_share", "tags"]
+    rows, again = (
+        workspace.stores.tables.episodes.read_columns(columns, "dataset != 'unrelated'").to_pylist()
+        for workspace in (before, after)
+    )
+    assert sorted(rows, key=str) == sorted(again, key=str)
+    assert after.sheet("ours").lines[3].belief == "cc-by-4.0"
+    before.close()
+    after.close()
+
+
+def rebuilt(made: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]]]:
+    """The exit status and the differences of a rebuild from the sources in a folder."""
+    status = run(
+        "set", "rebuild", made / "lerobot.json", "--sources", folder, "-w", folder / "ws", "--json"
+    )  # fmt: skip
+    return status, json.loads(capsys.readouterr().out)["differences"]
+
+
+def test_a_changed_byte_and_a_missing_source_are_named(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(made / "data", tmp_path / "data")
+    video = sorted((tmp_path / "data" / "arm").rglob("*.mp4"))[0]
+    content = bytearray(video.read_bytes())
+    content[len(content) // 2] ^= 1
+    video.write_bytes(content)
+    (tmp_path / "data" / "arm" / "LICENSE").unlink()
+    shutil.rmtree(tmp_path / "data" / "demos")
+    status, differences = rebuilt(made, tmp_path, capsys)
+    assert status == 1
+    name = video.relative_to(tmp_path / "data" / "arm").as_posix()
+    assert [(part["kind"], part["name"]) for part in differences] == [
+        ("source", "ours"), ("file", "arm: LICENSE"), ("file", f"arm: {name}"),
+    ]  # fmt: skip
+    assert "demos/demo.hdf5" in differences[0]["expected"] and differences[1]["actual"].startswith("missing")
+    assert differences[2]["expected"] != differences[2]["actual"]
+
+
+def test_what_cannot_be_rebuilt_is_said_in_one_line(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An older lock, labels that were changed or left behind, a workspace in use, and an export of another set."""
+    workspace = open_workspace(made / "ws")
+    Sets(workspace.stores.annotations).write_lock(workspace.sets["both"], tmp_path / "old.json")
+    workspace.close()
+    rebuild = ["set", "rebuild", tmp_path / "old.json", "--sources", made / "data", "-w", tmp_path / "new"]
+    assert run(*rebuild) == 2
+    assert "write it again with `ares set lock both@1 FILE`" in capsys.readouterr().err
+    card = Path(shutil.copy(made / "lerobot.json", tmp_path))
+    rebuild[2] = card
+    assert run(*rebuild) == 2
+    assert "labels of the card are missing" in capsys.readouterr().err
+    labels = tmp_path / "lerobot.labels.jsonl"
+    labels.write_text((made / labels.name).read_text().replace("it takes 9", "it takes 8"))
+    assert run(*rebuild) == 2
+    assert "labels were changed" in capsys.readouterr().err
+    shutil.copy(made / labels.name, tmp_path)
+    assert run(*rebuild[:-1], made / "ws") == 2
+    assert "has episodes already" in capsys.readouterr().err
+    run("set", "create", "few", "--where", "num_steps = 9", "-w", made / "ws")
+    assert run("set", "lock", "few", tmp_path / "few.json", "--export", made / "rlds", "-w", made / "ws") == 2
+    assert "the export is of another set" in capsys.readouterr().err

@@ -1,0 +1,141 @@
+"""An export that is ingested again: its episodes and what was said of them are found by content, not by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from ares import open as open_workspace
+from ares.annotation import Annotation, Column, Maker
+from ares.workspace import Workspace
+from tests.ingest.lerobot.good_folders import write_good_folder
+from tests.ingesting import ingest_paths
+
+CAPTIONER = Maker(
+    annotator="caption", version="2", model="m", kind="model",
+    columns=(Column(name="caption", type="string", meaning="what happens"),),
+)  # fmt: skip
+
+# It judges captions, as graders and people do.
+JUDGE = Maker(
+    annotator="rating", version="1", model="m", kind="model", subject_kind="annotation", after=("caption",),
+    columns=(Column(name="rating", type="string", meaning="what a judge says"),),
+)  # fmt: skip
+
+
+def write_robomimic(path: Path) -> Path:
+    """Three demonstrations of different lengths without cameras."""
+    random = np.random.default_rng(3)
+    with h5py.File(path, "w") as file:
+        for number in range(3):
+            group = file.create_group(f"data/demo_{number}")
+            group["actions"] = random.normal(size=(9 + number, 7)).astype("float32")
+            group["obs/robot0_joint_pos"] = random.normal(size=(9 + number, 7)).astype("float32")
+    return path
+
+
+@pytest.fixture(scope="module", params=["hdf5", "v3.0", "v2.1"])
+def labelled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """Three episodes with captions and the tag "good" on the last of a set of two; its card is beside it."""
+    folder = tmp_path_factory.mktemp("labelled")
+    if request.param == "hdf5":
+        source = write_robomimic(folder / "demo.hdf5")
+    else:
+        source = write_good_folder(folder / "made", version=request.param, lengths=(6, 9, 7))
+    workspace = open_workspace(folder / "ws", create=True)
+    ingest_paths(workspace.stores, [str(source)], quiet=True)
+    rows = workspace.stores.tables.episodes.read_columns(["episode_id", "num_steps"]).to_pylist()
+    last = sorted(rows, key=lambda row: row["num_steps"])[1:]  # so that an export numbers them anew
+    captions = [make_caption(row["episode_id"], row["num_steps"]) for row in rows]
+    for maker, made in ((CAPTIONER, captions), (JUDGE, list(map(_rating, captions)))):
+        workspace.stores.annotations.add_maker(maker)
+        workspace.stores.annotations.append(made)
+    workspace.sync()
+    workspace.tag("good", ids=[last[1]["episode_id"]])
+    workspace.sets.create("last", [row["episode_id"] for row in last])
+    workspace.sets["last"].write_lock(folder / "last.card.json")
+    yield workspace
+    workspace.close()
+
+
+def make_caption(episode_id: str, steps: int) -> Annotation:
+    return Annotation(
+        episode_id=episode_id, name="caption", value={"caption": f"it takes {steps} steps"}, subject=episode_id,
+        maker_id=CAPTIONER.maker_id, start_seconds=0.0, stop_seconds=1.0, created="2026-11-27T00:00:00+00:00",
+    )  # fmt: skip
+
+
+def _rating(caption: Annotation) -> Annotation:
+    return replace(
+        caption, name="rating", maker_id=JUDGE.maker_id, subject=caption.annotation_id, subject_kind="annotation",
+        value={"rating": f"true: {caption.value['caption']}"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+def test_an_export_of_known_episodes_is_not_stored_twice(
+    labelled: Workspace, tmp_path: Path, format: str
+) -> None:
+    """Where they lie in the export does not matter; at another rate they are others."""
+    labelled.export("last", tmp_path / "out", format=format, quiet=True)
+    before = labelled.stores.tables.episodes.count()
+    counts = ingest_paths(labelled.stores, [str(tmp_path / "out")], quiet=True).counts
+    assert (counts.planned, counts.kept, counts.failed) == (2, 0, 0)
+    assert labelled.stores.tables.episodes.count() == before
+    assert [part.count for part in counts.fields()["warnings"] if "is an export of" in part.reason] == [2]
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+def test_labels_are_given_to_the_same_content_in_another_workspace(
+    labelled: Workspace, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labelled.export("last", tmp_path / "out", format=format, quiet=True)
+    labels = Path(labelled.path).parent / "last.card.labels.jsonl"
+    target = str(tmp_path / "there")
+    assert main(["ingest", str(tmp_path / "out"), "--labels", str(labels), "-w", target, "-q"]) == 0
+    assert "labels: episodes 2, annotations 6, tags 1" in capsys.readouterr().out
+    there = open_workspace(target)
+    columns = ["episode_id", "num_steps", "caption", "rating", "tags"]
+    rows = there.stores.tables.episodes.read_columns(columns).to_pylist()
+    assert {row["caption"] for row in rows} == {f"it takes {row['num_steps']} steps" for row in rows}
+    assert {row["rating"] for row in rows} == {f"true: it takes {row['num_steps']} steps" for row in rows}
+    tagged = [row["num_steps"] for row in rows if row["tags"]]
+    assert tagged == [max(row["num_steps"] for row in rows)]
+    said = [entry.annotation for entry in there.stores.annotations.read()]
+    captions = {
+        annotation.annotation_id
+        for annotation in said
+        if annotation.name == "caption" and annotation.subject == annotation.episode_id
+    }
+    assert {annotation.subject for annotation in said if annotation.name == "rating"} == captions
+    assert not {row["episode_id"] for row in rows} & set(labelled.sets["last"].ids())
+    there.close()
+
+
+def test_an_episode_at_another_rate_is_another(tmp_path: Path) -> None:
+    """What differs is stored, and gets no label of what it was made of."""
+    source = write_good_folder(tmp_path / "made", version="v3.0", lengths=(6, 9))
+    workspace = open_workspace(tmp_path / "ws", create=True)
+    ingest_paths(workspace.stores, [str(source)], quiet=True)
+    workspace.sets.create("all", where="num_steps > 0")
+    workspace.export("all", tmp_path / "out", fps=5.0, quiet=True)
+    assert ingest_paths(workspace.stores, [str(tmp_path / "out")], quiet=True).counts.kept == 2
+
+
+def test_a_purged_episode_does_not_come_back_through_an_export(tmp_path: Path) -> None:
+    source = write_good_folder(tmp_path / "made", version="v3.0", lengths=(6, 9))
+    workspace = open_workspace(tmp_path / "ws", create=True)
+    ingest_paths(workspace.stores, [str(source)], quiet=True)
+    selection = workspace.sets.create("all", where="num_steps > 0")
+    workspace.export("all", tmp_path / "out", quiet=True)
+    first = next(iter(selection.ids()))
+    assert main(["remove", "--purge", "--yes", "-q", "-w", workspace.path, first]) == 0
+    counts = ingest_paths(workspace.stores, [str(tmp_path / "out")], quiet=True).counts
+    assert (counts.kept, counts.planned) == (0, 2)
+    assert any("deleted for good" in part.reason for part in counts.fields()["warnings"])
