@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,12 @@ from ares.review.allocation import (
     StratumCounts,
     count_cells,
     estimate_stratified_share,
+    is_drawn_at_random,
     is_drawn_within_stratum,
     item_stratum,
     judged_columns,
 )
+from ares.review.certificate import refuse_own_columns
 from ares.review.drawing import list_queues
 from ares.review.estimates import (
     LEAST_RARER,
@@ -144,6 +146,8 @@ def report_calibration(
 ) -> list[Calibration]:
     """What people say of each judge, by question and dataset.
 
+    What was drawn from other episodes than those that are spoken of is counted, and estimates nothing.
+
     Args:
         stores: Stores of the workspace.
         question: Of this question alone; "" for all.
@@ -151,29 +155,43 @@ def report_calibration(
         where: SQL filter over the episode columns.
 
     Raises:
-        RequestError: The filter is wrong.
+        RequestError: The filter is wrong, or by what answers change.
         StoreError: The log or a table cannot be read.
     """
+    refuse_own_columns(where, "measures")
     groups: dict[tuple[str, str, str], list[LabelledItem]] = {}
     for item in read_labelled_items(stores, question=question, dataset=dataset, where=where):
         groups.setdefault((item.question, item.dataset, item.judge), []).append(item)
-    makers = stores.annotations.makers()
-    queues = {queue.name for queue in list_queues(stores) if dict(queue.recipe) in ({}, {"where": where})}
+    makers, recipes = stores.annotations.makers(), {queue.name: queue.recipe for queue in list_queues(stores)}
     return [
-        _measure_group(stores, items, makers[judge].model if judge else "", queues)
+        _measure_group(stores, items, makers[judge].model if judge else "", where, recipes)
         for (_, _, judge), items in sorted(groups.items(), key=lambda group: group[0])
     ]
 
 
+def _drawn_from_all(recipe: Mapping[str, Json], dataset: str, where: str) -> bool:
+    """Whether a queue was drawn from all episodes of a dataset that fulfil a filter, perhaps among others."""
+    of_dataset = {"dataset": dataset}, {"where": f"dataset = {quote_literal(dataset)}"}
+    return dict(recipe) in ({}, {"where": where}, {"where": where, "dataset": dataset}, *of_dataset)
+
+
 def _measure_group(
-    stores: Stores, items: Sequence[LabelledItem], model: str, queues: Collection[str]
+    stores: Stores,
+    items: Sequence[LabelledItem],
+    model: str,
+    where: str,
+    recipes: Mapping[str, Mapping[str, Json]],
 ) -> Calibration:
-    first, drawn = items[0], [item for item in items if item.is_random and item.truth]
+    first = items[0]
+    own = {name for name, recipe in recipes.items() if _drawn_from_all(recipe, first.dataset, where)}
+    others = recipes.keys() - own
+    drawn = [item for item in items if item.truth and is_drawn_at_random(item, others)]
     judged = [item for item in drawn if item.judged]
     ranked = [(item.rank, item.truth == MET) for item in judged if item.rank is not None]
     ranks, labels = [rank for rank, _ in ranked], [label for _, label in ranked]
-    spoken = [item for item in items if item.truth and item.judged and is_drawn_within_stratum(item, queues)]
-    rest = _count_unlabelled(stores, items)
+    within = [item for item in items if item.truth and is_drawn_within_stratum(item, own, others)]
+    spoken = [item for item in within if item.judged]
+    rest = _count_unlabelled(stores, items, where)
     share = _estimate_share(judged, spoken, rest) if spoken else None
     table = count_verdicts(judged)
     return Calibration(
@@ -292,8 +310,8 @@ def _count_strata(spoken: Sequence[LabelledItem], rest: _UnlabelledItems) -> lis
     ]
 
 
-def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> _UnlabelledItems:
-    """What the judge says of the items without an answer, by the columns of the tables."""
+def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem], where: str) -> _UnlabelledItems:
+    """What the judge says of the items without an answer among the episodes of a filter, by columns of the tables."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -301,7 +319,7 @@ def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> _Unlabel
     judged = judged_columns(first.question)
     known = [item.subject_id if first.is_segment else item.episode_id for item in items]
     answered = pa.array(known, pa.string())
-    for batch in _judged_columns(stores, first, judged):
+    for batch in _judged_columns(stores, first, judged, where):
         others = batch.filter(pc.invert(pc.is_in(batch["key"], value_set=answered)))
         counts[0] += pc.sum(pc.equal(others["verdict"], judged.accepted)).as_py() or 0
         counts[1] += len(others)
@@ -311,12 +329,22 @@ def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> _Unlabel
     return _UnlabelledItems(accepted=counts[0], total=counts[1], cells=cells)
 
 
-def _judged_columns(stores: Stores, item: LabelledItem, judged: JudgedColumns) -> Iterator[pa.Table]:
-    """Tables with "key", "verdict" and, if there is one, "certainty": all that the judge has judged in the dataset."""
+def _judged_columns(
+    stores: Stores, item: LabelledItem, judged: JudgedColumns, where: str
+) -> Iterator[pa.Table]:
+    """Tables with "key", "verdict" and, if there is one, "certainty": all that the judge has judged in the dataset.
+
+    Args:
+        stores: Stores of the workspace.
+        item: An item of the judge and the dataset.
+        judged: The columns.
+        where: SQL filter over the episode columns; "" for the whole dataset.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    in_dataset, tables = f"dataset = {quote_literal(item.dataset)}", stores.tables
+    tables = stores.tables
+    in_dataset = f"dataset = {quote_literal(item.dataset)}{f' AND ({where})' if where else ''}"
     existing = (
         tables.segments.scan([], "false").column_names if item.is_segment else tables.episodes.columns()
     )

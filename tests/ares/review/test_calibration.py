@@ -10,13 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from app.cli.main import main
+from ares.annotation import Maker
 from ares.episode import Record, Trajectory
 from ares.errors import RequestError
 from ares.review import (
     Answer,
+    LabelledItem,
+    PersonAnswer,
     QueueRequest,
     certify,
     report_calibration,
@@ -25,6 +29,7 @@ from ares.review import (
 )
 from ares.review.certificate import certificate_from_json, certify_items, find_reasons_void
 from ares.settings import Settings
+from ares.store import maker_column
 from ares.workspace import Workspace, open_workspace
 from benchmarks.review_estimates import draw_accepted_items
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
@@ -256,6 +261,8 @@ def test_a_filter_that_leaves_out_what_people_refused_certifies_nothing(
 ) -> None:
     with pytest.raises(RequestError, match="certifies nothing: answers change it"):
         certify(world.workspace.stores, 0.95, where=where)
+    with pytest.raises(RequestError, match="measures nothing: answers change it"):
+        world.workspace.review.report(where=where)
 
 
 def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: LabelledWorld) -> None:
@@ -282,6 +289,93 @@ def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: La
     everything = sum(world.truth.values()) / _EPISODES
     assert report.true_share.low < everything < report.true_share.high
     assert report.random_items < report.items
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """2,000 episodes, of which "key < 'h'" are the half that succeeds more often."""
+    path = tmp_path_factory.mktemp("halves") / "ws"
+    with open_workspace(str(path), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+        like, blank = (
+            next(iter(workspace.stores.tables.episodes.read())),
+            Trajectory(timestamps=np.arange(2) / 10),
+        )
+        names = [f"{number:016x}" for number in range(2_000)]
+        episodes = [
+            replace(like, episode_id=name, key=f"{'gi'[number % 2]}{name}", content_hash=name, num_steps=2)
+            for number, name in enumerate(names)
+        ]
+        workspace.stores.tables.episodes.add([Record(episode=one, trajectory=blank) for one in episodes])
+        workspace.stores.annotations.add_maker(_STUB)
+        yield workspace
+
+
+_STUB = Maker(annotator="success", version="1", model="stub", kind="model")
+
+
+@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.97, 0.95), (0.8, 0.7), (0.6, 0.9)])
+@pytest.mark.parametrize("where", ["", "key < 'h'", "key > 'h'"])
+def test_intervals_of_a_part_have_the_truth_of_that_part(
+    halves: Workspace, monkeypatch: pytest.MonkeyPatch, where: str, sensitivity: float, specificity: float
+) -> None:
+    """A judge of known errors on two halves, one of which is true far more often; 100 draws of 300 labels of both."""
+    source, tables = np.random.default_rng(35), halves.stores.tables
+    keys = {
+        row["episode_id"]: row["key"]
+        for row in tables.episodes.read_columns(["episode_id", "key"]).to_pylist()
+    }
+    names = [name for name, key in sorted(keys.items()) if len(key) == 17]
+    is_first = np.array([keys[name] < "h" for name in names])
+    truth = source.random(len(names)) < np.where(is_first, 0.75, 0.3)
+    accepted = source.random(len(names)) < np.where(truth, sensitivity, 1 - specificity)
+    words = ["success" if accepts else "failure" for accepts in accepted]
+    makers = [_STUB.maker_id] * len(names)
+    columns = {"episode_id": names, "success_verdict": words, maker_column("success"): makers}
+    tables.episodes.set_values(pa.table(columns))
+    is_of_part = {"": is_first | True, "key < 'h'": is_first, "key > 'h'": ~is_first}[where]
+    everything, covered = float(truth[is_of_part].mean()), 0
+    for _ in range(100):
+        drawn = [number for number in source.choice(len(names), 300, replace=False) if is_of_part[number]]
+        items = [
+            _labelled_success(names[number], bool(truth[number]), bool(accepted[number])) for number in drawn
+        ]
+        monkeypatch.setattr(
+            "ares.review.calibration.read_labelled_items", lambda *_, own=items, **__: iter(own)
+        )
+        (report,) = halves.review.report(question="success", where=where)
+        assert report.true_share is not None
+        covered += report.true_share.low <= everything <= report.true_share.high
+    # 0.95 less three standard errors of 100 draws.
+    assert covered >= 88, covered
+
+
+def _labelled_success(name: str, is_true: bool, is_accepted: bool) -> LabelledItem:
+    answer = PersonAnswer("Ada", "met" if is_true else "unmet", name, name, "random")
+    return LabelledItem(
+        question="success",
+        subject_id=name,
+        episode_id=name,
+        dataset="video",
+        answers=(answer,),
+        judged="met" if is_accepted else "unmet",
+        judge=_STUB.maker_id,
+    )
+
+
+def test_answers_of_a_queue_of_a_part_estimate_that_part_alone(world: LabelledWorld) -> None:
+    workspace, where = world.workspace, f"episode_id >= '{sorted(world.truth)[240]}'"
+    request = QueueRequest(name="part", question="success", person="Lou", random_items=4)
+    workspace.review.create(request, where=where)
+    queue = workspace.review.queue("part")
+    while item := queue.next("Lou"):
+        queue.answer(item, "Lou", "success")
+    (everything,) = workspace.review.report(question="success")
+    (part,) = workspace.review.report(question="success", where=where)
+    for row in list(workspace.review.answers(queue="part")):
+        workspace.review.withdraw(row.answer_id, "Lou")
+    assert (everything.items, everything.random_items) == (4, 0), "they say nothing of the rest"
+    assert (part.items, part.random_items) == (4, 4)
 
 
 def test_a_refusal_says_how_many_answers_are_missing() -> None:
