@@ -253,6 +253,18 @@ def keep_certificate(stores: Stores, key: str, certificate: Certificate) -> None
     stores.annotations.put_documents(_CERTIFICATES, {key: certificate.to_json()})
 
 
+def rests_on(stores: Stores, subject_id: str) -> bool:
+    """Whether the certificate of any set rests on what people say of a text. Raises StoreError."""
+    documents = (
+        cast("Mapping[str, Json]", one) for _, one in stores.annotations.find_documents(_CERTIFICATES)
+    )
+    return any(
+        item.subject_id == subject_id
+        for document in documents
+        for item in certificate_from_json(document).items
+    )
+
+
 def describe_certificate(stores: Stores, key: str, members: Iterable[str]) -> dict[str, Json]:
     """What is to be said of the certificate of a set: its numbers, "says", and "void", the reasons; {} without one.
 

@@ -227,6 +227,7 @@ class ReviewQueue:
             self._put_lease(answer.item, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(answer.item, seats | {seat: lease})
+        self._follow_certificates(answer.item)
 
     def undo(self, person: str) -> QueueItem | None:
         """Take the last answer of a person back, and ask it again; None where nothing is left to take back."""
@@ -248,7 +249,15 @@ class ReviewQueue:
             self._put_lease(number, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(number, self._seats(number) | {seat: lease})
+        self._follow_certificates(number)
         return self._hold(number, seat, person)
+
+    def _follow_certificates(self, number: int) -> None:
+        """Let the tables follow at once where a certificate rests on an item: void, it is shown nowhere."""
+        from ares.review.certificate import rests_on
+
+        if rests_on(self._stores, self._row(number)["subject"]):
+            self._stores.sync()
 
     def own_count(self, person: str) -> int:
         """Number of items that a person has answered."""

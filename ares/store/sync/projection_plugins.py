@@ -64,6 +64,10 @@ class InstalledProjections:
         names = {annotation.name for _, annotation in batch}
         return {name for name, projection in self._members.items() if projection.counted in names}
 
+    def have_documents(self, annotations: AnnotationStore) -> bool:
+        """Whether the log has documents without which one of them would write nothing. Raises StoreError."""
+        return any(_has_documents(projection, annotations) for projection in self._members.values())
+
     def refresh(
         self,
         tables: Tables,
@@ -87,8 +91,7 @@ class InstalledProjections:
             StoreError: The tables or the log cannot be read or written.
         """
         for name, projection in self._members.items():
-            needed = getattr(projection, "needed_documents", "")
-            if needed and next(annotations.find_documents(needed), None) is None:
+            if getattr(projection, "needed_documents", "") and not _has_documents(projection, annotations):
                 continue
             with plugin_faults(projections.label(name)):
                 if name not in counted:
@@ -109,3 +112,9 @@ class InstalledProjections:
         for projection in self._members.values():
             followed |= projection.followed_columns(catalog, existing)
         return followed
+
+
+def _has_documents(projection: Projection, annotations: AnnotationStore) -> bool:
+    """Whether the log has documents of the kind that a projection needs."""
+    needed = getattr(projection, "needed_documents", "")
+    return bool(needed) and next(annotations.find_documents(needed), None) is not None

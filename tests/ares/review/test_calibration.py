@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,21 +15,24 @@ import pytest
 
 from app.cli.main import main
 from ares.annotation import Maker
+from ares.curation import purge_episodes, remove_episodes, select_episodes, undo
 from ares.episode import Record, Trajectory
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.review import (
     Answer,
     LabelledItem,
     PersonAnswer,
     QueueRequest,
     certify,
+    give_answer,
     report_calibration,
     store_answer,
     withdraw_answer,
 )
 from ares.review.certificate import certificate_from_json, certify_items, find_reasons_void
 from ares.settings import Settings
-from ares.store import maker_column
+from ares.store import StagedIds, maker_column
 from ares.workspace import Workspace, open_workspace
 from benchmarks.review_estimates import draw_accepted_items
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
@@ -107,7 +110,9 @@ def test_from_answers_to_a_certificate_and_its_end(
     # One test, since each part changes what the next one sees.
     check_report(world, answered)
     check_certified_set(world, capsys, tmp_path)
+    check_ways_to_change_a_label(world, answered, tmp_path)
     check_reasons_void(world, answered)
+    check_what_cannot_be_undone(world, answered)
 
 
 def check_report(world: LabelledWorld, answered: dict[str, str]) -> None:
@@ -191,11 +196,87 @@ def check_certified_set(world: LabelledWorld, capsys: pytest.CaptureFixture[str]
     assert "1.00 (" in capsys.readouterr().out
 
 
+def check_ways_to_change_a_label(world: LabelledWorld, answered: dict[str, str], tmp_path: Path) -> None:
+    """Whichever way an answer comes, changes or goes, nothing is certified at once, and again once it is undone."""
+    workspace, stores = world.workspace, world.workspace.stores
+    name = next(name for name in sorted(answered)[20:] if world.accepted[name])
+    said = Answer(question="acceptable", subject_id=world.captions[name], subject_kind="annotation",
+                  verdict="unmet", person="Ada", drawn="random", queue="first")  # fmt: skip
+    members = read_certified(world)
+    path = str(world.path)
+
+    def answer_on_page() -> Callable[[], object]:
+        kept = give_answer(stores, said).annotation_id
+        return lambda: withdraw_answer(stores, kept, "Ada")
+
+    def answer_in_queue() -> Callable[[], object]:
+        where = f"episode_id = '{name}'"
+        workspace.review.create(QueueRequest(name="again", question="acceptable", person="Kim"), where=where)
+        queue = workspace.review.queue("again")
+        item = queue.next("Kim")
+        assert item is not None
+        queue.answer(item, "Kim", "unmet")
+        return lambda: queue.undo("Kim")
+
+    def answer_by_file() -> Callable[[], object]:
+        file = tmp_path / "answers.jsonl"
+        file.write_text(json.dumps(said.to_json() | {"person": "Uma"}))
+        assert main(["review", "import", str(file), "-w", path]) == 0
+        (row,) = workspace.review.answers(person="Uma")
+        # The user of the command is not Uma.
+        return lambda: workspace.review.withdraw(row.answer_id, "Uma")
+
+    def change_text() -> Callable[[], object]:
+        text = replace(said, question="text", verdict="", text="push it", drawn="", queue="")
+        kept = give_answer(stores, text).annotation_id
+        return lambda: withdraw_answer(stores, kept, "Ada")
+
+    def exclude_episode() -> Callable[[], object]:
+        with select_episodes(stores, EpisodeSelection(ids=[name])) as selected:
+            action = remove_episodes(stores, selected, person="Ada")
+        return lambda: undo(stores, action.number, person="Ada")
+
+    def delete_set() -> Callable[[], object]:
+        action = workspace.sets.delete("true")
+        return lambda: undo(stores, action.number)
+
+    def undo_undo_of_deleted_set() -> Callable[[], object]:
+        taken_back = undo(stores, workspace.sets.delete("true").number).action
+        again = undo(stores, taken_back.number).action
+        return lambda: undo(stores, again.number)
+
+    ways = (answer_on_page, answer_in_queue, answer_by_file, change_text, exclude_episode, delete_set,
+            undo_undo_of_deleted_set)  # fmt: skip
+    for change in ways:
+        take_back = change()
+        assert read_certified(world) == set(), change.__name__
+        take_back()
+        assert read_certified(world) == members, change.__name__
+
+
+def check_what_cannot_be_undone(world: LabelledWorld, answered: dict[str, str]) -> None:
+    """An answer that is taken back, and one that a purge deletes, certify nothing at once."""
+    workspace, stores = world.workspace, world.workspace.stores
+    first, second = [name for name in sorted(answered)[20:] if world.accepted[name]][2:4]
+
+    def purge_second() -> None:
+        with StagedIds([second]) as ids:
+            purge_episodes(stores, ids)
+
+    for number, change in enumerate(
+        (lambda: workspace.review.withdraw(answered[first], "Ada"), purge_second)
+    ):
+        workspace.sets.create_certified(f"late-{number}", 0.9)
+        assert len(read_certified(world)) > 100
+        change()
+        assert read_certified(world) == set(), number
+
+
 def read_certified(world: LabelledWorld) -> set[str]:
     """The episodes whose caption counts as certified: it is accepted, although nothing proves their judge."""
     episodes = world.workspace.stores.tables.episodes
     certified = episodes.ids("grade_trust = 'certified'")
-    assert episodes.ids("acceptable AND certified >= 0.95") == certified
+    assert episodes.ids("acceptable AND certified >= 0.9") == certified
     return certified
 
 
