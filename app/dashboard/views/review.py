@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
@@ -23,6 +23,8 @@ from ares.settings import user_name
 
 if TYPE_CHECKING:
     from ares.episode import Episode
+    from ares.review import Answer, QueueProgress
+    from ares.store import Stores
     from ares.workspace import AnswerRow
 
 
@@ -79,11 +81,7 @@ def _draw_questions() -> None:
         names = ", ".join(queue.name for queue in queues[:20])
         raise AddressError("queue", f"there is no queue {named!r}", f"there are: {names}")
     _draw_choice(queues, named, person)
-    queue = ReviewQueue(workspace.stores, named)
-    item = cached_reads.limited(partial(queue.next, person))
-    _draw_item(queue, item, person)
-    if st.toggle("Your answers", key=_ANSWERS):
-        _draw_answers(queue, person)
+    _draw_item(named, person)
 
 
 def _make_queue(person: str) -> None:
@@ -118,17 +116,59 @@ def _choose_person(before: str) -> None:
     write_parameter("person", entered_text(f"{_PERSON}.{before}", before) or before)
 
 
-def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
-    progress = cached_reads.limited(partial(queue.progress, person))
+class _ShownItem(NamedTuple):
+    """What is read for one item, all at once: an answer costs one query and no more.
+
+    Attributes:
+        item: What the person is asked; None where nothing is left.
+        progress: How far the queue is.
+        earlier: What the person said of it before, also what was taken back.
+        episodes: Its episode, and that of the item that probably comes next.
+    """
+
+    item: QueueItem | None
+    progress: QueueProgress
+    earlier: Answer | None = None
+    episodes: Sequence[Episode] = ()
+
+
+def _read_item(queue: ReviewQueue, stores: Stores, person: str) -> _ShownItem:
+    item = queue.next(person)
+    progress = queue.progress(person)
     if item is None:
-        st.success(f"Nothing is left for you: {progress}")
+        return _ShownItem(item, progress)
+    earlier = find_earlier_answer(stores, item.episode_id, item.question, item.subject_id, person)
+    ids = filter(None, (item.episode_id, queue.next_episode(item)))
+    return _ShownItem(item, progress, earlier, stores.tables.episodes.get(list(dict.fromkeys(ids))))
+
+
+@st.fragment
+def _draw_item(named: str, person: str) -> None:
+    """Draw what is asked; a key draws this part of the page anew, and no other."""
+    navigation.accept_next_message()
+    stores = cached_reads.workspace().stores
+    queue = ReviewQueue(stores, named)
+    shown = cached_reads.limited(partial(_read_item, queue, stores, person))
+    item = shown.item
+    if item is None:
+        st.success(f"Nothing is left for you: {shown.progress}")
         st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
-        return
-    episode = cached_reads.workspace().episodes[item.episode_id]
-    settings = cached_reads.workspace().stores.settings
+    else:
+        react = partial(_react_to_key, queue, item, person)
+        draw_review(_item_data(queue, item, shown), "review.item", react)
+    if st.toggle("Your answers", key=_ANSWERS):
+        _draw_answers(queue, person)
+
+
+def _item_data(queue: ReviewQueue, item: QueueItem, shown: _ShownItem) -> dict[str, Json]:
+    settings, earlier = cached_reads.workspace().stores.settings, shown.earlier
     is_outcome = item.question == "success"
-    data: dict[str, Json] = {
-        **_draft_data(item, person),
+    own, *following = shown.episodes
+    return {
+        # What the person has written of the item before, and need not write again.
+        "reason": earlier.reason if earlier else "",
+        "kind": earlier.failure_kind if earlier else "",
+        "severity": earlier.severity if earlier else "",
         "kinds": list[Json](settings.failure_kinds) if is_outcome else [],
         "severities": list[Json](settings.failure_severities) if is_outcome else [],
         "reasons": list[Json](st.session_state.get(_REASONS, ())),
@@ -136,29 +176,16 @@ def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
         "question": _QUESTIONS.get(item.question, f"Is {item.question} met?"),
         "text": item.text,
         "note": "two people differ on this" if item.drawn == "adjudicate" else "",
-        "progress": str(progress),
+        "progress": str(shown.progress),
         "guideline": queue.queue.guideline,
         "start": item.start_seconds,
         "stop": item.stop_seconds,
-        "cameras": _camera_rows(episode, item),
-        "ahead": _videos_ahead(queue, item),
+        "cameras": list[Json](_camera_rows(own, item)),
+        # Clips that are probably shown next: the browser loads them while the person looks.
+        "ahead": [camera["video"] for episode in following for camera in _camera_rows(episode, item)],
         "keys": [
             {"key": key, "verdict": verdict, "label": label} for key, verdict, label in _answer_keys(item)
         ],
-    }
-    draw_review(data, "review.item", partial(_react_to_key, queue, item, person))
-
-
-def _draft_data(item: QueueItem, person: str) -> dict[str, Json]:
-    """What the person has written of the item before, and need not write again."""
-    stores = cached_reads.workspace().stores
-    answer = cached_reads.limited(
-        partial(find_earlier_answer, stores, item.episode_id, item.question, item.subject_id, person)
-    )
-    return {
-        "reason": answer.reason if answer else "",
-        "kind": answer.failure_kind if answer else "",
-        "severity": answer.severity if answer else "",
     }
 
 
@@ -170,7 +197,7 @@ def _answer_keys(item: QueueItem) -> Sequence[tuple[str, str, str]]:
     return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
 
 
-def _camera_rows(episode: Episode, item: QueueItem) -> list[Json]:
+def _camera_rows(episode: Episode, item: QueueItem) -> list[dict[str, Json]]:
     """Clips of the good cameras, with the frames that decide."""
     good = [camera for camera in episode.cameras if not camera.flags] or list(episode.cameras)
     middle = (item.start_seconds + item.stop_seconds) / 2
@@ -185,12 +212,6 @@ def _camera_rows(episode: Episode, item: QueueItem) -> list[Json]:
         }
         for camera in good[:_MAX_CAMERAS]
     ]
-
-
-def _videos_ahead(queue: ReviewQueue, item: QueueItem) -> list[Json]:
-    """Addresses of the clips that are probably shown next: the browser loads them while the person looks."""
-    episodes = cached_reads.read_episodes([queue.next_episode(item)])
-    return [camera["video"] for episode in episodes for camera in _camera_rows(episode, item)]  # type: ignore[call-overload,index]
 
 
 def _react_to_key(
