@@ -66,7 +66,8 @@ class InstalledProjections:
 
     def have_documents(self, annotations: AnnotationStore) -> bool:
         """Whether the log has documents without which one of them would write nothing. Raises StoreError."""
-        return any(_has_documents(projection, annotations) for projection in self._members.values())
+        needed = (getattr(projection, "needed_documents", "") for projection in self._members.values())
+        return any(next(annotations.find_documents(kind), None) is not None for kind in needed if kind)
 
     def refresh(
         self,
@@ -91,7 +92,8 @@ class InstalledProjections:
             StoreError: The tables or the log cannot be read or written.
         """
         for name, projection in self._members.items():
-            if getattr(projection, "needed_documents", "") and not _has_documents(projection, annotations):
+            needed = getattr(projection, "needed_documents", "")
+            if needed and next(annotations.find_documents(needed), None) is None:
                 continue
             with plugin_faults(projections.label(name)):
                 if name not in counted:
@@ -112,9 +114,3 @@ class InstalledProjections:
         for projection in self._members.values():
             followed |= projection.followed_columns(catalog, existing)
         return followed
-
-
-def _has_documents(projection: Projection, annotations: AnnotationStore) -> bool:
-    """Whether the log has documents of the kind that a projection needs."""
-    needed = getattr(projection, "needed_documents", "")
-    return bool(needed) and next(annotations.find_documents(needed), None) is not None

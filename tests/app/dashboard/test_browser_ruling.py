@@ -80,6 +80,10 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         criterion = first.get_attribute("data-criterion")
         rows = page.locator(f"[data-criterion='{criterion}']")
         rows.locator(".choice.unmet").click()
+        page.locator(".judge .guideline summary").click()
+        expect(page.locator(".judge .guideline pre")).to_contain_text(
+            "a finger wide is open at the end: failure"
+        )
         undo = page.locator(".judge .undo")
         expect(undo).to_have_text(f"Undo: {criterion} unmet")
         page.get_by_role("button", name="Failure", exact=True).click()

@@ -444,6 +444,16 @@ def _labelled_success(name: str, is_true: bool, is_accepted: bool) -> LabelledIt
     )
 
 
+def test_a_criterion_is_explained_by_its_rubric_beside_its_question(
+    world: LabelledWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create = ["review", "create", "hands", "--question", "HAND", "--random", "1", "--json"]
+    assert main([*create, "-w", str(world.path)]) == 0
+    guideline = json.loads(capsys.readouterr().out)["guideline"]
+    assert guideline.startswith("HAND: The hand, arm or person that acts is the one that is named.")
+    assert "- unmet: " in guideline and "That it fails counts under OUTCOME." in guideline
+
+
 def test_answers_of_a_queue_of_a_part_estimate_that_part_alone(world: LabelledWorld) -> None:
     workspace, where = world.workspace, f"episode_id >= '{sorted(world.truth)[240]}'"
     request = QueueRequest(name="part", question="success", person="Lou", random_items=4)

@@ -260,6 +260,25 @@ def test_a_wrong_queue_is_refused_in_one_line(stores: Stores) -> None:
         ReviewQueue(stores, "none")
 
 
+def test_a_guideline_has_examples_of_its_question_and_that_of_the_lab_wins(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.md").write_text("ours alone")
+    examples = {"success": "a finger wide is open", "VERB": "That it is the right drawer counts under OBJECT",
+                "acceptable": "fail to open the drawer", "instruction": "fold the towel"}  # fmt: skip
+    for own in ("", str(tmp_path / "own.md")):
+        monkeypatch.setattr(stores, "settings", replace(stores.settings, review_guideline=own))
+        for question, example in examples.items():
+            text = _create(
+                stores, replace(REQUEST, name=f"{question}{bool(own)}", question=question)
+            ).queue.guideline
+            assert text == "ours alone" if own else text.count("\n- ") >= 6 and example in text
+    assert (
+        _create(stores, replace(REQUEST, name="named", guideline="of this queue")).queue.guideline
+        == "of this queue"
+    )
+
+
 def test_a_purge_takes_the_answers_and_items_of_an_episode_along(stores: Stores) -> None:
     queue = _create(stores, replace(REQUEST, repeat=0.0))
     first = queue.next("Ada")
