@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -161,13 +161,15 @@ def measure_review(folder: Path, labels: int) -> Waits:
 
 
 def _server_seconds() -> float:
-    """Processor seconds of the servers that this process has started and that still run."""
-    import psutil
-
-    servers = [
-        child for child in psutil.Process().children() if "make_served_pages" in " ".join(child.cmdline())
-    ]
-    return sum(times.user + times.system for times in (server.cpu_times() for server in servers))
+    """Processor seconds of the servers that this process has started and that still run; Linux alone tells them."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            is_own = int(fields[1]) == os.getpid()
+            if is_own and b"make_served_pages" in (stat.parent / "cmdline").read_bytes():
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _label_items(address: str, labels: int) -> list[float]:

@@ -51,8 +51,8 @@ GUIDELINES: Mapping[str, str] = {
 
 Examples
 - "put the mug on the shelf"; a cup with a handle ends on the shelf: met. Another word for the same thing is as good.
-- "open the drawer"; the arm pulls, and the drawer stays shut: unmet, since it is not opened. "fail to open the drawer"
-  would be met.
+- "open the drawer"; the arm pulls, and the drawer stays shut: unmet, since it is not opened. \
+"fail to open the drawer" would be met.
 - "pick up the screw with the left arm"; the hand hides whether it holds anything: cannot tell.""",
     "criterion": f"""{_OF_TEXTS}
 
@@ -61,8 +61,8 @@ Answer about this one criterion, also where another part of the text is wrong.
 Examples
 - VERB, "push the drawer shut"; the drawer is pulled open: unmet. That it is the right drawer counts under OBJECT.
 - OBJECT, "pick up the red bowl"; a blue bowl is picked up: met, since it is a bowl. The colour counts under ATTRIBUTES.
-- DESTINATION, "put the cube in the bin"; the cube falls beside the bin: met where the arm goes for the bin, since the
-  place is the one that is meant. That it fails counts under OUTCOME.""",
+- DESTINATION, "put the cube in the bin"; the cube falls beside the bin: met where the arm goes for the bin, \
+since the place is the one that is meant. That it fails counts under OUTCOME.""",
     SUCCESS: """Say how the episode ends, by what its task asks for. What happens on the way does not count.
 
 - success: the end state that the task asks for is there in the last frames.

@@ -17,7 +17,7 @@ from app.dashboard.navigation import entered_text, read_parameter, write_paramet
 from app.dashboard.preloading import let_tables_follow
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
-from ares.errors import RequestError
+from ares.errors import AresError, RequestError
 from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
 from ares.settings import user_name
 
@@ -44,6 +44,8 @@ _FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
 _QUESTIONS_TAB, _TABS, _TAB = "questions", {"questions": "Questions", "judges": "Judges"}, "review.tab"
 # Reasons that the person gave last, in this session.
 _REASONS, _MOST_REASONS = "review.reasons", 8
+_NEW_NAME, _NEW_QUESTION = "review.new.name", "review.new.question"
+_NEW_SIZE, _NEW_WHERE = "review.new.size", "review.new.where"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
 
 
@@ -73,8 +75,10 @@ def _draw_questions() -> None:
     person = read_parameter("person") or user_name()
     if not queues:
         st.header("Nothing to review yet")
-        st.write("A queue asks about captions: 60 of them, drawn at random within datasets and grades.")
-        st.button("Make a queue", key="review.make", on_click=_make_queue, args=(person,))
+        st.write(
+            "A queue asks about captions or episodes that are drawn at random within datasets and grades."
+        )
+        _draw_new_queue(person, 1)
         return
     named = read_parameter("queue", queues[0].name)
     if named not in (queue.name for queue in queues):
@@ -84,14 +88,57 @@ def _draw_questions() -> None:
     _draw_item(named, person)
 
 
+def _draw_new_queue(person: str, number: int) -> None:
+    """Draw the form that makes a queue.
+
+    Args:
+        person: Who makes it.
+        number: The how many-th it is, for its name.
+    """
+    from ares.review import list_judged_questions
+
+    stores = cached_reads.workspace().stores
+    judged = [question.name for question in cached_reads.limited(partial(list_judged_questions, stores))]
+    with st.form("review.new", border=False):
+        st.text_input("Name", "review" if number == 1 else f"review-{number}", 80, key=_NEW_NAME)
+        questions = list(dict.fromkeys(["acceptable", "success", "instruction", *judged]))
+        st.selectbox("Question", questions, key=_NEW_QUESTION, format_func=_question_title)
+        st.number_input("Items drawn at random", 1, 100_000, 60, key=_NEW_SIZE)
+        st.text_input(
+            "Only episodes that fulfil (SQL)",
+            key=_NEW_WHERE,
+            placeholder="dataset = 'lids'",
+            help="Empty: all.",
+        )
+        st.form_submit_button("Make a queue", on_click=_make_queue, args=(person,))
+
+
+def _question_title(question: str) -> str:
+    return _QUESTIONS.get(question, f"Is {question} met?")
+
+
 def _make_queue(person: str) -> None:
-    request = QueueRequest(name="review", question="acceptable", person=person, annotator="caption")
-    cached_reads.limited(partial(cached_reads.workspace().review.create, request))
+    name, where, size = entered_text(_NEW_NAME), entered_text(_NEW_WHERE), st.session_state[_NEW_SIZE]
+    navigation.settle_address()
+    try:
+        request = QueueRequest(
+            name=name,
+            question=entered_text(_NEW_QUESTION),
+            person=person,
+            random_items=int(size),
+            annotator="caption",
+        )
+        create = partial(cached_reads.workspace().review.create, request, where=where)
+        cached_reads.limited(create, where)
+    except AresError as error:
+        navigation.show_error(error)
+    else:
+        write_parameter("queue", name)
 
 
 def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
     """Draw who answers, and which queue; both stand in the address, so that a reload keeps them."""
-    columns = st.columns([2, 2, 4])
+    columns = st.columns([2, 2, 4], vertical_alignment="bottom")
     names = [queue.name for queue in queues]
     with columns[0]:
         st.selectbox(
@@ -106,6 +153,9 @@ def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
         st.text_input(
             "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,)
         )
+    # With another key it is closed once there is one more queue.
+    with columns[2], st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
+        _draw_new_queue(person, len(queues) + 1)
 
 
 def _choose_queue(before: str) -> None:
@@ -152,6 +202,7 @@ def _draw_item(named: str, person: str) -> None:
     item = shown.item
     if item is None:
         st.success(f"Nothing is left for you: {shown.progress}")
+        st.write("The tab Judges says how far each judge agrees with people, and certifies a set.")
         st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
     else:
         react = partial(_react_to_key, queue, item, person)
@@ -173,7 +224,7 @@ def _item_data(queue: ReviewQueue, item: QueueItem, shown: _ShownItem) -> dict[s
         "severities": list[Json](settings.failure_severities) if is_outcome else [],
         "reasons": list[Json](st.session_state.get(_REASONS, ())),
         "id": _item_id(item),
-        "question": _QUESTIONS.get(item.question, f"Is {item.question} met?"),
+        "question": _question_title(item.question),
         "text": item.text,
         "note": "two people differ on this" if item.drawn == "adjudicate" else "",
         "progress": str(shown.progress),

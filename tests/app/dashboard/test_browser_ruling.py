@@ -36,7 +36,8 @@ def judged(tmp_path: Path, demo_samples: Path) -> Iterator[tuple[Workspace, str]
     with open_workspace(str(tmp_path / "w"), Settings()) as opened:
         opened.ingest(demo_samples / "video", limit=1, quiet=True)
         (episode,) = opened.stores.tables.episodes.read()
-        caption = make_caption(episode, CAPTIONER, _CAPTION)
+        draft = make_caption(episode, CAPTIONER, _CAPTION)
+        caption = replace(draft, value={**draft.value, "slots": {"action": "lift", "object": "the lid"}})
         rulings: list[dict[str, Any]] = [
             {"criterion": name, "verdict": "MET", "category": category}
             for name, category in rubric.categories
@@ -92,6 +93,14 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.reload()
         expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
         expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
+        page.locator(".judge .slots summary").click()
+        page.get_by_label("slot object").fill("the red lid")
+        page.keyboard.press("Enter")
+        expect(undo).to_have_text("Undo: new text")
+        (edited,) = (row.answer for row in workspace.review.answers() if row.answer.question == "text")
+        assert edited.slots == {"action": "lift", "object": "the red lid"}
+        undo.click()
+        expect(undo).to_have_text("Undo: success failure")
         page.locator(".judge .edit").fill("open the lid")
         page.keyboard.press("Enter")
         expect(undo).to_have_text("Undo: new text")
