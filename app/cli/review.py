@@ -351,14 +351,19 @@ def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
         )
         for report in reports
     ]
-    write_stderr(*sorted({line for report in reports for line in _deviating_people(report)}))
+    write_stderr(*sorted({line for report in reports for line in _report_remarks(report)}))
     empty = "no answers yet; `ares review next` asks for them"
     answer(args, documents, lambda: OutputTable(rows, _REPORT_HEADER) if rows else empty, documents)
     return 0
 
 
-def _deviating_people(report: Calibration) -> Iterator[str]:
-    """Whose word stands less often than that of others, in one line each."""
+def _report_remarks(report: Calibration) -> Iterator[str]:
+    """Whose word stands less often than that of others, and which queues estimate nothing, in one line each."""
+    for name in report.other_queues:
+        yield (
+            f"{report.question}, {report.dataset}: queue {name} was drawn from other episodes and estimates nothing "
+            "here; give its --where"
+        )
     for row in report.people:
         if row.stands_out:
             yield (

@@ -79,6 +79,7 @@ class Calibration:
         brier: Mean squared distance of its ranks from what people say.
         reliability: Its ranks by intervals, beside what people say.
         people: How often the word of each person did not stand.
+        other_queues: Queues that were drawn from other episodes, whose answers are counted and estimate nothing here.
         true_share: Share of true items among all that it judged.
         missing: Answers still needed until that share is known to +- 0.03, at most those that are left.
     """
@@ -101,6 +102,7 @@ class Calibration:
     missing: int
     reliability: tuple[ReliabilityBin, ...] = field(default=())
     people: tuple[PersonAgreement, ...] = field(default=())
+    other_queues: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The report as a document; the table by "judge/people"."""
@@ -138,6 +140,7 @@ class Calibration:
             ],
             "missing": self.missing,
             "people": [person.to_json() for person in self.people],
+            "other_queues": list(self.other_queues),
         }
 
 
@@ -218,6 +221,7 @@ def _measure_group(
         else 0,
         reliability=reliability_curve(ranks, labels),
         people=tuple(compare_people(items)),
+        other_queues=tuple(sorted(others & {answer.queue for item in items for answer in item.answers})),
     )
 
 

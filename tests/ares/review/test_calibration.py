@@ -467,6 +467,7 @@ def test_answers_of_a_queue_of_a_part_estimate_that_part_alone(world: LabelledWo
         workspace.review.withdraw(row.answer_id, "Lou")
     assert (everything.items, everything.random_items) == (4, 0), "they say nothing of the rest"
     assert (part.items, part.random_items) == (4, 4)
+    assert (everything.other_queues, part.other_queues) == (("part",), ())
 
 
 def test_a_refusal_says_how_many_answers_are_missing() -> None:
