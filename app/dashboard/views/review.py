@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
@@ -46,6 +48,8 @@ _QUESTIONS_TAB, _TABS, _TAB = "questions", {"questions": "Questions", "judges": 
 _REASONS, _MOST_REASONS = "review.reasons", 8
 _NEW_NAME, _NEW_QUESTION = "review.new.name", "review.new.question"
 _NEW_SIZE, _NEW_WHERE = "review.new.size", "review.new.where"
+# Episodes of the item and of the next ones, by id.
+_EPISODES = "review.episodes"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
 
 
@@ -173,23 +177,26 @@ class _ShownItem(NamedTuple):
         item: What the person is asked; None where nothing is left.
         progress: How far the queue is.
         earlier: What the person said of it before, also what was taken back.
-        episodes: Its episode, and that of the item that probably comes next.
+        following: Ids of the episodes that are probably asked about next.
     """
 
     item: QueueItem | None
     progress: QueueProgress
     earlier: Answer | None = None
-    episodes: Sequence[Episode] = ()
+    following: Sequence[str] = ()
 
 
-def _read_item(queue: ReviewQueue, stores: Stores, person: str) -> _ShownItem:
+def _read_item(queue: ReviewQueue, stores: Stores, person: str, episodes: dict[str, Episode]) -> _ShownItem:
+    """Read an item, and its episode where it is not among those that were read before."""
     item = queue.next(person)
     progress = queue.progress(person)
     if item is None:
         return _ShownItem(item, progress)
     earlier = find_earlier_answer(stores, item.episode_id, item.question, item.subject_id, person)
-    ids = filter(None, (item.episode_id, queue.next_episode(item)))
-    return _ShownItem(item, progress, earlier, stores.tables.episodes.get(list(dict.fromkeys(ids))))
+    following = queue.next_episodes(item, 2)
+    if item.episode_id not in episodes:
+        episodes[item.episode_id] = stores.tables.episodes.get_episode(item.episode_id)
+    return _ShownItem(item, progress, earlier, following)
 
 
 @st.fragment
@@ -198,7 +205,8 @@ def _draw_item(named: str, person: str) -> None:
     navigation.accept_next_message()
     stores = cached_reads.workspace().stores
     queue = ReviewQueue(stores, named)
-    shown = cached_reads.limited(partial(_read_item, queue, stores, person))
+    episodes: dict[str, Episode] = dict(st.session_state.get(_EPISODES, {}))
+    shown = cached_reads.limited(partial(_read_item, queue, stores, person, episodes))
     item = shown.item
     if item is None:
         st.success(f"Nothing is left for you: {shown.progress}")
@@ -206,15 +214,28 @@ def _draw_item(named: str, person: str) -> None:
         st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
     else:
         react = partial(_react_to_key, queue, item, person)
-        draw_review(_item_data(queue, item, shown), "review.item", react)
+        draw_review(_item_data(queue, item, shown, episodes), "review.item", react)
+        known = (item.episode_id, *shown.following)
+        st.session_state[_EPISODES] = kept = {key: episodes[key] for key in known if key in episodes}
+        Thread(target=_load_ahead, args=(stores, kept, shown.following), name="ahead", daemon=True).start()
     if st.toggle("Your answers", key=_ANSWERS):
         _draw_answers(queue, person)
 
 
-def _item_data(queue: ReviewQueue, item: QueueItem, shown: _ShownItem) -> dict[str, Json]:
+def _load_ahead(stores: Stores, episodes: dict[str, Episode], ids: Sequence[str]) -> None:
+    """Read the episodes of the next items, while the person looks at this one; an error is left to the item itself."""
+    new = [episode_id for episode_id in ids if episode_id not in episodes]
+    with suppress(AresError):
+        for episode in stores.tables.episodes.get(new) if new else ():
+            episodes[episode.episode_id] = episode
+
+
+def _item_data(
+    queue: ReviewQueue, item: QueueItem, shown: _ShownItem, episodes: Mapping[str, Episode]
+) -> dict[str, Json]:
     settings, earlier = cached_reads.workspace().stores.settings, shown.earlier
     is_outcome = item.question == "success"
-    own, *following = shown.episodes
+    following = [episodes[key] for key in shown.following[:1] if key in episodes]
     return {
         # What the person has written of the item before, and need not write again.
         "reason": earlier.reason if earlier else "",
@@ -231,7 +252,7 @@ def _item_data(queue: ReviewQueue, item: QueueItem, shown: _ShownItem) -> dict[s
         "guideline": queue.queue.guideline,
         "start": item.start_seconds,
         "stop": item.stop_seconds,
-        "cameras": list[Json](_camera_rows(own, item)),
+        "cameras": list[Json](_camera_rows(episodes[item.episode_id], item)),
         # Clips that are probably shown next: the browser loads them while the person looks.
         "ahead": [camera["video"] for episode in following for camera in _camera_rows(episode, item)],
         "keys": [

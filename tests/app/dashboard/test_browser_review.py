@@ -76,9 +76,7 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
     assert {row.answer.verdict for row in answers} == {"met", "unmet", "unsure"}
 
 
-def test_a_queue_is_made_and_a_set_certified_on_the_page_or_it_says_what_is_missing(
-    browser: Browser, served: tuple[Workspace, str]
-) -> None:
+def test_a_queue_is_made_on_the_page(browser: Browser, served: tuple[Workspace, str]) -> None:
     workspace, address = served
     with open_tab(browser, address) as page:
         _open(page, address, "alone-12", "Zoe")
@@ -93,12 +91,6 @@ def test_a_queue_is_made_and_a_set_certified_on_the_page_or_it_says_what_is_miss
         _press(page, "y", "1 of 5")
         (queue,) = (queue for queue in workspace.review.queues() if queue.name == "lids")
         assert (queue.person, queue.items, queue.recipe) == ("Zoe", 5, {"where": "dataset = 'video'"})
-        page.goto(f"{address}/review?tab=judges")
-        page.get_by_label("Precision").fill("0.9")
-        page.get_by_role("textbox", name="Only episodes that fulfil").fill("dataset = 'video'")
-        page.get_by_role("button", name="Certify").click()
-        page.get_by_text("precision 0.9 is not shown yet").wait_for()
-        page.get_by_text("more random answers on accepted captions are missing").wait_for()
 
 
 def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(

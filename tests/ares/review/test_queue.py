@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from ares.curation import purge_episodes
+from ares.curation import purge_episodes, remove_episodes, select_episodes, undo
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
 from ares.settings import Settings
 from ares.store import StagedIds, Stores, open_stores
@@ -277,6 +278,21 @@ def test_a_guideline_has_examples_of_its_question_and_that_of_the_lab_wins(
         _create(stores, replace(REQUEST, name="named", guideline="of this queue")).queue.guideline
         == "of this queue"
     )
+
+
+def test_a_removed_episode_is_left_out_until_an_undo_brings_it_back(stores: Stores) -> None:
+    queue = _create(stores, replace(REQUEST, repeat=0.0))
+    before = queue.next("Ada")
+    assert before is not None
+    with select_episodes(stores, EpisodeSelection(ids=[before.episode_id])) as selected:
+        action = remove_episodes(stores, selected)
+    after = queue.next("Ada")
+    assert after is not None and after.episode_id != before.episode_id
+    queue.answer(after, "Ada", "met")
+    rest = _answer_all(queue, "Ada")
+    undo(stores, action.number)
+    back = _answer_all(queue, "Ada")
+    assert before.item in back and len(rest) + len(back) + 1 == queue.queue.items
 
 
 def test_a_purge_takes_the_answers_and_items_of_an_episode_along(stores: Stores) -> None:
