@@ -54,15 +54,16 @@ def draw_judges() -> None:
         "is known. A click on a name, a part or a number opens its episodes."
     )
     _draw_rows("all", "question", [_count_row(count, "", makers) for count in counts])
+    _draw_certificates()
     _draw_groups([count.question for count in counts], makers)
     _draw_agreement(makers)
     _draw_controls(makers)
-    _draw_certificates()
     _draw_captioners(makers)
 
 
 def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker]) -> None:
     """Draw the answers to one question, by everything that they are counted by."""
+    st.subheader("One question in detail")
     names = [question.name for question in questions]
     selected = st.selectbox("Question", names, key=_QUESTION, width=320)
     question = questions[names.index(str(selected))]

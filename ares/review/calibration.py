@@ -172,7 +172,7 @@ def report_calibration(
     ]
 
 
-def _drawn_from_all(recipe: Mapping[str, Json], dataset: str, where: str) -> bool:
+def _is_drawn_from(recipe: Mapping[str, Json], dataset: str, where: str) -> bool:
     """Whether a queue was drawn from all episodes of a dataset that fulfil a filter, perhaps among others."""
     of_dataset = {"dataset": dataset}, {"where": f"dataset = {quote_literal(dataset)}"}
     return dict(recipe) in ({}, {"where": where}, {"where": where, "dataset": dataset}, *of_dataset)
@@ -186,12 +186,12 @@ def _measure_group(
     recipes: Mapping[str, Mapping[str, Json]],
 ) -> Calibration:
     first = items[0]
-    own = {name for name, recipe in recipes.items() if _drawn_from_all(recipe, first.dataset, where)}
+    own = {name for name, recipe in recipes.items() if _is_drawn_from(recipe, first.dataset, where)}
     others = recipes.keys() - own
     drawn = [item for item in items if item.truth and is_drawn_at_random(item, others)]
     judged = [item for item in drawn if item.judged]
-    ranked = [(item.rank, item.truth == MET) for item in judged if item.rank is not None]
-    ranks, labels = [rank for rank, _ in ranked], [label for _, label in ranked]
+    ranked = [item for item in judged if item.rank is not None]
+    ranks, labels = [item.rank or 0.0 for item in ranked], [_is_true(item) for item in ranked]
     within = [item for item in items if item.truth and is_drawn_within_stratum(item, own, others)]
     spoken = [item for item in within if item.judged]
     rest = _count_unlabelled(stores, items, where)
@@ -210,18 +210,23 @@ def _measure_group(
         precision=_estimate_ratio([item for item in judged if _is_accepted(item)], _is_true),
         recall=_estimate_ratio([item for item in judged if _is_true(item)], _is_accepted),
         kappa=cohen_kappa(table),
-        alpha=krippendorff_alpha(
-            [{answer.person: answer.verdict for answer in item.before_adjudication} for item in items]
-        ),
+        alpha=_measure_agreement(items),
         brier=brier_score(ranks, labels),
         true_share=share,
         # Nobody can answer more than there is.
-        missing=min(rest.total, labels_for_half_width(share, len(spoken), _TARGET_HALF_WIDTH))
-        if share
-        else 0,
+        missing=min(
+            rest.total, labels_for_half_width(share, len(spoken), _TARGET_HALF_WIDTH) if share else 0
+        ),
         reliability=reliability_curve(ranks, labels),
         people=tuple(compare_people(items)),
         other_queues=tuple(sorted(others & {answer.queue for item in items for answer in item.answers})),
+    )
+
+
+def _measure_agreement(items: Sequence[LabelledItem]) -> float | None:
+    """Agreement between people, before they knew that another one differs."""
+    return krippendorff_alpha(
+        [{answer.person: answer.verdict for answer in item.before_adjudication} for item in items]
     )
 
 

@@ -255,13 +255,10 @@ def keep_certificate(stores: Stores, key: str, certificate: Certificate) -> None
 
 def rests_on(stores: Stores, subject_id: str) -> bool:
     """Whether the certificate of any set rests on what people say of a text. Raises StoreError."""
-    documents = (
-        cast("Mapping[str, Json]", one) for _, one in stores.annotations.find_documents(_CERTIFICATES)
-    )
     return any(
         item.subject_id == subject_id
-        for document in documents
-        for item in certificate_from_json(document).items
+        for _, document in stores.annotations.find_documents(_CERTIFICATES)
+        for item in certificate_from_json(cast("Mapping[str, Json]", document)).items
     )
 
 

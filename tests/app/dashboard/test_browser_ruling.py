@@ -81,10 +81,6 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         criterion = first.get_attribute("data-criterion")
         rows = page.locator(f"[data-criterion='{criterion}']")
         rows.locator(".choice.unmet").click()
-        page.locator(".judge .guideline summary").click()
-        expect(page.locator(".judge .guideline pre")).to_contain_text(
-            "a finger wide is open at the end: failure"
-        )
         undo = page.locator(".judge .undo")
         expect(undo).to_have_text(f"Undo: {criterion} unmet")
         page.get_by_role("button", name="Failure", exact=True).click()
@@ -93,13 +89,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.reload()
         expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
         expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
-        page.locator(".judge .slots summary").click()
-        page.get_by_label("slot object").fill("the red lid")
-        page.keyboard.press("Enter")
-        expect(undo).to_have_text("Undo: new text")
-        (edited,) = (row.answer for row in workspace.review.answers() if row.answer.question == "text")
-        assert edited.slots == {"action": "lift", "object": "the red lid"}
-        undo.click()
+        _edit_slot_and_undo(page, workspace)
         expect(undo).to_have_text("Undo: success failure")
         page.locator(".judge .edit").fill("open the lid")
         page.keyboard.press("Enter")
@@ -118,6 +108,19 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.keyboard.press("u")
         expect(undo).to_have_text(f"Undo: {criterion} unmet")
         assert _column(workspace, "person_success") is None
+
+
+def _edit_slot_and_undo(page: Page, workspace: Workspace) -> None:
+    page.locator(".judge .guideline summary").click()
+    expect(page.locator(".judge .guideline pre")).to_contain_text("a finger wide is open at the end: failure")
+    undo = page.locator(".judge .undo")
+    page.locator(".judge .slots summary").click()
+    page.get_by_label("slot object").fill("the red lid")
+    page.keyboard.press("Enter")
+    expect(undo).to_have_text("Undo: new text")
+    (edited,) = (row.answer for row in workspace.review.answers() if row.answer.question == "text")
+    assert edited.slots == {"action": "lift", "object": "the red lid"}
+    undo.click()
 
 
 def _spans(workspace: Workspace) -> list[tuple[float, float, str]]:

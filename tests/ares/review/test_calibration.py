@@ -203,28 +203,16 @@ def check_ways_to_change_a_label(world: LabelledWorld, answered: dict[str, str],
     said = Answer(question="acceptable", subject_id=world.captions[name], subject_kind="annotation",
                   verdict="unmet", person="Ada", drawn="random", queue="first")  # fmt: skip
     members = read_certified(world)
-    path = str(world.path)
+
+    def answer_in_queue() -> Callable[[], object]:
+        return _answer_in_queue(workspace, name)
+
+    def answer_by_file() -> Callable[[], object]:
+        return _answer_by_file(world, said, tmp_path / "answers.jsonl")
 
     def answer_on_page() -> Callable[[], object]:
         kept = give_answer(stores, said).annotation_id
         return lambda: withdraw_answer(stores, kept, "Ada")
-
-    def answer_in_queue() -> Callable[[], object]:
-        where = f"episode_id = '{name}'"
-        workspace.review.create(QueueRequest(name="again", question="acceptable", person="Kim"), where=where)
-        queue = workspace.review.queue("again")
-        item = queue.next("Kim")
-        assert item is not None
-        queue.answer(item, "Kim", "unmet")
-        return lambda: queue.undo("Kim")
-
-    def answer_by_file() -> Callable[[], object]:
-        file = tmp_path / "answers.jsonl"
-        file.write_text(json.dumps(said.to_json() | {"person": "Uma"}))
-        assert main(["review", "import", str(file), "-w", path]) == 0
-        (row,) = workspace.review.answers(person="Uma")
-        # The user of the command is not Uma.
-        return lambda: workspace.review.withdraw(row.answer_id, "Uma")
 
     def change_text() -> Callable[[], object]:
         text = replace(said, question="text", verdict="", text="push it", drawn="", queue="")
@@ -252,6 +240,25 @@ def check_ways_to_change_a_label(world: LabelledWorld, answered: dict[str, str],
         assert read_certified(world) == set(), change.__name__
         take_back()
         assert read_certified(world) == members, change.__name__
+
+
+def _answer_in_queue(workspace: Workspace, name: str) -> Callable[[], object]:
+    """Another person is asked about an episode and says no; returns what takes it back."""
+    request = QueueRequest(name="again", question="acceptable", person="Kim")
+    workspace.review.create(request, where=f"episode_id = '{name}'")
+    queue = workspace.review.queue("again")
+    item = queue.next("Kim")
+    assert item is not None
+    queue.answer(item, "Kim", "unmet")
+    return lambda: queue.undo("Kim")
+
+
+def _answer_by_file(world: LabelledWorld, said: Answer, file: Path) -> Callable[[], object]:
+    """A file has the answer of another person; returns what takes it back, since the user of the command is not Uma."""
+    file.write_text(json.dumps(said.to_json() | {"person": "Uma"}))
+    assert main(["review", "import", str(file), "-w", str(world.path)]) == 0
+    (row,) = world.workspace.review.answers(person="Uma")
+    return lambda: world.workspace.review.withdraw(row.answer_id, "Uma")
 
 
 def check_what_cannot_be_undone(world: LabelledWorld, answered: dict[str, str]) -> None:
