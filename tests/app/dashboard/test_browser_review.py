@@ -11,7 +11,7 @@ import pytest
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
 from tests.ares.review.conftest import fill_with_captions
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def test_a_queue_is_made_on_the_page(browser: Browser, served: tuple[Workspace, 
         page.wait_for_url("**queue=lids**")
         page.get_by_text("0 of 5").first.wait_for()
         page.get_by_role("button", name="Make a queue").wait_for(state="detached")
+        if AXE.is_file():
+            assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
         _press(page, "y", "1 of 5")
         (queue,) = (queue for queue in workspace.review.queues() if queue.name == "lids")
         assert (queue.person, queue.items, queue.recipe) == ("Zoe", 5, {"where": "dataset = 'video'"})
