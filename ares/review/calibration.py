@@ -214,13 +214,15 @@ def _measure_group(
         brier=brier_score(ranks, labels),
         true_share=share,
         # Nobody can answer more than there is.
-        missing=min(
-            rest.total, labels_for_half_width(share, len(spoken), _TARGET_HALF_WIDTH) if share else 0
-        ),
+        missing=min(rest.total, _count_missing(share, len(spoken))),
         reliability=reliability_curve(ranks, labels),
         people=tuple(compare_people(items)),
         other_queues=tuple(sorted(others & {answer.queue for item in items for answer in item.answers})),
     )
+
+
+def _count_missing(share: ShareEstimate | None, labels: int) -> int:
+    return labels_for_half_width(share, labels, _TARGET_HALF_WIDTH) if share else 0
 
 
 def _measure_agreement(items: Sequence[LabelledItem]) -> float | None:

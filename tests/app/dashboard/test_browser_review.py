@@ -79,7 +79,7 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
 def test_a_queue_is_made_on_the_page(browser: Browser, served: tuple[Workspace, str]) -> None:
     workspace, address = served
     with open_tab(browser, address) as page:
-        _open(page, address, "alone-12", "Zoe")
+        page.goto(f"{address}/review?person=Zoe")
         page.get_by_role("button", name="New queue").click()
         page.get_by_label("Name", exact=True).fill("lids")
         page.get_by_label("Items drawn at random").fill("5")

@@ -72,9 +72,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
     with serve(workspace) as address, open_tab(browser, address) as page:
         page.set_viewport_size({"width": 1280, "height": 720})
         _open(page, address, episode_id)
-        for selector in (".cameras", ".transport", ".judge .outcome", ".judge .edit", ".criterion >> nth=0"):
-            box = page.locator(selector).bounding_box()
-            assert box and box["y"] > 0 and box["y"] + box["height"] <= 720, selector
+        _check_what_is_in_sight(page, 720)
         first = page.locator(".criterion").first
         # What the judge was not sure of stands first, with its reason.
         expect(first.locator(".criterion-reason")).to_have_text("the hand hides it")
@@ -108,6 +106,12 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.keyboard.press("u")
         expect(undo).to_have_text(f"Undo: {criterion} unmet")
         assert _column(workspace, "person_success") is None
+
+
+def _check_what_is_in_sight(page: Page, height: float) -> None:
+    for selector in (".cameras", ".transport", ".judge .outcome", ".judge .edit", ".criterion >> nth=0"):
+        box = page.locator(selector).bounding_box()
+        assert box and box["y"] > 0 and box["y"] + box["height"] <= height, selector
 
 
 def _edit_slot_and_undo(page: Page, workspace: Workspace) -> None:
