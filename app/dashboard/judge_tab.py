@@ -254,7 +254,7 @@ def _draw_certificates() -> None:
 def _certify_set() -> None:
     """Freeze what people's answers certify, or say why they do not."""
     name, where = entered_text(_CERTIFIED_NAME), entered_text(_CERTIFIED_WHERE)
-    precision = float(st.session_state[_PRECISION])
+    precision = float(entered_text(_PRECISION, "0.95"))
     navigation.settle_address()
     sets = cached_reads.workspace().sets
     try:

@@ -122,7 +122,7 @@ def _question_title(question: str) -> str:
 
 
 def _make_queue(person: str) -> None:
-    name, where, size = entered_text(_NEW_NAME), entered_text(_NEW_WHERE), st.session_state[_NEW_SIZE]
+    name, where, size = entered_text(_NEW_NAME), entered_text(_NEW_WHERE), entered_text(_NEW_SIZE, "60")
     navigation.settle_address()
     try:
         request = QueueRequest(
