@@ -87,7 +87,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.reload()
         expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
         expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
-        _edit_slot_and_undo(page, workspace)
+        _tick_and_edit_a_slot_and_undo(page, workspace)
         expect(undo).to_have_text("Undo: success failure")
         page.locator(".judge .edit").fill("open the lid")
         page.keyboard.press("Enter")
@@ -114,10 +114,15 @@ def _check_what_is_in_sight(page: Page, height: float) -> None:
         assert box and box["y"] > 0 and box["y"] + box["height"] <= height, selector
 
 
-def _edit_slot_and_undo(page: Page, workspace: Workspace) -> None:
+def _tick_and_edit_a_slot_and_undo(page: Page, workspace: Workspace) -> None:
     page.locator(".judge .guideline summary").click()
     expect(page.locator(".judge .guideline pre")).to_contain_text("a finger wide is open at the end: failure")
     undo = page.locator(".judge .undo")
+    page.locator(".timeline").focus()
+    page.keyboard.press("x")
+    expect(undo).to_have_text("Undo: tick")
+    page.keyboard.press("u")
+    expect(undo).to_have_text("Undo: success failure")
     page.locator(".judge .slots summary").click()
     page.get_by_label("slot object").fill("the red lid")
     page.keyboard.press("Enter")

@@ -168,6 +168,19 @@ def test_an_item_that_nobody_answers_is_free_again_and_a_late_answer_keeps_its_w
     assert queue.next("Ada") is not None
 
 
+def test_the_pace_is_the_median_of_the_last_answers_and_says_when_the_rest_is_done(stores: Stores) -> None:
+    queue, clock = _create(stores), Clock()
+    queue._clock = clock
+    assert queue.progress("Ada").seconds_left is None
+    for seconds in (0, 10, 500, 10):
+        clock.now += seconds
+        item = queue.next("Ada")
+        assert item is not None
+        queue.answer(item, "Ada", "met")
+    # 26 items, and three that a second person is asked, at 10 s.
+    assert str(queue.progress("Ada")) == "4 of 30 · 10 s each, 5 min left"
+
+
 def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> None:
     queue = _create(any_stores)
     assert queue.undo("Ada") is None
