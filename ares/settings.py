@@ -46,6 +46,7 @@ class ConfigFile(TypedDict, total=False):
     video_device: str
     failure_kinds: str | tuple[str, ...]
     failure_severities: str | tuple[str, ...]
+    review_guideline: str
 
 
 def read_config_file(path: Path) -> dict[str, str]:
@@ -152,6 +153,7 @@ _VARIABLES = {
     "video_device": "ARES_VIDEO_DEVICE",
     "failure_kinds": "ARES_FAILURE_KINDS",
     "failure_severities": "ARES_FAILURE_SEVERITIES",
+    "review_guideline": "ARES_REVIEW_GUIDELINE",
 }
 # What people say of failures where a lab has no list of its own.
 FAILURE_KINDS = (
@@ -207,6 +209,7 @@ class Settings:
             processors.
         failure_kinds: Kinds of failure that people choose from in a review (ARES_FAILURE_KINDS, separated by commas).
         failure_severities: How bad a failure may be, the least first (ARES_FAILURE_SEVERITIES, separated by commas).
+        review_guideline: File whose text takes the place of every guideline of a review (ARES_REVIEW_GUIDELINE).
     """
 
     workspace: str = "./ares-workspace"
@@ -230,6 +233,7 @@ class Settings:
     video_device: str = ""
     failure_kinds: tuple[str, ...] = FAILURE_KINDS
     failure_severities: tuple[str, ...] = FAILURE_SEVERITIES
+    review_guideline: str = ""
 
     def __repr__(self) -> str:
         return f"Settings(workspace={self.workspace!r})"  # the other fields may hold a password

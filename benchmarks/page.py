@@ -1,6 +1,10 @@
 """Benchmark 22: what a person waits for on the page, in Chromium: one alone, two at once, and while an ingest runs.
 
     python -m benchmarks.page 1000000 [--workspace FOLDER] [--rounds 7]
+    python -m benchmarks.page 1000000 --only review [--labels 60]
+
+The second is a review queue of 100,000 items, or of all episodes where there are fewer: a person labels by keyboard and
+reloads the page in the middle, then two do so at once; from the key to the next question.
 
 The episodes are synthetic. Their videos are those of the demo, two cameras each, so that every card has pixels. A
 folder that is given is kept, and used again where it exists.
@@ -19,10 +23,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -36,9 +40,10 @@ from ares.workspace import Workspace
 from benchmarks.synthetic_episodes import set_annotator_columns, synthetic_episode
 from benchmarks.synthetic_lerobot import write_lerobot_dataset
 from ingest.pipeline import CHECKER, make_findings_annotation
+from tests.app.dashboard.browser import QUIET, open_tab, serve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 _BATCH_SIZE = 50_000
 _RATE_HZ = 20.0
@@ -56,6 +61,18 @@ _ALL_FRAMES_SHOWN = f"""() => {{ {_ALL}
   const videos = all(document, ".camera video");
   return videos.length === 2 && videos.every((video) => video.readyState >= 2 && !video.seeking);
 }}"""
+# Milliseconds from a key to the next question with a frame of its first camera.
+_KEY_TO_NEXT = f"""key => new Promise(done => {{ {_ALL}
+  const shown = all(document, ".review")[0], start = performance.now();
+  document.body.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true }}));
+  const look = () => {{
+    const next = all(document, ".review:not(.said)")[0], video = next && all(next, "video")[0];
+    if (next && next !== shown && video && video.readyState >= 2) done(performance.now() - start);
+    else setTimeout(look, 4);
+  }};
+  look();
+}})"""
+_MOST_ITEMS = 100_000
 # A locator would look again only after 0.5 s when it has waited for 0.3 s.
 _POLL_MS = 10
 Waits = dict[str, list[float]]
@@ -66,7 +83,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("episodes", type=int, nargs="?", default=1_000_000)
     parser.add_argument("--workspace", type=Path, help="folder of the workspace, which is kept")
-    parser.add_argument("--only", choices=["alone", "two", "ingest"], help="one of the settings")
+    parser.add_argument("--only", choices=["alone", "two", "ingest", "review"], help="one of the settings")
+    parser.add_argument("--labels", type=int, default=60, help="labels of a person in the review queue")
     parser.add_argument("--rounds", type=int, choices=range(1, 8), default=7, help="times of each work")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -79,6 +97,7 @@ def main() -> None:
             ("alone", f"one person, {args.episodes:,} episodes", lambda: measure_page(folder, args.rounds)),
             ("two", "two people at once", lambda: measure_page(folder, args.rounds, people=2)),
             ("ingest", "an ingest runs", lambda: _measure_with_ingest(folder, args.rounds)),
+            ("review", f"review, {args.episodes:,} episodes", lambda: measure_review(folder, args.labels)),
         ]
         for name, setting, measure in measures:
             if args.only not in (None, name):
@@ -108,8 +127,6 @@ def add_episodes_with_pixels(ws: Workspace, size: int) -> None:
 
 def measure_page(folder: Path, rounds: int, people: int = 1) -> Waits:
     """Seconds of each round of some people at once, by what they wait for; the first one has opened the page before."""
-    from tests.app.dashboard.browser import serve
-
     with (
         ares.open(folder) as workspace,
         serve(workspace) as address,
@@ -117,6 +134,66 @@ def measure_page(folder: Path, rounds: int, people: int = 1) -> Waits:
     ):
         measured = list(pool.map(partial(_measure_person, rounds=rounds), [address] * people))
     return {work: [second for waits in measured for second in waits[work]] for work in measured[0]}
+
+
+def measure_review(folder: Path, labels: int) -> Waits:
+    """Seconds from the key to the next question of one person, and of two at once; prints keys and processor time."""
+    from ares.review import QueueRequest
+
+    with ares.open(folder) as workspace:
+        size = min(_MOST_ITEMS, len(workspace.episodes))
+        name, labels = f"keys-{len(workspace.review.queues())}", min(labels, size // 3)
+        workspace.review.create(QueueRequest(name=name, question="success", person="Ada", random_items=size))
+        waits: Waits = {}
+        for people in (("Ada",), ("Ben", "Cleo")):
+            with serve(workspace) as address, ProcessPoolExecutor(len(people), get_context("spawn")) as pool:
+                addresses = [f"{address}/review?queue={name}&person={person}" for person in people]
+                before = _server_seconds()
+                measured = list(pool.map(partial(_label_items, labels=labels), addresses))
+                used = (_server_seconds() - before) / (labels * len(people))
+            own = sum(len(list(workspace.review.answers(queue=name, person=person))) for person in people)
+            keys = sum(len(seconds) for seconds in measured)
+            print(f"{len(people)} people: {own} labels, {keys} keys, {used:.3f} s of processors a label")
+            waits[f"key to the next question, {len(people)} at once"] = list(chain(*measured))
+        seats = {(row.answer.item, row.answer.drawn) for row in workspace.review.answers(queue=name)}
+        print(f"{len(seats)} seats of {name}, each asked of one person")
+    return waits
+
+
+def _server_seconds() -> float:
+    """Processor seconds of the servers that this process has started and that still run; Linux alone tells them."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            is_own = int(fields[1]) == os.getpid()
+            if is_own and b"make_served_pages" in (stat.parent / "cmdline").read_bytes():
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _label_items(address: str, labels: int) -> list[float]:
+    """Answer by keyboard alone, with a reload, an undo and its answer in the middle; seconds of each key."""
+    with _open_browser() as browser, open_tab(browser, address.partition("/review")[0]) as tab:
+        tab.set_default_timeout(120_000)
+        _open_review(tab, address)
+        first = [_press(tab, "yn?"[number % 3]) for number in range(labels // 2)]
+        _open_review(tab, address)
+        again = [_press(tab, "u"), _press(tab, "y")]
+        return [*first, *again, *(_press(tab, "yn?"[number % 3]) for number in range(labels - labels // 2))]
+
+
+def _open_review(tab: Page, address: str) -> None:
+    tab.goto(address)
+    tab.locator(".review .progress").wait_for()
+    time.sleep(1.0)
+
+
+def _press(tab: Page, key: str) -> float:
+    """Seconds from a key to the next question, as the page measures them: its first camera shows a frame."""
+    seconds = tab.evaluate(_KEY_TO_NEXT, key) / 1_000
+    time.sleep(0.5)
+    return float(seconds)
 
 
 def _measure_with_ingest(folder: Path, rounds: int) -> Waits:
@@ -160,33 +237,32 @@ def _running_ingest(folder: Path, temporary: Path) -> Iterator[None]:
 
 def _measure_person(address: str, rounds: int) -> Waits:
     """What one person waits for, in a browser of their own."""
+    waits: Waits = {}
+    with _open_browser() as browser, open_tab(browser, address) as tab:
+        tab.set_default_timeout(120_000)
+        _open_browse(tab, address)
+        opened = [_open_card(tab, number) for number in range(rounds)]
+        waits["click on a card to the player"] = [painted for painted, _ in opened]
+        waits["click on a card to the first frame of both cameras"] = [shown for _, shown in opened]
+        waits["next episode to the first frame of both cameras"] = [_next_episode(tab) for _ in range(rounds)]
+        _open_browse(tab, address)
+        waits["a value of a facet to its cards"] = [_filter(tab, number) for number in range(rounds)]
+        _open_browse(tab, address)
+        waits["words of a search to their cards"] = [_search(tab, number) for number in range(rounds)]
+        _open_browse(tab, address)
+        waits["words of the filter to their count"] = [_filter_words(tab, number) for number in range(rounds)]
+    return waits
+
+
+@contextmanager
+def _open_browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
-    from tests.app.dashboard.browser import QUIET, open_tab
-
-    waits: Waits = {}
     chromium = os.environ.get("ARES_TEST_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-        with open_tab(browser, address) as tab:
-            tab.set_default_timeout(120_000)
-            _open_browse(tab, address)
-            opened = [_open_card(tab, number) for number in range(rounds)]
-            waits["click on a card to the player"] = [painted for painted, _ in opened]
-            waits["click on a card to the first frame of both cameras"] = [shown for _, shown in opened]
-            waits["next episode to the first frame of both cameras"] = [
-                _next_episode(tab) for _ in range(rounds)
-            ]
-            _open_browse(tab, address)
-            waits["a value of a facet to its cards"] = [_filter(tab, number) for number in range(rounds)]
-            _open_browse(tab, address)
-            waits["words of a search to their cards"] = [_search(tab, number) for number in range(rounds)]
-            _open_browse(tab, address)
-            waits["words of the filter to their count"] = [
-                _filter_words(tab, number) for number in range(rounds)
-            ]
+        yield browser
         browser.close()
-    return waits
 
 
 def _open_browse(tab: Page, address: str) -> None:

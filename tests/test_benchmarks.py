@@ -200,6 +200,11 @@ def test_the_page_is_measured_in_a_browser(
         "words of a search to their cards",
     ):
         assert re.search(rf"\| one person, 30 episodes \| {work} \| \d+\.\d\d s \|", printed), printed
+    _run_benchmark("page 30 --only review --labels 6", monkeypatch)
+    printed = capsys.readouterr().out
+    assert "1 people: 6 labels, 8 keys" in printed and "2 people: 12 labels, 16 keys" in printed
+    assert "18 seats of keys-0, each asked of one person" in printed
+    assert re.search(r"\| key to the next question, 2 at once \| \d+\.\d\d s \|", printed), printed
 
 
 def test_success_is_measured_on_simulated_episodes(

@@ -21,6 +21,7 @@ from ares.errors import RequestError
 
 if TYPE_CHECKING:
     from ares.review import Calibration, Queue, QueueItem, ReviewQueue, ShareEstimate
+    from ares.rubric import Criterion
     from ares.workspace import Workspace
 
 
@@ -135,7 +136,7 @@ def describe_review_stop(args: argparse.Namespace) -> str:
 
 
 def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
-    from ares.review import GUIDELINE, QueueRequest
+    from ares.review import QueueRequest
 
     if args.instructions and (args.question != _USUAL_QUESTION or not parse_selection(args).is_empty):
         raise RequestError("--instructions says which episodes are asked about", "give no other selection")
@@ -147,7 +148,7 @@ def _create_queue(workspace: Workspace, args: argparse.Namespace) -> int:
         worth_items=args.worth,
         repeat=args.repeat,
         seed=args.seed,
-        guideline=_read_guideline(args.guideline) if args.guideline else GUIDELINE,
+        guideline=_make_guideline(workspace, args),
         annotator=args.annotator,
     )
     if args.instructions:
@@ -165,14 +166,26 @@ def _describe_queue(queue: Queue) -> str:
     )
 
 
-def _read_guideline(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError("the guideline cannot be read", f"{str(path)!r}: {error}") from None
-    if len(text) > 100_000:
-        raise RequestError("the guideline is too long", f"{len(text):,} characters, at most 100,000")
-    return text
+def _make_guideline(workspace: Workspace, args: argparse.Namespace) -> str:
+    """The text of the file that is named; else the usual one, below what the rubrics say of a criterion."""
+    from annotators.grade import load_rubric
+    from ares.review import read_guideline, usual_guideline
+
+    if args.guideline:
+        return read_guideline(args.guideline)
+    settings = workspace.stores.settings
+    usual = usual_guideline(settings, args.question)
+    if settings.review_guideline or args.question == args.question.lower():
+        return usual
+    rubrics = (load_rubric(name) for name in ("caption", "segment"))
+    own = [criterion for rubric in rubrics for criterion in rubric.criteria if criterion.id == args.question]
+    return "\n\n".join([*(_describe_criterion(criterion) for criterion in own[:1]), usual])
+
+
+def _describe_criterion(criterion: Criterion) -> str:
+    lines = [f"{criterion.id}: {criterion.text}"]
+    lines += [f"- met: {criterion.passes}"] * bool(criterion.passes)
+    return "\n".join([*lines, *[f"- unmet: {criterion.fails}"] * bool(criterion.fails)])
 
 
 def _person_name(args: argparse.Namespace) -> str:
@@ -338,14 +351,19 @@ def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
         )
         for report in reports
     ]
-    write_stderr(*sorted({line for report in reports for line in _deviating_people(report)}))
+    write_stderr(*sorted({line for report in reports for line in _report_remarks(report)}))
     empty = "no answers yet; `ares review next` asks for them"
     answer(args, documents, lambda: OutputTable(rows, _REPORT_HEADER) if rows else empty, documents)
     return 0
 
 
-def _deviating_people(report: Calibration) -> Iterator[str]:
-    """Whose word stands less often than that of others, in one line each."""
+def _report_remarks(report: Calibration) -> Iterator[str]:
+    """Whose word stands less often than that of others, and which queues estimate nothing, in one line each."""
+    for name in report.other_queues:
+        yield (
+            f"{report.question}, {report.dataset}: queue {name} was drawn from other episodes and estimates nothing "
+            "here; give its --where"
+        )
     for row in report.people:
         if row.stands_out:
             yield (

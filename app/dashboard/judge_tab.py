@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.components import draw_bars
-from app.dashboard.navigation import escape_markdown
+from app.dashboard.navigation import entered_text, escape_markdown
 from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params
 from ares.episode import Json
 from ares.errors import AresError
@@ -35,6 +35,9 @@ _GROUPS = (
 )
 _MOST_BARS = 30
 _QUESTION = "review.judge.question"
+_CERTIFIED_NAME, _PRECISION, _CERTIFIED_WHERE = (
+    f"review.certify.{name}" for name in ("name", "precision", "where")
+)
 _MEASURE = "accepted share of the decided, 95 %"
 
 
@@ -51,15 +54,16 @@ def draw_judges() -> None:
         "is known. A click on a name, a part or a number opens its episodes."
     )
     _draw_rows("all", "question", [_count_row(count, "", makers) for count in counts])
+    _draw_certificates()
     _draw_groups([count.question for count in counts], makers)
     _draw_agreement(makers)
     _draw_controls(makers)
-    _draw_certificates()
     _draw_captioners(makers)
 
 
 def _draw_groups(questions: Sequence[JudgedQuestion], makers: Mapping[str, Maker]) -> None:
     """Draw the answers to one question, by everything that they are counted by."""
+    st.subheader("One question in detail")
     names = [question.name for question in questions]
     selected = st.selectbox("Question", names, key=_QUESTION, width=320)
     question = questions[names.index(str(selected))]
@@ -226,11 +230,37 @@ def _draw_certificates() -> None:
     from ares.workspace import find_certified_sets
 
     stores = cached_reads.workspace().stores
-    certified = cached_reads.limited(lambda: list(find_certified_sets(stores)))
-    if certified:
-        st.subheader("Certified sets")
-    for item in certified:
+    st.subheader("Certified sets")
+    for item in cached_reads.limited(lambda: list(find_certified_sets(stores))):
         (st.warning if item.void else st.success)(escape_markdown(item.describe()))
+    st.caption(
+        "Accepted captions of which at least a share is true, with 95 % confidence. Half of the answers on captions "
+        "drawn at random chooses a cut, the other half tests it. Where that does not show it, the page says how many "
+        "answers are missing."
+    )
+    with st.form("review.certify"):
+        columns = st.columns([2, 1, 3, 1], vertical_alignment="bottom")
+        columns[0].text_input("Name of the set", "certified", 80, key=_CERTIFIED_NAME)
+        columns[1].number_input("Precision", 0.5, 0.99, 0.95, 0.01, key=_PRECISION)
+        columns[2].text_input(
+            "Only episodes that fulfil (SQL)",
+            key=_CERTIFIED_WHERE,
+            placeholder="dataset = 'lids'",
+            help="By columns of the source, and the same as in the queue that was answered. Empty: all.",
+        )
+        columns[3].form_submit_button("Certify", on_click=_certify_set)
+
+
+def _certify_set() -> None:
+    """Freeze what people's answers certify, or say why they do not."""
+    name, where = entered_text(_CERTIFIED_NAME), entered_text(_CERTIFIED_WHERE)
+    precision = float(entered_text(_PRECISION, "0.95"))
+    navigation.settle_address()
+    sets = cached_reads.workspace().sets
+    try:
+        cached_reads.limited(partial(sets.create_certified, name, precision, where=where), where)
+    except AresError as error:
+        navigation.show_error(error)
 
 
 def _draw_captioners(makers: Mapping[str, Maker]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock, Thread
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 
 _lock = Lock()
+# The tables follow when nobody has answered for so long, and in any case after so long.
+_PAUSE_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 20.0
 # By location of a workspace: whether its tables are to be written once more after the write that runs.
 _follows_again: dict[str, bool] = {}
 
@@ -88,8 +91,8 @@ def _load_order(ids: Sequence[str]) -> None:
 def let_tables_follow(stores: Stores) -> None:
     """Let filters and counts show what is in the log, in a thread: who answers does not wait for the tables.
 
-    What comes while they are written is written right after, all at once. An error is left to the next command, which
-    says what the tables lack.
+    They are written once nobody has answered for a moment, and while people go on now and then; what comes while they
+    are written is written after that, all at once. An error is left to the next command, which says what they lack.
     """
     with _lock:
         is_running = stores.location in _follows_again
@@ -101,6 +104,7 @@ def let_tables_follow(stores: Stores) -> None:
 def _follow_log(stores: Stores) -> None:
     is_requested = True
     while is_requested:
+        _wait_for_pause(stores.location)
         with suppress(AresError):
             stores.sync()
         with _lock:
@@ -108,3 +112,13 @@ def _follow_log(stores: Stores) -> None:
             _follows_again[stores.location] = False
             if not is_requested:
                 del _follows_again[stores.location]
+
+
+def _wait_for_pause(location: str) -> None:
+    """Wait until nobody has answered for `_PAUSE_SECONDS`, at most `_LONGEST_WAIT_SECONDS`."""
+    end = time.monotonic() + _LONGEST_WAIT_SECONDS
+    is_answered = True
+    while is_answered and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
+        with _lock:
+            is_answered, _follows_again[location] = _follows_again[location], False

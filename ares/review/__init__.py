@@ -34,12 +34,14 @@ if TYPE_CHECKING:
         keep_certificate as keep_certificate,
     )
     from ares.review.drawing import (
-        GUIDELINE as GUIDELINE,
+        GUIDELINES as GUIDELINES,
         QUESTIONS_OF_EPISODES as QUESTIONS_OF_EPISODES,
         Queue as Queue,
         QueueRequest as QueueRequest,
         create_queue as create_queue,
         list_queues as list_queues,
+        read_guideline as read_guideline,
+        usual_guideline as usual_guideline,
     )
     from ares.review.estimates import (
         ShareEstimate as ShareEstimate,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ares.review.answers import ACCEPTABLE, SUCCESS
 from ares.review.estimates import Z_95, ShareEstimate
-from ares.review.person_labels import MET, UNMET, LabelledItem, common_verdict, signed_rank
+from ares.review.person_labels import MET, RANDOM, UNMET, LabelledItem, common_verdict, signed_rank
 from ares.rubric import verdict_column
 from ares.store import maker_column
 
@@ -89,18 +89,32 @@ def item_stratum(item: LabelledItem) -> str:
     return stratum_name(item.dataset, item.judge, rank_cell(item.judged, rank))
 
 
-def is_drawn_within_stratum(item: LabelledItem, queues: Collection[str]) -> bool:
+def is_drawn_at_random(item: LabelledItem, others: Collection[str]) -> bool:
+    """Whether an item was drawn at random from all that are spoken of.
+
+    Args:
+        item: What people answered.
+        others: Names of the queues that were drawn from other episodes.
+    """
+    answers = (*item.answers, *item.before_adjudication)
+    return any(answer.drawn == RANDOM and answer.queue not in others for answer in answers)
+
+
+def is_drawn_within_stratum(
+    item: LabelledItem, queues: Collection[str], others: Collection[str] = ()
+) -> bool:
     """Whether an item was drawn at random, from all or within the stratum in which it still is.
 
     Args:
         item: What people answered.
         queues: Names of the queues that were drawn from the episodes that are spoken of.
+        others: Names of those that were drawn from other episodes.
     """
     requested = item.allocation
     is_allocated = (
         requested is not None and requested.queue in queues and requested.stratum == item_stratum(item)
     )
-    return item.is_random or is_allocated
+    return is_drawn_at_random(item, others) or is_allocated
 
 
 def count_cells(question: str, verdicts: pa.Array, certainties: pa.Array | None) -> Iterator[tuple[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,12 @@ from ares.review.allocation import (
     StratumCounts,
     count_cells,
     estimate_stratified_share,
+    is_drawn_at_random,
     is_drawn_within_stratum,
     item_stratum,
     judged_columns,
 )
+from ares.review.certificate import refuse_own_columns
 from ares.review.drawing import list_queues
 from ares.review.estimates import (
     LEAST_RARER,
@@ -77,6 +79,7 @@ class Calibration:
         brier: Mean squared distance of its ranks from what people say.
         reliability: Its ranks by intervals, beside what people say.
         people: How often the word of each person did not stand.
+        other_queues: Queues that were drawn from other episodes, whose answers are counted and estimate nothing here.
         true_share: Share of true items among all that it judged.
         missing: Answers still needed until that share is known to +- 0.03, at most those that are left.
     """
@@ -99,6 +102,7 @@ class Calibration:
     missing: int
     reliability: tuple[ReliabilityBin, ...] = field(default=())
     people: tuple[PersonAgreement, ...] = field(default=())
+    other_queues: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The report as a document; the table by "judge/people"."""
@@ -136,6 +140,7 @@ class Calibration:
             ],
             "missing": self.missing,
             "people": [person.to_json() for person in self.people],
+            "other_queues": list(self.other_queues),
         }
 
 
@@ -144,6 +149,8 @@ def report_calibration(
 ) -> list[Calibration]:
     """What people say of each judge, by question and dataset.
 
+    What was drawn from other episodes than those that are spoken of is counted, and estimates nothing.
+
     Args:
         stores: Stores of the workspace.
         question: Of this question alone; "" for all.
@@ -151,29 +158,43 @@ def report_calibration(
         where: SQL filter over the episode columns.
 
     Raises:
-        RequestError: The filter is wrong.
+        RequestError: The filter is wrong, or by what answers change.
         StoreError: The log or a table cannot be read.
     """
+    refuse_own_columns(where, "measures")
     groups: dict[tuple[str, str, str], list[LabelledItem]] = {}
     for item in read_labelled_items(stores, question=question, dataset=dataset, where=where):
         groups.setdefault((item.question, item.dataset, item.judge), []).append(item)
-    makers = stores.annotations.makers()
-    queues = {queue.name for queue in list_queues(stores) if dict(queue.recipe) in ({}, {"where": where})}
+    makers, recipes = stores.annotations.makers(), {queue.name: queue.recipe for queue in list_queues(stores)}
     return [
-        _measure_group(stores, items, makers[judge].model if judge else "", queues)
+        _measure_group(stores, items, makers[judge].model if judge else "", where, recipes)
         for (_, _, judge), items in sorted(groups.items(), key=lambda group: group[0])
     ]
 
 
+def _is_drawn_from(recipe: Mapping[str, Json], dataset: str, where: str) -> bool:
+    """Whether a queue was drawn from all episodes of a dataset that fulfil a filter, perhaps among others."""
+    of_dataset = {"dataset": dataset}, {"where": f"dataset = {quote_literal(dataset)}"}
+    return dict(recipe) in ({}, {"where": where}, {"where": where, "dataset": dataset}, *of_dataset)
+
+
 def _measure_group(
-    stores: Stores, items: Sequence[LabelledItem], model: str, queues: Collection[str]
+    stores: Stores,
+    items: Sequence[LabelledItem],
+    model: str,
+    where: str,
+    recipes: Mapping[str, Mapping[str, Json]],
 ) -> Calibration:
-    first, drawn = items[0], [item for item in items if item.is_random and item.truth]
+    first = items[0]
+    own = {name for name, recipe in recipes.items() if _is_drawn_from(recipe, first.dataset, where)}
+    others = recipes.keys() - own
+    drawn = [item for item in items if item.truth and is_drawn_at_random(item, others)]
     judged = [item for item in drawn if item.judged]
-    ranked = [(item.rank, item.truth == MET) for item in judged if item.rank is not None]
-    ranks, labels = [rank for rank, _ in ranked], [label for _, label in ranked]
-    spoken = [item for item in items if item.truth and item.judged and is_drawn_within_stratum(item, queues)]
-    rest = _count_unlabelled(stores, items)
+    ranked = [item for item in judged if item.rank is not None]
+    ranks, labels = [item.rank or 0.0 for item in ranked], [_is_true(item) for item in ranked]
+    within = [item for item in items if item.truth and is_drawn_within_stratum(item, own, others)]
+    spoken = [item for item in within if item.judged]
+    rest = _count_unlabelled(stores, items, where)
     share = _estimate_share(judged, spoken, rest) if spoken else None
     table = count_verdicts(judged)
     return Calibration(
@@ -189,17 +210,25 @@ def _measure_group(
         precision=_estimate_ratio([item for item in judged if _is_accepted(item)], _is_true),
         recall=_estimate_ratio([item for item in judged if _is_true(item)], _is_accepted),
         kappa=cohen_kappa(table),
-        alpha=krippendorff_alpha(
-            [{answer.person: answer.verdict for answer in item.before_adjudication} for item in items]
-        ),
+        alpha=_measure_agreement(items),
         brier=brier_score(ranks, labels),
         true_share=share,
         # Nobody can answer more than there is.
-        missing=min(rest.total, labels_for_half_width(share, len(spoken), _TARGET_HALF_WIDTH))
-        if share
-        else 0,
+        missing=min(rest.total, _count_missing(share, len(spoken))),
         reliability=reliability_curve(ranks, labels),
         people=tuple(compare_people(items)),
+        other_queues=tuple(sorted(others & {answer.queue for item in items for answer in item.answers})),
+    )
+
+
+def _count_missing(share: ShareEstimate | None, labels: int) -> int:
+    return labels_for_half_width(share, labels, _TARGET_HALF_WIDTH) if share else 0
+
+
+def _measure_agreement(items: Sequence[LabelledItem]) -> float | None:
+    """Agreement between people, before they knew that another one differs."""
+    return krippendorff_alpha(
+        [{answer.person: answer.verdict for answer in item.before_adjudication} for item in items]
     )
 
 
@@ -292,8 +321,8 @@ def _count_strata(spoken: Sequence[LabelledItem], rest: _UnlabelledItems) -> lis
     ]
 
 
-def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> _UnlabelledItems:
-    """What the judge says of the items without an answer, by the columns of the tables."""
+def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem], where: str) -> _UnlabelledItems:
+    """What the judge says of the items without an answer among the episodes of a filter, by columns of the tables."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -301,7 +330,7 @@ def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> _Unlabel
     judged = judged_columns(first.question)
     known = [item.subject_id if first.is_segment else item.episode_id for item in items]
     answered = pa.array(known, pa.string())
-    for batch in _judged_columns(stores, first, judged):
+    for batch in _judged_columns(stores, first, judged, where):
         others = batch.filter(pc.invert(pc.is_in(batch["key"], value_set=answered)))
         counts[0] += pc.sum(pc.equal(others["verdict"], judged.accepted)).as_py() or 0
         counts[1] += len(others)
@@ -311,12 +340,22 @@ def _count_unlabelled(stores: Stores, items: Sequence[LabelledItem]) -> _Unlabel
     return _UnlabelledItems(accepted=counts[0], total=counts[1], cells=cells)
 
 
-def _judged_columns(stores: Stores, item: LabelledItem, judged: JudgedColumns) -> Iterator[pa.Table]:
-    """Tables with "key", "verdict" and, if there is one, "certainty": all that the judge has judged in the dataset."""
+def _judged_columns(
+    stores: Stores, item: LabelledItem, judged: JudgedColumns, where: str
+) -> Iterator[pa.Table]:
+    """Tables with "key", "verdict" and, if there is one, "certainty": all that the judge has judged in the dataset.
+
+    Args:
+        stores: Stores of the workspace.
+        item: An item of the judge and the dataset.
+        judged: The columns.
+        where: SQL filter over the episode columns; "" for the whole dataset.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    in_dataset, tables = f"dataset = {quote_literal(item.dataset)}", stores.tables
+    tables = stores.tables
+    in_dataset = f"dataset = {quote_literal(item.dataset)}{f' AND ({where})' if where else ''}"
     existing = (
         tables.segments.scan([], "false").column_names if item.is_segment else tables.episodes.columns()
     )

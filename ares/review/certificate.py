@@ -158,7 +158,7 @@ def certify(stores: Stores, precision: float, *, where: str = "") -> Certificate
         raise RequestError(
             f"a precision of {precision:g} cannot be certified", "give one above 0 and below 1"
         )
-    _refuse_own_columns(where)
+    refuse_own_columns(where, "certifies")
     items = [
         item
         for item in read_labelled_items(stores, question=ACCEPTABLE, where=where)
@@ -181,14 +181,19 @@ def _refuse_other_draws(stores: Stores, items: Iterable[LabelledItem], where: st
             )
 
 
-def _refuse_own_columns(where: str) -> None:
-    """Raise RequestError for a filter by what answers change: captions that people refused would be left out of it."""
+def refuse_own_columns(where: str, does: str) -> None:
+    """Raise RequestError for a filter by what answers change: captions that people refused would be left out of it.
+
+    Args:
+        where: SQL filter over the episode columns.
+        does: What it would be used for: "certifies" or "measures".
+    """
     words = set(re.findall(r"[a-z_][a-z0-9_]*", re.sub(r"'(?:[^']|'')*'", "''", where.lower())))
     own = sorted(word for word in words if _CHANGED_BY_ANSWERS.match(word))
     if own:
         raise RequestError(
-            f"a filter by {', '.join(own)} certifies nothing",
-            "answers change it, so that it leaves out what people refused; the certificate speaks of accepted captions "
+            f"a filter by {', '.join(own)} {does} nothing",
+            "answers change it, so that it leaves out what people refused; what a judge accepted is counted by itself "
             "in any case: filter by columns of the source",
         )
 
@@ -246,6 +251,15 @@ def certified_members(stores: Stores, certificate: Certificate, where: str = "")
 def keep_certificate(stores: Stores, key: str, certificate: Certificate) -> None:
     """Store the certificate of a set under its `CurationSet.frozen_key`. Raises StoreError."""
     stores.annotations.put_documents(_CERTIFICATES, {key: certificate.to_json()})
+
+
+def rests_on(stores: Stores, subject_id: str) -> bool:
+    """Whether the certificate of any set rests on what people say of a text. Raises StoreError."""
+    return any(
+        item.subject_id == subject_id
+        for _, document in stores.annotations.find_documents(_CERTIFICATES)
+        for item in certificate_from_json(cast("Mapping[str, Json]", document)).items
+    )
 
 
 def describe_certificate(stores: Stores, key: str, members: Iterable[str]) -> dict[str, Json]:

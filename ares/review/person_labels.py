@@ -30,7 +30,7 @@ _COMMON_VERDICTS: Mapping[str, str] = {
     "true": MET,
     "false": UNMET,
 }
-_RANDOM, _ADJUDICATED = "random", "adjudicate"
+RANDOM, _ADJUDICATED = "random", "adjudicate"
 # Drawn at random within a stratum that was asked more or less than its share, see `allocation`.
 ALLOCATED = "allocated"
 
@@ -90,7 +90,7 @@ class LabelledItem:
     @property
     def is_random(self) -> bool:
         """Whether it was drawn at random: what was asked for another reason says nothing of the rest."""
-        return any(answer.drawn == _RANDOM for answer in (*self.answers, *self.before_adjudication))
+        return any(answer.drawn == RANDOM for answer in (*self.answers, *self.before_adjudication))
 
     @property
     def allocation(self) -> PersonAnswer | None:

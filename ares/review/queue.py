@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from ares.episode import Json
@@ -171,12 +171,11 @@ class ReviewQueue:
             item = self._find_free(person, position, 0)
         return item or self._find_disputed(person, position)
 
-    def next_episode(self, item: QueueItem) -> str:
-        """The episode that is probably asked about after an item, which nobody has claimed yet; "" if none is near."""
-        for number in range(item.item + 1, min(item.item + _PROBED_ITEMS, self.queue.items)):
-            if not _is_gone(self._row(number)) and not self._seats(number):
-                return str(self._row(number)["episode_id"])
-        return ""
+    def next_episodes(self, item: QueueItem, count: int) -> list[str]:
+        """The episodes that are probably asked about after an item: of near items that nobody has claimed yet."""
+        numbers = range(item.item + 1, min(item.item + _PROBED_ITEMS, self.queue.items))
+        free = (number for number in numbers if not _is_gone(self._row(number)) and not self._seats(number))
+        return [str(self._row(number)["episode_id"]) for number in islice(free, count)]
 
     def answer(self, item: QueueItem, person: str, verdict: str, **fields: Any) -> Annotation:
         """Store what a person says of an item; after this call it is in the log.
@@ -227,6 +226,7 @@ class ReviewQueue:
             self._put_lease(answer.item, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(answer.item, seats | {seat: lease})
+        self._follow_certificates(answer.item)
 
     def undo(self, person: str) -> QueueItem | None:
         """Take the last answer of a person back, and ask it again; None where nothing is left to take back."""
@@ -248,7 +248,15 @@ class ReviewQueue:
             self._put_lease(number, seat, lease)
             self._log.put_documents(POSITIONS, {self._position_key(person): position})
             self._note_dispute(number, self._seats(number) | {seat: lease})
+        self._follow_certificates(number)
         return self._hold(number, seat, person)
+
+    def _follow_certificates(self, number: int) -> None:
+        """Let the tables follow at once where a certificate rests on an item: void, it is shown nowhere."""
+        from ares.review.certificate import rests_on
+
+        if rests_on(self._stores, self._row(number)["subject"]):
+            self._stores.sync()
 
     def own_count(self, person: str) -> int:
         """Number of items that a person has answered."""
@@ -372,7 +380,7 @@ class ReviewQueue:
         return (str(self._row(number)["drawn"]), "repeat", "adjudicate")[seat]
 
     def _show(self, number: int, seat: int) -> QueueItem | None:
-        """An item as it is shown."""
+        """An item as it is shown; None where its episode was removed, until an undo brings it back."""
         row, question = self._row(number), self.queue.question
         item = QueueItem(
             queue=self.queue.name,
@@ -391,12 +399,14 @@ class ReviewQueue:
         )
         return self._with_text(item)
 
-    def _with_text(self, item: QueueItem) -> QueueItem:
-        """An item with its clip and its text."""
+    def _with_text(self, item: QueueItem) -> QueueItem | None:
+        """An item with its clip and its text; None where its episode is not in the tables."""
+        columns = ["duration_seconds", "instruction", "dataset"]
+        rows = self._stores.tables.episodes.read_columns(columns, ids_filter([item.episode_id])).to_pylist()
+        if not rows:
+            return None
         if item.subject_kind == "episode":
-            columns = ["duration_seconds", "instruction", "dataset"]
-            rows = self._stores.tables.episodes.read_columns(columns, ids_filter([item.episode_id]))
-            row: dict[str, Any] = next(iter(rows.to_pylist()), {})
+            row: dict[str, Any] = rows[0]
             return replace(
                 item,
                 stop_seconds=float(row.get("duration_seconds") or 0.0),

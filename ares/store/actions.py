@@ -39,7 +39,7 @@ ActionKind = Literal[
 TAG_KINDS: frozenset[ActionKind] = frozenset(("tag", "untag"))
 NOTE_KINDS: frozenset[ActionKind] = frozenset(("note",))
 # Kinds that the tables show; all others are read from the log alone.
-_TABLE_KINDS: frozenset[ActionKind] = TAG_KINDS | NOTE_KINDS | {"remove", "purge"}
+_TABLE_KINDS: frozenset[ActionKind] = TAG_KINDS | NOTE_KINDS | {"remove", "purge", "set_delete"}
 VIEW_KINDS: frozenset[ActionKind] = frozenset(("view_save", "view_delete"))
 
 

@@ -109,12 +109,7 @@ class EpisodeActions:
         """
         from ares.curation import undo
 
-        report = undo(self._stores, number)
-        if report.undone.kind in ("set_delete", "undo"):
-            from ares.workspace.review import show_certificates
-
-            show_certificates(self._stores)
-        return report
+        return undo(self._stores, number)
 
     def _act(
         self, ids: EpisodesLike, conditions: SelectionOptions, act: Callable[[SelectedEpisodes], Action]

@@ -432,11 +432,8 @@ class SetCollection(Mapping[str, StoredSet]):
         Raises:
             RequestError: There is no such set.
         """
-        from ares.workspace.review import show_certificates
-
-        action = self._sets.delete(name)
-        show_certificates(self._stores)
-        return action
+        with self._stores.applying("ares set delete"):
+            return self._sets.delete(name)
 
     def rename(self, name: str, new_name: str) -> Action:
         """Give all versions of a set another name, under which no set exists.

@@ -71,6 +71,13 @@ _WAYS = {
     "State": "state",
     "Action": "action",
 }
+# What is answered beside the picture, with titles of the guidelines.
+_GUIDED = {
+    "success": "Outcome",
+    "text": "Text",
+    "criterion": "Criteria",
+    "boundary": "Boundaries of segments",
+}
 # Tags with a key, and session keys: what was done here, and whether the user has said who that is.
 _MOST_TAGS, _DONE, _NAMED = 9, "episode.done", "episode.named"
 # Text and colour of the badge by grade.
@@ -240,6 +247,8 @@ def _player_data(
 
 def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, Json]:
     """What the column beside the picture shows: outcome, text with its criteria, tags, and what can be undone."""
+    from ares.review import GUIDELINES, usual_guideline
+
     columns = cached_reads.read_captions([episode.episode_id]).get(episode.episode_id, {})
     settings = cached_reads.workspace().stores.settings
     judged, own_tags = annotations.judged, columns.get(TAGS) or ()
@@ -250,6 +259,7 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
     outcome, label = annotations.outcome, format_outcome_label(episode)
     source = f"source: {label}" if label else ""
     done = st.session_state.get(_DONE) or ()
+    guidelines = [f"{title}\n{GUIDELINES[name]}" for name, title in _GUIDED.items()]
     person, used = str(st.session_state.get(_NAMED) or ""), []
     # After a reload the log knows what can be taken back; nobody is named behind a log-in before the first ruling.
     is_known = bool(person) or not cached_reads.page_limits().needs_login
@@ -269,6 +279,8 @@ def _judge_data(episode: Episode, annotations: EpisodeAnnotations) -> dict[str, 
         "severities": list[Json](settings.failure_severities),
         "text": judged,
         "undo": done[-1].text if done else last,
+        # That of the lab says all.
+        "guideline": usual_guideline(settings, "") if settings.review_guideline else "\n\n".join(guidelines),
     }
 
 

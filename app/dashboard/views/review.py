@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
@@ -17,12 +19,14 @@ from app.dashboard.navigation import entered_text, read_parameter, write_paramet
 from app.dashboard.preloading import let_tables_follow
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
-from ares.errors import RequestError
+from ares.errors import AresError, RequestError
 from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
 from ares.settings import user_name
 
 if TYPE_CHECKING:
     from ares.episode import Episode
+    from ares.review import Answer, QueueProgress
+    from ares.store import Stores
     from ares.workspace import AnswerRow
 
 
@@ -42,6 +46,10 @@ _FEW_EPISODES, _ANSWERS_PER_SYNC = 20_000, 20
 _QUESTIONS_TAB, _TABS, _TAB = "questions", {"questions": "Questions", "judges": "Judges"}, "review.tab"
 # Reasons that the person gave last, in this session.
 _REASONS, _MOST_REASONS = "review.reasons", 8
+_NEW_NAME, _NEW_QUESTION = "review.new.name", "review.new.question"
+_NEW_SIZE, _NEW_WHERE = "review.new.size", "review.new.where"
+# Episodes of the item and of the next ones, by id.
+_EPISODES = "review.episodes"
 _QUEUE, _PERSON, _ANSWERS = "review.queue", "review.person", "review.answers"
 
 
@@ -71,29 +79,70 @@ def _draw_questions() -> None:
     person = read_parameter("person") or user_name()
     if not queues:
         st.header("Nothing to review yet")
-        st.write("A queue asks about captions: 60 of them, drawn at random within datasets and grades.")
-        st.button("Make a queue", key="review.make", on_click=_make_queue, args=(person,))
+        st.write(
+            "A queue asks about captions or episodes that are drawn at random within datasets and grades."
+        )
+        _draw_new_queue(person, 1)
         return
     named = read_parameter("queue", queues[0].name)
     if named not in (queue.name for queue in queues):
         names = ", ".join(queue.name for queue in queues[:20])
         raise AddressError("queue", f"there is no queue {named!r}", f"there are: {names}")
     _draw_choice(queues, named, person)
-    queue = ReviewQueue(workspace.stores, named)
-    item = cached_reads.limited(partial(queue.next, person))
-    _draw_item(queue, item, person)
-    if st.toggle("Your answers", key=_ANSWERS):
-        _draw_answers(queue, person)
+    _draw_item(named, person)
+
+
+def _draw_new_queue(person: str, number: int) -> None:
+    """Draw the form that makes a queue.
+
+    Args:
+        person: Who makes it.
+        number: The how many-th it is, for its name.
+    """
+    from ares.review import list_judged_questions
+
+    stores = cached_reads.workspace().stores
+    judged = [question.name for question in cached_reads.limited(partial(list_judged_questions, stores))]
+    with st.form("review.new", border=False):
+        st.text_input("Name", "review" if number == 1 else f"review-{number}", 80, key=_NEW_NAME)
+        questions = list(dict.fromkeys(["acceptable", "success", "instruction", *judged]))
+        st.selectbox("Question", questions, key=_NEW_QUESTION, format_func=_question_title)
+        st.number_input("Items drawn at random", 1, 100_000, 60, key=_NEW_SIZE)
+        st.text_input(
+            "Only episodes that fulfil (SQL)",
+            key=_NEW_WHERE,
+            placeholder="dataset = 'lids'",
+            help="Empty: all.",
+        )
+        st.form_submit_button("Make a queue", on_click=_make_queue, args=(person,))
+
+
+def _question_title(question: str) -> str:
+    return _QUESTIONS.get(question, f"Is {question} met?")
 
 
 def _make_queue(person: str) -> None:
-    request = QueueRequest(name="review", question="acceptable", person=person, annotator="caption")
-    cached_reads.limited(partial(cached_reads.workspace().review.create, request))
+    name, where, size = entered_text(_NEW_NAME), entered_text(_NEW_WHERE), entered_text(_NEW_SIZE, "60")
+    navigation.settle_address()
+    try:
+        request = QueueRequest(
+            name=name,
+            question=entered_text(_NEW_QUESTION),
+            person=person,
+            random_items=int(size),
+            annotator="caption",
+        )
+        create = partial(cached_reads.workspace().review.create, request, where=where)
+        cached_reads.limited(create, where)
+    except AresError as error:
+        navigation.show_error(error)
+    else:
+        write_parameter("queue", name)
 
 
 def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
     """Draw who answers, and which queue; both stand in the address, so that a reload keeps them."""
-    columns = st.columns([2, 2, 4])
+    columns = st.columns([2, 2, 4], vertical_alignment="bottom")
     names = [queue.name for queue in queues]
     with columns[0]:
         st.selectbox(
@@ -108,6 +157,9 @@ def _draw_choice(queues: Sequence[Queue], named: str, person: str) -> None:
         st.text_input(
             "You are", person, 80, key=f"{_PERSON}.{person}", on_change=_choose_person, args=(person,)
         )
+    # With another key it is closed once there is one more queue.
+    with columns[2], st.popover("New queue", icon=":material/add:", key=f"review.new.{len(queues)}"):
+        _draw_new_queue(person, len(queues) + 1)
 
 
 def _choose_queue(before: str) -> None:
@@ -118,47 +170,94 @@ def _choose_person(before: str) -> None:
     write_parameter("person", entered_text(f"{_PERSON}.{before}", before) or before)
 
 
-def _draw_item(queue: ReviewQueue, item: QueueItem | None, person: str) -> None:
-    progress = cached_reads.limited(partial(queue.progress, person))
+class _ShownItem(NamedTuple):
+    """What is read for one item, all at once: an answer costs one query and no more.
+
+    Attributes:
+        item: What the person is asked; None where nothing is left.
+        progress: How far the queue is.
+        earlier: What the person said of it before, also what was taken back.
+        following: Ids of the episodes that are probably asked about next.
+    """
+
+    item: QueueItem | None
+    progress: QueueProgress
+    earlier: Answer | None = None
+    following: Sequence[str] = ()
+
+
+def _read_item(queue: ReviewQueue, stores: Stores, person: str, episodes: dict[str, Episode]) -> _ShownItem:
+    """Read an item, and its episode where it is not among those that were read before."""
+    item = queue.next(person)
+    progress = queue.progress(person)
     if item is None:
-        st.success(f"Nothing is left for you: {progress}")
+        return _ShownItem(item, progress)
+    earlier = find_earlier_answer(stores, item.episode_id, item.question, item.subject_id, person)
+    following = queue.next_episodes(item, 2)
+    if item.episode_id not in episodes:
+        episodes[item.episode_id] = stores.tables.episodes.get_episode(item.episode_id)
+    return _ShownItem(item, progress, earlier, following)
+
+
+@st.fragment
+def _draw_item(named: str, person: str) -> None:
+    """Draw what is asked; a key draws this part of the page anew, and no other."""
+    navigation.accept_next_message()
+    stores = cached_reads.workspace().stores
+    queue = ReviewQueue(stores, named)
+    episodes: dict[str, Episode] = dict(st.session_state.get(_EPISODES, {}))
+    shown = cached_reads.limited(partial(_read_item, queue, stores, person, episodes))
+    item = shown.item
+    if item is None:
+        st.success(f"Nothing is left for you: {shown.progress}")
+        st.write("The tab Judges says how far each judge agrees with people, and certifies a set.")
         st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
-        return
-    episode = cached_reads.workspace().episodes[item.episode_id]
-    settings = cached_reads.workspace().stores.settings
+    else:
+        react = partial(_react_to_key, queue, item, person)
+        draw_review(_item_data(queue, item, shown, episodes), "review.item", react)
+        known = (item.episode_id, *shown.following)
+        st.session_state[_EPISODES] = kept = {key: episodes[key] for key in known if key in episodes}
+        Thread(target=_load_ahead, args=(stores, kept, shown.following), name="ahead", daemon=True).start()
+    if st.toggle("Your answers", key=_ANSWERS):
+        _draw_answers(queue, person)
+
+
+def _load_ahead(stores: Stores, episodes: dict[str, Episode], ids: Sequence[str]) -> None:
+    """Read the episodes of the next items, while the person looks at this one; an error is left to the item itself."""
+    new = [episode_id for episode_id in ids if episode_id not in episodes]
+    with suppress(AresError):
+        for episode in stores.tables.episodes.get(new) if new else ():
+            episodes[episode.episode_id] = episode
+
+
+def _item_data(
+    queue: ReviewQueue, item: QueueItem, shown: _ShownItem, episodes: Mapping[str, Episode]
+) -> dict[str, Json]:
+    settings, earlier = cached_reads.workspace().stores.settings, shown.earlier
     is_outcome = item.question == "success"
-    data: dict[str, Json] = {
-        **_draft_data(item, person),
+    following = [episodes[key] for key in shown.following[:1] if key in episodes]
+    return {
+        # What the person has written of the item before, and need not write again.
+        "reason": earlier.reason if earlier else "",
+        "kind": earlier.failure_kind if earlier else "",
+        "severity": earlier.severity if earlier else "",
         "kinds": list[Json](settings.failure_kinds) if is_outcome else [],
         "severities": list[Json](settings.failure_severities) if is_outcome else [],
         "reasons": list[Json](st.session_state.get(_REASONS, ())),
         "id": _item_id(item),
-        "question": _QUESTIONS.get(item.question, f"Is {item.question} met?"),
+        "question": _question_title(item.question),
         "text": item.text,
         "note": "two people differ on this" if item.drawn == "adjudicate" else "",
-        "progress": str(progress),
+        "progress": str(shown.progress),
         "guideline": queue.queue.guideline,
         "start": item.start_seconds,
         "stop": item.stop_seconds,
-        "cameras": _camera_rows(episode, item),
-        "ahead": _videos_ahead(queue, item),
+        "cameras": list[Json](_camera_rows(episodes[item.episode_id], item)),
+        # Clips that are probably shown next: the browser loads them while the person looks.
+        "ahead": [camera["video"] for episode in following for camera in _camera_rows(episode, item)],
         "keys": [
             {"key": key, "verdict": verdict, "label": label} for key, verdict, label in _answer_keys(item)
         ],
-    }
-    draw_review(data, "review.item", partial(_react_to_key, queue, item, person))
-
-
-def _draft_data(item: QueueItem, person: str) -> dict[str, Json]:
-    """What the person has written of the item before, and need not write again."""
-    stores = cached_reads.workspace().stores
-    answer = cached_reads.limited(
-        partial(find_earlier_answer, stores, item.episode_id, item.question, item.subject_id, person)
-    )
-    return {
-        "reason": answer.reason if answer else "",
-        "kind": answer.failure_kind if answer else "",
-        "severity": answer.severity if answer else "",
     }
 
 
@@ -170,7 +269,7 @@ def _answer_keys(item: QueueItem) -> Sequence[tuple[str, str, str]]:
     return _SUCCESS_KEYS if item.question == "success" else _USUAL_KEYS
 
 
-def _camera_rows(episode: Episode, item: QueueItem) -> list[Json]:
+def _camera_rows(episode: Episode, item: QueueItem) -> list[dict[str, Json]]:
     """Clips of the good cameras, with the frames that decide."""
     good = [camera for camera in episode.cameras if not camera.flags] or list(episode.cameras)
     middle = (item.start_seconds + item.stop_seconds) / 2
@@ -185,12 +284,6 @@ def _camera_rows(episode: Episode, item: QueueItem) -> list[Json]:
         }
         for camera in good[:_MAX_CAMERAS]
     ]
-
-
-def _videos_ahead(queue: ReviewQueue, item: QueueItem) -> list[Json]:
-    """Addresses of the clips that are probably shown next: the browser loads them while the person looks."""
-    episodes = cached_reads.read_episodes([queue.next_episode(item)])
-    return [camera["video"] for episode in episodes for camera in _camera_rows(episode, item)]  # type: ignore[call-overload,index]
 
 
 def _react_to_key(

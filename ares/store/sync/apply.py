@@ -458,6 +458,9 @@ class _ApplyJob:
                 # What a projection counts counts with the episode that it is of.
                 self.state.views_sequence = 0
                 self.state.counted = {}
+        if "set_delete" in kinds and self._projections.have_documents(self._annotations):
+            # What is certified holds no longer than its set.
+            self.state.views_sequence = 0
         refresh_texts(self._tables, self._annotations, self._history, kinds)
         if self.state.actions != self._history.last:
             self.state.actions = self._history.last

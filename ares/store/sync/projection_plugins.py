@@ -64,6 +64,11 @@ class InstalledProjections:
         names = {annotation.name for _, annotation in batch}
         return {name for name, projection in self._members.items() if projection.counted in names}
 
+    def have_documents(self, annotations: AnnotationStore) -> bool:
+        """Whether the log has documents without which one of them would write nothing. Raises StoreError."""
+        needed = (getattr(projection, "needed_documents", "") for projection in self._members.values())
+        return any(next(annotations.find_documents(kind), None) is not None for kind in needed if kind)
+
     def refresh(
         self,
         tables: Tables,

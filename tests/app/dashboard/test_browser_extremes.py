@@ -117,9 +117,12 @@ def _only_chosen_cameras_load(page: Page) -> None:
     expect(large).to_have_attribute("data-camera", f"camera{_CAMERAS - 1}")
     page.get_by_role("button", name="Cameras: choose").click()
     page.locator(".chooser-row").nth(1).get_by_role("checkbox").uncheck()
+    page.get_by_title("camera3: up", exact=True).click()
     page.reload()
     expect(large).to_have_attribute("data-camera", f"camera{_CAMERAS - 1}")
     expect(page.locator("[data-camera=camera1]")).to_have_class("camera collapsed")
+    small = page.locator(".small .camera").evaluate_all("all => all.map(camera => camera.dataset.camera)")
+    assert small[:4] == ["camera0", "camera1", "camera3", "camera2"]
     assert large.locator("video").evaluate("video => video.clientWidth") > 300
 
 

@@ -173,6 +173,13 @@ def test_joints_of_a_humanoid_are_in_groups_with_ranges_and_the_action_over_the_
     assert len(set(colours)) == len(colours) > 2
     widths = page.locator(".range i").evaluate_all("bars => bars.map(bar => bar.clientWidth)")
     assert len(widths) == len(_JOINTS) and min(widths) > 0
+    first = page.locator(".plot").first.locator(".entry").first
+    first.click()
+    assert (
+        first.get_attribute("aria-pressed"),
+        page.locator(".plot-title").first.inner_text().count("shown"),
+    ) == ("false", 1)
+    first.click()
     before = page.locator(".joints .value").all_inner_texts()
     page.keyboard.press("ArrowRight")
     assert page.locator(".joints .value").all_inner_texts() != before

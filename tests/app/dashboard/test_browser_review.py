@@ -11,7 +11,7 @@ import pytest
 from ares.review import QueueRequest
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
 from tests.ares.review.conftest import fill_with_captions
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
     with open_tab(browser, address) as page:
         _open(page, address, queue, "Ada")
         assert f"0 of {size}" in page.locator(".progress").inner_text()
-        assert "met: everything that is said" in page.locator(".guideline").inner_text()
+        assert '"put the mug on the shelf"' in page.locator(".guideline").inner_text()
         shown = page.locator(".root").last.inner_text()
         assert "MET" not in shown and "grade" not in shown, "blind to the judge"
         keys = 0
@@ -74,6 +74,25 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
     answers = workspace.review.answers(queue=queue, person="Ada")
     assert sorted(row.answer.item for row in answers) == list(range(size))
     assert {row.answer.verdict for row in answers} == {"met", "unmet", "unsure"}
+
+
+def test_a_queue_is_made_on_the_page(browser: Browser, served: tuple[Workspace, str]) -> None:
+    workspace, address = served
+    with open_tab(browser, address) as page:
+        page.goto(f"{address}/review?person=Zoe")
+        page.get_by_role("button", name="New queue").click()
+        page.get_by_label("Name", exact=True).fill("lids")
+        page.get_by_label("Items drawn at random").fill("5")
+        page.get_by_role("textbox", name="Only episodes that fulfil").fill("dataset = 'video'")
+        page.get_by_role("button", name="Make a queue").click()
+        page.wait_for_url("**queue=lids**")
+        page.get_by_text("0 of 5").first.wait_for()
+        page.get_by_role("button", name="Make a queue").wait_for(state="detached")
+        if AXE.is_file():
+            assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
+        _press(page, "y", "1 of 5")
+        (queue,) = (queue for queue in workspace.review.queues() if queue.name == "lids")
+        assert (queue.person, queue.items, queue.recipe) == ("Zoe", 5, {"where": "dataset = 'video'"})
 
 
 def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(

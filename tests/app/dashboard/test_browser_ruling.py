@@ -36,7 +36,8 @@ def judged(tmp_path: Path, demo_samples: Path) -> Iterator[tuple[Workspace, str]
     with open_workspace(str(tmp_path / "w"), Settings()) as opened:
         opened.ingest(demo_samples / "video", limit=1, quiet=True)
         (episode,) = opened.stores.tables.episodes.read()
-        caption = make_caption(episode, CAPTIONER, _CAPTION)
+        draft = make_caption(episode, CAPTIONER, _CAPTION)
+        caption = replace(draft, value={**draft.value, "slots": {"action": "lift", "object": "the lid"}})
         rulings: list[dict[str, Any]] = [
             {"criterion": name, "verdict": "MET", "category": category}
             for name, category in rubric.categories
@@ -71,9 +72,7 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
     with serve(workspace) as address, open_tab(browser, address) as page:
         page.set_viewport_size({"width": 1280, "height": 720})
         _open(page, address, episode_id)
-        for selector in (".cameras", ".transport", ".judge .outcome", ".judge .edit", ".criterion >> nth=0"):
-            box = page.locator(selector).bounding_box()
-            assert box and box["y"] > 0 and box["y"] + box["height"] <= 720, selector
+        _check_what_is_in_sight(page, 720)
         first = page.locator(".criterion").first
         # What the judge was not sure of stands first, with its reason.
         expect(first.locator(".criterion-reason")).to_have_text("the hand hides it")
@@ -88,6 +87,8 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.reload()
         expect(rows.locator(".choice.unmet.ruled")).to_have_attribute("aria-pressed", "true")
         expect(page.locator(".outcome .choice", has_text="Failure")).to_have_attribute("aria-pressed", "true")
+        _tick_and_edit_a_slot_and_undo(page, workspace)
+        expect(undo).to_have_text("Undo: success failure")
         page.locator(".judge .edit").fill("open the lid")
         page.keyboard.press("Enter")
         expect(undo).to_have_text("Undo: new text")
@@ -105,6 +106,30 @@ def test_what_is_ruled_beside_the_picture_counts_is_kept_and_can_be_undone(
         page.keyboard.press("u")
         expect(undo).to_have_text(f"Undo: {criterion} unmet")
         assert _column(workspace, "person_success") is None
+
+
+def _check_what_is_in_sight(page: Page, height: float) -> None:
+    for selector in (".cameras", ".transport", ".judge .outcome", ".judge .edit", ".criterion >> nth=0"):
+        box = page.locator(selector).bounding_box()
+        assert box and box["y"] > 0 and box["y"] + box["height"] <= height, selector
+
+
+def _tick_and_edit_a_slot_and_undo(page: Page, workspace: Workspace) -> None:
+    page.locator(".judge .guideline summary").click()
+    expect(page.locator(".judge .guideline pre")).to_contain_text("a finger wide is open at the end: failure")
+    undo = page.locator(".judge .undo")
+    page.locator(".timeline").focus()
+    page.keyboard.press("x")
+    expect(undo).to_have_text("Undo: tick")
+    page.keyboard.press("u")
+    expect(undo).to_have_text("Undo: success failure")
+    page.locator(".judge .slots summary").click()
+    page.get_by_label("slot object").fill("the red lid")
+    page.keyboard.press("Enter")
+    expect(undo).to_have_text("Undo: new text")
+    (edited,) = (row.answer for row in workspace.review.answers() if row.answer.question == "text")
+    assert edited.slots == {"action": "lift", "object": "the red lid"}
+    undo.click()
 
 
 def _spans(workspace: Workspace) -> list[tuple[float, float, str]]:

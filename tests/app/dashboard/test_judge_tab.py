@@ -98,6 +98,17 @@ def test_controls_stand_beside_the_most_that_may_be_accepted(
     assert row["text"] == "2 of 60; at most 5%; unproven" and row["low"] < 2 / 60 < row["high"]
 
 
+def test_a_set_is_certified_by_a_form_which_says_how_many_answers_are_missing(displayed: Workspace) -> None:
+    app = _draw(tab="judges")
+    app.number_input(key="review.certify.precision").set_value(0.9)
+    app.text_input(key="review.certify.where").set_value("num_steps > 0")
+    next(button for button in app.button if button.label == "Certify").click().run()
+    assert not app.exception
+    (said,) = (error.value for error in app.error)
+    assert "is not shown yet" in said and "0 answers tested it" in said and "58 more random answers" in said
+    assert "certified" not in displayed.sets
+
+
 def test_the_share_is_of_the_decided_with_its_interval(displayed: Workspace) -> None:
     stores = displayed.stores
     for count in count_judgements(stores, list_judged_questions(stores)):

@@ -83,7 +83,9 @@ def test_success_instruction_and_text_fill_columns_of_their_own(
     give_answer(
         workspace.stores, replace(episode, question="instruction", verdict="unmet", text="push the lid")
     )
-    edited = give_answer(workspace.stores, _about(judged, "text", "", text="push the lid"))
+    slots = {"action": "push", "object": "The red lid"}
+    edited = give_answer(workspace.stores, _about(judged, "text", "", text="push the lid", slots=slots))
+    assert (edited.value["slots"], edited.value["caption_objects"]) == (slots, ["red lid"])
     assert (row()["caption"], row()["grade"]) == ("push the lid", None)
     count = workspace.stores.tables.episodes.count
     assert count("person_success = false AND failure_kind = 'dropped' AND failure_severity = 'major'") == 1

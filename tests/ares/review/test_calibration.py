@@ -5,26 +5,34 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from app.cli.main import main
+from ares.annotation import Maker
+from ares.curation import purge_episodes, remove_episodes, select_episodes, undo
 from ares.episode import Record, Trajectory
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.review import (
     Answer,
+    LabelledItem,
+    PersonAnswer,
     QueueRequest,
     certify,
+    give_answer,
     report_calibration,
     store_answer,
     withdraw_answer,
 )
 from ares.review.certificate import certificate_from_json, certify_items, find_reasons_void
 from ares.settings import Settings
+from ares.store import StagedIds, maker_column
 from ares.workspace import Workspace, open_workspace
 from benchmarks.review_estimates import draw_accepted_items
 from tests.ares.review.conftest import CAPTIONER, JUDGE, make_annotation
@@ -102,7 +110,9 @@ def test_from_answers_to_a_certificate_and_its_end(
     # One test, since each part changes what the next one sees.
     check_report(world, answered)
     check_certified_set(world, capsys, tmp_path)
+    check_ways_to_change_a_label(world, answered, tmp_path)
     check_reasons_void(world, answered)
+    check_what_cannot_be_undone(world, answered)
 
 
 def check_report(world: LabelledWorld, answered: dict[str, str]) -> None:
@@ -186,11 +196,94 @@ def check_certified_set(world: LabelledWorld, capsys: pytest.CaptureFixture[str]
     assert "1.00 (" in capsys.readouterr().out
 
 
+def check_ways_to_change_a_label(world: LabelledWorld, answered: dict[str, str], tmp_path: Path) -> None:
+    """Whichever way an answer comes, changes or goes, nothing is certified at once, and again once it is undone."""
+    workspace, stores = world.workspace, world.workspace.stores
+    name = next(name for name in sorted(answered)[20:] if world.accepted[name])
+    said = Answer(question="acceptable", subject_id=world.captions[name], subject_kind="annotation",
+                  verdict="unmet", person="Ada", drawn="random", queue="first")  # fmt: skip
+    members = read_certified(world)
+
+    def answer_in_queue() -> Callable[[], object]:
+        return _answer_in_queue(workspace, name)
+
+    def answer_by_file() -> Callable[[], object]:
+        return _answer_by_file(world, said, tmp_path / "answers.jsonl")
+
+    def answer_on_page() -> Callable[[], object]:
+        kept = give_answer(stores, said).annotation_id
+        return lambda: withdraw_answer(stores, kept, "Ada")
+
+    def change_text() -> Callable[[], object]:
+        text = replace(said, question="text", verdict="", text="push it", drawn="", queue="")
+        kept = give_answer(stores, text).annotation_id
+        return lambda: withdraw_answer(stores, kept, "Ada")
+
+    def exclude_episode() -> Callable[[], object]:
+        with select_episodes(stores, EpisodeSelection(ids=[name])) as selected:
+            action = remove_episodes(stores, selected, person="Ada")
+        return lambda: undo(stores, action.number, person="Ada")
+
+    def delete_set() -> Callable[[], object]:
+        action = workspace.sets.delete("true")
+        return lambda: undo(stores, action.number)
+
+    def undo_undo_of_deleted_set() -> Callable[[], object]:
+        taken_back = undo(stores, workspace.sets.delete("true").number).action
+        again = undo(stores, taken_back.number).action
+        return lambda: undo(stores, again.number)
+
+    ways = (answer_on_page, answer_in_queue, answer_by_file, change_text, exclude_episode, delete_set,
+            undo_undo_of_deleted_set)  # fmt: skip
+    for change in ways:
+        take_back = change()
+        assert read_certified(world) == set(), change.__name__
+        take_back()
+        assert read_certified(world) == members, change.__name__
+
+
+def _answer_in_queue(workspace: Workspace, name: str) -> Callable[[], object]:
+    """Another person is asked about an episode and says no; returns what takes it back."""
+    request = QueueRequest(name="again", question="acceptable", person="Kim")
+    workspace.review.create(request, where=f"episode_id = '{name}'")
+    queue = workspace.review.queue("again")
+    item = queue.next("Kim")
+    assert item is not None
+    queue.answer(item, "Kim", "unmet")
+    return lambda: queue.undo("Kim")
+
+
+def _answer_by_file(world: LabelledWorld, said: Answer, file: Path) -> Callable[[], object]:
+    """A file has the answer of another person; returns what takes it back, since the user of the command is not Uma."""
+    file.write_text(json.dumps(said.to_json() | {"person": "Uma"}))
+    assert main(["review", "import", str(file), "-w", str(world.path)]) == 0
+    (row,) = world.workspace.review.answers(person="Uma")
+    return lambda: world.workspace.review.withdraw(row.answer_id, "Uma")
+
+
+def check_what_cannot_be_undone(world: LabelledWorld, answered: dict[str, str]) -> None:
+    """An answer that is taken back, and one that a purge deletes, certify nothing at once."""
+    workspace, stores = world.workspace, world.workspace.stores
+    first, second = [name for name in sorted(answered)[20:] if world.accepted[name]][2:4]
+
+    def purge_second() -> None:
+        with StagedIds([second]) as ids:
+            purge_episodes(stores, ids)
+
+    for number, change in enumerate(
+        (lambda: workspace.review.withdraw(answered[first], "Ada"), purge_second)
+    ):
+        workspace.sets.create_certified(f"late-{number}", 0.9)
+        assert len(read_certified(world)) > 100
+        change()
+        assert read_certified(world) == set(), number
+
+
 def read_certified(world: LabelledWorld) -> set[str]:
     """The episodes whose caption counts as certified: it is accepted, although nothing proves their judge."""
     episodes = world.workspace.stores.tables.episodes
     certified = episodes.ids("grade_trust = 'certified'")
-    assert episodes.ids("acceptable AND certified >= 0.95") == certified
+    assert episodes.ids("acceptable AND certified >= 0.9") == certified
     return certified
 
 
@@ -256,6 +349,8 @@ def test_a_filter_that_leaves_out_what_people_refused_certifies_nothing(
 ) -> None:
     with pytest.raises(RequestError, match="certifies nothing: answers change it"):
         certify(world.workspace.stores, 0.95, where=where)
+    with pytest.raises(RequestError, match="measures nothing: answers change it"):
+        world.workspace.review.report(where=where)
 
 
 def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: LabelledWorld) -> None:
@@ -282,6 +377,104 @@ def test_answers_of_a_queue_by_worth_count_by_the_size_of_their_strata(world: La
     everything = sum(world.truth.values()) / _EPISODES
     assert report.true_share.low < everything < report.true_share.high
     assert report.random_items < report.items
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    """2,000 episodes, of which "key < 'h'" are the half that succeeds more often."""
+    path = tmp_path_factory.mktemp("halves") / "ws"
+    with open_workspace(str(path), Settings()) as workspace:
+        ingest_paths(workspace.stores, [str(demo_samples / "video")], limit=1, quiet=True)
+        like, blank = (
+            next(iter(workspace.stores.tables.episodes.read())),
+            Trajectory(timestamps=np.arange(2) / 10),
+        )
+        names = [f"{number:016x}" for number in range(2_000)]
+        episodes = [
+            replace(like, episode_id=name, key=f"{'gi'[number % 2]}{name}", content_hash=name, num_steps=2)
+            for number, name in enumerate(names)
+        ]
+        workspace.stores.tables.episodes.add([Record(episode=one, trajectory=blank) for one in episodes])
+        workspace.stores.annotations.add_maker(_STUB)
+        yield workspace
+
+
+_STUB = Maker(annotator="success", version="1", model="stub", kind="model")
+
+
+@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.97, 0.95), (0.8, 0.7), (0.6, 0.9)])
+@pytest.mark.parametrize("where", ["", "key < 'h'", "key > 'h'"])
+def test_intervals_of_a_part_have_the_truth_of_that_part(
+    halves: Workspace, monkeypatch: pytest.MonkeyPatch, where: str, sensitivity: float, specificity: float
+) -> None:
+    """A judge of known errors on two halves, one of which is true far more often; 100 draws of 300 labels of both."""
+    source, tables = np.random.default_rng(35), halves.stores.tables
+    keys = {
+        row["episode_id"]: row["key"]
+        for row in tables.episodes.read_columns(["episode_id", "key"]).to_pylist()
+    }
+    names = [name for name, key in sorted(keys.items()) if len(key) == 17]
+    is_first = np.array([keys[name] < "h" for name in names])
+    truth = source.random(len(names)) < np.where(is_first, 0.75, 0.3)
+    accepted = source.random(len(names)) < np.where(truth, sensitivity, 1 - specificity)
+    words = ["success" if accepts else "failure" for accepts in accepted]
+    makers = [_STUB.maker_id] * len(names)
+    columns = {"episode_id": names, "success_verdict": words, maker_column("success"): makers}
+    tables.episodes.set_values(pa.table(columns))
+    is_of_part = {"": is_first | True, "key < 'h'": is_first, "key > 'h'": ~is_first}[where]
+    everything, covered = float(truth[is_of_part].mean()), 0
+    for _ in range(100):
+        drawn = [number for number in source.choice(len(names), 300, replace=False) if is_of_part[number]]
+        items = [
+            _labelled_success(names[number], bool(truth[number]), bool(accepted[number])) for number in drawn
+        ]
+        monkeypatch.setattr(
+            "ares.review.calibration.read_labelled_items", lambda *_, own=items, **__: iter(own)
+        )
+        (report,) = halves.review.report(question="success", where=where)
+        assert report.true_share is not None
+        covered += report.true_share.low <= everything <= report.true_share.high
+    # 0.95 less three standard errors of 100 draws.
+    assert covered >= 88, covered
+
+
+def _labelled_success(name: str, is_true: bool, is_accepted: bool) -> LabelledItem:
+    answer = PersonAnswer("Ada", "met" if is_true else "unmet", name, name, "random")
+    return LabelledItem(
+        question="success",
+        subject_id=name,
+        episode_id=name,
+        dataset="video",
+        answers=(answer,),
+        judged="met" if is_accepted else "unmet",
+        judge=_STUB.maker_id,
+    )
+
+
+def test_a_criterion_is_explained_by_its_rubric_beside_its_question(
+    world: LabelledWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create = ["review", "create", "hands", "--question", "HAND", "--random", "1", "--json"]
+    assert main([*create, "-w", str(world.path)]) == 0
+    guideline = json.loads(capsys.readouterr().out)["guideline"]
+    assert guideline.startswith("HAND: The hand, arm or person that acts is the one that is named.")
+    assert "- unmet: " in guideline and "That it fails counts under OUTCOME." in guideline
+
+
+def test_answers_of_a_queue_of_a_part_estimate_that_part_alone(world: LabelledWorld) -> None:
+    workspace, where = world.workspace, f"episode_id >= '{sorted(world.truth)[240]}'"
+    request = QueueRequest(name="part", question="success", person="Lou", random_items=4)
+    workspace.review.create(request, where=where)
+    queue = workspace.review.queue("part")
+    while item := queue.next("Lou"):
+        queue.answer(item, "Lou", "success")
+    (everything,) = workspace.review.report(question="success")
+    (part,) = workspace.review.report(question="success", where=where)
+    for row in list(workspace.review.answers(queue="part")):
+        workspace.review.withdraw(row.answer_id, "Lou")
+    assert (everything.items, everything.random_items) == (4, 0), "they say nothing of the rest"
+    assert (part.items, part.random_items) == (4, 4)
+    assert (everything.other_queues, part.other_queues) == (("part",), ())
 
 
 def test_a_refusal_says_how_many_answers_are_missing() -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from ares.curation import purge_episodes
+from ares.curation import purge_episodes, remove_episodes, select_episodes, undo
 from ares.errors import RequestError
+from ares.jobs import EpisodeSelection
 from ares.review import QueueRequest, ReviewQueue, create_queue, list_answers
 from ares.settings import Settings
 from ares.store import StagedIds, Stores, open_stores
@@ -167,6 +168,19 @@ def test_an_item_that_nobody_answers_is_free_again_and_a_late_answer_keeps_its_w
     assert queue.next("Ada") is not None
 
 
+def test_the_pace_is_the_median_of_the_last_answers_and_says_when_the_rest_is_done(stores: Stores) -> None:
+    queue, clock = _create(stores), Clock()
+    queue._clock = clock
+    assert queue.progress("Ada").seconds_left is None
+    for seconds in (0, 10, 500, 10):
+        clock.now += seconds
+        item = queue.next("Ada")
+        assert item is not None
+        queue.answer(item, "Ada", "met")
+    # 26 items, and three that a second person is asked, at 10 s.
+    assert str(queue.progress("Ada")) == "4 of 30 · 10 s each, 5 min left"
+
+
 def test_undo_asks_the_last_again_and_the_answer_is_gone(any_stores: Stores) -> None:
     queue = _create(any_stores)
     assert queue.undo("Ada") is None
@@ -258,6 +272,40 @@ def test_a_wrong_queue_is_refused_in_one_line(stores: Stores) -> None:
             replace(REQUEST, **fields)
     with pytest.raises(RequestError, match="no queue 'none'"):
         ReviewQueue(stores, "none")
+
+
+def test_a_guideline_has_examples_of_its_question_and_that_of_the_lab_wins(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.md").write_text("ours alone")
+    examples = {"success": "a finger wide is open", "VERB": "That it is the right drawer counts under OBJECT",
+                "acceptable": "fail to open the drawer", "instruction": "fold the towel"}  # fmt: skip
+    for own in ("", str(tmp_path / "own.md")):
+        monkeypatch.setattr(stores, "settings", replace(stores.settings, review_guideline=own))
+        for question, example in examples.items():
+            text = _create(
+                stores, replace(REQUEST, name=f"{question}{bool(own)}", question=question)
+            ).queue.guideline
+            assert text == "ours alone" if own else text.count("\n- ") >= 6 and example in text
+    assert (
+        _create(stores, replace(REQUEST, name="named", guideline="of this queue")).queue.guideline
+        == "of this queue"
+    )
+
+
+def test_a_removed_episode_is_left_out_until_an_undo_brings_it_back(stores: Stores) -> None:
+    queue = _create(stores, replace(REQUEST, repeat=0.0))
+    before = queue.next("Ada")
+    assert before is not None
+    with select_episodes(stores, EpisodeSelection(ids=[before.episode_id])) as selected:
+        action = remove_episodes(stores, selected)
+    after = queue.next("Ada")
+    assert after is not None and after.episode_id != before.episode_id
+    queue.answer(after, "Ada", "met")
+    rest = _answer_all(queue, "Ada")
+    undo(stores, action.number)
+    back = _answer_all(queue, "Ada")
+    assert before.item in back and len(rest) + len(back) + 1 == queue.queue.items
 
 
 def test_a_purge_takes_the_answers_and_items_of_an_episode_along(stores: Stores) -> None:

@@ -35,6 +35,7 @@ import { h, numberClick, verdictBadge } from "../dom.js";
  * @property {string[]} severities
  * @property {JudgedText | null} text
  * @property {string} undo What an undo takes back; "" where there is nothing.
+ * @property {string} guideline How to answer, with examples.
  */
 /** @typedef {{ number: number, act: string, [name: string]: unknown }} Act */
 
@@ -80,6 +81,7 @@ export class JudgePanel {
     /** @type {Record<string, string>} Reasons by criterion, as last written. */
     this.reasons = {};
     this.openId = "";
+    this.isGuided = false;
     this.draw();
   }
 
@@ -154,9 +156,18 @@ export class JudgePanel {
         : [h("p", { class: "muted" }, "No caption: ares annotate caption grade")]),
       this.buildTags(),
       h("div", { class: "judge-foot" }, back, who),
+      this.buildGuideline(),
     );
     const again = focused && this.node.querySelector(`[data-key="${CSS.escape(focused)}"]`);
     if (again instanceof HTMLElement) again.focus();
+  }
+
+  buildGuideline() {
+    const fold = h("details", { class: "guideline", open: this.isGuided });
+    fold.addEventListener("toggle", () => Object.assign(this, { isGuided: fold.open }));
+    const text = h("pre", { tabIndex: 0, "aria-label": "guideline" }, this.data.guideline);
+    fold.append(h("summary", {}, "Guideline with examples"), text);
+    return fold;
   }
 
   focusedKey() {

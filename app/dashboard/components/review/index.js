@@ -68,7 +68,11 @@ function buildClip(camera, start, stop) {
   for (const moment of ["loadedmetadata", "timeupdate", "ended"]) video.addEventListener(moment, restart);
   if (video.readyState) restart();
   const frames = camera.frames.map((source) => h("img", { src: source, alt: `${camera.name}, a moment` }));
-  return h("figure", {}, video, h("figcaption", { class: "muted" }, camera.name), frames);
+  const deciding = frames.length > 0 && [
+    h("figcaption", { class: "muted" }, "frames that decide"),
+    h("div", { class: "frames" }, frames),
+  ];
+  return h("figure", {}, video, h("figcaption", { class: "muted" }, camera.name), deciding);
 }
 
 /**
