@@ -443,8 +443,12 @@ class MergeConverter:
         """
         if not self._applier.uses(episode):
             return None
+        return self._applier.pad(episode, *self.convert(episode, trajectory))
+
+    def convert(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
+        """An episode with what it has of the merged dataset, converted and not padded. Raises as `apply`."""
         renamed, signals = self._applier.rename(episode), self._applier.select(episode, trajectory)
-        return self._applier.pad(episode, *self._conversion.apply(renamed, signals))
+        return self._conversion.apply(renamed, signals)
 
     def reasons(self, episode: Episode) -> tuple[str, ...]:
         """What `apply` changes in an episode, in words; the episode as it is stored."""
