@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import exp, log, sqrt
+from math import copysign, exp, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from ares.contract.contracts import GroupKind, SignalName
@@ -38,8 +38,10 @@ _SAME_VALUE, _USUAL_SPREAD = 0.01, 0.1
 _MOST_CORRELATION = 0.95
 # How many episodes the spread of all dimensions together counts for, against that of one dimension.
 _PRIOR_EPISODES = 4.0
-# Means of one dataset differ by less, in units of what is expected; correlations likewise.
-_MOST_APART, _MOST_UNLIKE, _MOST_RESCALED = 14.0, 45.0, 40.0
+# Means of one dataset differ by less, in units of what is expected, by more where few episodes tell what that is; the
+# same for what an offset explains of it, and for correlations and ranges, which other things change as well.
+_MOST_APART, _MORE_APART = 9.0, 30.0
+_MOST_SHIFTED, _MOST_UNLIKE, _MOST_RESCALED = 35.0, 100.0, 200.0
 # How much worse a change fits where the sources are shown to agree: twice the logarithm of the odds.
 _LEAST_WORSE = 2.0
 # A change that moves values by less than this share of the range does no harm.
@@ -47,7 +49,7 @@ _HARMLESS = 0.05
 # What is moved by this share of its range, or multiplied by this factor or its inverse, has to fit worse.
 _MOVED, _RESCALED = 1.0, 2.0
 # Sources of one pace differ by less than this factor, and this many standard errors.
-_LEAST_PACE, _SURE_PACE = 1.25, 6.0
+_LEAST_PACE, _SURE_PACE = 1.35, 3.5
 # Tasks are told apart by the ways where episodes of one task differ so much less, and there are enough of them.
 _TOLD_SHARE, _LEAST_FREEDOM = 0.5, 4
 _ENDS: frozenset[GroupKind] = frozenset({"gripper", "hand"})
@@ -87,11 +89,19 @@ def compare_sources(
         second: Episodes of the other, likewise.
         labels: What the sources are called.
     """
+    import numpy as np
+
     columns = _common_columns(first[0], second[0])
     if not columns:
         return Agreement(doubts=(), groups=frozenset())
-    ways = (_read_ways(first, columns), _read_ways(second, columns))
-    comparison = _compare_ways(*ways, columns)
+    tables = [
+        [_column_values(with_continuous_rotations(episode), columns) for episode in episodes]
+        for episodes in (first, second)
+    ]
+    # One size for both: the length of a way depends on it. A unit that differs shows all the more.
+    size = np.maximum(*(_usual_ranges(part, columns) for part in tables))
+    ways = (_read_ways(first, tables[0], size), _read_ways(second, tables[1], size))
+    comparison = _compare_ways(*ways, columns, size)
     differing, hidden = comparison.differing(), comparison.hidden()
     doubts = [
         f"{signal} of {labels[1]}: {names} do not take the way that they take in {labels[0]}, which is another task or "
@@ -142,38 +152,36 @@ class _Ways:
     """The ways that the N episodes of a source take, in D dimensions.
 
     Attributes:
-        size: (D,) usual range of each dimension.
         values: (N, K, D) values at K equal shares of the way.
         relations: (N, D, D) correlations of the dimensions, as Fisher's z.
         ranges: (N, D) logarithm of the range.
         paces: (N,) logarithm of the speed in ranges per second.
+        durations: (N,) logarithm of the seconds.
         tasks: The task of each episode.
     """
 
-    size: Array
     values: Array
     relations: Array
     ranges: Array
     paces: Array
+    durations: Array
     tasks: tuple[str, ...]
 
 
-def _read_ways(episodes: Sequence[EpisodeSignals], columns: Sequence[_Column]) -> _Ways:
+def _read_ways(episodes: Sequence[EpisodeSignals], tables: Sequence[Array], size: Array) -> _Ways:
+    """The ways of episodes with values (T, D) in dimensions of these ranges (D,)."""
     import numpy as np
 
-    tables = [_column_values(with_continuous_rotations(episode), columns) for episode in episodes]
-    spans = np.array([np.ptp(np.quantile(table, (0.02, 0.98), axis=0), axis=0) for table in tables])
-    size = _usual_ranges(np.median(spans, axis=0), columns)
     speeds = [
         np.median(np.quantile(np.abs(np.diff(table, axis=0)), 0.95, axis=0) / size) * episode.rate_hz
         for table, episode in zip(tables, episodes, strict=True)
     ]
     return _Ways(
-        size=size,
         values=np.array([_read_way(table, size) for table in tables]),
         relations=np.array([_correlations(table) for table in tables]),
-        ranges=np.log(np.maximum(spans, _SAME_VALUE * size)),
+        ranges=np.log(np.maximum(_spans(tables), _SAME_VALUE * size)),
         paces=np.log(np.maximum(speeds, 1e-9)),
+        durations=np.log([len(episode.seconds) / episode.rate_hz for episode in episodes]),
         tasks=tuple(episode.task for episode in episodes),
     )
 
@@ -192,10 +200,18 @@ def _column_values(episode: EpisodeSignals, columns: Sequence[_Column]) -> Array
     return table if len(table) > 1 else np.repeat(table, 2, axis=0)
 
 
-def _usual_ranges(spans: Array, columns: Sequence[_Column]) -> Array:
+def _spans(tables: Sequence[Array]) -> Array:
+    """(N, D) range of each dimension in each episode, without its outermost values."""
+    import numpy as np
+
+    return np.array([np.ptp(np.quantile(table, (0.02, 0.98), axis=0), axis=0) for table in tables])
+
+
+def _usual_ranges(tables: Sequence[Array], columns: Sequence[_Column]) -> Array:
     """(D,) range of each dimension; of one that hardly moves, a share of what is usual in its group."""
     import numpy as np
 
+    spans = np.median(_spans(tables), axis=0)
     groups = np.array([f"{column.signal}.{column.kind}" for column in columns])
     usual = spans.copy()
     for group in set(groups.tolist()):
@@ -244,6 +260,14 @@ class _Means:
 
         return np.asarray(((self.first - self.second) ** 2 / self.variance).mean(axis=0))
 
+    @property
+    def shifted(self) -> Array:
+        """(D,) what one offset for all of (S, K, D) would explain of the squared difference, mean over the tasks."""
+        import numpy as np
+
+        shift = ((self.first - self.second) / self.variance).sum(axis=1)
+        return np.asarray((shift**2 / (1 / self.variance).sum(axis=1)).mean(axis=0))
+
     def worse(self, changed: Array, numbers: Sequence[int]) -> float:
         """By how much the second source fits worse as `changed` (S, ..., len(numbers)) in some dimensions, summed."""
         own = list(numbers)
@@ -290,7 +314,7 @@ def _tasks_of(first: _Ways, second: _Ways, size: Array) -> Tasks:
     names = [np.array(ways.tasks) for ways in (first, second)]
     common = sorted(set(first.tasks) & set(second.tasks))
     tasks = [(np.flatnonzero(names[0] == task), np.flatnonzero(names[1] == task)) for task in common]
-    if len(tasks) < 2:
+    if sum(len(part) for pair in tasks for part in pair) == 0:
         return whole
     (of_all, all_freedom), (own, freedom) = (
         _squares_within(first.values / size, second.values / size, parts) for parts in (whole, tasks)
@@ -310,6 +334,7 @@ class _WayComparison:
         relations: (S, D, D) their correlations.
         ranges: (S, D) logarithms of their ranges.
         independent: How many points of a way are independent.
+        freedom: Degrees of freedom of the variance.
     """
 
     columns: Sequence[_Column]
@@ -318,12 +343,16 @@ class _WayComparison:
     relations: _Means
     ranges: _Means
     independent: float
+    freedom: int
 
     def differing(self) -> set[int]:
         """Numbers of the dimensions that differ by more than episodes of one dataset do."""
         import numpy as np
 
-        is_apart = self.values.apart.mean(axis=0) > _MOST_APART
+        most = _MOST_APART + _MORE_APART / max(self.freedom, 1)
+        is_apart = (self.values.apart.mean(axis=0) > most) | (
+            self.values.shifted * self._independent > _MOST_SHIFTED
+        )
         is_apart |= self.relations.apart.mean(axis=0) > _MOST_UNLIKE
         return set(np.flatnonzero(is_apart | (self.ranges.apart > _MOST_RESCALED)).tolist())
 
@@ -353,11 +382,12 @@ class _WayComparison:
         return self.independent / _POINTS
 
     def _units(self) -> list[tuple[int, ...]]:
-        """Dimensions that change together: those of state and action that have one name."""
+        """Dimensions that change together: those of state and action that have one name, and each of them alone."""
         units: dict[str, tuple[int, ...]] = {}
         for number, column in enumerate(self.columns):
             units[column.name] = (*units.get(column.name, ()), number)
-        return list(units.values())
+        alone = [(number,) for unit in units.values() if len(unit) > 1 for number in unit]
+        return [*units.values(), *alone]
 
     def _kind(self, unit: tuple[int, ...]) -> GroupKind:
         return self.columns[unit[0]].kind
@@ -412,10 +442,9 @@ class _WayComparison:
         return float(worse.sum()) / len(self.columns)
 
 
-def _compare_ways(first: _Ways, second: _Ways, columns: Sequence[_Column]) -> _WayComparison:
+def _compare_ways(first: _Ways, second: _Ways, columns: Sequence[_Column], size: Array) -> _WayComparison:
     import numpy as np
 
-    size = np.maximum(first.size, second.size)
     tasks, ones = _tasks_of(first, second, size), np.ones(len(columns))
     values = _pool_means(first.values, second.values, size, tasks)
     ends = [number for number, column in enumerate(columns) if column.kind in _ENDS]
@@ -429,6 +458,7 @@ def _compare_ways(first: _Ways, second: _Ways, columns: Sequence[_Column]) -> _W
         relations=_pool_means(first.relations, second.relations, ones, tasks),
         ranges=_pool_means(first.ranges, second.ranges, ones, tasks),
         independent=_independent_points(first, second, size),
+        freedom=_squares_within(first.values, second.values, tasks)[1],
     )
 
 
@@ -445,10 +475,16 @@ def _independent_points(first: _Ways, second: _Ways, size: Array) -> float:
 
 
 def _pace_factor(first: _Ways, second: _Ways) -> float:
-    """How many times as fast the second source moves; 1 where they differ by no more than episodes do."""
-    counts = (len(first.paces), len(second.paces))
-    squares = sum(float(((part - part.mean()) ** 2).sum()) for part in (first.paces, second.paces))
-    variance = (_PRIOR_EPISODES * _USUAL_SPREAD**2 + squares) / (_PRIOR_EPISODES + sum(counts) - 2)
-    difference = float(second.paces.mean() - first.paces.mean())
-    least = max(log(_LEAST_PACE), _SURE_PACE * sqrt(variance * (1 / counts[0] + 1 / counts[1])))
-    return exp(difference) if abs(difference) > least else 1.0
+    """How many times as fast the second source is, by durations; 1 where they differ as episodes of one dataset do.
+
+    Episodes of another length that move as fast are none of another pace.
+    """
+    one, other = first.durations, second.durations
+    squares = sum(float(((part - part.mean()) ** 2).sum()) for part in (one, other))
+    variance = (_PRIOR_EPISODES * _USUAL_SPREAD**2 + squares) / (_PRIOR_EPISODES + len(one) + len(other) - 2)
+    shorter = float(one.mean() - other.mean())
+    faster = float(second.paces.mean() - first.paces.mean())
+    is_sure = abs(shorter) > _SURE_PACE * sqrt(variance * (1 / len(one) + 1 / len(other)))
+    if is_sure and abs(shorter) > log(_LEAST_PACE) and copysign(faster, shorter) == faster:
+        return exp(shorter) if abs(faster) > log(_LEAST_PACE) / 2 else 1.0
+    return 1.0

@@ -477,7 +477,7 @@ def test_a_text_about_a_camera_follows_it_to_its_new_name(
     assert [segment.camera for segment in renamed] == ["wrist", "wrist of one", ""]
 
 
-def plan_questions(seed: int, folder: Path) -> tuple[str, list[str]]:
+def plan_questions(seed: int, folder: Path) -> tuple[tuple[str, ...], list[str]]:
     """What was planted in two drawn sources, and the questions of the plan of their merge."""
     drawn = merged_sources(seed, folder)
     ws = open_workspace(folder / "ws", create=True)
