@@ -33,6 +33,8 @@ _POINTS, _TIME_SHARE = 9, 0.1
 _SMOOTHED = (1 / 9, 2 / 9, 3 / 9, 2 / 9, 1 / 9)
 # Less than this share of the range of most of its kind is no motion of a dimension.
 _LEAST_RANGE = 0.3
+# What is noise alone, by steps as large as this share of the deviation, rests: its range is no measure of it.
+_ROUGH, _REST = 0.7, 20.0
 # Means that differ by this share of the range are the same; episodes differ by it where there is but one.
 _SAME_VALUE, _USUAL_SPREAD = 0.01, 0.1
 _MOST_CORRELATION = 0.95
@@ -212,6 +214,11 @@ def _usual_ranges(tables: Sequence[Array], columns: Sequence[_Column]) -> Array:
     import numpy as np
 
     spans = np.median(_spans(tables), axis=0)
+    steps = np.median([np.sqrt((np.diff(table, axis=0) ** 2).mean(axis=0)) for table in tables], axis=0)
+    spans = (
+        np.where(steps > _ROUGH * np.median([table.std(axis=0) for table in tables], axis=0), _REST, 1)
+        * spans
+    )
     groups = np.array([f"{column.signal}.{column.kind}" for column in columns])
     usual = spans.copy()
     for group in set(groups.tolist()):

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Change = Callable[[Array], Array]
 
-KINDS = ("unit", "sign", "offset", "gripper", "exchanged", "pace", "cameras", "rate", "wording")
+SIGNAL_KINDS = ("unit", "sign", "offset", "gripper", "exchanged", "pace")
+KINDS = (*SIGNAL_KINDS, "cameras", "rate", "wording")
 CAMERAS: tuple[tuple[str, Role], ...] = (
     ("top", "top"),
     ("wrist", "wrist"),
@@ -96,25 +97,38 @@ def merged_sources(seed: int, folder: Path) -> MergedSources:
     return MergedSources(first=records[0], second=records[1], planted=planted)
 
 
+def recorded_sources(seed: int, planted: Sequence[str]) -> tuple[RecordedHalf, RecordedHalf]:
+    """The signals of two halves of a dataset, the second with differences of `SIGNAL_KINDS`."""
+    import numpy as np
+
+    rng = np.random.default_rng([seed, 37])
+    robot, _, halves = _record_tasks(rng)
+    for kind in planted:
+        halves[1].recorded = _PLANTERS[kind](robot, halves[1].recorded, rng)
+    return halves
+
+
 @dataclass(slots=True)
-class _Half:
+class RecordedHalf:
     """Some episodes of a dataset, and the number of the task of each."""
 
     recorded: Recorded
     tasks: list[int]
 
 
-def _record_tasks(rng: np.random.Generator) -> tuple[ArmRobot, list[tuple[str, str]], tuple[_Half, _Half]]:
+def _record_tasks(
+    rng: np.random.Generator,
+) -> tuple[ArmRobot, list[tuple[str, str]], tuple[RecordedHalf, RecordedHalf]]:
     """A robot, its tasks in two wordings, and the episodes of one dataset, dealt out to two halves."""
     import numpy as np
 
     robot, count = random_robot(rng), int(rng.choice([1, 1, 2, 3]))
     tasks = _draw_tasks(rng, count)
-    parts: list[_Half] = []
+    parts: list[RecordedHalf] = []
     for number in range(count):
         points = random_waypoints(robot, rng, np.ones(len(robot.names)), robot.home)
         own = record(robot, points, rng, int(rng.integers(4, 12)))
-        parts.append(_Half(own, [number] * len(own.states)))
+        parts.append(RecordedHalf(own, [number] * len(own.states)))
     order = [rng.permutation(len(part.tasks)) for part in parts]
     first, second = (
         _join_parts(robot, parts, [own[half : len(own) // 2 * 2 : 2] for own in order]) for half in (0, 1)
@@ -122,7 +136,9 @@ def _record_tasks(rng: np.random.Generator) -> tuple[ArmRobot, list[tuple[str, s
     return robot, tasks, (first, second)
 
 
-def _join_parts(robot: ArmRobot, parts: Sequence[_Half], numbers: Sequence[NDArray[np.intp]]) -> _Half:
+def _join_parts(
+    robot: ArmRobot, parts: Sequence[RecordedHalf], numbers: Sequence[NDArray[np.intp]]
+) -> RecordedHalf:
     """One half of the episodes of all tasks, of which each half has as many."""
     own = [(part, number) for part, listed in zip(parts, numbers, strict=True) for number in listed.tolist()]
     recorded = Recorded(
@@ -130,7 +146,7 @@ def _join_parts(robot: ArmRobot, parts: Sequence[_Half], numbers: Sequence[NDArr
         actions=tuple(part.recorded.actions[number] for part, number in own),
         names=robot.names,
     )
-    return _Half(recorded, [part.tasks[number] for part, number in own])
+    return RecordedHalf(recorded, [part.tasks[number] for part, number in own])
 
 
 def recorded_halves(rng: np.random.Generator) -> tuple[Recorded, Recorded]:
