@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         AGREEMENT_EPISODES as AGREEMENT_EPISODES,
         Agreement as Agreement,
         compare_sources as compare_sources,
+        compare_tasks as compare_tasks,
     )
     from ares.contract.contracts import (
         PROPERTIES as PROPERTIES,

@@ -9,7 +9,8 @@ fits far worse. Episodes of one dataset pass both; where two sources pass one of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import copysign, exp, log, sqrt
@@ -38,6 +39,8 @@ _ROUGH, _REST = 0.7, 20.0
 # Means that differ by this share of the range are the same; episodes differ by it where there is but one.
 _SAME_VALUE, _USUAL_SPREAD = 0.01, 0.1
 _MOST_CORRELATION = 0.95
+# State and action have one value from this correlation on, as Fisher's z.
+_TIED = 1.0
 # How many episodes the spread of all dimensions together counts for, against that of one dimension.
 _PRIOR_EPISODES = 4.0
 # Means of one dataset differ by less, in units of what is expected, by more where few episodes tell what that is; the
@@ -58,6 +61,8 @@ _ENDS: frozenset[GroupKind] = frozenset({"gripper", "hand"})
 # Kinds that a joint may have by its name: one that is called base counts as one of a base.
 _JOINTS: frozenset[GroupKind] = frozenset({"arm", "base", "unknown"})
 _NAMED = 6
+# Two tasks, each in one source alone, are no chance below this probability.
+_BY_CHANCE = 0.01
 
 
 class _Column(NamedTuple):
@@ -123,6 +128,33 @@ def compare_sources(
     doubtful = {f"{columns[number].signal}.{columns[number].kind}" for number in differing | hidden}
     groups = {f"{column.signal}.{column.kind}" for column in columns} - doubtful
     return Agreement(doubts=tuple(doubts), groups=frozenset(groups))
+
+
+def compare_tasks(
+    first: Mapping[str, int], second: Mapping[str, int], labels: tuple[str, str]
+) -> tuple[str, ...]:
+    """A line on tasks that look like other wordings, since each is in one source alone; none where chance may be why.
+
+    Args:
+        first: Episodes of one source by task.
+        second: Of the other.
+        labels: What the sources are called.
+    """
+    counts = Counter(first) + Counter(second)
+    if (
+        not (first and second) or 2 * len(counts) > counts.total()
+    ):  # nearly every episode has a text of its own
+        return ()
+    share = sum(first.values()) / counts.total()
+    chances = {task: share**count + (1 - share) ** count for task, count in counts.items()}
+    one = min((task for task in first if task not in second), key=chances.__getitem__, default=None)
+    other = min((task for task in second if task not in first), key=chances.__getitem__, default=None)
+    if one is None or other is None:
+        return ()
+    if first.keys() & second.keys() and chances[one] * chances[other] > _BY_CHANCE:
+        return ()
+    return (f"tasks of {labels[1]} are not in {labels[0]}, such as {other!r}: none of them is another wording of one "
+            f"there, such as {one!r}; else list both under `tasks`",)  # fmt: skip
 
 
 def _names_by_signal(columns: Sequence[_Column], numbers: Collection[int]) -> Iterator[tuple[str, str]]:
@@ -389,12 +421,15 @@ class _WayComparison:
         return self.independent / _POINTS
 
     def _units(self) -> list[tuple[int, ...]]:
-        """Dimensions that change together: those of state and action that have one name, and each of them alone."""
+        """Dimensions that change together: state and action of one name, and each alone where they have one value."""
         units: dict[str, tuple[int, ...]] = {}
         for number, column in enumerate(self.columns):
             units[column.name] = (*units.get(column.name, ()), number)
-        alone = [(number,) for unit in units.values() if len(unit) > 1 for number in unit]
-        return [*units.values(), *alone]
+        tied = [unit for unit in units.values() if len(unit) > 1 and self._is_tied(*unit[:2])]
+        return [*units.values(), *((number,) for unit in tied for number in unit)]
+
+    def _is_tied(self, one: int, other: int) -> bool:
+        return float(abs(self.relations.first[:, one, other]).mean()) > _TIED
 
     def _kind(self, unit: tuple[int, ...]) -> GroupKind:
         return self.columns[unit[0]].kind

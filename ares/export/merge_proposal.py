@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, permutations
@@ -12,6 +13,7 @@ from ares.contract import (
     AGREEMENT_EPISODES,
     ClashError,
     compare_sources,
+    compare_tasks,
     find_contracts_of_episodes,
     parse_conversions,
 )
@@ -55,7 +57,9 @@ SELECT format, dataset, version, split, rate_hz, rate_source, state_names, actio
        count(*) AS episodes, min(episode_id, {AGREEMENT_EPISODES}) AS sample
 FROM new_rows GROUP BY ALL
 """
-_TEXTS = "SELECT instruction, count(*) AS episodes FROM new_rows WHERE instruction != '' GROUP BY ALL"
+_TEXTS = """
+SELECT format, dataset, version, instruction, count(*) AS episodes FROM new_rows WHERE instruction != '' GROUP BY ALL
+"""
 # Texts beyond so many are no tasks of a few wordings.
 _MOST_TEXTS = 2_000
 # What splits are called.
@@ -115,13 +119,13 @@ def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
     with TempDatabase() as database:
         _collect_rows(database, stores, selection)
         sources = _read_sources(database)
-        texts = database.query("SELECT instruction, sum(episodes) AS episodes FROM texts GROUP BY ALL")
+        texts = database.query("SELECT * REPLACE (episodes::BIGINT AS episodes) FROM texts")
     if not sources:
         raise RequestError("the set has no episodes to merge", selection.label)
     for source in sources:
         source.views.update(_view_cameras(stores, source))
     draft = _Draft(selection.label, sources)
-    draft.tasks = _group_texts(dict(zip(*texts.to_pydict().values(), strict=True)), draft.notes)
+    draft.group_texts(texts.to_pylist())
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
     return _with_conversions(draft.plan(), contracts, _SampledSignals(stores, sources))
 
@@ -222,7 +226,7 @@ def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> _Match:
         mapping[name] = candidate or (ASK if free else DROP)
     if dropped := [name for name, choice in mapping.items() if choice == DROP]:
         notes.append(f"cameras of {own.label} have no counterpart and are dropped: {', '.join(dropped)}")
-    return _finish_match("camera", own, mapping, list(goal.cameras), notes)
+    return _Match(mapping, *_pad_missing("camera", own.label, mapping, list(goal.cameras), notes))
 
 
 def _find_camera(
@@ -306,12 +310,6 @@ def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, l
     return groups
 
 
-def _finish_match(
-    kind: str, own: _SourceFacts, mapping: dict[str, str], goals: Sequence[str], notes: list[str]
-) -> _Match:
-    return _Match(mapping, *_pad_missing(kind, own.label, mapping, goals, notes))
-
-
 def _pad_missing(
     kind: str, label: str, mapping: Mapping[str, str], goals: Sequence[str], notes: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -377,6 +375,22 @@ class _Draft:
             sources=tuple(planned),
             confirm=tuple(Confirmation(text=text) for text in dict.fromkeys(self.notes)),
         )
+
+    def group_texts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Offer groups of texts as tasks, and note what may be another wording of a task of the first source."""
+        counts, by_source = Counter[str](), dict[tuple[str, str, str], Counter[str]]()
+        for row in rows:
+            counts[row["instruction"]] += row["episodes"]
+        self.tasks = _group_texts(counts, self.notes)
+        names = {text: task for task, texts in self.tasks.items() for text in texts}
+        for row in rows:
+            own = by_source.setdefault((row["format"], row["dataset"], row["version"]), Counter())
+            own[names.get(row["instruction"], row["instruction"])] += row["episodes"]
+        labels = {tuple(source.key[:3]): source.label for source in self.sources}
+        ordered = sorted(by_source.items(), key=lambda item: -item[1].total())
+        (first, tasks), *others = ordered or [(("", "", ""), Counter())]
+        for key, own in others:
+            self.notes += compare_tasks(tasks, own, (labels[first], labels[key]))
 
     def _plan_source(
         self, own: _SourceFacts, cameras: _SourceFacts, states: _SourceFacts, actions: _SourceFacts
