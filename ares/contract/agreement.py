@@ -54,9 +54,9 @@ _HARMLESS = 0.05
 # What is moved by this share of its range, or multiplied by this factor or its inverse, has to fit worse.
 _MOVED, _RESCALED = 1.0, 2.0
 # Sources of one pace differ by less than this factor, and this many standard errors.
-_LEAST_PACE, _SURE_PACE = 1.35, 3.5
+_LEAST_SPEEDUP, _SURE_SPEEDUP = 1.35, 3.5
 # Tasks are told apart by the ways where episodes of one task differ so much less, and there are enough of them.
-_TOLD_SHARE, _LEAST_FREEDOM = 0.5, 4
+_SEPARATED_SHARE, _LEAST_FREEDOM = 0.5, 4
 _ENDS: frozenset[GroupKind] = frozenset({"gripper", "hand"})
 # Kinds that a joint may have by its name: one that is called base counts as one of a base.
 _JOINTS: frozenset[GroupKind] = frozenset({"arm", "base", "unknown"})
@@ -120,10 +120,10 @@ def compare_sources(
         "show: they mean the same"
         for signal, names in _names_by_signal(columns, hidden - differing)
     ]
-    pace = _pace_factor(*ways)
-    if pace != 1:
+    speed_factor = _find_speed_factor(*ways)
+    if speed_factor != 1:
         doubts.append(
-            f"{labels[1]} moves {pace:.3g} times as fast as {labels[0]}: the rates of both are as it was recorded"
+            f"{labels[1]} moves {speed_factor:.3g} times as fast as {labels[0]}: both rates are true"
         )
     doubtful = {f"{columns[number].signal}.{columns[number].kind}" for number in differing | hidden}
     groups = {f"{column.signal}.{column.kind}" for column in columns} - doubtful
@@ -147,14 +147,14 @@ def compare_tasks(
         return ()
     share = sum(first.values()) / counts.total()
     chances = {task: share**count + (1 - share) ** count for task, count in counts.items()}
-    one = min((task for task in first if task not in second), key=chances.__getitem__, default=None)
+    known = min((task for task in first if task not in second), key=chances.__getitem__, default=None)
     other = min((task for task in second if task not in first), key=chances.__getitem__, default=None)
-    if one is None or other is None:
+    if known is None or other is None:
         return ()
-    if first.keys() & second.keys() and chances[one] * chances[other] > _BY_CHANCE:
+    if first.keys() & second.keys() and chances[known] * chances[other] > _BY_CHANCE:
         return ()
     return (f"tasks of {labels[1]} are not in {labels[0]}, such as {other!r}: none of them is another wording of one "
-            f"there, such as {one!r}; else list both under `tasks`",)  # fmt: skip
+            f"there, such as {known!r}; else list both under `tasks`",)  # fmt: skip
 
 
 def _names_by_signal(columns: Sequence[_Column], numbers: Collection[int]) -> Iterator[tuple[str, str]]:
@@ -189,7 +189,7 @@ class _Ways:
         values: (N, K, D) values at K equal shares of the way.
         relations: (N, D, D) correlations of the dimensions, as Fisher's z.
         ranges: (N, D) logarithm of the range.
-        paces: (N,) logarithm of the speed in ranges per second.
+        speeds: (N,) logarithm of the speed in ranges per second.
         durations: (N,) logarithm of the seconds.
         tasks: The task of each episode.
     """
@@ -197,7 +197,7 @@ class _Ways:
     values: Array
     relations: Array
     ranges: Array
-    paces: Array
+    speeds: Array
     durations: Array
     tasks: tuple[str, ...]
 
@@ -212,9 +212,9 @@ def _read_ways(episodes: Sequence[EpisodeSignals], tables: Sequence[Array], size
     ]
     return _Ways(
         values=np.array([_read_way(table, size) for table in tables]),
-        relations=np.array([_correlations(table) for table in tables]),
-        ranges=np.log(np.maximum(_spans(tables), _SAME_VALUE * size)),
-        paces=np.log(np.maximum(speeds, 1e-9)),
+        relations=np.array([_correlate_dimensions(table) for table in tables]),
+        ranges=np.log(np.maximum(_measure_ranges(tables), _SAME_VALUE * size)),
+        speeds=np.log(np.maximum(speeds, 1e-9)),
         durations=np.log([len(episode.seconds) / episode.rate_hz for episode in episodes]),
         tasks=tuple(episode.task for episode in episodes),
     )
@@ -234,7 +234,7 @@ def _column_values(episode: EpisodeSignals, columns: Sequence[_Column]) -> Array
     return table if len(table) > 1 else np.repeat(table, 2, axis=0)
 
 
-def _spans(tables: Sequence[Array]) -> Array:
+def _measure_ranges(tables: Sequence[Array]) -> Array:
     """(N, D) range of each dimension in each episode, without its outermost values."""
     import numpy as np
 
@@ -245,7 +245,7 @@ def _usual_ranges(tables: Sequence[Array], columns: Sequence[_Column]) -> Array:
     """(D,) range of each dimension; of one that hardly moves, a share of what is usual in its group."""
     import numpy as np
 
-    spans = np.median(_spans(tables), axis=0)
+    spans = np.median(_measure_ranges(tables), axis=0)
     steps = np.median([np.sqrt((np.diff(table, axis=0) ** 2).mean(axis=0)) for table in tables], axis=0)
     spans = (
         np.where(steps > _ROUGH * np.median([table.std(axis=0) for table in tables], axis=0), _REST, 1)
@@ -273,7 +273,7 @@ def _read_way(table: Array, size: Array) -> Array:
     return np.stack([np.interp(points, shares, column) for column in np.asarray(smooth).T], axis=1)
 
 
-def _correlations(table: Array) -> Array:
+def _correlate_dimensions(table: Array) -> Array:
     """(D, D) correlations as Fisher's z; 0 for what does not move."""
     import numpy as np
 
@@ -331,7 +331,7 @@ def _pool_means(first: Array, second: Array, size: Array, tasks: Tasks) -> _Mean
     own = squares / size**2
     usual = own.mean(axis=-1, keepdims=True) / freedom if freedom else np.full_like(own, _USUAL_SPREAD**2)
     variance = (_PRIOR_EPISODES * usual + own) / (_PRIOR_EPISODES + freedom)
-    counts = np.array([1 / len(one) + 1 / len(other) for one, other in tasks])
+    counts = np.array([1 / len(pair[0]) + 1 / len(pair[1]) for pair in tasks])
     counts = counts.reshape(-1, *(1,) * (first.ndim - 1))
     return _Means(means[0], means[1], (variance * counts + _SAME_VALUE**2) * size**2)
 
@@ -358,8 +358,10 @@ def _tasks_of(first: _Ways, second: _Ways, size: Array) -> Tasks:
     (of_all, all_freedom), (own, freedom) = (
         _squares_within(first.values / size, second.values / size, parts) for parts in (whole, tasks)
     )
-    is_told = freedom >= _LEAST_FREEDOM and own.mean() / freedom < _TOLD_SHARE * of_all.mean() / all_freedom
-    return tasks if is_told else whole
+    is_separated = (
+        freedom >= _LEAST_FREEDOM and own.mean() / freedom < _SEPARATED_SHARE * of_all.mean() / all_freedom
+    )
+    return tasks if is_separated else whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -403,9 +405,9 @@ class _WayComparison:
             changes = (self._turned(unit), self._moved(unit, _MOVED), self._moved(unit, -_MOVED))
             if min(changes) < _LEAST_WORSE:
                 numbers.update(unit)
-        for one, other in combinations(joints, 2):
-            if self._may_be_exchanged(one, other) and self._exchanged(one, other) < _LEAST_WORSE:
-                numbers.update(one, other)
+        for unit, other in combinations(joints, 2):
+            if self._may_be_exchanged(unit, other) and self._exchanged(unit, other) < _LEAST_WORSE:
+                numbers.update(unit, other)
         for kind in dict.fromkeys(column.kind for column in self.columns):
             own = [number for number, column in enumerate(self.columns) if column.kind == kind]
             least = min(self._rescaled(own, _RESCALED), self._rescaled(own, 1 / _RESCALED))
@@ -428,15 +430,15 @@ class _WayComparison:
         tied = [unit for unit in units.values() if len(unit) > 1 and self._is_tied(*unit[:2])]
         return [*units.values(), *((number,) for unit in tied for number in unit)]
 
-    def _is_tied(self, one: int, other: int) -> bool:
-        return float(abs(self.relations.first[:, one, other]).mean()) > _TIED
+    def _is_tied(self, number: int, other: int) -> bool:
+        return float(abs(self.relations.first[:, number, other]).mean()) > _TIED
 
     def _kind(self, unit: tuple[int, ...]) -> GroupKind:
         return self.columns[unit[0]].kind
 
-    def _may_be_exchanged(self, one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        kinds = {self._kind(one), self._kind(other)}
-        signals = [[self.columns[number].signal for number in unit] for unit in (one, other)]
+    def _may_be_exchanged(self, unit: tuple[int, ...], other: tuple[int, ...]) -> bool:
+        kinds = {self._kind(unit), self._kind(other)}
+        signals = [[self.columns[number].signal for number in part] for part in (unit, other)]
         return signals[0] == signals[1] and (len(kinds) == 1 or kinds <= _JOINTS)
 
     def _turned(self, unit: tuple[int, ...]) -> float:
@@ -448,8 +450,8 @@ class _WayComparison:
         own = list(unit)
         return self._worse_values(own, self.values.second[..., own] + share * self.size[own])
 
-    def _exchanged(self, one: tuple[int, ...], other: tuple[int, ...]) -> float:
-        own, sources = [*one, *other], [*other, *one]
+    def _exchanged(self, unit: tuple[int, ...], other: tuple[int, ...]) -> float:
+        own, sources = [*unit, *other], [*other, *unit]
         worse = self._worse_values(own, self.values.second[..., sources])
         return worse + self._worse_relations(own, self.relations.second[:, sources], own)
 
@@ -487,7 +489,7 @@ class _WayComparison:
 def _compare_ways(first: _Ways, second: _Ways, columns: Sequence[_Column], size: Array) -> _WayComparison:
     import numpy as np
 
-    tasks, ones = _tasks_of(first, second, size), np.ones(len(columns))
+    tasks, unit_sizes = _tasks_of(first, second, size), np.ones(len(columns))
     values = _pool_means(first.values, second.values, size, tasks)
     ends = [number for number, column in enumerate(columns) if column.kind in _ENDS]
     # What has two values may have one of them in all of a few episodes: its spread is that of the whole way.
@@ -497,8 +499,8 @@ def _compare_ways(first: _Ways, second: _Ways, columns: Sequence[_Column], size:
         columns=columns,
         size=size,
         values=replace(values, variance=variance),
-        relations=_pool_means(first.relations, second.relations, ones, tasks),
-        ranges=_pool_means(first.ranges, second.ranges, ones, tasks),
+        relations=_pool_means(first.relations, second.relations, unit_sizes, tasks),
+        ranges=_pool_means(first.ranges, second.ranges, unit_sizes, tasks),
         independent=_independent_points(first, second, size),
         freedom=_squares_within(first.values, second.values, tasks)[1],
     )
@@ -516,17 +518,17 @@ def _independent_points(first: _Ways, second: _Ways, size: Array) -> float:
     return float(eigenvalues.sum() ** 2 / (eigenvalues**2).sum())
 
 
-def _pace_factor(first: _Ways, second: _Ways) -> float:
+def _find_speed_factor(first: _Ways, second: _Ways) -> float:
     """How many times as fast the second source is, by durations; 1 where they differ as episodes of one dataset do.
 
     Episodes of another length that move as fast are none of another pace.
     """
-    one, other = first.durations, second.durations
-    squares = sum(float(((part - part.mean()) ** 2).sum()) for part in (one, other))
-    variance = (_PRIOR_EPISODES * _USUAL_SPREAD**2 + squares) / (_PRIOR_EPISODES + len(one) + len(other) - 2)
-    shorter = float(one.mean() - other.mean())
-    faster = float(second.paces.mean() - first.paces.mean())
-    is_sure = abs(shorter) > _SURE_PACE * sqrt(variance * (1 / len(one) + 1 / len(other)))
-    if is_sure and abs(shorter) > log(_LEAST_PACE) and copysign(faster, shorter) == faster:
-        return exp(shorter) if abs(faster) > log(_LEAST_PACE) / 2 else 1.0
+    own, other = first.durations, second.durations
+    squares = sum(float(((part - part.mean()) ** 2).sum()) for part in (own, other))
+    variance = (_PRIOR_EPISODES * _USUAL_SPREAD**2 + squares) / (_PRIOR_EPISODES + len(own) + len(other) - 2)
+    shorter = float(own.mean() - other.mean())
+    faster = float(second.speeds.mean() - first.speeds.mean())
+    is_sure = abs(shorter) > _SURE_SPEEDUP * sqrt(variance * (1 / len(own) + 1 / len(other)))
+    if is_sure and abs(shorter) > log(_LEAST_SPEEDUP) and copysign(faster, shorter) == faster:
+        return exp(shorter) if abs(faster) > log(_LEAST_SPEEDUP) / 2 else 1.0
     return 1.0
