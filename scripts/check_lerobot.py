@@ -1,6 +1,6 @@
 """Opens an exported folder with lerobot itself and prints what it reads as one JSON line.
 
-Run it with the Python of an environment that has lerobot 0.4.4, not with that of ARES:
+Run it with the Python of an environment that has lerobot 0.4.4 or 0.6.1, or 0.3.3 for v2.1, not with that of ARES:
 
     LEROBOT_PYTHON scripts/check_lerobot.py FOLDER [--frames-out FILE.npz]
 
@@ -49,6 +49,23 @@ def read_episode(dataset, columns, row, frames):
     return summary
 
 
+def task_texts(tasks):
+    """Texts of the tasks: a table since lerobot 0.4, a dictionary before."""
+    return tasks.values() if isinstance(tasks, dict) else tasks.index
+
+
+def episode_rows(dataset):
+    """Rows of the episodes with where their steps begin and end, which lerobot 0.3 has in a table of its own."""
+    episodes = dataset.meta.episodes
+    if not isinstance(episodes, dict):
+        return episodes
+    ends = {name: values.tolist() for name, values in dataset.episode_data_index.items()}
+    return [
+        {**row, "dataset_from_index": ends["from"][number], "dataset_to_index": ends["to"][number]}
+        for number, row in enumerate(episodes.values())
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description="open an exported folder with lerobot")
     parser.add_argument("folder")
@@ -62,7 +79,7 @@ def main():
     names = [name for name in ("observation.state", "action", "next.reward") if name in dataset.features]
     columns = {name: np.asarray(table[:][name]) for name in names}
     frames = {}
-    episodes = [read_episode(dataset, columns, row, frames) for row in dataset.meta.episodes]
+    episodes = [read_episode(dataset, columns, row, frames) for row in episode_rows(dataset)]
     if args.frames_out:
         np.savez(args.frames_out, **frames)
     summary = {
@@ -71,7 +88,7 @@ def main():
         "episodes": dataset.num_episodes,
         "frames": len(dataset),
         "fps": dataset.fps,
-        "tasks": [str(task) for task in dataset.meta.tasks.index],
+        "tasks": [str(task) for task in task_texts(dataset.meta.tasks)],
         "features": {name: list(feature["shape"]) for name, feature in dataset.features.items()},
         "stats": sorted(dataset.meta.stats),
         "decoded": len(frames),

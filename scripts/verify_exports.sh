@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Opens an export with texts in lerobot itself: `verify_exports.sh` one of the demo's sample, `verify_exports.sh FOLDER` your own.
+# Opens an export with texts in lerobot itself, and a merged set: `verify_exports.sh` those of the demo's sample, `verify_exports.sh FOLDER` your own.
 # lerobot needs Python 3.12 and other libraries than ARES, so it has an environment of its own in .cache, some GB with PyTorch.
+# The merged set is read by the lerobot of ARES_LEROBOT_PYTHON (0.4.4), ARES_LEROBOT03_PYTHON (0.3.3, for v2.1) and the TensorFlow of
+# ARES_TENSORFLOW_PYTHON as well, where they are named.
 # Where there is no Python 3.12 it says "not verified" and ends with 0; where lerobot reads something else, with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,7 +38,18 @@ if ! make_environment "$python"; then
     echo "not verified: lerobot $LEROBOT could not be installed; the messages of pip are above" >&2
     exit 2
 fi
-folder="${1:-}"
+read_merged() { # FORMAT SCRIPT PYTHON; nothing without a Python
+    [ -n "$3" ] || { echo "merged, $1: not read, no Python is named for it"; return; }
+    local frames="" read="$scratch/read.json"
+    rm -f "$scratch/frames.npz"
+    if [ "$2" = check_lerobot ]; then frames="$scratch/frames.npz"; fi
+    echo "merged, $1, by $3:"
+    "$3" "scripts/$2.py" "$scratch/merged/$1" ${frames:+--frames-out "$frames"} >"$read" 2>"$scratch/read.err" ||
+        { tail -n 20 "$scratch/read.err" >&2; return 1; }
+    "$bin/python" -m scripts.verify_merged check "$scratch/merged" "$read" ${frames:+"$frames"}
+}
+
+folder="${1:-}" scratch=""
 if [ -z "$folder" ]; then
     scratch="$(mktemp -d)"
     trap 'rm -rf "$scratch"' EXIT
@@ -44,3 +57,10 @@ if [ -z "$folder" ]; then
     "$bin/python" -m scripts.verify_exports write "$folder"
 fi
 "$environment/bin/python" scripts/verify_exports.py read "$folder"
+if [ -n "$scratch" ]; then
+    "$bin/python" -m scripts.verify_merged write "$scratch/merged"
+    read_merged lerobot check_lerobot "$environment/bin/python"
+    read_merged lerobot check_lerobot "${ARES_LEROBOT_PYTHON:-}"
+    read_merged lerobot-v2.1 check_lerobot "${ARES_LEROBOT03_PYTHON:-}"
+    read_merged rlds check_rlds "${ARES_TENSORFLOW_PYTHON:-}"
+fi

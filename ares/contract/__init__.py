@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.contract.agreement import (
+        AGREEMENT_EPISODES as AGREEMENT_EPISODES,
+        Agreement as Agreement,
+        compare_sources as compare_sources,
+        compare_tasks as compare_tasks,
+    )
     from ares.contract.contracts import (
         PROPERTIES as PROPERTIES,
         VALUES as VALUES,
@@ -39,7 +45,6 @@ if TYPE_CHECKING:
         ClashError as ClashError,
         SetConverter as SetConverter,
         find_clashes as find_clashes,
-        find_untold as find_untold,
     )
     from ares.contract.set_contracts import (
         LayoutContract as LayoutContract,

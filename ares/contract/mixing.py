@@ -54,6 +54,7 @@ class Clash:
         datasets: Datasets by value; a value that is not certain has all its candidates.
         convert: Values of `--convert` that solve it; () where there is none.
         sign: Values of `--convert` by which a person states that there is no difference.
+        by_values: Whether it is concluded from values alone, and no name or spec says so.
     """
 
     signal: str
@@ -61,6 +62,7 @@ class Clash:
     datasets: Mapping[str, tuple[str, ...]]
     convert: tuple[str, ...] = ()
     sign: tuple[str, ...] = ()
+    by_values: bool = False
 
     def __str__(self) -> str:
         parts = (f"{value} in {_list_first_names(names)}" for value, names in sorted(self.datasets.items()))
@@ -119,17 +121,6 @@ def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
     }
     shown = [clash for overlay in overlays for clash in _overlay_clashes(overlay, reported)]
     return [*values, *shown, *_order_clashes(contracts)]
-
-
-def find_untold(contracts: Sequence[LayoutContract]) -> list[str]:
-    """Signals of which nothing differs, and nothing could show it: the datasets do other tasks. One line each."""
-    return [
-        f"{part.signal} of {part.second.key.dataset} does another task than that of {part.first.key.dataset}, "
-        "so that a turned joint or another zero would not show: they mean the same"
-        for part in _overlay_signals(contracts)
-        if not (part.overlay.differences or part.overlay.is_same_task)
-        and not all(_is_signed(part, f"{part.signal}.{kind}") for kind in classify_by_name(part.names))
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +249,10 @@ def _value_clashes(name: str, signals: Sequence[tuple[str, SignalContract]]) -> 
         if clashing:
             target = _EXAMPLES.get(compared[-1]) or _common_unit(clashing)
             convert = (f"{name}={target}",) if target else ()
-            yield Clash(signal=name, name=compared[-1], datasets=clashing, convert=convert)
+            by_values = all(_is_inferred(own, own, part) for _, own in signals for part in compared)
+            yield Clash(
+                signal=name, name=compared[-1], datasets=clashing, convert=convert, by_values=by_values
+            )
 
 
 def _with_ways_out(clash: Clash, overlays: Sequence[_OverlaidDatasets]) -> Clash:
@@ -352,6 +346,7 @@ def _overlay_clashes(part: _OverlaidDatasets, reported: Collection[tuple[str, st
             datasets={f"{_difference_text(difference, part.names)} that of {other}": (dataset,)},
             convert=_suggest_conversions(part, difference, list(groups)),
             sign=tuple(f"{dataset}/{group}: as in {other}" for group in groups),
+            by_values=True,
         )
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ares.contract import (
     ClashError,
@@ -25,6 +26,9 @@ from ares.export.base import MASK_SIGNALS
 from ares.export.merge_plan import DROP, MergePlan, PlannedCamera, PlannedSource, SourceKey, source_key
 from ares.export.segments import EpisodeSegments
 from ares.signals import classify_by_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Extra signals that say what of an episode is its own: 1 for what its source has, 0 for what was padded.
 _STATE_MASK, _ACTION_MASK, _CAMERA_MASK = MASK_SIGNALS
@@ -110,6 +114,7 @@ class MergeApplier:
         self._unused: dict[str, str] = {}
         self._tasks = plan.task_by_text
         self._sources = {source_key(source): self._plan_source(source) for source in plan.sources}
+        self._last: tuple[Episode, _SourceMerge] | None = None
         self._black: dict[tuple[int, int, float], tuple[int, Path]] = {}
         self._folder: Path | None = None
 
@@ -222,6 +227,9 @@ class MergeApplier:
         )
 
     def _find_source(self, episode: Episode) -> _SourceMerge:
+        """The source of an episode as it is stored; episodes come one by one, and that of the last one is known."""
+        if self._last is not None and self._last[0] is episode:
+            return self._last[1]
         merge = self._sources.get(key_of_episode(episode))
         if merge is None:
             cameras = ", ".join(camera.name for camera in episode.cameras) or "none"
@@ -230,6 +238,7 @@ class MergeApplier:
                 f"action {len(episode.action_names)}; write the plan of this set anew"
             )
             raise SourceError("the plan says nothing of its source", detail)
+        self._last = (episode, merge)
         return merge
 
     def _find_layout(self, layout: LayoutContract) -> _SourceMerge | None:
@@ -443,8 +452,12 @@ class MergeConverter:
         """
         if not self._applier.uses(episode):
             return None
+        return self._applier.pad(episode, *self.convert(episode, trajectory))
+
+    def convert(self, episode: Episode, trajectory: Trajectory) -> tuple[Episode, Trajectory]:
+        """An episode with what it has of the merged dataset, converted and not padded. Raises as `apply`."""
         renamed, signals = self._applier.rename(episode), self._applier.select(episode, trajectory)
-        return self._applier.pad(episode, *self._conversion.apply(renamed, signals))
+        return self._conversion.apply(renamed, signals)
 
     def reasons(self, episode: Episode) -> tuple[str, ...]:
         """What `apply` changes in an episode, in words; the episode as it is stored."""
@@ -471,19 +484,41 @@ def rename_text_cameras(
         episodes: The episodes.
         texts: Their texts by episode_id.
     """
+    names = _camera_names(plan)
+    return {
+        episode.episode_id: texts[episode.episode_id].with_cameras(names.get(_dataset_of(episode), {}))
+        for episode in episodes
+        if episode.episode_id in texts
+    }
+
+
+def rename_segment_cameras(plan: MergePlan, episodes: Sequence[Episode], rows: pa.Table) -> pa.Table:
+    """Rows of segments of some episodes with the names that the merged dataset has for their cameras, as the texts."""
+    import pyarrow as pa
+
+    names = _camera_names(plan)
+    by_id = {episode.episode_id: names.get(_dataset_of(episode), {}) for episode in episodes}
+    pairs = zip(rows["episode_id"].to_pylist(), rows["camera"].to_pylist(), strict=True)
+    cameras = [by_id.get(id, {}).get(camera, camera) for id, camera in pairs]
+    number = rows.schema.get_field_index("camera")
+    return rows.set_column(
+        number, rows.schema.field(number), pa.array(cameras, rows.schema.field(number).type)
+    )
+
+
+def _dataset_of(episode: Episode) -> tuple[str, str, str]:
+    return episode.format, episode.dataset, episode.version
+
+
+def _camera_names(plan: MergePlan) -> dict[tuple[str, str, str], dict[str, str]]:
+    """For each dataset, the names that the merged dataset has for its cameras; another for one without any."""
     names: dict[tuple[str, str, str], dict[str, str]] = {}
     for source in plan.sources:
         known = names.setdefault((source.format, source.dataset, source.version), {})
         for name, goal in source.cameras.items():
             is_clear = goal != DROP and known.get(name, goal) == goal
             known[name] = goal if is_clear else f"{name} of {source.label}"
-    return {
-        episode.episode_id: texts[episode.episode_id].with_cameras(
-            names.get((episode.format, episode.dataset, episode.version), {})
-        )
-        for episode in episodes
-        if episode.episode_id in texts
-    }
+    return names
 
 
 def _refuse_same_names(layouts: Sequence[LayoutContract]) -> None:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.contract import ClashError, find_contracts_of_episodes, find_untold, parse_conversions
+from ares.contract import (
+    AGREEMENT_EPISODES,
+    ClashError,
+    compare_sources,
+    compare_tasks,
+    find_contracts_of_episodes,
+    parse_conversions,
+)
 from ares.curation import Sets
 from ares.episode import Role
 from ares.errors import AresError, RequestError
-from ares.export.merge_apply import MergeConverter, unique_names
+from ares.export.merge_apply import MergeApplier, MergeConverter, unique_names
 from ares.export.merge_plan import (
     ASK,
     DROP,
@@ -25,7 +33,7 @@ from ares.export.merge_plan import (
 )
 from ares.export.retime import round_rate
 from ares.rubric import read_slots_by_tables, shipped_verbs
-from ares.signals import classify_by_name, name_tokens
+from ares.signals import EpisodeSignals, classify_by_name, episode_signals, name_tokens
 from ares.store import TempDatabase, ids_filter
 
 if TYPE_CHECKING:
@@ -33,22 +41,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ares.contract import LayoutContract
+    from ares.contract import Agreement, Clash, LayoutContract
     from ares.curation import CurationSet
+    from ares.episode import Episode, Trajectory
     from ares.store import Stores
 
 
 _BATCH_IDS = 10_000
 _COLUMNS = ("episode_id", "format", "dataset", "version", "split", "rate_hz", "rate_source", "instruction",
             "state_names", "action_names", "cameras")  # fmt: skip
-_SOURCES = """
+_SOURCES = f"""
 SELECT format, dataset, version, split, rate_hz, rate_source, state_names, action_names,
        list_transform(cameras, lambda c: struct_pack(name := c.name, role := c.role, width := c.width,
                                                 height := c.height)) AS views,
-       count(*) AS episodes, min(episode_id, 3) AS sample
+       count(*) AS episodes, min(episode_id, {AGREEMENT_EPISODES}) AS sample
 FROM new_rows GROUP BY ALL
 """
-_TEXTS = "SELECT instruction, count(*) AS episodes FROM new_rows WHERE instruction != '' GROUP BY ALL"
+_TEXTS = """
+SELECT format, dataset, version, instruction, count(*) AS episodes FROM new_rows WHERE instruction != '' GROUP BY ALL
+"""
 # Texts beyond so many are no tasks of a few wordings.
 _MOST_TEXTS = 2_000
 # What splits are called.
@@ -108,15 +119,15 @@ def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
     with TempDatabase() as database:
         _collect_rows(database, stores, selection)
         sources = _read_sources(database)
-        texts = database.query("SELECT instruction, sum(episodes) AS episodes FROM texts GROUP BY ALL")
+        texts = database.query("SELECT * REPLACE (episodes::BIGINT AS episodes) FROM texts")
     if not sources:
         raise RequestError("the set has no episodes to merge", selection.label)
     for source in sources:
         source.views.update(_view_cameras(stores, source))
     draft = _Draft(selection.label, sources)
-    draft.tasks = _group_texts(dict(zip(*texts.to_pydict().values(), strict=True)), draft.notes)
+    draft.group_texts(texts.to_pylist())
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
-    return _with_conversions(draft.plan(), contracts)
+    return _with_conversions(draft.plan(), contracts, _SampledSignals(stores, sources))
 
 
 def _collect_rows(database: TempDatabase, stores: Stores, selection: CurationSet) -> None:
@@ -148,7 +159,7 @@ def _read_sources(database: TempDatabase) -> list[_SourceFacts]:
         source.rates[rate] = source.rates.get(rate, 0) + row["episodes"]
         source.episodes += row["episodes"]
         source.splits[row["split"]] = None
-        source.sample = sorted({*source.sample, *row["sample"]})[:_VIEW_EPISODES]
+        source.sample = sorted({*source.sample, *row["sample"]})[:AGREEMENT_EPISODES]
     return sorted(by_key.values(), key=lambda source: (-source.episodes, source.key))
 
 
@@ -157,7 +168,7 @@ def _view_cameras(stores: Stores, source: _SourceFacts) -> dict[str, NDArray[np.
     import numpy as np
 
     pictures: dict[str, list[NDArray[np.float64]]] = {}
-    for episode in stores.tables.episodes.get(source.sample):
+    for episode in stores.tables.episodes.get(source.sample[:_VIEW_EPISODES]):
         seconds = [episode.duration_seconds * part / _VIEW_FRAMES for part in range(_VIEW_FRAMES)]
         for camera in episode.cameras:
             pictures.setdefault(camera.name, []).extend(_small_pictures(camera.media, seconds))
@@ -215,7 +226,7 @@ def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> _Match:
         mapping[name] = candidate or (ASK if free else DROP)
     if dropped := [name for name, choice in mapping.items() if choice == DROP]:
         notes.append(f"cameras of {own.label} have no counterpart and are dropped: {', '.join(dropped)}")
-    return _finish_match("camera", own, mapping, list(goal.cameras), notes)
+    return _Match(mapping, *_pad_missing("camera", own.label, mapping, list(goal.cameras), notes))
 
 
 def _find_camera(
@@ -299,12 +310,6 @@ def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, l
     return groups
 
 
-def _finish_match(
-    kind: str, own: _SourceFacts, mapping: dict[str, str], goals: Sequence[str], notes: list[str]
-) -> _Match:
-    return _Match(mapping, *_pad_missing(kind, own.label, mapping, goals, notes))
-
-
 def _pad_missing(
     kind: str, label: str, mapping: Mapping[str, str], goals: Sequence[str], notes: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -370,6 +375,22 @@ class _Draft:
             sources=tuple(planned),
             confirm=tuple(Confirmation(text=text) for text in dict.fromkeys(self.notes)),
         )
+
+    def group_texts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Offer groups of texts as tasks, and note what may be another wording of a task of the first source."""
+        counts, by_source = Counter[str](), dict[tuple[str, str, str], Counter[str]]()
+        for row in rows:
+            counts[row["instruction"]] += row["episodes"]
+        self.tasks = _group_texts(counts, self.notes)
+        names = {text: task for task, texts in self.tasks.items() for text in texts}
+        for row in rows:
+            own = by_source.setdefault((row["format"], row["dataset"], row["version"]), Counter())
+            own[names.get(row["instruction"], row["instruction"])] += row["episodes"]
+        labels = {tuple(source.key[:3]): source.label for source in self.sources}
+        ordered = sorted(by_source.items(), key=lambda item: -item[1].total())
+        (first, tasks), *others = ordered or [(("", "", ""), Counter())]
+        for key, own in others:
+            self.notes += compare_tasks(tasks, own, (labels[first], labels[key]))
 
     def _plan_source(
         self, own: _SourceFacts, cameras: _SourceFacts, states: _SourceFacts, actions: _SourceFacts
@@ -459,8 +480,69 @@ def _plain_form(text: str) -> str:
     return " ".join(_POSITION_WORDS.get(word, word) for word in words if word not in ("a", "an", "the"))
 
 
-def _with_conversions(plan: MergePlan, contracts: Sequence[LayoutContract]) -> MergePlan:
-    """The plan with the conversions that make its signals mean the same, each to be confirmed; else with the clash."""
+class _SampledSignals:
+    """The signals of some episodes of each source; read once, when they are compared.
+
+    Args:
+        stores: Stores of the workspace.
+        sources: The sources, the one with most episodes first.
+    """
+
+    def __init__(self, stores: Stores, sources: Sequence[_SourceFacts]) -> None:
+        self._stores, self._sources = stores, sources
+        self._read: list[tuple[_SourceFacts, list[tuple[Episode, Trajectory]]]] = []
+
+    def compare(self, change: Callable[[Episode, Trajectory], tuple[Episode, Trajectory]]) -> list[_Compared]:
+        """What every source but the first agrees in with the first that has signals, once the episodes are changed."""
+        parts = [(source, list(_finite_signals(pairs, change))) for source, pairs in self._pairs()]
+        (first, own), *others = [part for part in parts if part[1]] or [(self._sources[0], [])]
+        return [
+            _Compared(first, source, compare_sources(own, signals, (first.label, source.label)))
+            for source, signals in others
+        ]
+
+    def _pairs(self) -> list[tuple[_SourceFacts, list[tuple[Episode, Trajectory]]]]:
+        if not self._read:
+            tables = self._stores.tables
+            for source in self._sources:
+                trajectories = dict(tables.trajectories.read(source.sample))
+                episodes = tables.episodes.get([id for id in source.sample if id in trajectories])
+                pairs = [(episode, trajectories[episode.episode_id]) for episode in episodes]
+                self._read.append((source, pairs))
+        return self._read
+
+
+class _Compared(NamedTuple):
+    """The first source, another, and how they agree."""
+
+    first: _SourceFacts
+    source: _SourceFacts
+    agreement: Agreement
+
+
+def _finite_signals(
+    pairs: Sequence[tuple[Episode, Trajectory]],
+    change: Callable[[Episode, Trajectory], tuple[Episode, Trajectory]],
+) -> Iterator[EpisodeSignals]:
+    """Signals of changed episodes that can be compared; others are what the export will name."""
+    import numpy as np
+
+    for episode, trajectory in pairs:
+        try:
+            signals = episode_signals(*change(episode, trajectory))
+        except AresError:
+            continue
+        if len(signals.seconds) and np.isfinite(signals.state).all() and np.isfinite(signals.action).all():
+            yield signals
+
+
+def _with_conversions(
+    plan: MergePlan, contracts: Sequence[LayoutContract], samples: _SampledSignals
+) -> MergePlan:
+    """The plan with the conversions that make its signals mean the same, each to be confirmed; else with the clash.
+
+    What then differs between the signals of two sources, or would not have shown, is to be confirmed as well.
+    """
     if any(ASK in mapping.values() for source in plan.sources for _, mapping in source.parts):
         question = (
             "what signals mean was not compared, since questions are open: `ares export --plan` compares it"
@@ -470,11 +552,11 @@ def _with_conversions(plan: MergePlan, contracts: Sequence[LayoutContract]) -> M
     before = plan
     for _ in range(3):
         try:
-            untold = find_untold(MergeConverter(plan, contracts).layouts)
-            confirm = (*plan.confirm, *(Confirmation(text=line) for line in untold))
-            return plan.model_copy(update={"confirm": confirm})
+            compared = samples.compare(MergeConverter(plan, contracts).convert)
+            doubts = (Confirmation(text=doubt) for part in compared for doubt in part.agreement.doubts)
+            return plan.model_copy(update={"confirm": (*plan.confirm, *doubts)})
         except ClashError as error:
-            before, plan = plan, _answer_clashes(plan, error)
+            before, plan = plan, _answer_clashes(plan, error, samples)
             if plan.convert == before.convert:
                 return plan
         except RequestError as error:  # what a clash proposes cannot be made
@@ -483,15 +565,30 @@ def _with_conversions(plan: MergePlan, contracts: Sequence[LayoutContract]) -> M
     return plan
 
 
-def _answer_clashes(plan: MergePlan, error: ClashError) -> MergePlan:
-    """The plan with what converts each clash, as far as something does."""
+def _answer_clashes(plan: MergePlan, error: ClashError, samples: _SampledSignals) -> MergePlan:
+    """The plan with what converts each clash, as far as something does.
+
+    A clash that was concluded from values alone is none where the sources are shown to agree: the plan states that.
+    """
+    applier = MergeApplier(plan)
+    compared = samples.compare(lambda *pair: (applier.rename(pair[0]), applier.select(*pair)))
+    agreeing = {f"{part.source.key.dataset}/{group}" for part in compared for group in part.agreement.groups}
     convert, notes = list(plan.convert), list(plan.confirm)
     for clash in error.clashes:
-        added = [text for text in clash.convert if _is_new(text, convert)]
+        is_none = clash.by_values and _signed_groups(clash) <= agreeing
+        added = [text for text in (clash.sign if is_none else clash.convert) if _is_new(text, convert)]
         convert += added
         remedy = f"converted by {' and '.join(added)}" if added else clash.remedy
-        notes.append(Confirmation(text=f"{clash}: {remedy}"))
+        if not (is_none and added):
+            notes.append(Confirmation(text=f"{clash}: {remedy}"))
     return plan.model_copy(update={"convert": tuple(convert), "confirm": tuple(notes)})
+
+
+def _signed_groups(clash: Clash) -> set[tuple[str, str]]:
+    """Datasets and groups that would be signed to mean the same as those of others, with these."""
+    pairs = [text.rpartition(": as in ")[::2] for text in clash.sign]
+    own = {(target.rpartition("/")[0], target.rpartition("/")[2]) for target, _ in pairs}
+    return own | {(other, target.rpartition("/")[2]) for target, other in pairs}
 
 
 def _is_new(text: str, convert: Sequence[str]) -> bool:

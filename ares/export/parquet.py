@@ -221,10 +221,20 @@ def _write_spans(job: _ParquetExport, batch: ExportBatch, failures: ExportFailur
         id for id in dict.fromkeys(part.episode.episode_id for part in parts) if id != job.written.last_id
     ]
     job.written.last_id = parts[-1].episode.episode_id
-    job.files.segments.write_table(read_segments(stores, job.files.segment_schema, new_ids))
+    job.files.segments.write_table(_segment_table(job, batch, new_ids))
     own = [annotation for annotation in annotations if annotation.episode_id in set(new_ids)]
     job.files.annotations.write_table(_annotation_table(own))
     job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
+
+
+def _segment_table(job: _ParquetExport, batch: ExportBatch, ids: Sequence[str]) -> pa.Table:
+    """The shown segments of some episodes of a batch; cameras have their names in a merged dataset."""
+    rows = read_segments(job.reader.stores, job.files.segment_schema, ids)
+    if job.request.plan is None:
+        return rows
+    from ares.export.merge_apply import rename_segment_cameras
+
+    return rename_segment_cameras(job.request.plan, batch.episodes, rows)
 
 
 def _tasks_by_name(
@@ -334,7 +344,7 @@ def _write_batch(job: _ParquetExport, batch: ExportBatch) -> None:
     tasks = [member.task for member in _tasks_by_name(job, batch, rows, annotations).values()]
     job.files.episodes.write_table(_with_tasks(rows, tasks))
     job.files.steps.write_table(_step_table(batch))
-    job.files.segments.write_table(read_segments(stores, job.files.segment_schema, batch.ids))
+    job.files.segments.write_table(_segment_table(job, batch, batch.ids))
     job.files.annotations.write_table(_annotation_table(annotations))
     job.manifest.maker_ids.update(annotation.maker_id for annotation in annotations)
     for episode in batch.episodes:

@@ -1,32 +1,36 @@
-"""Two sources of one robot for a merge: halves of one dataset, or with one planted difference that has to be asked for.
+"""Two sources of one robot for a merge: halves of one dataset, or with planted differences that have to be asked for.
 
-Signals are those of `two_sources`; cameras are drawn views with a moving arm, and texts are drawn tasks. Nothing here
-is shared with what proposes a plan.
+Robots are those of `two_sources`, which do one task or several; cameras are drawn views with a moving arm. Differences
+come alone and together, in one dimension or in many, small and large, in the state, the action or both. Nothing here is
+shared with what proposes a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ares.episode import Camera, Episode, MediaRef, Record, Role, Signal, Trajectory, make_episode_id
 from tests.generators.two_sources import (
     RATE_HZ,
+    ArmRobot,
     Recorded,
     random_robot,
     random_waypoints,
     record,
-    two_sources,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SIGNALS = ("unit", "sign", "offset", "gripper", "exchanged")
-OTHERS = ("cameras", "rate", "wording")
+    Array = NDArray[np.float64]
+    Change = Callable[[Array], Array]
+
+SIGNAL_KINDS = ("unit", "sign", "offset", "gripper", "exchanged", "pace")
+KINDS = (*SIGNAL_KINDS, "cameras", "rate", "wording")
 CAMERAS: tuple[tuple[str, Role], ...] = (
     ("top", "top"),
     ("wrist", "wrist"),
@@ -41,6 +45,7 @@ _TASKS = (
     ("put the {} on the table", "place the {} onto the table"),
     ("push the {}", "push {}."),
 )
+_DEGREES = 57.29577951308232
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +55,16 @@ class MergedSources:
     Attributes:
         first: Records of one.
         second: Records of the other.
-        planted: What differs, one of `SIGNALS` or `OTHERS`; "" for halves of one dataset.
+        planted: What differs, of `KINDS`; () for halves of one dataset.
     """
 
     first: list[Record]
     second: list[Record]
-    planted: str
+    planted: tuple[str, ...]
 
 
 def merged_sources(seed: int, folder: Path) -> MergedSources:
-    """Two sources at random: half of them honest.
+    """Two sources at random: half of them honest, the others with one to three differences.
 
     Args:
         seed: Seed.
@@ -68,35 +73,86 @@ def merged_sources(seed: int, folder: Path) -> MergedSources:
     import numpy as np
 
     rng = np.random.default_rng([seed, 36])
-    planted = str(rng.choice([*SIGNALS, *OTHERS])) if rng.random() < 0.5 else ""
-    first, second = recorded_halves(seed, rng, planted)
-    names = [CAMERAS[number] for number in sorted(rng.permutation(len(CAMERAS))[: int(rng.integers(2, 4))])]
+    planted: tuple[str, ...] = ()
+    if rng.random() < 0.5:
+        planted = tuple(rng.choice(KINDS, int(rng.choice([1, 1, 1, 2, 3])), replace=False).tolist())
+    robot, tasks, halves = _record_tasks(rng)
+    for kind in planted:
+        if kind in _PLANTERS:
+            halves[1].recorded = _PLANTERS[kind](robot, halves[1].recorded, rng)
+    names = [CAMERAS[number] for number in sorted(rng.permutation(len(CAMERAS))[: int(rng.integers(2, 5))])]
     views = {name: _draw_view(rng) for name, _ in names}
-    tasks = [_draw_task(rng) for _ in range(int(rng.integers(1, 4)))]
     records = []
-    for number, (dataset, recorded) in enumerate((("first", first), ("second", second))):
-        is_changed = number == 1
-        shown = dict(views)
-        if is_changed and planted == "cameras":
-            one, other = (name for name, _ in names[:2])
-            shown[one], shown[other] = views[other], views[one]
-        rate = RATE_HZ / 2 if is_changed and planted == "rate" else RATE_HZ
-        texts = [pair[is_changed and planted == "wording"] for pair in tasks]
+    for number, half in enumerate(halves):
+        own = planted if number else ()
         source = _DrawnSource(
-            dataset=dataset, recorded=recorded, views=shown, texts=texts, rate_hz=rate, folder=folder
+            dataset=("first", "second")[number],
+            recorded=half.recorded,
+            views=_exchange_views(views, rng) if "cameras" in own else views,
+            texts=[tasks[task]["wording" in own] for task in half.tasks],
+            rate_hz=RATE_HZ * (float(rng.choice([0.5, 2 / 3, 1.5, 2.0])) if "rate" in own else 1.0),
+            folder=folder,
         )
-        records.append([_make_record(source, episode, rng) for episode in range(len(recorded.states))])
+        records.append([_make_record(source, episode, rng) for episode in range(len(half.tasks))])
     return MergedSources(first=records[0], second=records[1], planted=planted)
 
 
-def recorded_halves(seed: int, rng: np.random.Generator, planted: str) -> tuple[Recorded, Recorded]:
-    """The signals of both: with a planted difference those of `two_sources`, else the episodes of one dataset."""
+def recorded_sources(seed: int, planted: Sequence[str]) -> tuple[RecordedHalf, RecordedHalf]:
+    """The signals of two halves of a dataset, the second with differences of `SIGNAL_KINDS`."""
     import numpy as np
 
-    if planted in SIGNALS:
-        pairs = (two_sources(seed * 1_000 + trial) for trial in range(1_000))
-        pair = next(pair for pair in pairs if pair.planted == planted)
-        return pair.first, pair.second
+    rng = np.random.default_rng([seed, 37])
+    robot, _, halves = _record_tasks(rng)
+    for kind in planted:
+        halves[1].recorded = _PLANTERS[kind](robot, halves[1].recorded, rng)
+    return halves
+
+
+@dataclass(slots=True)
+class RecordedHalf:
+    """Some episodes of a dataset, and the number of the task of each."""
+
+    recorded: Recorded
+    tasks: list[int]
+
+
+def _record_tasks(
+    rng: np.random.Generator,
+) -> tuple[ArmRobot, list[tuple[str, str]], tuple[RecordedHalf, RecordedHalf]]:
+    """A robot, its tasks in two wordings, and the episodes of one dataset, dealt out to two halves."""
+    import numpy as np
+
+    robot, count = random_robot(rng), int(rng.choice([1, 1, 2, 3]))
+    tasks = _draw_tasks(rng, count)
+    parts: list[RecordedHalf] = []
+    for number in range(count):
+        points = random_waypoints(robot, rng, np.ones(len(robot.names)), robot.home)
+        own = record(robot, points, rng, int(rng.integers(4, 12)))
+        parts.append(RecordedHalf(own, [number] * len(own.states)))
+    order = [rng.permutation(len(part.tasks)) for part in parts]
+    first, second = (
+        _join_parts(robot, parts, [own[half : len(own) // 2 * 2 : 2] for own in order]) for half in (0, 1)
+    )
+    return robot, tasks, (first, second)
+
+
+def _join_parts(
+    robot: ArmRobot, parts: Sequence[RecordedHalf], numbers: Sequence[NDArray[np.intp]]
+) -> RecordedHalf:
+    """One half of the episodes of all tasks, of which each half has as many."""
+    own = [(part, number) for part, listed in zip(parts, numbers, strict=True) for number in listed.tolist()]
+    recorded = Recorded(
+        states=tuple(part.recorded.states[number] for part, number in own),
+        actions=tuple(part.recorded.actions[number] for part, number in own),
+        names=robot.names,
+    )
+    return RecordedHalf(recorded, [part.tasks[number] for part, number in own])
+
+
+def recorded_halves(rng: np.random.Generator) -> tuple[Recorded, Recorded]:
+    """The signals of the two halves of a dataset of one task, in the order in which they were recorded."""
+    import numpy as np
+
     robot = random_robot(rng)
     points = random_waypoints(robot, rng, np.ones(len(robot.names)), robot.home)
     whole = record(robot, points, rng, int(rng.integers(6, 13)))
@@ -106,6 +162,97 @@ def recorded_halves(seed: int, rng: np.random.Generator, planted: str) -> tuple[
         Recorded(states=whole.states[part], actions=whole.actions[part], names=whole.names) for part in parts
     )
     return first, second
+
+
+def _change_signals(recorded: Recorded, change: Change, rng: np.random.Generator) -> Recorded:
+    """The change in both signals of every episode, or in one of them."""
+    signals = str(rng.choice(["both", "both", "both", "state", "action"]))
+    changed = recorded.mapped(change)
+    if signals == "state":
+        return replace(changed, actions=recorded.actions)
+    return replace(changed, states=recorded.states) if signals == "action" else changed
+
+
+def _some_joints(robot: ArmRobot, rng: np.random.Generator, most: int) -> list[int]:
+    arm = robot.dimensions("arm")
+    return sorted(rng.choice(arm, int(rng.integers(1, min(most, len(arm)) + 1)), replace=False).tolist())
+
+
+def _plant_unit(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Some joints, or all, in degrees, percents, thousandths, or by any factor from 1.5 on."""
+    import numpy as np
+
+    arm = robot.dimensions("arm")
+    joints = arm if rng.random() < 0.5 else _some_joints(robot, rng, len(arm))
+    any_factor = float(np.exp(rng.uniform(np.log(1.5), np.log(300)) * rng.choice([-1, 1])))
+    factor = np.ones(len(robot.names))
+    factor[joints] = float(rng.choice([_DEGREES, 1 / _DEGREES, 100 / 3, 1000.0, any_factor, any_factor]))
+    return _change_signals(recorded, lambda values: values * factor, rng)
+
+
+def _plant_sign(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    import numpy as np
+
+    joints = _some_joints(robot, rng, 3)
+    factor = np.where(np.isin(np.arange(len(robot.names)), joints), -1.0, 1.0)
+    return _change_signals(recorded, lambda values: values * factor, rng)
+
+
+def _plant_offset(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Other zeros, from a fifth of a radian on."""
+    import numpy as np
+
+    joints, offset = _some_joints(robot, rng, 3), np.zeros(len(robot.names))
+    sizes = rng.choice([np.pi / 2, np.pi, rng.uniform(0.2, 0.8), rng.uniform(0.8, 3.0)], len(joints))
+    offset[joints] = sizes * rng.choice([-1, 1], len(joints))
+    return _change_signals(recorded, lambda values: values + offset, rng)
+
+
+def _plant_gripper(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Grippers and fingers turned round, or in percents, or both."""
+    import numpy as np
+
+    is_finger = np.isin(np.arange(len(robot.names)), robot.dimensions("gripper", "hand"))
+    scale = float(rng.choice([1.0, 1.0, 100.0, 255.0]))
+    is_turned = scale == 1 or rng.random() < 0.5
+
+    def change(values: Array) -> Array:
+        turned = robot.high + robot.low - values if is_turned else values
+        return np.where(is_finger, turned * scale, values)
+
+    return recorded.mapped(change)
+
+
+def _plant_exchange(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Two joints in each other's place, or three that moved on by one."""
+    import numpy as np
+
+    joints = rng.choice(robot.dimensions("arm"), int(rng.choice([2, 2, 3])), replace=False)
+    order = np.arange(len(robot.names))
+    order[joints] = np.roll(joints, 1)
+    return _change_signals(recorded, lambda values: values[:, order], rng)
+
+
+def _plant_pace(robot: ArmRobot, recorded: Recorded, rng: np.random.Generator) -> Recorded:
+    """Every second or third step alone, under the rate of all."""
+    step = int(rng.choice([2, 3]))
+    return recorded.mapped(lambda values: values[::step])
+
+
+_PLANTERS: dict[str, Callable[[ArmRobot, Recorded, np.random.Generator], Recorded]] = {
+    "unit": _plant_unit,
+    "sign": _plant_sign,
+    "offset": _plant_offset,
+    "gripper": _plant_gripper,
+    "exchanged": _plant_exchange,
+    "pace": _plant_pace,
+}
+
+
+def _exchange_views(views: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """Views of two cameras in each other's place, or of three moved on by one."""
+    names = rng.permutation(list(views))[: int(rng.integers(2, min(len(views), 3) + 1))].tolist()
+    return views | {name: views[other] for name, other in zip(names, [*names[1:], names[0]], strict=True)}
 
 
 def _draw_view(rng: np.random.Generator) -> NDArray[np.float64]:
@@ -122,16 +269,19 @@ def _draw_view(rng: np.random.Generator) -> NDArray[np.float64]:
     return view
 
 
-def _draw_task(rng: np.random.Generator) -> tuple[str, str]:
-    """A task in two wordings."""
-    first, second = _TASKS[int(rng.integers(len(_TASKS)))]
-    thing = _OBJECTS[int(rng.integers(len(_OBJECTS)))]
-    return first.format(thing), second.format(thing)
+def _draw_tasks(rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+    """Different tasks, each in two wordings."""
+    verbs = rng.choice(len(_TASKS), count, replace=False)
+    things = rng.choice(_OBJECTS, count)
+    return [
+        (_TASKS[verb][0].format(thing), _TASKS[verb][1].format(thing))
+        for verb, thing in zip(verbs, things, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _DrawnSource:
-    """What the records of one source are made of: signals, views by camera, texts, and where pictures are written."""
+    """What the records of one source are made of: signals, views by camera, a text for each, where pictures go."""
 
     dataset: str
     recorded: Recorded
@@ -146,7 +296,7 @@ def _make_record(source: _DrawnSource, number: int, rng: np.random.Generator) ->
 
     dataset, key, names, rate_hz = source.dataset, str(number), source.recorded.names, source.rate_hz
     state, action = source.recorded.states[number], source.recorded.actions[number]
-    text, steps = source.texts[number % len(source.texts)], len(state)
+    text, steps = source.texts[number], len(state)
     episode = Episode(
         episode_id=make_episode_id(format="test", dataset=dataset, version="", split="", key=key),
         format="test",

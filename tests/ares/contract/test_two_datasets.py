@@ -199,7 +199,7 @@ def test_a_joint_that_is_called_base_is_exchanged_with_another() -> None:
 @pytest.mark.parametrize("seed", [8002, 8050, 8104])
 def test_joints_that_move_alike_in_halves_of_one_dataset_are_not_exchanged(seed: int) -> None:
     """By chance another order fits the states of these better, and not their actions."""
-    halves = recorded_halves(seed, np.random.default_rng([seed, 77]), "")
+    halves = recorded_halves(np.random.default_rng([seed, 77]))
     layouts = [
         contract_of(name, half.names, list(zip(half.states, half.actions, strict=True)), 30.0)
         for name, half in zip(("one", "two"), halves, strict=True)
