@@ -10,12 +10,11 @@ from functools import wraps
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
-from annotated_types import Ge, Le
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.server.command_searches import VERSION_HEADER
+from app.server.protection import VERSION_HEADER
 from ares import __version__
 from ares.deadline import Deadline, limit_time
 from ares.episode import Json
@@ -35,9 +34,9 @@ from ares.workspace import Workspace
 API_PREFIX = "/api"
 _MOST_ROWS, _MOST_HITS, _MOST_STEPS = 1_000, 10_000, 100_000
 Answer = TypeVar("Answer")
-Offset = Annotated[int, Ge(0)]
-Rows = Annotated[int, Ge(1), Le(_MOST_ROWS)]
-Hits = Annotated[int, Ge(1), Le(_MOST_HITS)]
+Offset = Annotated[int, Field(ge=0)]
+Rows = Annotated[int, Field(ge=1, le=_MOST_ROWS)]
+Hits = Annotated[int, Field(ge=1, le=_MOST_HITS)]
 Columns = Annotated[str, Field(description="names of columns, separated by commas; all where it is empty")]
 Filter = Annotated[
     str, Field(description="SQL condition over the columns, such as num_steps > 20 AND success")
@@ -78,7 +77,7 @@ class NewSet(EpisodeChoice):
         return self.model_dump(exclude_none=True, exclude={"name"})
 
 
-class Ruling(BaseModel):
+class NewRuling(BaseModel):
     """What a person says of one episode, segment or text; see `ares.review.Answer`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -130,7 +129,7 @@ def _refuse_unknown_parameters(request: Request) -> None:
             )
 
 
-def _timed(endpoint: Callable[..., Answer]) -> Callable[..., Answer]:
+def _limit_query_time(endpoint: Callable[..., Answer]) -> Callable[..., Answer]:
     """Give a request the time that a query of a page has."""
 
     @wraps(endpoint)
@@ -176,12 +175,12 @@ class Endpoints:
             ("POST", "/undo", self.undo),
         )
 
-    @_timed
+    @_limit_query_time
     def status(self) -> Response:
         """Counts of episodes, annotations, sets and failures."""
         return _as_json(self.workspace.status().to_json())
 
-    @_timed
+    @_limit_query_time
     def list_episodes(
         self,
         where: Filter = "",
@@ -198,14 +197,14 @@ class Endpoints:
         rows = view[offset : offset + limit].to_arrow(_split_names(columns) or None)
         return _as_json({"total": len(view), "offset": offset, "episodes": rows.to_pylist()})
 
-    @_timed
+    @_limit_query_time
     def show_episode(self, episode_id: str) -> Response:
         """Everything known of one episode, as `ares show --json` prints it, with the addresses of its videos."""
         episode = self.workspace.episodes[episode_id]
         media = {name: _media_addresses(episode.episode_id, name) for name in episode.camera_names}
         return _as_json({**episode.to_json(), "media": media})
 
-    @_timed
+    @_limit_query_time
     def show_signal(
         self, episode_id: str, signal: str, start: Offset = 0, stop: Offset | None = None
     ) -> Response:
@@ -226,7 +225,7 @@ class Endpoints:
             }
         )
 
-    @_timed
+    @_limit_query_time
     def search(
         self,
         text: str = "",
@@ -249,19 +248,19 @@ class Endpoints:
             )
         return _as_json({"hits": [hit.to_json() for hit in search(self.workspace.stores, query)]})
 
-    @_timed
+    @_limit_query_time
     def search_segments(self, text: str = "", where: Filter = "", limit: Hits = 20) -> Response:
         """Spans of episodes by words of their texts, best first."""
         segments = self.workspace.search_segments(text, where=where, limit=limit)
         return _as_json({"segments": [segment.to_json() for segment in segments]})
 
-    @_timed
+    @_limit_query_time
     def count_facets(self, where: Filter = "", columns: Columns = "") -> Response:
         """Counts of the values of columns among the episodes of a filter."""
         facets = self.workspace.facets(where, _split_names(columns))
         return _as_json({"facets": [facet.to_json() for facet in facets]})
 
-    @_timed
+    @_limit_query_time
     def count_groups(self, by: str, where: Filter = "") -> Response:
         """Hours, outcomes, accepted captions and reviewed episodes by task, robot, operator, day or any name."""
         view = self.workspace.episodes
@@ -269,66 +268,66 @@ class Endpoints:
         assert groups.statistics is not None
         return _as_json(groups.statistics.to_json())
 
-    @_timed
+    @_limit_query_time
     def list_rulings(self, queue: str = "", person: str = "") -> Response:
         """What people say, the newest first."""
         rows = self.workspace.review.answers(queue=queue, person=person)
         return _as_json({"rulings": [row.to_json() for row in rows]})
 
-    @_timed
-    def add_ruling(self, ruling: Ruling) -> Response:
+    @_limit_query_time
+    def add_ruling(self, ruling: NewRuling) -> Response:
         """Store what a person says; it takes the place of what the same person said of the same before."""
         from ares.review import answer_from_row
 
         answer = answer_from_row(ruling.model_dump(exclude_none=True))
         return _as_json({"ruling_id": self.workspace.review.give(answer)}, HTTPStatus.CREATED)
 
-    @_timed
+    @_limit_query_time
     def withdraw_ruling(self, ruling_id: str, person: str) -> Response:
         """Take back what a person has said."""
         self.workspace.review.withdraw(ruling_id, person)
         return _as_json({"ruling_id": ruling_id})
 
-    @_timed
+    @_limit_query_time
     def list_sets(self) -> Response:
         """The newest version of every set."""
         return _as_json({"sets": [stored.to_json() for stored in self.workspace.sets.values()]})
 
-    @_timed
+    @_limit_query_time
     def create_set(self, new: NewSet) -> Response:
         """Freeze a selection as the next version of a name; the same selection again gives the same version."""
         stored = self.workspace.sets.create(new.name, **new.arguments())
         return _as_json(stored.to_json(), HTTPStatus.CREATED)
 
-    @_timed
+    @_limit_query_time
     def show_set(self, label: str, offset: Offset = 0, limit: Rows = 100) -> Response:
         """A set, and some of the ids of its episodes."""
         stored = self._find_set(label)
         ids = stored.members[offset : offset + limit].ids()
         return _as_json({**stored.to_json(), "offset": offset, "ids": list(ids)})
 
-    @_timed
+    @_limit_query_time
     def delete_set(self, label: str) -> Response:
         """Delete a set; its episodes stay, and undo brings it back."""
         self._find_set(label)
         return _as_json(self.workspace.sets.delete(label).to_json())
 
-    @_timed
+    @_limit_query_time
     def list_tags(self) -> Response:
         """The tags, and how many episodes have each."""
         return _as_json({"tags": [use.to_json() for use in self.workspace.tags]})
 
-    @_timed
+    @_limit_query_time
     def add_tag(self, tag: str, episodes: EpisodeChoice) -> Response:
         """Add a tag to episodes."""
         return _as_json(self.workspace.tag(tag, **episodes.arguments()).to_json())
 
-    @_timed
+    @_limit_query_time
     def remove_tag(self, tag: str, episodes: EpisodeChoice) -> Response:
         """Remove a tag from episodes."""
         return _as_json(self.workspace.untag(tag, **episodes.arguments()).to_json())
 
-    @_timed
+    @_limit_query_time
     def undo(self, number: int | None = None) -> Response:
         """Take back an action by its number, by default the last."""
         return _as_json(self.workspace.undo(number).undone.to_json())
@@ -389,8 +388,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     """One line of what was wrong; of a filter also the place of the mistake."""
     assert isinstance(error, AresError)
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.CONFLICT)
-    place = {"position": error.position} if isinstance(error, FilterError) else {}
-    return _as_json({"reason": error.reason, "detail": error.detail, **place}, status)
+    position = {"position": error.position} if isinstance(error, FilterError) else {}
+    return _as_json({"reason": error.reason, "detail": error.detail, **position}, status)
 
 
 async def _answer_wrong_request(request: Request, error: Exception) -> Response:

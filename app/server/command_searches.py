@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from app.server.protection import VERSION_HEADER
 from ares import __version__
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ _MAX_PATH_BYTES = 103
 _ANSWER_SECONDS = 5.0
 # More at once would delay the pages.
 _MAX_SEARCHES = 4
-# Of every answer: a client of another version would read it wrongly.
-VERSION_HEADER = "x-ares-version"
 
 
 class _SocketConnection(HTTPConnection):
@@ -127,7 +126,7 @@ def _serving_api(workspace: Workspace, listener: socket.socket) -> Iterator[None
     import uvicorn
 
     from app.server.api import make_api
-    from app.server.asgi import make_bounded_protocol
+    from app.server.protection import make_bounded_protocol
 
     config = uvicorn.Config(
         make_api(workspace, files_allowed=True), log_level="critical", lifespan="off", ws="none",

@@ -132,7 +132,7 @@ def count_groups(
         with interruptible(connection.interrupt, duckdb.Error):
             rows = connection.sql(_counting_query(by, column, measures)).to_arrow_table()
     _check_values(rows, by, column, snapshot)
-    return _statistics(rows, by, column, types)
+    return _list_groups(rows, by, column, types)
 
 
 def _check_column(by: str, columns: Mapping[str, str]) -> str:
@@ -197,7 +197,7 @@ def _check_values(rows: pa.Table, by: str, column: str, snapshot: EpisodeSnapsho
     )
 
 
-def _statistics(rows: pa.Table, by: str, column: str, types: Mapping[str, str]) -> GroupStatistics:
+def _list_groups(rows: pa.Table, by: str, column: str, types: Mapping[str, str]) -> GroupStatistics:
     """The listed groups: the first row counts all together."""
     counts = list[GroupCounts]()
     for row in rows.slice(0, MOST_GROUPS + 1).to_pylist():
@@ -231,16 +231,18 @@ def _metadata_filter(keys: Sequence[str], value: str | None, is_day: bool) -> st
     A key of the same name deeper in the metadata is met, too.
     """
     if value is None:
-        empty = (_contains([f"{json.dumps(key)}: null", f'{json.dumps(key)}: ""']) for key in keys)
-        absent = (f"NOT {_contains([f'{json.dumps(key)}: '])}" for key in keys)
+        empty = (_contains_any([f"{json.dumps(key)}: null", f'{json.dumps(key)}: ""']) for key in keys)
+        absent = (f"NOT {_contains_any([f'{json.dumps(key)}: '])}" for key in keys)
         return " AND ".join(f"({pair[0]} OR {pair[1]})" for pair in zip(absent, empty, strict=True))
     texts = [json.dumps(value)]
     with suppress(ValueError):
         texts.append(json.dumps(json.loads(value)))
     if is_day:
-        return _contains([f"{json.dumps(key)}: {texts[0][:-1]}" for key in keys])
-    return _contains([f"{json.dumps(key)}: {text}{end}" for key in keys for text in texts for end in ",}"])
+        return _contains_any([f"{json.dumps(key)}: {texts[0][:-1]}" for key in keys])
+    return _contains_any(
+        [f"{json.dumps(key)}: {text}{end}" for key in keys for text in texts for end in ",}"]
+    )
 
 
-def _contains(texts: Iterable[str]) -> str:
+def _contains_any(texts: Iterable[str]) -> str:
     return f"({' OR '.join(f'contains(metadata, {quote_literal(text)})' for text in texts)})"

@@ -186,7 +186,7 @@ def test_every_request_is_described(client: TestClient) -> None:
     operations = [operation for path in document["paths"].values() for operation in path.values()]
     assert len(operations) >= 18
     assert all(operation["summary"] for operation in operations)
-    ruling = document["components"]["schemas"]["Ruling"]
+    ruling = document["components"]["schemas"]["NewRuling"]
     assert {"question", "subject_id", "verdict", "person"} <= set(ruling["required"])
     limit = next(
         part for part in document["paths"]["/episodes"]["get"]["parameters"] if part["name"] == "limit"
