@@ -22,10 +22,13 @@ if TYPE_CHECKING:
         encoded_frames as encoded_frames,
         frames_at as frames_at,
         frozen_camera_flags as frozen_camera_flags,
+        stream_frames_at as stream_frames_at,
     )
     from ares.media.playback import (
+        SMALL_FRAME_PIXELS as SMALL_FRAME_PIXELS,
         FileCache as FileCache,
         browser_video as browser_video,
+        small_frames as small_frames,
         thumbnail as thumbnail,
     )
     from ares.media.readers.arrays import (
