@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ares.errors import RequestError
 from ares.statistics import wilson_interval
+from ares.store import batched
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,11 +30,15 @@ _MOST_PAIRS = 40_000_000
 _SKETCH_WIDTH, _SKETCH_SLACK = 128, 1.4
 # What half precision may add to a squared distance.
 _ROUNDING = 2e-3
-# Rows of a cell in which all pairs are compared, and pivots of one division.
-_CELL_ROWS, _MOST_PIVOTS = 1_024, 64
+# Rows of a cell in which all pairs are compared, how many of them at once, and pivots of one division.
+_CELL_ROWS, _AT_ONCE, _MOST_PIVOTS = 1_024, 256, 64
 _BLOCK_ROWS = 8_192
-# A round that adds a smaller share of new pairs is the last; there are at least two, and at most so many.
-_NEW_SHARE, _MOST_ROUNDS = 0.01, 12
+# How far beyond a border a cell reaches, in lengths of the longest difference that counts: a difference of 128
+# dimensions has 0.09 of its length, in the mean of squares, in the direction of a border.
+_MARGIN = 0.05
+# Rounds are drawn independently: where one has a share p of what another proposed, all but (1 - p) ** n of the pairs
+# are among those of n rounds. They end where less than this is missing; there are at least two, and at most so many.
+_MISSING_SHARE, _MOST_ROUNDS = 0.005, 12
 # Rows whose neighbours are computed exactly, to measure what was missed.
 _SAMPLED_ROWS = 512
 
@@ -113,21 +121,39 @@ def _propose_pairs(sketches: NDArray[np.float16], reach: float, rng: np.random.G
     """Keys of the pairs whose squared distance is at most `reach` in any round, and the number of rounds."""
     import numpy as np
 
-    total, keys = len(sketches), np.empty(0, np.int64)
+    keys, missing = np.empty(0, np.int64), 1.0
     for number in range(1, _MOST_ROUNDS + 1):
-        parts, waiting = [keys], 0
-        for cell in _divide_rows(sketches, np.arange(total, dtype=np.int64), reach, rng):
-            for first, second in _pairs_of_cell(sketches[cell].astype(np.float32), cell, reach):
-                parts.append(_make_keys(first, second, total))
-                waiting += len(first)
-                if waiting > _MOST_PAIRS // 4:
-                    parts, waiting = [_merge_keys(parts)], 0
-        merged = _merge_keys(parts)
-        new = len(merged) - len(keys)
-        keys = merged
-        if number > 1 and new <= _NEW_SHARE * len(keys):
+        own = _propose_in_round(sketches, reach, rng)
+        if number > 1:
+            again = np.isin(own, keys, assume_unique=True).sum() / max(1, len(own))
+            missing = float(1 - again) ** (number / (number - 1))
+        keys = _merge_keys([keys, own])
+        if number > 1 and missing <= _MISSING_SHARE:
             break
     return keys, number
+
+
+def _propose_in_round(sketches: NDArray[np.float16], reach: float, rng: np.random.Generator) -> Rows:
+    """Keys of the pairs of one division into cells, sorted. Cells are compared in threads, one for each processor."""
+    total, threads = len(sketches), os.cpu_count() or 1
+
+    def compare(cell: Rows) -> Rows:
+        pairs = _pairs_of_cell(sketches[cell].astype(np.float32), cell, reach)
+        return np.concatenate([_make_keys(first, second, total) for first, second in pairs])
+
+    import numpy as np
+
+    parts, waiting = [np.empty(0, np.int64)], 0
+    with ThreadPoolExecutor(threads, thread_name_prefix="near-pairs") as pool:
+        for cells in batched(
+            _divide_rows(sketches, np.arange(total, dtype=np.int64), reach, rng), 16 * threads
+        ):
+            for keys in pool.map(compare, cells):
+                parts.append(keys)
+                waiting += len(keys)
+            if waiting > _MOST_PAIRS // 4:
+                parts, waiting = [_merge_keys(parts)], 0
+    return _merge_keys(parts)
 
 
 def _make_keys(first: Rows, second: Rows, total: int) -> Rows:
@@ -153,7 +179,7 @@ def _merge_keys(parts: list[Rows]) -> Rows:
 def _divide_rows(
     sketches: NDArray[np.float16], rows: Rows, reach: float, rng: np.random.Generator
 ) -> Iterator[Rows]:
-    """Cells of rows that lie near one drawn pivot; a row beside a border belongs to both cells."""
+    """Cells of rows that lie near one drawn pivot; a row beside a border belongs to the cells of both sides."""
     import numpy as np
 
     waiting = [rows]
@@ -164,58 +190,50 @@ def _divide_rows(
             continue
         count = min(_MOST_PIVOTS, 2 + 2 * len(rows) // _CELL_ROWS)
         pivots = sketches[rng.choice(rows, count, replace=False)].astype(np.float32)
-        nearest, beside = _assign_rows(sketches, rows, pivots, reach)
-        order = np.argsort(nearest, kind="stable")
-        starts = np.searchsorted(nearest[order], np.arange(count + 1))
-        others = np.argsort(beside, kind="stable")
-        other_starts = np.searchsorted(beside[others], np.arange(count + 1))
-        for cell in range(count):
-            own = rows[order[starts[cell] : starts[cell + 1]]]
-            near = rows[others[other_starts[cell] : other_starts[cell + 1]]]
-            both = np.concatenate([own, near])
-            if len(both) > 0.9 * len(rows):  # rows that no pivot divides, such as equal ones
-                yield both
-            elif len(both) > 1:
-                waiting.append(both)
+        members, cells = _assign_rows(sketches, rows, pivots, reach)
+        order = np.argsort(cells, kind="stable")
+        starts = np.searchsorted(cells[order], np.arange(count + 1))
+        for start, stop in pairwise(starts.tolist()):
+            cell = members[order[start:stop]]
+            if len(cell) > 0.9 * len(rows):  # rows that no pivot divides, such as equal ones
+                yield cell
+            elif len(cell) > 1:
+                waiting.append(cell)
 
 
 def _assign_rows(
     sketches: NDArray[np.float16], rows: Rows, pivots: Matrix, reach: float
 ) -> tuple[Rows, Rows]:
-    """(N,) the nearest pivot of each row, and the second where a pair may reach over their border, else -1."""
+    """(M,) row numbers and the cell of each: that of its nearest pivot, and those whose border is near."""
     import numpy as np
 
     lengths = (pivots * pivots).sum(axis=1) / 2
     gaps = np.sqrt(np.maximum(lengths[:, None] * 2 + lengths * 2 - 2 * pivots @ pivots.T, 1e-12))
-    nearest, beside = np.empty(len(rows), np.int64), np.full(len(rows), -1, np.int64)
-    # Of two rows of a pair one lies within half their distance of the border.
-    half = np.sqrt(reach) / 2
+    margins = (_MARGIN * np.sqrt(reach) * gaps).astype(np.float32)
+    members, cells = [], []
     for start in range(0, len(rows), _BLOCK_ROWS):
-        block = sketches[rows[start : start + _BLOCK_ROWS]].astype(np.float32)
-        scores = block @ pivots.T - lengths
-        steps = np.arange(len(block))
+        block = rows[start : start + _BLOCK_ROWS]
+        scores = sketches[block].astype(np.float32) @ pivots.T - lengths
         best = scores.argmax(axis=1)
-        top = scores[steps, best]
-        scores[steps, best] = -np.inf
-        second = scores.argmax(axis=1)
-        border = (top - scores[steps, second]) / gaps[best, second]
-        nearest[start : start + len(block)] = best
-        beside[start : start + len(block)] = np.where(border <= half, second, -1)
-    return nearest, beside
+        scores += margins[best]
+        near = scores >= np.take_along_axis(scores, best[:, None], 1) - margins[best, best][:, None]
+        steps, own = np.divmod(np.flatnonzero(near), len(pivots))
+        members.append(block[steps])
+        cells.append(own)
+    return np.concatenate(members), np.concatenate(cells)
 
 
 def _pairs_of_cell(points: Matrix, rows: Rows, reach: float) -> Iterator[tuple[Rows, Rows]]:
     """Pairs (first, second) of row numbers whose points (C, W) have a squared distance of at most `reach`."""
     import numpy as np
 
-    lengths = (points * points).sum(axis=1)
-    for start in range(0, len(points), _CELL_ROWS):
-        block = points[start : start + _CELL_ROWS]
-        rest = points[start:]
-        products = block @ rest.T
-        # Half the squared lengths minus the product is half the squared distance.
-        products -= lengths[start:] / 2
-        near = products >= ((lengths[start : start + len(block)] - reach) / 2)[:, None]
+    halves = (points * points).sum(axis=1, keepdims=True) / 2
+    ones = np.ones_like(halves)
+    # One product then is half of what is missing to `reach`: reach / 2 - |x - y|^2 / 2.
+    left_points = np.hstack([points, ones, reach / 2 - halves])
+    right_points = np.hstack([points, -halves, ones])
+    for start in range(0, len(points), _AT_ONCE):
+        near = left_points[start : start + _AT_ONCE] @ right_points[start:].T >= 0
         left, right = np.divmod(np.flatnonzero(near), near.shape[1])
         is_pair = left < right
         yield rows[left[is_pair] + start], rows[right[is_pair] + start]

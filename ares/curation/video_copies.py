@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # other episodes of one scripted task begin at 0.06, of people and policies at 0.19.
 MOST_DIFFERENT, MOST_DIFFERENT_IN_DOUBT = 0.05, 0.12
 # Below this spread, in levels of grey, a video is still.
-_LEAST_LEVELS = 0.5
+_LEAST_LEVELS = 0.2
 # Frequencies of a picture whose sum is at most this make the course that windows are compared in.
 _MOST_FREQUENCY = 4
 _WINDOWS = WindowRule(half=5, apart=3, cut=0.85, share=0.0, stride=2)
