@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Mapping
+import io
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from app.cli.arguments import (
     add_min_score_argument,
     add_query_arguments,
+    add_shared_options,
     add_workspace_arguments,
     add_yes_argument,
     ask_for_confirmation,
@@ -18,7 +22,7 @@ from app.cli.arguments import (
     open_workspace,
     seed_number,
 )
-from app.cli.output import Block, OutputTable, answer
+from app.cli.output import Block, CommandParser, OutputTable, answer
 from ares.console import write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
@@ -79,6 +83,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
     )
     add_query_arguments(parser)
+    parser.add_argument("--set", default="", metavar="SET", help="the members of another set")
     parser.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
     parser.add_argument(
         "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
@@ -95,6 +100,36 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_set(args: argparse.Namespace) -> int:
     """Do the action that the arguments name."""
+    _run_action(open_workspace(args), args)
+    return 0
+
+
+class _QuietParser(CommandParser):
+    """A parser that raises what is wrong, for a command that no terminal gave."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RequestError("the command cannot be obeyed", message.partition(": ")[2] or message)
+
+
+def parse_set_command(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments of `ares set WORDS --json`, for the page that makes the same request. Raises RequestError."""
+    parser = _QuietParser(prog="ares set")
+    add_shared_options(parser)
+    add_set_arguments(parser)
+    args: argparse.Namespace = parser.parse_args([*words, "--json"])
+    return args
+
+
+def run_set_command(workspace: Workspace, words: Sequence[str]) -> dict[str, Any]:
+    """Do what `ares set WORDS --json` does, and return what it prints. Raises RequestError."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        _run_action(workspace, parse_set_command(words))
+    document: dict[str, Any] = json.loads(printed.getvalue())
+    return document
+
+
+def _run_action(workspace: Workspace, args: argparse.Namespace) -> None:
     actions = {
         "create": _create_set,
         "list": _list_sets,
@@ -111,8 +146,7 @@ def run_set(args: argparse.Namespace) -> int:
         "overlap": show_overlap,
         "controls": make_controls,
     }
-    actions[args.action](open_workspace(args), args)
-    return 0
+    actions[args.action](workspace, args)
 
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
@@ -149,7 +183,7 @@ def _describe_size(episode_set: StoredSet) -> str:
 def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
     """The set of the arguments, with a certificate where one is asked for."""
     if args.min_precision is not None:
-        others = ("ids", "search", "like", "image", "limit", "min_score")
+        others = ("ids", "set", "search", "like", "image", "limit", "min_score")
         if options := [name for name in others if getattr(args, name)]:
             raise RequestError(
                 "a certificate speaks of all accepted captions of a filter",
@@ -160,6 +194,7 @@ def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSe
         args.name,
         Path(args.ids) if args.ids else (),
         where=args.where,
+        set=args.set,
         search=args.search,
         like=args.like,
         image=args.image,
@@ -171,7 +206,7 @@ def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSe
 
 def _freeze_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
     """Freeze the spans of segments. Raises RequestError for ways to compare, as `ares search --segments` does."""
-    ways = [name for name in ("image", "like", "by", "min_score", "ids") if getattr(args, name)]
+    ways = [name for name in ("image", "like", "by", "min_score", "ids", "set") if getattr(args, name)]
     if ways:
         option = f"--{ways[0].replace('_', '-')}"
         raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
@@ -451,6 +486,7 @@ def compose_set(workspace: Workspace, args: argparse.Namespace) -> tuple[StoredS
         shares=args.share,
         seed=args.seed,
         where=args.where,
+        set=args.set,
         search=args.search,
         like=args.like,
         image=args.image,

@@ -6,10 +6,11 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from ares.export import TaskSource
 from ares.store import Stores
 from ares.workspace import Workspace
 
-Kind = Literal["export", "retry"]
+Kind = Literal["export", "retry", "set"]
 State = Literal["running", "finished", "failed", "stopped", "lost"]
 
 
@@ -35,7 +36,7 @@ class Job:
     """One job, running or ended.
 
     Attributes:
-        kind: What it does: an export of a set, or another try of failed work.
+        kind: What it does: an export of a set, another try of failed work, or an action of `ares set`.
         subject: What it is about: the label of the set, or the failed work.
         name: What only one job can do at a time, such as the folder to write; a later job of the name replaces it.
         arguments: Arguments of the work, as JSON.
@@ -176,6 +177,7 @@ def _forget_oldest(folder: Path) -> None:
         if not is_job_process_alive(path):
             path.unlink(missing_ok=True)
             path.with_suffix(".lock").unlink(missing_ok=True)
+            path.with_suffix(".csv").unlink(missing_ok=True)
 
 
 def _wait_for_job_lock(path: Path) -> int:
@@ -288,6 +290,41 @@ def run_export_job(workspace: Workspace, job: Job, progress: Callable[[int], Non
 
     request = ExportRequest(set=workspace.sets[job.subject], destination=Path(job.name), **job.arguments)
     return export_set(request, workspace.stores, progress).to_json()
+
+
+def start_set_command(stores: Stores, label: str, words: Sequence[str]) -> Job:
+    """Start what `ares set WORDS` does.
+
+    Args:
+        stores: Stores of the workspace.
+        label: The set that it is about.
+        words: The words behind `ares set`.
+
+    Raises:
+        RequestError: The words are no command, or the same one runs already.
+        ReadOnlyWorkspace: The workspace cannot be written.
+    """
+    from app.cli.set import parse_set_command
+
+    parse_set_command(words)
+    return start_job(
+        stores, "set", subject=label, name=shlex.join(words), total=1, arguments={"words": list(words)}
+    )
+
+
+def run_set_job(workspace: Workspace, job: Job) -> dict[str, Any]:
+    """Do the action of a job, in its process; returns what `--json` prints. The reasons wait beside the job."""
+    from app.cli.set import run_set_command
+
+    words = list(job.arguments["words"])
+    if words[0] == "create":
+        words += ["--reasons", str(find_reasons_path(workspace.stores, job))]
+    return run_set_command(workspace, words)
+
+
+def find_reasons_path(stores: Stores, job: Job) -> Path:
+    """The file in which a composition says why each episode is kept or left out."""
+    return find_job_path(stores, job.kind, job.name).with_suffix(".csv")
 
 
 def draw_exports(stores: Stores, label: str) -> None:
