@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from ares.workspace import Workspace
-from tests.app.dashboard.browser import open_tab
+from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-_AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
-# The two sliders of a range lie over each other: only their knobs, 24 pixels wide, take the pointer.
-_VIOLATIONS = """async (script) => {
-    if (!window.axe) new Function(script)();
-    const { violations } = await axe.run(document,
-        { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } });
-    return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).flatMap(({ id, nodes }) =>
-        nodes.filter((node) => id !== "target-size" || !node.html.includes('type="range"'))
-            .map((node) => `${id}: ${node.html.slice(0, 200)}`));
-}"""
-
 
 _SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 # The page has followed the browser when its background has.
@@ -54,7 +41,7 @@ def _open_episode(
     page.locator(".player .camera video").first.wait_for()
 
 
-@pytest.mark.skipif(not _AXE.is_file(), reason="no axe-core: run scripts/node.sh check")
+@pytest.mark.skipif(not AXE.is_file(), reason="no axe-core: run scripts/node.sh check")
 def test_axe_has_nothing_serious_to_say_of_any_page_in_light_and_dark(
     page: Page, address: str, workspace: Workspace
 ) -> None:
@@ -80,7 +67,7 @@ def test_axe_has_nothing_serious_to_say_of_any_page_in_light_and_dark(
         for scheme in _SCHEMES:
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(_HAS_SCHEME, arg=scheme)
-            violations[f"{name} {scheme}"] = page.evaluate(_VIOLATIONS, _AXE.read_text())
+            violations[f"{name} {scheme}"] = page.evaluate(VIOLATIONS, AXE.read_text())
     assert {name: own for name, own in violations.items() if own} == {}
 
 
