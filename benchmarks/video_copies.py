@@ -47,7 +47,7 @@ def main() -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class CopyCounts:
     """What was planted and told, summed over worlds.
 
     Attributes:
@@ -89,7 +89,7 @@ def _describe_share(hits: int, total: int) -> str:
 
 def measure_worlds(worlds: int, first_seed: int, episodes: int) -> Iterator[str]:
     """Split drawn worlds of videos, and count planted copies on two sides, and pairs that were told."""
-    in_doubt, certain = Found(), Found()
+    in_doubt, certain = CopyCounts(), CopyCounts()
     for seed in range(first_seed, first_seed + worlds):
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -241,7 +241,7 @@ def measure_recorded(sources: Sequence[str], seed: int) -> Iterator[str]:
     """Change the first camera of each episode in every way, one way at a time, and look for the copies."""
     import numpy as np
 
-    found = {way: Found() for way in ("split", "dedupe")}
+    counted = {way: CopyCounts() for way in ("split", "dedupe")}
     with tempfile.TemporaryDirectory() as folder, ares.open(f"{folder}/source", create=True) as source:
         for path in sources:
             source.ingest(path)
@@ -268,13 +268,13 @@ def measure_recorded(sources: Sequence[str], seed: int) -> Iterator[str]:
                     for key in id_of
                     if "-copy" not in key
                 }
-                for way, counts in found.items():
+                for way, counts in counted.items():
                     near = find_near_duplicates(
                         ws.stores, list(id_of.values()), seed=seed, in_doubt=way == "split"
                     )
                     told = {frozenset((pair.first, pair.second)) for pair in near.pairs}
                     counts.add(planted, told, len(id_of))
-    for way, counts in found.items():
+    for way, counts in counted.items():
         yield from counts.lines(way)
 
 
