@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ares.media import FileCache
     from ares.store import Stores
 
-    Frames = NDArray[np.uint8]
+    Frames = NDArray[np.float16]
 
 
 # Shares of what moves in a video by which a copy may differ: one that is left out, and one that a split keeps with the
@@ -51,6 +51,8 @@ _LEAST_CORRELATION, _MOST_OF_FIRST_FIT = 0.7, 0.6
 _LEAST_STEPS = 20
 # Share of the still picture that a fit may leave: what stands elsewhere in a scene makes another episode.
 _MOST_OF_BACKGROUND = 0.03
+# What encoding leaves in the mean of a pixel, in squared levels of grey.
+_ENCODING_NOISE = 0.05
 # A copy has at least this share of the contrast, and lies at most so many of 16 pixels off.
 _LEAST_CONTRAST, _MOST_PIXELS_OFF, _MOST_STEPS = 0.3, 2.0, 3
 _EPISODES_AT_ONCE = 256
@@ -150,7 +152,7 @@ class _Videos:
 
         start, stop = self._starts[number : number + 2]
         pixels = SMALL_FRAME_PIXELS**2
-        flat = np.fromfile(self._file, np.uint8, (stop - start) * pixels, offset=start * pixels)
+        flat = np.fromfile(self._file, np.float16, (stop - start) * pixels, offset=2 * start * pixels)
         return flat.reshape(-1, SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS).astype(np.float32)
 
 
@@ -207,7 +209,8 @@ def _correlate_courses(left: NDArray[np.float32], right: NDArray[np.float32], sh
     ours, theirs = left[start:stop], right[start - shift : stop - shift]
     ours, theirs = ours - ours.mean(axis=0), theirs - theirs.mean(axis=0)
     lengths = float((ours**2).sum()) * float((theirs**2).sum())
-    return float(np.abs((ours * theirs).sum(axis=0)).sum()) / (lengths**0.5 + 1e-6)
+    shared = float(np.abs((ours * theirs).sum(axis=0)).sum())
+    return shared / float(np.sqrt(lengths) + 1e-6)
 
 
 def _multiply_motion(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
@@ -225,14 +228,15 @@ def _measure_unexplained(ours: NDArray[np.float32], theirs: NDArray[np.float32])
     import numpy as np
 
     target = _list_terms(theirs)[:, 0]
-    energy, off, best, moved = float(target @ target) + 1e-6, np.zeros(2), 1.0, ours
+    energy, noise = float(target @ target) + 1e-6, _ENCODING_NOISE * len(target)
+    off, best, moved = np.zeros(2), 1.0, ours
     for _ in range(_MOST_STEPS):
         terms = _list_terms(moved)
         normal, products = terms.T @ terms, terms.T @ target
         weights = np.linalg.solve(normal + 1e-3 * np.eye(len(normal)), products)
         if weights[0] < _LEAST_CONTRAST:
             break
-        best = min(best, (energy - float(weights @ products)) / energy)
+        best = min(best, (energy - float(weights @ products) - noise) / energy)
         off += np.clip(weights[1:3] / weights[0], -1, 1)
         if best > _MOST_OF_FIRST_FIT or np.abs(off).max() > _MOST_PIXELS_OFF:
             break

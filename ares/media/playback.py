@@ -166,12 +166,15 @@ def thumbnail(ref: MediaRef, second: float, width: int, cache: FileCache) -> Pat
     return cache.path(f"{_cache_key(ref, 'thumbnail', f'{second:.4f}', str(width))}.jpg", write)
 
 
-# Sides of a small frame. It is made from one twice as large, which is blurred so that compression leaves no trace.
+# Sides of a small frame. It is made from one twice as large, which is blurred so that compression leaves little trace.
 SMALL_FRAME_PIXELS = 16
 
 
-def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> NDArray[np.uint8]:
-    """Small grey frames (T, 16, 16) of a whole camera, so many a second, whatever its size. Raises MediaError."""
+def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> NDArray[np.float16]:
+    """Small grey frames (T, 16, 16) of a whole camera, so many a second, whatever its size; -128 is black, 127 white.
+
+    Half precision rounds by a thirty-second of a level at most. Raises MediaError.
+    """
     import numpy as np
 
     def write(path: Path) -> None:
@@ -180,20 +183,20 @@ def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> NDArray[np.
         frames = [_shrink_frame(frame) for frame in stream_frames_at(ref, seconds.tolist())]
         np.save(path, np.stack(frames))
 
-    small: NDArray[np.uint8] = np.load(cache.path(f"{_cache_key(ref, 'small', f'{rate_hz:g}')}.npy", write))
+    small: NDArray[np.float16] = np.load(cache.path(f"{_cache_key(ref, 'small', f'{rate_hz:g}')}.npy", write))
     return small
 
 
-def _shrink_frame(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _shrink_frame(frame: NDArray[np.uint8]) -> NDArray[np.float16]:
     """(16, 16) grey of a frame (H, W, 3)."""
     import cv2
     import numpy as np
 
-    grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
+    grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY).astype(np.float32) - 128
     twice = cv2.resize(grey, (2 * SMALL_FRAME_PIXELS,) * 2, interpolation=cv2.INTER_AREA)
     blurred = cv2.GaussianBlur(twice, (0, 0), 1.0)
     small = cv2.resize(blurred, (SMALL_FRAME_PIXELS,) * 2, interpolation=cv2.INTER_AREA)
-    return np.asarray(small, np.uint8)
+    return np.asarray(small, np.float16)
 
 
 def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
