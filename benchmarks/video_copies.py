@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import ares
 from ares.curation import find_near_duplicates
-from ares.media import encode_mp4, frames_at
-from ares.media.video.encode import VideoEncoding
+from ares.media import VideoEncoding, encode_mp4, frames_at
 from ares.statistics import wilson_interval
 from benchmarks.near_duplicates import draw_course
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
-import json
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from app.cli.arguments import (
     add_min_score_argument,
     add_query_arguments,
-    add_shared_options,
     add_workspace_arguments,
     add_yes_argument,
     ask_for_confirmation,
@@ -22,7 +18,7 @@ from app.cli.arguments import (
     open_workspace,
     seed_number,
 )
-from app.cli.output import Block, CommandParser, OutputTable, answer
+from app.cli.output import Block, OutputTable, answer
 from ares.console import write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
@@ -100,36 +96,6 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_set(args: argparse.Namespace) -> int:
     """Do the action that the arguments name."""
-    _run_action(open_workspace(args), args)
-    return 0
-
-
-class _QuietParser(CommandParser):
-    """A parser that raises what is wrong, for a command that no terminal gave."""
-
-    def error(self, message: str) -> NoReturn:
-        raise RequestError("the command cannot be obeyed", message.partition(": ")[2] or message)
-
-
-def parse_set_command(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments of `ares set WORDS --json`, for the page that makes the same request. Raises RequestError."""
-    parser = _QuietParser(prog="ares set")
-    add_shared_options(parser)
-    add_set_arguments(parser)
-    args: argparse.Namespace = parser.parse_args([*words, "--json"])
-    return args
-
-
-def run_set_command(workspace: Workspace, words: Sequence[str]) -> dict[str, Any]:
-    """Do what `ares set WORDS --json` does, and return what it prints. Raises RequestError."""
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        _run_action(workspace, parse_set_command(words))
-    document: dict[str, Any] = json.loads(printed.getvalue())
-    return document
-
-
-def _run_action(workspace: Workspace, args: argparse.Namespace) -> None:
     actions = {
         "create": _create_set,
         "list": _list_sets,
@@ -146,7 +112,8 @@ def _run_action(workspace: Workspace, args: argparse.Namespace) -> None:
         "overlap": show_overlap,
         "controls": make_controls,
     }
-    actions[args.action](workspace, args)
+    actions[args.action](open_workspace(args), args)
+    return 0
 
 
 def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:

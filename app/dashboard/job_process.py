@@ -64,7 +64,7 @@ def _do_job(job: Job, location: str, settings: Settings, progress: _Progress) ->
     workspace = open_workspace(location, settings, create=False)
     if job.kind == "export":
         return run_export_job(workspace, job, progress.advance)
-    return run_set_job(workspace, job) if job.kind == "set" else run_retry(workspace, job)
+    return run_set_job(workspace.stores, job) if job.kind == "set" else run_retry(workspace, job)
 
 
 class _Progress:

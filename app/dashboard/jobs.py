@@ -8,6 +8,8 @@ import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -301,25 +303,30 @@ def start_set_command(stores: Stores, label: str, words: Sequence[str]) -> Job:
         words: The words behind `ares set`.
 
     Raises:
-        RequestError: The words are no command, or the same one runs already.
+        RequestError: The same command runs already.
         ReadOnlyWorkspace: The workspace cannot be written.
     """
-    from app.cli.set import parse_set_command
-
-    parse_set_command(words)
     return start_job(
         stores, "set", subject=label, name=shlex.join(words), total=1, arguments={"words": list(words)}
     )
 
 
-def run_set_job(workspace: Workspace, job: Job) -> dict[str, Any]:
-    """Do the action of a job, in its process; returns what `--json` prints. The reasons wait beside the job."""
-    from app.cli.set import run_set_command
+def run_set_job(stores: Stores, job: Job) -> dict[str, Any]:
+    """Run the command of a job, and return what `--json` prints. The reasons of a composition wait beside the job.
 
+    Raises:
+        RequestError: The command refuses, with its reason.
+    """
     words = list(job.arguments["words"])
     if words[0] == "create":
-        words += ["--reasons", str(find_reasons_path(workspace.stores, job))]
-    return run_set_command(workspace, words)
+        words += ["--reasons", str(find_reasons_path(stores, job))]
+    command = [sys.executable, "-m", "ares", "set", *words, "--workspace", stores.location, "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    document: dict[str, Any] = json.loads(ended.stdout) if ended.stdout else {}
+    if ended.returncode:
+        error = document.get("error") or {"reason": "the command failed", "detail": ended.stderr[-500:]}
+        raise RequestError(error["reason"], error["detail"])
+    return document
 
 
 def find_reasons_path(stores: Stores, job: Job) -> Path:

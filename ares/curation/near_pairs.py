@@ -228,10 +228,10 @@ def _pairs_of_cell(points: Matrix, rows: Rows, reach: float) -> Iterator[tuple[R
     import numpy as np
 
     halves = (points * points).sum(axis=1, keepdims=True) / 2
-    ones = np.ones_like(halves)
+    units = np.ones_like(halves)
     # One product then is half of what is missing to `reach`: reach / 2 - |x - y|^2 / 2.
-    left_points = np.hstack([points, ones, reach / 2 - halves])
-    right_points = np.hstack([points, -halves, ones])
+    left_points = np.hstack([points, units, reach / 2 - halves])
+    right_points = np.hstack([points, -halves, units])
     for start in range(0, len(points), _AT_ONCE):
         near = left_points[start : start + _AT_ONCE] @ right_points[start:].T >= 0
         left, right = np.divmod(np.flatnonzero(near), near.shape[1])

@@ -116,10 +116,13 @@ def _read_videos(stores: Stores, ids: Sequence[str]) -> Iterator[tuple[int, Fram
 
 def _read_camera(media: MediaRef, cache: FileCache) -> list[Frames]:
     """The small frames of one camera; nothing of one that cannot be decoded."""
+    import numpy as np
+
     try:
-        return [small_frames(media, COURSE_RATE_HZ, cache)]
+        flat = np.fromfile(small_frames(media, COURSE_RATE_HZ, cache), np.float16)
     except MediaError:
         return []
+    return [flat.reshape(-1, SMALL_FRAME_PIXELS, SMALL_FRAME_PIXELS)]
 
 
 class _Videos:

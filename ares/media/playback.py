@@ -170,8 +170,8 @@ def thumbnail(ref: MediaRef, second: float, width: int, cache: FileCache) -> Pat
 SMALL_FRAME_PIXELS = 16
 
 
-def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> NDArray[np.float16]:
-    """Small grey frames (T, 16, 16) of a whole camera, so many a second, whatever its size; -128 is black, 127 white.
+def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> Path:
+    """A file of small grey frames (T, 16, 16) float16 of a whole camera, so many a second; -128 is black, 127 white.
 
     Half precision rounds by a thirty-second of a level at most. Raises MediaError.
     """
@@ -181,10 +181,9 @@ def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> NDArray[np.
         # As long as a step of the camera remains, the last frame shows.
         seconds = np.arange(0, ref.num_frames / ref.rate_hz - 1e-6, 1 / rate_hz)
         frames = [_shrink_frame(frame) for frame in stream_frames_at(ref, seconds.tolist())]
-        np.save(path, np.stack(frames))
+        np.stack(frames).tofile(path)
 
-    small: NDArray[np.float16] = np.load(cache.path(f"{_cache_key(ref, 'small', f'{rate_hz:g}')}.npy", write))
-    return small
+    return cache.path(f"{_cache_key(ref, 'small', f'{rate_hz:g}')}.raw", write)
 
 
 def _shrink_frame(frame: NDArray[np.uint8]) -> NDArray[np.float16]:
@@ -193,8 +192,8 @@ def _shrink_frame(frame: NDArray[np.uint8]) -> NDArray[np.float16]:
     import numpy as np
 
     grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY).astype(np.float32) - 128
-    twice = cv2.resize(grey, (2 * SMALL_FRAME_PIXELS,) * 2, interpolation=cv2.INTER_AREA)
-    blurred = cv2.GaussianBlur(twice, (0, 0), 1.0)
+    larger = cv2.resize(grey, (2 * SMALL_FRAME_PIXELS,) * 2, interpolation=cv2.INTER_AREA)
+    blurred = cv2.GaussianBlur(larger, (0, 0), 1.0)
     small = cv2.resize(blurred, (SMALL_FRAME_PIXELS,) * 2, interpolation=cv2.INTER_AREA)
     return np.asarray(small, np.float16)
 

@@ -240,7 +240,7 @@ def _start_action(episode_set: CurationSet, words: list[str]) -> None:
         navigation.show_error(error)
 
 
-def _option(name: str, value: object) -> list[str]:
+def _make_option(name: str, value: object) -> list[str]:
     """An option of a command and its value; nothing without one."""
     return [] if value in (None, "", 0, 0.0) else [f"--{name}", f"{value}"]
 
@@ -258,11 +258,13 @@ def _draw_near(key: str) -> list[str]:
         "What tells near duplicates", NEAR_WAYS, key=f"sets.compose.near.{key}",
         help="Without any: signals, and pixels of episodes without them.",
     )  # fmt: skip
-    return _option("near", ",".join(ways))
+    return _make_option("near", ",".join(ways))
 
 
 def _draw_seed() -> list[str]:
-    return _option("seed", st.number_input("Seed", value=0, min_value=0, step=1, key="sets.compose.seed"))
+    return _make_option(
+        "seed", st.number_input("Seed", value=0, min_value=0, step=1, key="sets.compose.seed")
+    )
 
 
 def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -274,16 +276,16 @@ def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str
             "Of near duplicates keep the one with the largest", "keep", DEFAULT_KEEP,
             help="A column; with - before it the smallest.",
         )  # fmt: skip
-        words += _option("keep", "" if keep == DEFAULT_KEEP else keep)
+        words += _make_option("keep", "" if keep == DEFAULT_KEEP else keep)
     balance, floor, cap = st.columns(3)
     with balance:
-        words += _option("balance", _enter_text("Kinds by", "balance", help=_BY_HELP))
+        words += _make_option("balance", _enter_text("Kinds by", "balance", help=_BY_HELP))
     with floor:
-        words += _option("floor", _enter_number("Least of a kind", "floor"))
+        words += _make_option("floor", _enter_number("Least of a kind", "floor"))
     with cap:
-        words += _option("cap", _enter_number("Most of a kind", "cap"))
+        words += _make_option("cap", _enter_number("Most of a kind", "cap"))
     shares = _enter_text("Shares of datasets", "shares", help="Such as bridge=.6,droid=.4; they sum to 1.")
-    return [*words, *_option("share", shares), *_draw_seed()]
+    return [*words, *_make_option("share", shares), *_draw_seed()]
 
 
 def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -295,9 +297,9 @@ def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str
                 f"Share of {part}", value=default, min_value=0.0, max_value=1.0, step=0.05,
                 key=f"sets.compose.{part}",
             )  # fmt: skip
-        words += _option(part, round(share, 6))
+        words += _make_option(part, round(share, 6))
     by = _enter_text("No value in two parts of", "by", help=_BY_HELP)
-    return [*words, *_option("by", by), *_draw_near("split"), *_draw_seed()]
+    return [*words, *_make_option("by", by), *_draw_near("split"), *_draw_seed()]
 
 
 def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
@@ -318,7 +320,7 @@ def _draw_overlap(episode_set: CurationSet, others: list[CurationSet]) -> list[s
 
 def _draw_controls(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
     where = _enter_text("Draw from the episodes of this filter", "where", help="SQL; empty is all of them.")
-    return ["controls", episode_set.label, *_option("where", where), *_draw_seed()]
+    return ["controls", episode_set.label, *_make_option("where", where), *_draw_seed()]
 
 
 def _draw_action_end(job: Job) -> None:
@@ -337,8 +339,8 @@ def _draw_action_end(job: Job) -> None:
 
 def _summarise_action(report: Mapping[str, Any]) -> str:
     """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: near 0"."""
-    made = report["sets"].values() if "sets" in report else [report] if "name" in report else []
-    parts = [f"{part['name']}@{part['version']} has {part['episodes']} episodes" for part in made]
+    new_sets = report["sets"].values() if "sets" in report else [report] if "name" in report else []
+    parts = [f"{part['name']}@{part['version']} has {part['episodes']} episodes" for part in new_sets]
     if "shared" in report:
         parts.append(
             f"{report['shared']} are the same, {report['members_with_copies']} more have a near duplicate there"

@@ -21,8 +21,7 @@ from ares.curation.near_pairs import find_near_pairs
 from ares.curation.splits import assign_groups
 from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
 from ares.errors import RequestError
-from ares.media import encode_mp4
-from ares.media.video.encode import VideoEncoding
+from ares.media import VideoEncoding, encode_mp4
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.recordings import compare_words
@@ -418,7 +417,9 @@ def _draw_film(seed: int, *, scene: int = 0, steps: int = 50) -> NDArray[np.uint
         interpolation=cv2.INTER_CUBIC,
     )
     places = 32 + 7 * draw_course(seed, steps)[:, :2]
-    films = [cv2.circle(picture.copy(), place, 6, (250, 230, 220), -1) for place in places.astype(int).tolist()]
+    films = [
+        cv2.circle(picture.copy(), place, 6, (250, 230, 220), -1) for place in places.astype(int).tolist()
+    ]
     return np.array(films, np.uint8)
 
 
