@@ -23,7 +23,7 @@ from benchmarks.timing import BenchmarkResult, time_alternately
 if TYPE_CHECKING:
     from ares.curation import CurationSet
 
-_LEROBOT = ("lerobot==0.4.4", "torchcodec")
+_LEROBOT = ("lerobot==0.4.4",)
 _FAISS = ("faiss-cpu==1.15.1", "numpy==2.4.6")
 # Below these sizes the start of the peer would be what is measured: it is left out.
 _LEAST_EPISODES, _LEAST_ROWS = 24, 50_000
@@ -46,7 +46,7 @@ from itertools import islice
 from torch.utils.data import DataLoader
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 root, windows, batch, workers, batches = sys.argv[1], json.loads(sys.argv[2]), *map(int, sys.argv[3:])
-dataset = LeRobotDataset("local/made", root=root, delta_timestamps=windows)
+dataset = LeRobotDataset("local/made", root=root, delta_timestamps=windows, video_backend="pyav")
 loader = iter(DataLoader(dataset, batch_size=batch, shuffle=True, num_workers=workers))
 next(loader)
 start = time.perf_counter()
@@ -226,7 +226,7 @@ def benchmark_loader(sizes: Sequence[int] = (24,), rounds: int = 3) -> Iterator[
                     "lerobot", _LEROBOT, _LOAD_BY_LEROBOT,
                     f"{source}", json.dumps(windows), *map(str, (_BATCH, _WORKERS, batches)), rounds=max(1, rounds),
                 )  # fmt: skip
-                peer = "lerobot 0.4.4 `LeRobotDataset` of the same folder"
+                peer = "lerobot 0.4.4 `LeRobotDataset` of the same folder, by PyAV"
                 yield _result(14, work, ours, peer, float(words[-1]), "ratio <= 0.5")
 
 
