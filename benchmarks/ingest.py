@@ -41,7 +41,7 @@ def benchmark_rlds(sizes: Sequence[int] = (600, 12_000), rounds: int = 5) -> Ite
     work = _ingest(10.0)
     with tempfile.TemporaryDirectory() as folder:
         for size in sizes:
-            dataset = _write_rlds_dataset(Path(folder) / str(size) / "1.0.0", size)
+            dataset = write_rlds_dataset(Path(folder) / str(size) / "1.0.0", size)
             megabytes = sum(path.stat().st_size for path in dataset.iterdir()) / 1e6
             ours, checksum_seconds = time_alternately(
                 partial(work, dataset), partial(_read_checksums, dataset), _fewer_rounds(rounds, size)
@@ -61,7 +61,7 @@ def benchmark_rlds(sizes: Sequence[int] = (600, 12_000), rounds: int = 5) -> Ite
 def _tensorflow_seconds(dataset: Path) -> float:
     """Median seconds of TensorFlow for a dataset of 600 records, which is written where it does not exist."""
     python = peer_python("tensorflow", _TENSORFLOW)
-    path = dataset if dataset.exists() else _write_rlds_dataset(dataset, _RECORDS)
+    path = dataset if dataset.exists() else write_rlds_dataset(dataset, _RECORDS)
     runs = (
         subprocess.run(
             [python, "-c", _READ_WITH_TENSORFLOW, path], check=True, capture_output=True, text=True
@@ -120,7 +120,7 @@ def benchmark_video(sizes: Sequence[int] = (1_200, 12_000), rounds: int = 5) -> 
     """Benchmark 3: mp4 files, two an episode (hard links to those of a sample), ingested by reference."""
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            dataset = _write_video_folder(Path(folder) / "videos", size // 2)
+            dataset = write_video_folder(Path(folder) / "videos", size // 2)
             files = sorted(dataset.glob("*.mp4"))
             ours, open_seconds = time_alternately(
                 partial(_ingest(None), dataset), partial(_open_headers, files), _fewer_rounds(rounds, size)
@@ -194,7 +194,7 @@ def _read_parquet(files: Sequence[Path]) -> None:
         pq.ParquetFile(path).read()
 
 
-def _write_rlds_dataset(dest: Path, size: int) -> Path:
+def write_rlds_dataset(dest: Path, size: int) -> Path:
     """Write shards of the sample's records under new keys; shards beyond the first four are hard links to those."""
     from ares.formats import read_record, scan_record_file, write_tfrecords
 
@@ -222,7 +222,7 @@ def _write_rlds_dataset(dest: Path, size: int) -> Path:
     return dest
 
 
-def _write_video_folder(dest: Path, episodes: int) -> Path:
+def write_video_folder(dest: Path, episodes: int) -> Path:
     dest.mkdir(parents=True)
     fronts = sorted((DEMO_FOLDER / "samples" / "video" / "videos").glob("*_front.mp4"))
     first_copies: dict[Path, Path] = {}

@@ -119,7 +119,7 @@ def make_world(seed: int, episodes: int) -> CopyWorld:
     waypoints, variation = rng.normal(size=(_TASKS, 6, len(_NAMES))), rng.uniform(0.15, 0.4)
     for number in range(episodes):
         task = int(rng.integers(_TASKS))
-        course = _draw_course(rng, waypoints[task], variation)
+        course = draw_course(rng, waypoints[task], variation)
         groups = _draw_groups(rng, task)
         record = _make_record(seed, f"{number:03d}", course, 10.0, groups)
         world.records.append(record)
@@ -134,7 +134,7 @@ def make_world(seed: int, episodes: int) -> CopyWorld:
     return world
 
 
-def _draw_course(
+def draw_course(
     rng: np.random.Generator, waypoints: NDArray[np.float64], variation: float
 ) -> NDArray[np.float64]:
     """(T, 7) ten times a second: smooth motion between waypoints of a task, which each episode meets differently."""

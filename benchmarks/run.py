@@ -11,6 +11,12 @@ from typing import Any
 
 from benchmarks.accelerator import benchmark_embedding
 from benchmarks.access import benchmark_frame_access
+from benchmarks.exports import (
+    benchmark_lerobot_export,
+    benchmark_loader,
+    benchmark_near_pairs,
+    benchmark_rlds_export,
+)
 from benchmarks.facets import benchmark_facets, benchmark_table_operations
 from benchmarks.ingest import benchmark_labels, benchmark_lerobot, benchmark_rlds, benchmark_video
 from benchmarks.memory import memory_table
@@ -23,13 +29,17 @@ BENCHMARKS: dict[str, Callable[..., Iterator[BenchmarkResult]]] = {
     "1": benchmark_rlds,
     "2": benchmark_lerobot,
     "3": benchmark_video,
+    "4": benchmark_lerobot_export,
+    "5": benchmark_rlds_export,
     "6": benchmark_frame_access,
     "7": benchmark_vector_search,
     "9": benchmark_facets,
     "10": benchmark_embedding,
+    "14": benchmark_loader,
     "16": benchmark_startup,
     "18": benchmark_table_operations,
     "19": benchmark_text_search,
+    "21": benchmark_near_pairs,
     "23": benchmark_labels,
 }
 # A benchmark without number, which prints a table of its own.

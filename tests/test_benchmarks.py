@@ -25,6 +25,10 @@ _NUMBERED = {
     "1": ("4", [r"ingest 4 RLDS records, \d+ MB/s"]),
     "2": ("4 8", [r"ingest 4 LeRobot episodes", r"ingest 8 LeRobot episodes \(exponent -?\d+\.\d\d\)"]),
     "3": ("4", [r"ingest 4 mp4 files, \d+/s"]),
+    "4": ("3", [r"export a third of 3 LeRobot episodes, packets bit-identical"]),
+    "5": ("8", [r"export a third of 8 RLDS episodes, \d+ MB/s"]),
+    "14": ("3", [r"1 batches of 32 windows of 8 frames of 3 episodes, \d+/s"]),
+    "21": ("2000", [r"near pairs of 2,000 x 512, recall 1\.0000"]),
     "6": ("2", [r"8 frames of 2 random episodes, images in TFRecords", r"of 2 random episodes, H.264 files"]),
     "7": (
         "1000",
@@ -77,6 +81,9 @@ _COMMANDS = {
     "segment_model --fused --episodes 4": r"(?m)^\| signals,model \| \d\.\d{3} ",
     "segments --seeds 5:9": r"(?m)^\| signals \| 0\.\d{3} \([^|]*\| [01]\.\d{3} .*[^$]*\| equal thirds \| 0\.\d{3} ",
     "video_quality --seeds 3:4": r"A033 video-black \| 0.2 s \| 1/1 [^$]*lag within one step: (\d+) of \1\n",
+    "video_copies worlds --worlds 1 --episodes 4 --seed 3": (
+        r"two sides: 0 of 2\n[^$]*split: recall of pairs: 2 of 2 [^$]*copies: 0 of 13 pairs\n[^$]*dedupe: recall"
+    ),
     "workers motion --workers 1 --episodes 8": r"motion, 1 workers: 8 in .* 1.00 of the first run",
     "workers embed --workers 1 --episodes 1": r"embed, 1 workers: 1 in .* 1.00 of the first run",
 }
@@ -119,9 +126,9 @@ def test_every_benchmark_is_here() -> None:
 
 @pytest.mark.parametrize(
     "number",
-    # Number 10 writes a large model, and number 19 loads one in processes of its own.
+    # Number 10 writes a large model, number 19 loads one in processes of its own, and 4 and 14 write videos first.
     [
-        pytest.param(number, marks=[pytest.mark.nightly] if number in ("10", "19") else [])
+        pytest.param(number, marks=[pytest.mark.nightly] if number in ("4", "10", "14", "19") else [])
         for number in _NUMBERED
     ],
 )
@@ -140,8 +147,8 @@ def test_an_unknown_number_names_those_that_there_are(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SystemExit):
-        _run_benchmark("run 5", monkeypatch)
-    assert "unknown benchmark 5; choose from: 1, 2, 3" in capsys.readouterr().err
+        _run_benchmark("run 8", monkeypatch)
+    assert "unknown benchmark 8; choose from: 1, 2, 3, 4, 5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", _COMMANDS)

@@ -94,6 +94,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         "--search", default="", metavar="TEXT", help="the best --limit episodes for this text"
     )
     add_query_arguments(parser)
+    parser.add_argument("--set", default="", metavar="SET", help="the members of another set")
     parser.add_argument("--ids", default="", metavar="FILE", help="episode ids, one a line")
     parser.add_argument(
         "--limit", type=episode_count, metavar="N", help="at most N episodes (of a search: 100)"
@@ -165,7 +166,7 @@ def _describe_size(episode_set: StoredSet) -> str:
 def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
     """The set of the arguments, with a certificate where one is asked for."""
     if args.min_precision is not None:
-        others = ("ids", "search", "like", "image", "limit", "min_score")
+        others = ("ids", "set", "search", "like", "image", "limit", "min_score")
         if options := [name for name in others if getattr(args, name)]:
             raise RequestError(
                 "a certificate speaks of all accepted captions of a filter",
@@ -176,6 +177,7 @@ def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSe
         args.name,
         Path(args.ids) if args.ids else (),
         where=args.where,
+        set=args.set,
         search=args.search,
         like=args.like,
         image=args.image,
@@ -187,7 +189,7 @@ def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSe
 
 def _freeze_spans(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
     """Freeze the spans of segments. Raises RequestError for ways to compare, as `ares search --segments` does."""
-    ways = [name for name in ("image", "like", "by", "min_score", "ids") if getattr(args, name)]
+    ways = [name for name in ("image", "like", "by", "min_score", "ids", "set") if getattr(args, name)]
     if ways:
         option = f"--{ways[0].replace('_', '-')}"
         raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
@@ -491,6 +493,7 @@ def compose_set(workspace: Workspace, args: argparse.Namespace) -> tuple[StoredS
         shares=args.share,
         seed=args.seed,
         where=args.where,
+        set=args.set,
         search=args.search,
         like=args.like,
         image=args.image,

@@ -43,7 +43,7 @@ def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -
     progress = _Progress(path, job)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
-        report = _export_or_retry(job, location, settings, progress)
+        report = _do_job(job, location, settings, progress)
     except AresError as error:
         write_job(path, progress.job, state="failed", reason=error.reason, detail=error.detail)
     except KeyboardInterrupt:
@@ -56,15 +56,15 @@ def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -
         write_job(path, progress.job, state="finished", report=report)
 
 
-def _export_or_retry(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
+def _do_job(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
     from app.dashboard.failed_work import run_retry
-    from app.dashboard.jobs import run_export_job
+    from app.dashboard.jobs import run_export_job, run_set_job
     from ares.workspace import open_workspace
 
     workspace = open_workspace(location, settings, create=False)
     if job.kind == "export":
         return run_export_job(workspace, job, progress.advance)
-    return run_retry(workspace, job)
+    return run_set_job(workspace.stores, job) if job.kind == "set" else run_retry(workspace, job)
 
 
 class _Progress:

@@ -6,10 +6,13 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +29,7 @@ from ares.export import TaskSource
 from ares.store import Stores
 from ares.workspace import Workspace
 
-Kind = Literal["export", "retry"]
+Kind = Literal["export", "retry", "set"]
 State = Literal["running", "finished", "failed", "stopped", "lost"]
 
 
@@ -35,7 +38,7 @@ class Job:
     """One job, running or ended.
 
     Attributes:
-        kind: What it does: an export of a set, or another try of failed work.
+        kind: What it does: an export of a set, another try of failed work, or an action of `ares set`.
         subject: What it is about: the label of the set, or the failed work.
         name: What only one job can do at a time, such as the folder to write; a later job of the name replaces it.
         arguments: Arguments of the work, as JSON.
@@ -176,6 +179,7 @@ def _forget_oldest(folder: Path) -> None:
         if not is_job_process_alive(path):
             path.unlink(missing_ok=True)
             path.with_suffix(".lock").unlink(missing_ok=True)
+            path.with_suffix(".csv").unlink(missing_ok=True)
 
 
 def _wait_for_job_lock(path: Path) -> int:
@@ -288,6 +292,46 @@ def run_export_job(workspace: Workspace, job: Job, progress: Callable[[int], Non
 
     request = ExportRequest(set=workspace.sets[job.subject], destination=Path(job.name), **job.arguments)
     return export_set(request, workspace.stores, progress).to_json()
+
+
+def start_set_command(stores: Stores, label: str, words: Sequence[str]) -> Job:
+    """Start what `ares set WORDS` does.
+
+    Args:
+        stores: Stores of the workspace.
+        label: The set that it is about.
+        words: The words behind `ares set`.
+
+    Raises:
+        RequestError: The same command runs already.
+        ReadOnlyWorkspace: The workspace cannot be written.
+    """
+    return start_job(
+        stores, "set", subject=label, name=shlex.join(words), total=1, arguments={"words": list(words)}
+    )
+
+
+def run_set_job(stores: Stores, job: Job) -> dict[str, Any]:
+    """Run the command of a job, and return what `--json` prints. The reasons of a composition wait beside the job.
+
+    Raises:
+        RequestError: The command refuses, with its reason.
+    """
+    words = list(job.arguments["words"])
+    if words[0] == "create":
+        words += ["--reasons", str(find_reasons_path(stores, job))]
+    command = [sys.executable, "-m", "ares", "set", *words, "--workspace", stores.location, "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    document: dict[str, Any] = json.loads(ended.stdout) if ended.stdout else {}
+    if ended.returncode:
+        error = document.get("error") or {"reason": "the command failed", "detail": ended.stderr[-500:]}
+        raise RequestError(error["reason"], error["detail"])
+    return document
+
+
+def find_reasons_path(stores: Stores, job: Job) -> Path:
+    """The file in which a composition says why each episode is kept or left out."""
+    return find_job_path(stores, job.kind, job.name).with_suffix(".csv")
 
 
 def draw_exports(stores: Stores, label: str) -> None:

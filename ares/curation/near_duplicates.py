@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from ares.curation.near_pairs import find_motion_copies, find_near_pairs
+from ares.curation.course_copies import CourseCopies, find_motion_copies
+from ares.curation.near_pairs import find_near_pairs
+from ares.curation.video_copies import MOST_DIFFERENT, MOST_DIFFERENT_IN_DOUBT, find_video_copies
 from ares.errors import RequestError
 from ares.registry import did_you_mean
 from ares.search import list_embedding_spaces
@@ -126,8 +128,9 @@ def find_near_duplicates(
 ) -> NearDuplicates:
     """The near copies among some episodes, equal records among them.
 
-    Without ways, signals tell where both episodes have signals of one layout, and pixels tell where they have not.
-    Of several ways each must agree where it can compare both. Texts only take pairs away: many episodes share one.
+    Without ways, signals tell where both episodes have signals, and pixels tell where they have not. Pixels are decoded
+    frames; of an episode whose frames cannot be read, the vectors of the newest embedding space. Of several ways each
+    must agree where it can compare both. Texts only take pairs away: many episodes share one.
 
     Args:
         stores: Stores of the workspace.
@@ -145,11 +148,9 @@ def find_near_duplicates(
     known: list[str] = rows["episode_id"].to_pylist()
     searched: dict[str, _WayPairs] = {}
     if not ways or "signals" in ways:
-        searched["signals"] = _search_motion(stores, known, seed)
-    if not ways or "pixels" in ways:
-        searched["pixels"] = _search_pixels(
-            stores, known, seed, _FRAME_CUT_IN_DOUBT if in_doubt else _FRAME_CUT
-        )
+        searched["signals"] = _summarise_copies(find_motion_copies(stores, known, seed))
+    if "pixels" in ways or not (ways or searched["signals"].comparable.all()):
+        searched["pixels"] = _search_pixels(stores, known, seed, in_doubt=in_doubt)
     near = _combine_ways(searched, is_fallback=not ways)
     if "text" in ways:
         near = _keep_equal_texts(stores, near, rows["instruction"].to_pylist())
@@ -204,8 +205,7 @@ class _WayPairs:
     recall: float
 
 
-def _search_motion(stores: Stores, ids: Sequence[str], seed: int) -> _WayPairs:
-    copies = find_motion_copies(stores, ids, seed)
+def _summarise_copies(copies: CourseCopies) -> _WayPairs:
     pairs = zip(map(tuple, copies.pairs.tolist()), copies.scores.tolist(), strict=True)
     bounds = [search.recall_bounds[0] for search in copies.searches]
     return _WayPairs(scores=dict(pairs), comparable=copies.comparable, recall=min(bounds, default=1.0))
@@ -254,7 +254,22 @@ def _keep_equal_texts(
     return {pair: evidence for pair, evidence in near.items() if are_alike(texts[pair[0]], texts[pair[1]])}
 
 
-def _search_pixels(stores: Stores, ids: Sequence[str], seed: int, cut: float) -> _WayPairs:
+def _search_pixels(stores: Stores, ids: Sequence[str], seed: int, *, in_doubt: bool) -> _WayPairs:
+    """Episodes whose videos are copies; where frames of one cannot be decoded, by the vectors of both."""
+    most_different = MOST_DIFFERENT_IN_DOUBT if in_doubt else MOST_DIFFERENT
+    decoded = _summarise_copies(find_video_copies(stores, ids, most_different, seed))
+    if decoded.comparable.all():
+        return decoded
+    embedded = _search_vectors(stores, ids, seed, _FRAME_CUT_IN_DOUBT if in_doubt else _FRAME_CUT)
+    others = {pair: score for pair, score in embedded.scores.items() if not _can_compare(decoded, pair)}
+    return _WayPairs(
+        scores={**others, **decoded.scores},
+        comparable=decoded.comparable | embedded.comparable,
+        recall=min(decoded.recall, embedded.recall),
+    )
+
+
+def _search_vectors(stores: Stores, ids: Sequence[str], seed: int, cut: float) -> _WayPairs:
     """Episodes whose frames are alike, by the vectors of the newest embedding space; none without one."""
     import numpy as np
 

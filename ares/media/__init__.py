@@ -22,10 +22,13 @@ if TYPE_CHECKING:
         encoded_frames as encoded_frames,
         frames_at as frames_at,
         frozen_camera_flags as frozen_camera_flags,
+        stream_frames_at as stream_frames_at,
     )
     from ares.media.playback import (
+        SMALL_FRAME_PIXELS as SMALL_FRAME_PIXELS,
         FileCache as FileCache,
         browser_video as browser_video,
+        small_frames as small_frames,
         thumbnail as thumbnail,
     )
     from ares.media.readers.arrays import (
@@ -79,7 +82,7 @@ if TYPE_CHECKING:
         message_type as message_type,
     )
     from ares.media.recordings.recording import scan_messages as scan_messages
-    from ares.media.video.codec import encode_mp4 as encode_mp4
+    from ares.media.video.codec import VideoEncoding as VideoEncoding, encode_mp4 as encode_mp4
     from ares.media.video.packets import (
         NotCopyable as NotCopyable,
         PacketJoiner as PacketJoiner,

@@ -69,6 +69,12 @@ def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
     return frames
 
 
+def stream_frames_at(ref: MediaRef, rising_seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+    """Yield what `frames_at` returns, one frame at a time, at seconds that rise. Raises MediaError."""
+    verify_source(ref)
+    return _decode_at(ref, rising_seconds)
+
+
 def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:
     """Yield every frame of the span in order: (H, W, 3) uint8 RGB. Raises MediaError."""
     verify_source(ref)

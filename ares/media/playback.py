@@ -1,4 +1,4 @@
-"""Videos and thumbnails for browsers, derived once from any camera and kept in a bounded cache."""
+"""Videos and thumbnails for browsers, and small frames to compare, derived once and kept in a bounded cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ares.episode import TOPIC_KINDS
 from ares.errors import MediaError, SourceError
 from ares.io import describe_os_error, file_state, is_url
 from ares.media.fingerprint import verify_source
-from ares.media.frames import all_frames, frames_at
+from ares.media.frames import all_frames, frames_at, stream_frames_at
 from ares.media.recordings.images import image_seconds
 from ares.media.video.codec import VideoCodec, encode_mp4, read_video_frames
 from ares.media.video.packets import NotCopyable, PacketJoiner, cut_packets
@@ -163,6 +163,38 @@ def thumbnail(ref: MediaRef, second: float, width: int, cache: FileCache) -> Pat
         path.write_bytes(data.tobytes())
 
     return cache.path(f"{_cache_key(ref, 'thumbnail', f'{second:.4f}', str(width))}.jpg", write)
+
+
+# Sides of a small frame. It is made from one twice as large, which is blurred so that compression leaves little trace.
+SMALL_FRAME_PIXELS = 16
+
+
+def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> Path:
+    """A file of small grey frames (T, 16, 16) float16 of a whole camera, so many a second; -128 is black, 127 white.
+
+    Half precision rounds by a thirty-second of a level at most. Raises MediaError.
+    """
+    import numpy as np
+
+    def write(path: Path) -> None:
+        # As long as a step of the camera remains, the last frame shows.
+        seconds = np.arange(0, ref.num_frames / ref.rate_hz - 1e-6, 1 / rate_hz)
+        frames = [_shrink_frame(frame) for frame in stream_frames_at(ref, seconds.tolist())]
+        np.stack(frames).tofile(path)
+
+    return cache.path(f"{_cache_key(ref, 'small', f'{rate_hz:g}')}.raw", write)
+
+
+def _shrink_frame(frame: NDArray[np.uint8]) -> NDArray[np.float16]:
+    """(16, 16) grey of a frame (H, W, 3)."""
+    import cv2
+    import numpy as np
+
+    grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY).astype(np.float32) - 128
+    larger = cv2.resize(grey, (2 * SMALL_FRAME_PIXELS,) * 2, interpolation=cv2.INTER_AREA)
+    blurred = cv2.GaussianBlur(larger, (0, 0), 1.0)
+    small = cv2.resize(blurred, (SMALL_FRAME_PIXELS,) * 2, interpolation=cv2.INTER_AREA)
+    return np.asarray(small, np.float16)
 
 
 def _constant_rate_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
-from app.dashboard.jobs import draw_exports, start_export
+from app.dashboard.jobs import (
+    Job,
+    draw_exports,
+    draw_jobs,
+    find_reasons_path,
+    start_export,
+    start_set_command,
+)
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
-from ares.curation import CurationSet
+from ares.curation import DEFAULT_KEEP, NEAR_WAYS, SET_OPERATIONS, CurationSet
 from ares.errors import AresError
 from ares.export import TASK_SOURCES, TaskSource
 from ares.registry import exporters
@@ -107,13 +115,18 @@ def _draw_set(episode_set: CurationSet, others: list[CurationSet]) -> None:
     with right_column, st.expander("Recipe"):
         document = json.dumps(episode_set.to_json(), indent=1, ensure_ascii=False)
         st.code(document, language=None, wrap_lines=True)
+    if episode_set.num_spans is None:
+        _draw_composition(episode_set, others)
+    elif others:
+        with st.expander("Combine with other sets"):
+            _draw_action(episode_set, others, "combine")
     _draw_comparison(episode_set, others)
     _draw_members(episode_set)
 
 
 def _draw_export(episode_set: CurationSet) -> None:
     st.markdown("**Export**")
-    format = str(st.selectbox("Format", exporters.names(), key=_FORMAT))
+    format = str(st.selectbox("Format", _list_formats(), key=_FORMAT))
     task: TaskSource = st.selectbox("Task of every episode", TASK_SOURCES, key=_TASK, help=_TASK_HELP)
     workspace = cached_reads.workspace()
     folder = _select_export_folder()
@@ -133,6 +146,11 @@ def _draw_export(episode_set: CurationSet) -> None:
     line = shlex.join([*command, "--workspace", workspace.path])
     st.code(line, language=None, wrap_lines=True)
     draw_exports(workspace.stores, episode_set.label)
+
+
+def _list_formats() -> list[str]:
+    """The formats of exports, first the one that policies are trained from."""
+    return sorted(exporters.names(), key=lambda name: (name != "lerobot", name))
 
 
 def _name_key(episode_set: CurationSet, format: str) -> str:
@@ -171,6 +189,179 @@ def _select_export_folder() -> Path:
         return folders[0]
     labels = [str(folder) for folder in folders]
     return folders[labels.index(str(st.selectbox("Folder on the server", labels, key=_FOLDER)))]
+
+
+# What can be made of a set, by the key of its fields.
+_ACTIONS = {
+    "rules": "A set by rules: without near duplicates, kinds of a size, datasets in shares",
+    "split": "A split without leaks",
+    "combine": "A union, an intersection or a difference",
+    "overlap": "The overlap with another set or a dataset",
+    "controls": "Two control sets",
+}
+_BY_HELP = "Names with commas: task, scene, operator, day, columns, or keys of the metadata."
+_SHOWN_REASONS = 200
+
+
+def _draw_composition(episode_set: CurationSet, others: list[CurationSet]) -> None:
+    """Draw what can be made of a set, with the same request as a command, and what came of it."""
+    with st.expander("Compose from this set"):
+        action = st.selectbox(
+            "What is made", list(_ACTIONS), format_func=_ACTIONS.__getitem__, key="sets.action"
+        )
+        _draw_action(episode_set, others, str(action))
+
+
+def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: str) -> None:
+    fields: dict[str, Callable[[CurationSet, list[CurationSet]], list[str]]] = {
+        "rules": _draw_rules,
+        "split": _draw_split,
+        "combine": _draw_combination,
+        "overlap": _draw_overlap,
+        "controls": _draw_controls,
+    }
+    words = fields[action](episode_set, others)
+    st.button("Make it", type="primary", key="sets.make", on_click=_start_action, args=(episode_set, words))
+    st.caption("The same on the command line:")
+    workspace = cached_reads.workspace()
+    line = shlex.join(["ares", "set", *words, "--workspace", workspace.path])
+    st.code(line, language=None, wrap_lines=True)
+    draw_jobs(
+        workspace.stores, "set", episode_set.label, lambda job: escape_markdown(f"ares set {job.name}"),
+        _draw_action_end, on_end=cached_reads.clear_caches, most=3,
+    )  # fmt: skip
+
+
+def _start_action(episode_set: CurationSet, words: list[str]) -> None:
+    navigation.settle_address()
+    try:
+        start_set_command(cached_reads.workspace().stores, episode_set.label, words)
+    except AresError as error:
+        navigation.show_error(error)
+
+
+def _make_option(name: str, value: object) -> list[str]:
+    """An option of a command and its value; nothing without one."""
+    return [] if value in (None, "", 0, 0.0) else [f"--{name}", f"{value}"]
+
+
+def _enter_text(label: str, key: str, default: str = "", help: str | None = None) -> str:
+    return st.text_input(label, value=default, key=f"sets.compose.{key}", help=help).strip()
+
+
+def _enter_number(label: str, key: str) -> int | None:
+    return st.number_input(label, value=None, min_value=1, step=1, key=f"sets.compose.{key}")
+
+
+def _draw_near(key: str) -> list[str]:
+    ways = st.multiselect(
+        "What tells near duplicates", NEAR_WAYS, key=f"sets.compose.near.{key}",
+        help="Without any: signals, and pixels of episodes without them.",
+    )  # fmt: skip
+    return _make_option("near", ",".join(ways))
+
+
+def _draw_seed() -> list[str]:
+    return _make_option(
+        "seed", st.number_input("Seed", value=0, min_value=0, step=1, key="sets.compose.seed")
+    )
+
+
+def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
+    name = _enter_text("Name of the new set", f"name.{episode_set.label}", f"{episode_set.name}-composed")
+    words = ["create", name or "NAME", "--set", episode_set.label]
+    if st.checkbox("Leave out near duplicates", value=True, key="sets.compose.dedupe"):
+        words += ["--dedupe", *_draw_near("rules")]
+        keep = _enter_text(
+            "Of near duplicates keep the one with the largest", "keep", DEFAULT_KEEP,
+            help="A column; with - before it the smallest.",
+        )  # fmt: skip
+        words += _make_option("keep", "" if keep == DEFAULT_KEEP else keep)
+    balance, floor, cap = st.columns(3)
+    with balance:
+        words += _make_option("balance", _enter_text("Kinds by", "balance", help=_BY_HELP))
+    with floor:
+        words += _make_option("floor", _enter_number("Least of a kind", "floor"))
+    with cap:
+        words += _make_option("cap", _enter_number("Most of a kind", "cap"))
+    shares = _enter_text("Shares of datasets", "shares", help="Such as bridge=.6,droid=.4; they sum to 1.")
+    return [*words, *_make_option("share", shares), *_draw_seed()]
+
+
+def _draw_split(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
+    words = ["split", episode_set.label]
+    defaults = {"train": 0.9, "val": 0.1, "test": 0.0}
+    for (part, default), column in zip(defaults.items(), st.columns(len(defaults)), strict=True):
+        with column:
+            share = st.number_input(
+                f"Share of {part}", value=default, min_value=0.0, max_value=1.0, step=0.05,
+                key=f"sets.compose.{part}",
+            )  # fmt: skip
+        words += _make_option(part, round(share, 6))
+    by = _enter_text("No value in two parts of", "by", help=_BY_HELP)
+    return [*words, *_make_option("by", by), *_draw_near("split"), *_draw_seed()]
+
+
+def _draw_combination(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
+    operation = str(st.selectbox("Operation", SET_OPERATIONS, key="sets.compose.operation"))
+    labels = [other.label for other in others]
+    parts = st.multiselect("With", labels, key=f"sets.compose.parts.{episode_set.label}")
+    default = f"{episode_set.name}-{operation}"
+    name = _enter_text("Name of the new set", f"name.{episode_set.label}.{operation}", default)
+    return [operation, name or "NAME", episode_set.label, *parts]
+
+
+def _draw_overlap(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
+    (datasets,) = cached_reads.read_facets("", "dataset")
+    sides = [other.label for other in others] + [str(value) for value, _ in datasets.counts]
+    against = st.selectbox("Against", sides, key=f"sets.compose.against.{episode_set.label}")
+    return ["overlap", episode_set.label, "--against", str(against), *_draw_near("overlap")]
+
+
+def _draw_controls(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
+    where = _enter_text("Draw from the episodes of this filter", "where", help="SQL; empty is all of them.")
+    return ["controls", episode_set.label, *_make_option("where", where), *_draw_seed()]
+
+
+def _draw_action_end(job: Job) -> None:
+    name = escape_markdown(f"ares set {job.name}")
+    if job.state == "failed":
+        navigation.show_error(AresError(job.reason, job.detail))
+    elif job.report is None:
+        st.info(f"Stopped: {name}", icon=":material/stop_circle:")
+    else:
+        st.success(
+            f"{name}: {escape_markdown(_summarise_action(job.report))}", icon=":material/check_circle:"
+        )
+        _draw_reasons(job)
+        st.json(job.report, expanded=False)
+
+
+def _summarise_action(report: Mapping[str, Any]) -> str:
+    """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: near 0"."""
+    new_sets = report["sets"].values() if "sets" in report else [report] if "name" in report else []
+    parts = [f"{part['name']}@{part['version']} has {part['episodes']} episodes" for part in new_sets]
+    if "shared" in report:
+        parts.append(
+            f"{report['shared']} are the same, {report['members_with_copies']} more have a near duplicate there"
+        )
+    leaks = ", ".join(f"{name} {count}" for name, count in report.get("leaks", {}).items())
+    return ", ".join(parts) + (f"; on two sides: {leaks}" if leaks else "")
+
+
+def _draw_reasons(job: Job) -> None:
+    """Draw why the first episodes were kept or left out, and a file of all of them."""
+    path = find_reasons_path(cached_reads.workspace().stores, job)
+    if not path.exists():
+        return
+    with path.open(newline="") as file:
+        rows = list(islice(csv.DictReader(file), _SHOWN_REASONS))
+    with st.expander("Why each episode is kept or left out"):
+        st.dataframe(rows, hide_index=True, key=f"sets.reasons.{job.name}")
+        st.download_button(
+            "All reasons as CSV", path.read_bytes(), file_name="reasons.csv", mime="text/csv",
+            key=f"sets.reasons.file.{job.name}",
+        )  # fmt: skip
 
 
 def _draw_comparison(episode_set: CurationSet, others: list[CurationSet]) -> None:

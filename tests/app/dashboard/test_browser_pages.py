@@ -21,7 +21,7 @@ from ares.episode import Record, Signal, Trajectory, make_episode_id
 from ares.review import Answer
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
-from tests.app.dashboard.browser import open_tab, serve
+from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -212,6 +212,25 @@ def test_sets_are_compared_and_a_set_that_is_not_there_shows_no_other(
     page.get_by_role("heading", name="upper@1").wait_for()
     choose(page, "Compare with", "lower@1")
     page.get_by_text("2 episodes in both, 3 only in upper@1, 3 only in lower@1").wait_for()
+
+
+def test_a_set_is_split_on_its_page_with_the_proof_that_nothing_leaks(
+    page: Page, address: str, several: Workspace
+) -> None:
+    several.sets.create("whole", where="dataset = 'video'")
+    page.goto(f"{address}/sets?set=whole")
+    assert page.get_by_label("Format").input_value() == "lerobot"
+    page.get_by_text("Compose from this set").click()
+    choose(page, "What is made", "A split without leaks")
+    page.get_by_text("ares set split whole@1 --train 0.9 --val 0.1").wait_for()
+    page.get_by_role("button", name="Make it").click()
+    page.get_by_text(
+        re.compile(r"whole-train@1 has \d episodes, whole-val@1 has \d .*; on two sides: near 0")
+    ).wait_for()
+    if AXE.is_file():
+        assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
+    parts = [set(several.sets[f"whole-{part}"].ids()) for part in ("train", "val")]
+    assert parts[0] | parts[1] == set(several.sets["whole"].ids()) and not parts[0] & parts[1]
 
 
 def test_an_export_is_stopped_and_another_result_keeps_its_own_folder(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,10 +12,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import ares
+from app.cli.main import main
 from app.dashboard import cached_reads
 from app.dashboard.annotation_rows import make_finding_lanes
 from app.dashboard.failed_work import make_failure_rows
-from app.dashboard.jobs import Job, list_jobs
+from app.dashboard.jobs import Job, Kind, list_jobs
 from app.dashboard.results import find_neighbours, read_page
 from app.dashboard.user_limits import UserLimits
 from app.dashboard.view_state import ColumnFilter, ViewState
@@ -241,14 +243,73 @@ def test_an_export_has_the_task_that_is_chosen_and_instructions_by_default(
         assert (tmp_path / "exports" / task).is_dir()
 
 
+@pytest.mark.parametrize(
+    ("action", "entered", "made"),
+    [
+        ("rules", {"sets.compose.balance": "task", "sets.compose.cap": 1}, ["even-composed"]),
+        ("split", {"sets.compose.val": 0.5, "sets.compose.train": 0.5}, ["even-train", "even-val"]),
+        ("combine", {"sets.compose.parts.even@1": ["few@1"]}, ["even-union"]),
+        ("controls", {"sets.compose.seed": 4}, ["even-random", "even-matched"]),
+        ("overlap", {"sets.compose.against.even@1": "few@1"}, []),
+    ],
+)
+def test_the_page_makes_the_request_of_the_command_that_it_shows(
+    displayed: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+    action: str,
+    entered: dict[str, object],
+    made: list[str],
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr("app.dashboard.views.sets.start_set_command", lambda *given: started.append(given[2]))
+    ids = sorted(displayed.stores.tables.episodes.ids())
+    label = displayed.sets.create("even", ids[::3], {}).label
+    displayed.sets.create("few", ids[:4], {})
+    app = _draw("sets", {"set": label})
+    app.selectbox(key="sets.action").set_value(action).run()
+    for key, value in entered.items():
+        next(field for field in app.main if getattr(field, "key", "") == key).set_value(value)
+    app.run()
+    (line,) = [code.value for code in app.code if code.value.startswith("ares set ")]
+    app.button(key="sets.make").click().run()
+    program, command, *words = shlex.split(line)
+    assert [*started[0], "--workspace", displayed.path] == words and not app.exception
+    assert main([command, *words, "--json"]) == 0 and program == "ares"
+    assert {name for name in displayed.sets if name not in ("even", "few")} >= {*made}
+
+
+def test_a_set_composed_on_the_page_has_a_reason_for_each_episode(displayed: Workspace) -> None:
+    ids = sorted(displayed.stores.tables.episodes.ids())
+    label = displayed.sets.create("odd", ids[1::2], {}).label
+    app = _draw("sets", {"set": label})
+    app.text_input(key="sets.compose.balance").set_value("task")
+    app.number_input(key="sets.compose.cap").set_value(1).run()
+    app.button(key="sets.make").click().run()
+    job = _wait_for_job(displayed.stores, label, "set")
+    assert job.report is not None, (job.reason, job.detail)
+    app = _draw("sets", {"set": label})
+    composed = displayed.sets["odd-composed"]
+    assert f"odd\\-composed@1 has {composed.episodes} episodes" in app.success[0].value
+    reasons = next(table.value for table in app.dataframe if "reason" in table.value.columns)
+    assert set(reasons["episode_id"]) == set(ids[1::2])
+    assert (reasons["reason"] == "kept").sum() == composed.episodes < len(ids[1::2])
+    app.text_input(key="sets.compose.shares").set_value("video=.5").run()
+    app.button(key="sets.make").click().run()
+    assert "the shares sum to 0" in _wait_for_job(displayed.stores, label, "set").reason
+
+
 def _wait_for_export(stores: Stores, label: str) -> Job:
+    return _wait_for_job(stores, label, "export")
+
+
+def _wait_for_job(stores: Stores, label: str, kind: Kind) -> Job:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        job = list_jobs(stores, "export", label)[0]
+        job = list_jobs(stores, kind, label)[0]
         if job.ended:
             return job
         time.sleep(0.1)
-    pytest.fail("the export does not end")
+    pytest.fail("the job does not end")
 
 
 def test_a_failure_says_its_reason_on_its_episode_and_leads_there_from_status(displayed: Workspace) -> None:

@@ -21,6 +21,7 @@ from ares.curation.near_pairs import find_near_pairs
 from ares.curation.splits import assign_groups
 from ares.episode import Episode, Record, Signal, Span, Trajectory, make_episode_id
 from ares.errors import RequestError
+from ares.media import VideoEncoding, encode_mp4
 from ares.settings import Settings
 from ares.workspace import Workspace, open_workspace
 from tests.recordings import compare_words
@@ -404,3 +405,45 @@ def test_frames_tell_where_there_is_no_motion_and_texts_take_pairs_away(tmp_path
         vectors = np.eye(32, dtype=np.float32)[[0, 0]]
         stores.tables.texts("s").add(["push", "lift"], vectors)
         assert find("pixels", "text") == {copy: "pixels"}
+
+
+def _draw_film(seed: int, *, scene: int = 0, steps: int = 50) -> NDArray[np.uint8]:
+    """(T, 64, 64, 3) of a disc that moves before a picture, ten frames a second; another motion for each seed."""
+    import cv2
+
+    picture = cv2.resize(
+        np.random.default_rng(scene).integers(20, 120, (4, 4, 3), np.uint8),
+        (64, 64),
+        interpolation=cv2.INTER_CUBIC,
+    )
+    places = 32 + 7 * draw_course(seed, steps)[:, :2]
+    films = [
+        cv2.circle(picture.copy(), place, 6, (250, 230, 220), -1) for place in places.astype(int).tolist()
+    ]
+    return np.array(films, np.uint8)
+
+
+def test_videos_are_copies_whatever_was_changed_but_not_of_another_motion_or_scene(tmp_path: Path) -> None:
+    first, second = _draw_film(1), _draw_film(2)
+    films = {
+        "first": first,
+        "mirrored": np.clip(first[:, :, ::-1] * 0.8 + 30.0, 0, 255).astype(np.uint8),
+        "cropped": first[12:40],
+        "second": second,
+        "late": np.concatenate([np.repeat(second[:1], 7, axis=0), np.roll(second, 1, axis=2)]),
+        "motion": _draw_film(3),
+        "scene": _draw_film(1, scene=1),
+        "still": np.repeat(first[:1], 50, axis=0),
+    }
+    (tmp_path / "films").mkdir()
+    for name, film in films.items():
+        options = {"crf": "35" if name == "cropped" else "21", "preset": "veryfast"}
+        encode_mp4(film, tmp_path / "films" / f"{name}.mp4", 10.0, VideoEncoding("libx264", options))
+    with open_workspace(str(tmp_path / "w"), Settings()) as workspace:
+        workspace.ingest(tmp_path / "films", quiet=True)
+        name_of = {ids_of(workspace, f"key = '{name}.mp4'")[0]: name for name in films}
+        for in_doubt in (False, True):
+            near = find_near_duplicates(workspace.stores, list(name_of), in_doubt=in_doubt)
+            groups = {frozenset(name_of[episode_id] for episode_id in group) for group in near.groups()}
+            assert groups == {frozenset({"first", "mirrored", "cropped"}), frozenset({"second", "late"})}
+            assert near.compared["pixels"] == len(films) - 1
