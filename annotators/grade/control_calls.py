@@ -13,7 +13,7 @@ from annotators.grade.grading import is_refuted_by_label
 from annotators.grade.judge import Judge
 from annotators.grade.questions import make_pair
 from annotators.grade.rates import CallTotals, ControlCalls
-from annotators.grade.settlement import QUESTION_ORDER, without_values
+from annotators.grade.settlement import MOST_FIRST_CHOICES, QUESTION_ORDER, without_values
 from annotators.grade.slot_values import read_stored_slots
 from ares.annotation import short_hash
 from ares.episode import Json
@@ -36,11 +36,10 @@ _SHARE_OF_CHOICES = 0.9
 
 @dataclass(frozen=True, slots=True)
 class _Contest:
-    """A choice among values that a control asks for."""
+    """A call that sets values of a control against what is seen."""
 
     segment: tuple[str, float, float]
-    slot: SlotName
-    claimed: str
+    claimed: tuple[tuple[SlotName, str], ...]
 
 
 class TextExpectation(NamedTuple):
@@ -72,9 +71,9 @@ def draw_expected_controls(
 def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge: Judge) -> ControlCalls:
     """The calls of the controls of captions of one dataset, where the judge sees what each caption says.
 
-    A false text is refused by one choice, in the first slot that differs; equal choices are asked once. Frames without
-    content are observed once where they are as many at the same seconds, and shuffled ones always. Code refuses the
-    caption of a neighbour.
+    A false text is refused by one call, about the first slot that differs or about few that do; equal calls are made
+    once. Frames without content are observed once where they are as many at the same seconds, and shuffled ones always.
+    Code refuses the caption of a neighbour.
 
     Args:
         texts: The captions, in the order of the run.
@@ -92,8 +91,10 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
                 blank_frames.add(blank_frames_key(subject, judge))
             if control.kind == "scrambled":
                 scrambled.add(span)
-            for slot in _differing_slots(control, subject, own, rubric)[:1]:
-                contest = _Contest(span, slot, control.slots[slot])
+            differing = _differing_slots(control, subject, own, rubric)
+            together = differing if len(differing) <= MOST_FIRST_CHOICES else differing[:1]
+            if together:
+                contest = _Contest(span, tuple((slot, control.slots[slot]) for slot in together))
                 choices[control.kind] += contest not in contests
                 contests.add(contest)
     return ControlCalls(

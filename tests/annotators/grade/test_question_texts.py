@@ -14,8 +14,10 @@ from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
 from annotators.grade.pair_answers import TextModel
 from annotators.grade.questions import (
     ImageEvidence,
+    SlotOptions,
     choice_options,
     choice_request,
+    choices_request,
     comparison_request,
     make_pair,
     parse_answer,
@@ -45,6 +47,14 @@ def _requests() -> dict[str, VlmRequest]:
         "5-choice": choice_request("object", options, _evidence(), True),
         "5-choice-outcome": choice_request(
             "outcome", choice_options("segment", "outcome", "completed", ""), _evidence(), True
+        ),
+        "11-choices": choices_request(
+            [
+                SlotOptions("object", tuple(options)),
+                SlotOptions("hand", ("left hand", "cannot tell", "other", "right hand")),
+            ],
+            _evidence(),
+            True,
         ),
         "6-words": words_request(["zeal", "lid"], SLOTS, True),
         "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _evidence(), True),
