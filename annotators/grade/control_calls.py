@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from annotators.base import Frames, Subject, Work
@@ -34,12 +33,22 @@ _USUAL_CAPTION = "put the green cup on the wooden table"
 _SHARE_OF_CHOICES = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class _Contest:
-    """A call that sets values of a control against what is seen."""
+class _ContestCounts:
+    """Calls that set values of controls against what is seen, by kind of control; equal ones are made once."""
 
-    segment: tuple[str, float, float]
-    claimed: tuple[tuple[SlotName, str], ...]
+    def __init__(self) -> None:
+        self._counts, self._made = Counter[str](), set[tuple[object, ...]]()
+
+    def add(self, span: tuple[str, float, float], control: Control, slots: Sequence[SlotName]) -> None:
+        """Count the first call about slots of a control that differ."""
+        together = slots if len(slots) <= MOST_FIRST_CHOICES else slots[:1]
+        call = (span, *((slot, control.slots[slot]) for slot in together))
+        self._counts[control.kind] += bool(together) and call not in self._made
+        self._made.add(call)
+
+    def expected(self) -> dict[str, float]:
+        """The share of them that is made."""
+        return {kind: count * _SHARE_OF_CHOICES for kind, count in self._counts.items()}
 
 
 class TextExpectation(NamedTuple):
@@ -80,9 +89,8 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
         rubric: The rubric; controls of a caption without an outcome criterion are not refuted by labels.
         judge: The judge.
     """
-    controls, choices = Counter[str](), Counter[str]()
+    controls, choices, unstated = Counter[str](), _ContestCounts(), _ContestCounts()
     blank_frames, scrambled = set[str](), set[tuple[str, float, float]]()
-    contests: set[_Contest] = set()
     for subject, own, drawn in texts:
         span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         for control in drawn:
@@ -92,14 +100,13 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
             if control.kind == "scrambled":
                 scrambled.add(span)
             differing = _differing_slots(control, subject, own, rubric)
-            together = differing if len(differing) <= MOST_FIRST_CHOICES else differing[:1]
-            if together:
-                contest = _Contest(span, tuple((slot, control.slots[slot]) for slot in together))
-                choices[control.kind] += contest not in contests
-                contests.add(contest)
+            choices.add(span, control, differing)
+            # What a judge that calls all values the same is left to choose among.
+            unstated.add(span, control, [slot for slot in differing if slot == "outcome" or slot not in own])
     return ControlCalls(
         controls=controls,
-        choices={kind: count * _SHARE_OF_CHOICES for kind, count in choices.items()},
+        choices=choices.expected(),
+        unstated=unstated.expected(),
         observations={"scrambled": len(scrambled)},
         blank_frames=blank_frames,
         comparisons=_count_comparisons(texts, rubric, judge),
@@ -148,9 +155,14 @@ def _differing_slots(control: Control, subject: Subject, seen: SlotValues, rubri
     has_outcome = any(criterion.slot == "outcome" for criterion in rubric.criteria)
     if control.kind in ("blank", "scrambled", "neighbour"):
         return []
-    if has_outcome and _is_refuted(control, subject):
+    recorded = subject.episode.success if has_outcome and subject.is_whole_episode else None
+    if recorded is None:
+        return _different_slots(control.slots, seen)
+    outcome = COMPLETED if recorded else NOT_COMPLETED
+    if not control.hides_label and control.slots.get("outcome", outcome) != outcome:
         return []
-    return _different_slots(control.slots, seen)
+    # What the caption says of the outcome is not what is seen.
+    return _different_slots(control.slots, {**seen, "outcome": outcome})
 
 
 def _expected_caption(subject: Subject, verbs: Mapping[str, str]) -> tuple[SlotValues, str]:
@@ -159,14 +171,6 @@ def _expected_caption(subject: Subject, verbs: Mapping[str, str]) -> tuple[SlotV
     text = str(caption.value["text"]) if caption else next(iter(subject.episode.instructions), _USUAL_CAPTION)
     stored = read_stored_slots(caption) if caption else None
     return (stored.slots if stored else parse_known_text(text, verbs).slots), text
-
-
-def _is_refuted(control: Control, subject: Subject) -> bool:
-    """Whether the recorded outcome says otherwise than a control, so that nothing is asked about it."""
-    recorded, claimed = subject.episode.success, control.slots.get("outcome")
-    if recorded is None or control.hides_label or not subject.is_whole_episode:
-        return False
-    return claimed == (NOT_COMPLETED if recorded else COMPLETED)
 
 
 def _different_slots(claimed: SlotValues, seen: SlotValues) -> list[SlotName]:

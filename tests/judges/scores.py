@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ares.rubric.trust import shared_state
 from tests.judges.grading import Graded, TrialResult
 from tests.judges.world import FALSE_KINDS, NEAR_MISS
 
@@ -148,7 +149,8 @@ class Score:
         sure = self.accepted(is_proven=True)
         if deserves == "untrusted" and state == "trusted":
             yield "an untruthful judge is trusted"
-        if state != "trusted" and sure:
+        shared = shared_state(self.result.trust) if self.result.trust else "unproven"
+        if state != "trusted" and sure and (shared != "trusted" or self.precision(sure) < 1):
             yield f"{len(sure)} captions are acceptable by a judge that is {state}"
         if state == "trusted" and self.precision(sure) < LEAST_PRECISION:
             yield f"trusted with a precision of {self.precision(sure):.3f}"

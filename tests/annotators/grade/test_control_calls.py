@@ -161,7 +161,31 @@ def test_choices_are_quoted_as_a_share_of_those_that_were_expected(subject: Subj
     meter.add_expected(subject.episode.dataset, {"foreign": 10.0})
     meter.store()
     few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 5.0})
-    assert _quote(ws, subject, few).calls == pytest.approx(10), "two for each that was expected"
+    assert _quote(ws, subject, few).calls == pytest.approx(10, rel=0.05), "two for each that was expected"
+
+
+def test_what_a_comparison_cannot_spare_is_quoted_of_a_judge_that_calls_all_values_the_same(
+    subject: Subject, ws: Workspace
+) -> None:
+    meter = RateMeter(ws.stores, "maker")
+    dataset = subject.episode.dataset
+    for _ in range(40):
+        meter.add(dataset, "near_miss", {})
+        meter.add(dataset, "foreign", {})
+    meter.add_expected(dataset, {"near_miss": 40.0, "foreign": 30.0}, {"foreign": 0.0})
+    meter.store()
+    few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 15.0})
+    assert _quote(ws, subject, few).calls < 1, "its comparisons spare them"
+    assert _quote(ws, subject, replace(few, unstated={"foreign": 12.0})).calls == pytest.approx(12)
+
+
+def test_an_outcome_that_the_label_denies_is_asked_about_whatever_the_caption_says(subject: Subject) -> None:
+    for success in (True, False):
+        labelled = replace(subject, episode=replace(subject.episode, success=success))
+        own = DatasetControls(episodes=1, calibrates=True, successes=1, failures=1, texts=TEXTS)
+        calls = _expect(ControlPlan(datasets={subject.episode.dataset: own}), labelled)
+        assert calls.controls["outcome"] == 1 and calls.choices["outcome"] > 0
+        assert calls.unstated["outcome"] == calls.choices["outcome"], "outcomes are not compared"
 
 
 def test_frames_without_content_that_were_observed_cost_nothing(subject: Subject, ws: Workspace) -> None:
