@@ -29,6 +29,8 @@ from ares.store import batched
 
 # Of an episode that nobody has told what to do.
 _USUAL_CAPTION = "put the green cup on the wooden table"
+# What an episode has none of where its caption does not state it; a hand or a colour is left out by the caption alone.
+_OFTEN_NONE = frozenset[SlotName](("from", "to", "count"))
 # The controls of a wrong caption fail by one choice, that of its own error.
 _SHARE_OF_CHOICES = 0.9
 
@@ -91,6 +93,8 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
     """
     controls, choices, unstated = Counter[str](), _ContestCounts(), _ContestCounts()
     blank_frames, scrambled = set[str](), set[tuple[str, float, float]]()
+    # Nothing is asked about their captions, so their controls pay for what is seen.
+    refuted: dict[tuple[str, float, float], int] = {}
     for subject, own, drawn in texts:
         span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         for control in drawn:
@@ -102,12 +106,15 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
             differing = _differing_slots(control, subject, own, rubric)
             choices.add(span, control, differing)
             # What a judge that calls all values the same is left to choose among.
-            unstated.add(span, control, [slot for slot in differing if slot == "outcome" or slot not in own])
+            uncompared = [slot for slot in differing if slot == "outcome" or slot in _OFTEN_NONE - own.keys()]
+            unstated.add(span, control, uncompared)
+            if control.kind == "near_miss" and span not in refuted and is_refuted_by_label(subject, rubric):
+                refuted[span] = judge.count_open_observations(subject)
     return ControlCalls(
         controls=controls,
         choices=choices.expected(),
         unstated=unstated.expected(),
-        observations={"scrambled": len(scrambled)},
+        observations={"scrambled": len(scrambled), "near_miss": sum(refuted.values())},
         blank_frames=blank_frames,
         comparisons=_count_comparisons(texts, rubric, judge),
     )

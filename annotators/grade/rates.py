@@ -282,7 +282,7 @@ class ControlCalls:
         choices: Choices among values, by kind of control.
         unstated: Those of them that are left where a judge calls all values the same: about slots that the caption
             does not state, and about outcomes.
-        observations: Observations of changed frames, by kind of control.
+        observations: Observations of shuffled frames, and of segments whose captions labels refute, by kind of control.
         blank_frames: Keys of the frames without content, which are observed once each.
         comparisons: Calls that compare values whose answers are not known, and that captions and controls share.
     """
@@ -341,14 +341,12 @@ class RunQuote:
             kind = control_kind(name, subject)
             measured, per_choice = rates.per_text(kind), rates.per_expected_choice(kind)
             expected = rates.expect_choices(calls.choices.get(name, 0.0), calls.unstated.get(name, 0.0))
-            left_out = {"comparison", *(["observation"] if name == "blank" else [])}
-            left_out |= set() if per_choice is None else {"choice"}
+            left_out = {"comparison", "observation", *(() if per_choice is None else ("choice",))}
             for call in (measured or {}).keys() - left_out:
                 self.total += measured[call].scaled(count)  # type: ignore[index]
             if not measured or per_choice is not None:
                 self._add(subject, kind, "choice", expected * (1.0 if per_choice is None else per_choice))
-            if not measured:
-                self._add(subject, kind, "observation", calls.observations.get(name, 0))
+            self._add(subject, kind, "observation", calls.observations.get(name, 0))
         dataset = subject.episode.dataset
         new_frames = {(dataset, key) for key in calls.blank_frames if not rates.has_seen(key)}
         self._add(subject, "blank", "observation", len(new_frames - self._blank_frames))

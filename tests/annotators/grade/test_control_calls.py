@@ -85,7 +85,7 @@ def _expect(plan: ControlPlan, subject: Subject) -> ControlCalls:
 def test_each_false_control_takes_a_choice_and_each_segment_one_observation_more(subject: Subject) -> None:
     calls = _expect(_plan(subject), subject)
     # Equal choices are asked once; grey frames are the same everywhere.
-    assert calls.observations == {"scrambled": 1} and len(calls.blank_frames) == 1
+    assert calls.observations == {"scrambled": 1, "near_miss": 0} and len(calls.blank_frames) == 1
     assert 0 < sum(calls.choices.values()) < sum(calls.controls.values()) - 2
     assert calls.controls["near_miss"] and not calls.choices.get("claim")
     assert not _expect(ControlPlan(), subject).controls
@@ -96,6 +96,12 @@ def test_what_the_label_refutes_costs_nothing(subject: Subject) -> None:
     refuted, open_calls = _expect(_plan(failed), failed), _expect(_plan(subject), subject)
     assert sum(refuted.choices.values()) < sum(open_calls.choices.values())
     assert refuted.comparisons < open_calls.comparisons
+    seen = expect_control_calls(
+        draw_expected_controls(_plan(failed), [failed], slot_by_slot=True),
+        load_rubric("caption"),
+        _ObservingJudge(),  # type: ignore[arg-type]
+    )
+    assert seen.observations["near_miss"] == 1, "its near misses need an observation"
 
 
 def _quote(ws: Workspace, subject: Subject, calls: ControlCalls, comparisons: float = 0.0) -> CallTotals:

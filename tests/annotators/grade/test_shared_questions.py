@@ -18,7 +18,7 @@ from annotators.grade.questions import ExtraWords, comparisons_request, make_pai
 from annotators.models.doubles import StubVlm
 from ares.annotation import Annotation
 from ares.episode import Episode
-from tests.annotators.grade.conftest import rulings_of, value_of
+from tests.annotators.grade.conftest import print_request, rulings_of, value_of
 from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -184,7 +184,7 @@ def _requests() -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(_requests()))
 def test_a_shared_request_is_this_text(name: str) -> None:
     request = _requests()[name]
-    printed = f"[prompt]\n{request.prompt}\n\n[schema]\n{json.dumps(request.schema, indent=1)}\n"
+    printed = print_request(request.system, request.prompt, request.schema, [])
     assert printed == (GOLDEN / f"{name}.txt").read_text("utf-8")
 
 
