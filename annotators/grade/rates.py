@@ -196,8 +196,8 @@ class MeasuredRates:
         return choices - self.same_share * (choices - unstated)
 
     def per_expected_choice(self, kind: str) -> float | None:
-        """Paid choices of the controls of a kind for each one that was expected; None where none were counted."""
-        if f"{kind} {_EXPECTED}" not in self.rows:
+        """Paid choices of the controls of a kind for each one that was expected; None where too few were expected."""
+        if self._row(f"{kind} {_EXPECTED}").calls < _FEWEST_MEASURED:
             return None
         rows = (self._row(f"{kind} {name}").calls for name in (_EXPECTED, _UNSTATED))
         expected = self.expect_choices(*rows) + _CHOICES_BEFORE

@@ -170,6 +170,16 @@ def test_choices_are_quoted_as_a_share_of_those_that_were_expected(subject: Subj
     assert _quote(ws, subject, few).calls == pytest.approx(10, rel=0.05), "two for each that was expected"
 
 
+def test_what_was_not_expected_is_quoted_as_it_was_measured(subject: Subject, ws: Workspace) -> None:
+    """A judge that sees other things than the captions say contests their claims, too."""
+    meter, dataset = RateMeter(ws.stores, "maker"), subject.episode.dataset
+    for _ in range(20):
+        meter.add(dataset, "claim", {"choice": Cost(calls=1, tokens_in=60, tokens_out=3)})
+    meter.add_expected(dataset, {"claim": 0.0}, {"claim": 0.0})
+    meter.store()
+    assert _quote(ws, subject, ControlCalls(controls={"claim": 30}, choices={"claim": 0.0})).calls == 30
+
+
 def test_what_a_comparison_cannot_spare_is_quoted_of_a_judge_that_calls_all_values_the_same(
     subject: Subject, ws: Workspace
 ) -> None:
