@@ -39,14 +39,14 @@ class _ContestCounts:
     """Calls that set values of controls against what is seen, by kind of control; equal ones are made once."""
 
     def __init__(self) -> None:
-        self._counts, self._made = Counter[str](), set[tuple[object, ...]]()
+        self._counts, self._counted_calls = Counter[str](), set[tuple[object, ...]]()
 
     def add(self, span: tuple[str, float, float], control: Control, slots: Sequence[SlotName]) -> None:
         """Count the first call about slots of a control that differ."""
         together = slots if len(slots) <= MOST_FIRST_CHOICES else slots[:1]
         call = (span, *((slot, control.slots[slot]) for slot in together))
-        self._counts[control.kind] += bool(together) and call not in self._made
-        self._made.add(call)
+        self._counts[control.kind] += bool(together) and call not in self._counted_calls
+        self._counted_calls.add(call)
 
     def expected(self) -> dict[str, float]:
         """The share of them that is made."""

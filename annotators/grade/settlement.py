@@ -124,7 +124,7 @@ class SlotSettlement:
         self._contested: dict[str, str] = {}
         self._rivals: dict[str, str] = {}
         # Whether a choice was answered, and whether a reply to several could not be used.
-        self._has_chosen = self._chooses_alone = False
+        self._has_answer = self._asks_singly = False
         # The slot by which the frames tell a segment from its neighbour, where they are asked.
         self._span_slot: SlotName | None = None
         self._seen: WorkObservation | None = None
@@ -254,10 +254,10 @@ class SlotSettlement:
             question: The choice that is to be asked now.
             select_plain: Selects pairs of values in which no caption can speak to a model.
         """
-        if question.kind != "choice" or self._chooses_alone or question.criterion.slot not in SLOTS:
+        if question.kind != "choice" or self._asks_singly or question.criterion.slot not in SLOTS:
             return question
         waiting = [item for item in self._queue if item.slot in SLOTS and not self._is_to_compare(item)]
-        if len(waiting) > MOST_FIRST_CHOICES and not self._has_chosen:
+        if len(waiting) > MOST_FIRST_CHOICES and not self._has_answer:
             return question
         pairs = {item.id: self._choice_pair(_slot_of(item)) for item in waiting}
         plain = {*select_plain([pair for pair in pairs.values() if pair[0].slot != "outcome"])}
@@ -461,7 +461,7 @@ class SlotSettlement:
     def _take_choices(self, question: NextQuestion, reply: str, seconds: Sequence[float]) -> None:
         """Take the choices of one reply; where it cannot be used, each is asked alone."""
         answers = parse_choices(reply, self._slot_options(question), seconds)
-        self._chooses_alone = answers is None
+        self._asks_singly = answers is None
         for item, answer in zip((question, *question.others), answers or (), strict=False):
             self._take_choice(item.criterion, answer, reply)
 
@@ -478,7 +478,7 @@ class SlotSettlement:
         )
         seen_value = part.value if part.is_visible else NOT_VISIBLE
         self._contested.setdefault(criterion.id, f"the observation says {seen_value!r}")
-        self._has_chosen = True
+        self._has_answer = True
         self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply)
 
     def _take_answer(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
