@@ -139,7 +139,7 @@ def _unproven_slots(document: Mapping[str, Any]) -> list[str]:
         return []
     kinds: Mapping[str, Any] = document.get("kinds", {})
     states = {kind.partition(":")[2]: rate["state"] for kind, rate in kinds.items()}
-    slots = [slot for slot, state in states.items() if slot in SLOTS and state != "trusted"]
+    slots = [str(slot) for slot, state in states.items() if slot in SLOTS and state != "trusted"]
     # Every caption states an action.
     return [] if "action" in slots else slots
 
