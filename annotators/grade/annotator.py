@@ -505,7 +505,8 @@ class GradeAnnotator:
             # The slots of a sentence are read by tables in a quote: what is expected of them is another number there.
             typed = [text for text in texts if text_kind(text.subject) == CAPTIONS]
             if self._meter and typed:
-                self._meter.add_expected(name, self._expect_controls(typed).choices)
+                calls = self._expect_controls(typed)
+                self._meter.add_expected(name, calls.choices, calls.unstated)
         return expected
 
     def _expect_controls(self, texts: Sequence[TextExpectation]) -> ControlCalls:

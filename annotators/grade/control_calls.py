@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from annotators.base import Frames, Subject, Work
@@ -13,7 +12,7 @@ from annotators.grade.grading import is_refuted_by_label
 from annotators.grade.judge import Judge
 from annotators.grade.questions import make_pair
 from annotators.grade.rates import CallTotals, ControlCalls
-from annotators.grade.settlement import QUESTION_ORDER, without_values
+from annotators.grade.settlement import MOST_FIRST_CHOICES, QUESTION_ORDER, without_values
 from annotators.grade.slot_values import read_stored_slots
 from ares.annotation import short_hash
 from ares.episode import Json
@@ -30,17 +29,28 @@ from ares.store import batched
 
 # Of an episode that nobody has told what to do.
 _USUAL_CAPTION = "put the green cup on the wooden table"
+# What an episode has none of where its caption does not state it; a hand or a colour is left out by the caption alone.
+_OFTEN_NONE = frozenset[SlotName](("from", "to", "count"))
 # The controls of a wrong caption fail by one choice, that of its own error.
 _SHARE_OF_CHOICES = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class _Contest:
-    """A choice among values that a control asks for."""
+class _ContestCounts:
+    """Calls that set values of controls against what is seen, by kind of control; equal ones are made once."""
 
-    segment: tuple[str, float, float]
-    slot: SlotName
-    claimed: str
+    def __init__(self) -> None:
+        self._counts, self._counted_calls = Counter[str](), set[tuple[object, ...]]()
+
+    def add(self, span: tuple[str, float, float], control: Control, slots: Sequence[SlotName]) -> None:
+        """Count the first call about slots of a control that differ."""
+        together = slots if len(slots) <= MOST_FIRST_CHOICES else slots[:1]
+        call = (span, *((slot, control.slots[slot]) for slot in together))
+        self._counts[control.kind] += bool(together) and call not in self._counted_calls
+        self._counted_calls.add(call)
+
+    def expected(self) -> dict[str, float]:
+        """The share of them that is made."""
+        return {kind: count * _SHARE_OF_CHOICES for kind, count in self._counts.items()}
 
 
 class TextExpectation(NamedTuple):
@@ -72,18 +82,19 @@ def draw_expected_controls(
 def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge: Judge) -> ControlCalls:
     """The calls of the controls of captions of one dataset, where the judge sees what each caption says.
 
-    A false text is refused by one choice, in the first slot that differs; equal choices are asked once. Frames without
-    content are observed once where they are as many at the same seconds, and shuffled ones always. Code refuses the
-    caption of a neighbour.
+    A false text is refused by one call, about the first slot that differs or about few that do; equal calls are made
+    once. Frames without content are observed once where they are as many at the same seconds, and shuffled ones always.
+    Code refuses the caption of a neighbour.
 
     Args:
         texts: The captions, in the order of the run.
         rubric: The rubric; controls of a caption without an outcome criterion are not refuted by labels.
         judge: The judge.
     """
-    controls, choices = Counter[str](), Counter[str]()
+    controls, choices, unstated = Counter[str](), _ContestCounts(), _ContestCounts()
     blank_frames, scrambled = set[str](), set[tuple[str, float, float]]()
-    contests: set[_Contest] = set()
+    # Nothing is asked about their captions, so their controls pay for what is seen.
+    refuted: dict[tuple[str, float, float], int] = {}
     for subject, own, drawn in texts:
         span = (subject.episode.episode_id, subject.start_seconds, subject.stop_seconds)
         for control in drawn:
@@ -92,14 +103,18 @@ def expect_control_calls(texts: Sequence[TextExpectation], rubric: Rubric, judge
                 blank_frames.add(blank_frames_key(subject, judge))
             if control.kind == "scrambled":
                 scrambled.add(span)
-            for slot in _differing_slots(control, subject, own, rubric)[:1]:
-                contest = _Contest(span, slot, control.slots[slot])
-                choices[control.kind] += contest not in contests
-                contests.add(contest)
+            differing = _differing_slots(control, subject, own, rubric)
+            choices.add(span, control, differing)
+            # What a judge that calls all values the same is left to choose among.
+            uncompared = [slot for slot in differing if slot == "outcome" or slot in _OFTEN_NONE - own.keys()]
+            unstated.add(span, control, uncompared)
+            if control.kind == "near_miss" and span not in refuted and is_refuted_by_label(subject, rubric):
+                refuted[span] = judge.count_open_observations(subject)
     return ControlCalls(
         controls=controls,
-        choices={kind: count * _SHARE_OF_CHOICES for kind, count in choices.items()},
-        observations={"scrambled": len(scrambled)},
+        choices=choices.expected(),
+        unstated=unstated.expected(),
+        observations={"scrambled": len(scrambled), "near_miss": sum(refuted.values())},
         blank_frames=blank_frames,
         comparisons=_count_comparisons(texts, rubric, judge),
     )
@@ -147,9 +162,14 @@ def _differing_slots(control: Control, subject: Subject, seen: SlotValues, rubri
     has_outcome = any(criterion.slot == "outcome" for criterion in rubric.criteria)
     if control.kind in ("blank", "scrambled", "neighbour"):
         return []
-    if has_outcome and _is_refuted(control, subject):
+    recorded = subject.episode.success if has_outcome and subject.is_whole_episode else None
+    if recorded is None:
+        return _different_slots(control.slots, seen)
+    outcome = COMPLETED if recorded else NOT_COMPLETED
+    if not control.hides_label and control.slots.get("outcome", outcome) != outcome:
         return []
-    return _different_slots(control.slots, seen)
+    # What the caption says of the outcome is not what is seen.
+    return _different_slots(control.slots, {**seen, "outcome": outcome})
 
 
 def _expected_caption(subject: Subject, verbs: Mapping[str, str]) -> tuple[SlotValues, str]:
@@ -158,14 +178,6 @@ def _expected_caption(subject: Subject, verbs: Mapping[str, str]) -> tuple[SlotV
     text = str(caption.value["text"]) if caption else next(iter(subject.episode.instructions), _USUAL_CAPTION)
     stored = read_stored_slots(caption) if caption else None
     return (stored.slots if stored else parse_known_text(text, verbs).slots), text
-
-
-def _is_refuted(control: Control, subject: Subject) -> bool:
-    """Whether the recorded outcome says otherwise than a control, so that nothing is asked about it."""
-    recorded, claimed = subject.episode.success, control.slots.get("outcome")
-    if recorded is None or control.hides_label or not subject.is_whole_episode:
-        return False
-    return claimed == (NOT_COMPLETED if recorded else COMPLETED)
 
 
 def _different_slots(claimed: SlotValues, seen: SlotValues) -> list[SlotName]:

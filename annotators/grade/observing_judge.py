@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from annotators.base import CameraSeconds, PaidFailure, Preflight, Subject
 from annotators.grade.judge import GradeCase, ImagesForJudge, JudgeFrames, Judgement
@@ -138,7 +139,7 @@ class ObservingJudge:
         for caption in captions:
             caption.rule_on_segments(self._is_same)
         while questions := [
-            (caption, question) for caption in captions if (question := caption.next_question())
+            (caption, question) for caption in captions if (question := self._next_question(caption))
         ]:
             others = [pair for pair in questions if pair[1].kind != "words"]
             self._ask_texts([pair for pair in others if not pair[1].needs_frames])
@@ -147,6 +148,14 @@ class ObservingJudge:
                 # Words come last, so that captions that are still open share their calls.
                 self._ask_texts(self._ask_words_together(questions))
         return [caption.result() for caption in captions]
+
+    def _next_question(self, caption: SlotSettlement) -> NextQuestion | None:
+        """What a caption is asked next; its contested slots share a call where their values cannot speak in it."""
+        caption.take_known_pairs(self._pairs.find)
+        question = caption.next_question()
+        dataset = caption.case.work.episode.dataset
+        select = partial(self._pairs.select_plain, dataset=dataset)
+        return caption.add_choices(question, select) if question else None
 
     def _is_same(self, slot: SlotName, first: str, second: str) -> bool:
         """Whether two values are equal or known to be; attributes, whether the second has all of the first."""

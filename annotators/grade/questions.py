@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, RootModel, StringConstraints
 
-from annotators.grade.observation import MOST_FRAMES, Frames, Percent, StrictForm
+from annotators.grade.observation import LEAST_CONFIDENCE, MOST_FRAMES, Frames, Percent, StrictForm
 from annotators.models import VlmRequest
 from annotators.prompting import escape_json, read_json_reply, read_prompt
 from ares.annotation import short_hash
 from ares.episode import Json
-from ares.rubric import COMPLETED, NOT_COMPLETED, OTHER, SlotName, SlotValues, slots_to_json
+from ares.rubric import COMPLETED, NOT_COMPLETED, OTHER, SlotName, SlotValues, Verdict, slots_to_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,9 @@ MAX_NEW_TOKENS = 200
 # Most that the answer about one of several pairs, or of several captions, takes.
 _TOKENS_OF_AN_ANSWER, _TOKENS_OF_WORDS = 12, 40
 _PACKAGE = "annotators.grade"
-_PROMPTS = ("compare", "compare_many", "choose", "words", "words_many", "question", "observe_system")
+_PROMPTS = (
+    "compare", "compare_many", "choose", "choose_many", "words", "words_many", "question", "observe_system",
+)  # fmt: skip
 _MEANINGS: Mapping[SlotName, str] = {
     "action": "what is done",
     "object": "which thing is acted on",
@@ -203,19 +205,80 @@ def choice_request(
     """The question which of some values the frames show."""
     data = escape_json({"slot": slot, "options": list(options)})
     prompt = read_prompt(_PACKAGE, "choose").replace("{meaning}", _MEANINGS[slot])
+    return _frames_request(prompt, data, evidence, _choice_schema(options, evidence) if has_schema else None)
+
+
+def _choice_schema(options: Sequence[str], evidence: ImageEvidence) -> dict[str, Json]:
     schema = ChoiceReply.model_json_schema()
     schema["properties"]["option"]["maximum"] = len(options)
-    return _frames_request(prompt, data, evidence, schema if has_schema else None)
+    return _limit_frames(schema, evidence)
 
 
 def parse_choice(reply: str, options: Sequence[str], seconds: Sequence[float]) -> FrameAnswer:
     """The option that a reply chooses; one that cites no frame chooses none."""
     read = read_json_reply(ChoiceReply, reply)
-    if isinstance(read, str):
-        return FrameAnswer(answer="", problem=read)
+    return (
+        FrameAnswer(answer="", problem=read)
+        if isinstance(read, str)
+        else _read_choice(read, options, seconds)
+    )
+
+
+def _read_choice(read: ChoiceReply, options: Sequence[str], seconds: Sequence[float]) -> FrameAnswer:
     if read.option > len(options):
         return FrameAnswer(answer="", problem="reply is off the menu")
     return _answer_with_frames(options[read.option - 1], read.frames, read.confidence, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOptions:
+    """The options of a choice about one slot.
+
+    Attributes:
+        slot: The slot.
+        options: The options, in an order that does not tell who says what.
+    """
+
+    slot: SlotName
+    options: tuple[str, ...]
+
+
+class _ManyChoicesReply(RootModel[dict[str, ChoiceReply]]):
+    """The reply about the options of several slots, by their numbers."""
+
+
+def choices_request(entries: Sequence[SlotOptions], evidence: ImageEvidence, has_schema: bool) -> VlmRequest:
+    """The question of `choice_request` about several slots of one caption; for plain values only."""
+    numbered: dict[str, Json] = {
+        str(number): {"slot": entry.slot, "options": list[Json](entry.options)}
+        for number, entry in enumerate(entries, 1)
+    }
+    prompt = read_prompt(_PACKAGE, "choose_many").replace(
+        "{meanings}", "\n".join(f"- {entry.slot}: {_MEANINGS[entry.slot]}" for entry in entries)
+    )
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {
+            str(number): _choice_schema(entry.options, evidence) for number, entry in enumerate(entries, 1)
+        },
+        "required": list[Json](numbered),
+        "additionalProperties": False,
+    }
+    request = _frames_request(prompt, escape_json(numbered), evidence, None)
+    return replace(request, schema=schema if has_schema else None, max_tokens=MAX_NEW_TOKENS * len(entries))
+
+
+def parse_choices(
+    reply: str, entries: Sequence[SlotOptions], seconds: Sequence[float]
+) -> list[FrameAnswer] | None:
+    """The options that a reply chooses, in order; None where it does not answer each entry."""
+    read = read_json_reply(_ManyChoicesReply, reply)
+    if isinstance(read, str) or read.root.keys() != {str(number) for number in range(1, len(entries) + 1)}:
+        return None
+    return [
+        _read_choice(read.root[str(number)], entry.options, seconds)
+        for number, entry in enumerate(entries, 1)
+    ]
 
 
 class QuestionReply(StrictForm):
@@ -232,7 +295,8 @@ def rubric_question_request(
     """A criterion of a rubric that is about no slot, asked with the slots of the caption."""
     data = escape_json({"question": question, "slots": slots_to_json(slots)})
     prompt = read_prompt(_PACKAGE, "question")
-    return _frames_request(prompt, data, evidence, QuestionReply.model_json_schema() if has_schema else None)
+    schema = _limit_frames(QuestionReply.model_json_schema(), evidence)
+    return _frames_request(prompt, data, evidence, schema if has_schema else None)
 
 
 def parse_answer(reply: str, seconds: Sequence[float]) -> FrameAnswer:
@@ -243,13 +307,15 @@ def parse_answer(reply: str, seconds: Sequence[float]) -> FrameAnswer:
     return _answer_with_frames(read.answer, read.frames, read.confidence, seconds)
 
 
+def _limit_frames(schema: dict[str, Any], evidence: ImageEvidence) -> dict[str, Json]:
+    """The schema of a reply that cites frames, of those that are shown."""
+    schema["properties"]["frames"]["items"]["maximum"] = min(len(evidence.seconds), MOST_FRAMES)
+    return schema
+
+
 def _frames_request(
     prompt: str, data: str, evidence: ImageEvidence, schema: dict[str, Json] | None
 ) -> VlmRequest:
-    if schema:
-        last = min(len(evidence.seconds), MOST_FRAMES)
-        frames = schema["properties"]["frames"]  # type: ignore[call-overload, index]
-        frames["items"]["maximum"] = last  # type: ignore[call-overload, index]
     return VlmRequest(
         images=evidence.images,
         prompt=prompt.replace("{legend}", evidence.legend).replace("{data}", data),
@@ -269,6 +335,25 @@ def _answer_with_frames(
         seconds=tuple(seconds[number - 1] for number in sorted(set(frames))),
         confidence=confidence / 100,
     )
+
+
+_AGREES, _OTHERWISE = "the frames show what the caption says", "the frames show something else"
+_NOT_SHOWN, _TOO_UNSURE = "the frames do not tell", "the model is not sure of what the frames show"
+_NO_FRAME = "reply cites no frame"
+
+
+def verdict_of_answer(answer: FrameAnswer, claimed: str, slot: SlotName | None = None) -> tuple[Verdict, str]:
+    """The verdict of an answer by frames, and its reason; `claimed` is the option that the caption stands for."""
+    if answer.problem:
+        return Verdict.ERROR, answer.problem
+    if answer.answer == CANNOT_TELL:
+        return Verdict.UNSURE, _NOT_SHOWN
+    if not answer.seconds:
+        return Verdict.UNSURE, _NO_FRAME
+    if answer.confidence < LEAST_CONFIDENCE:
+        return Verdict.UNSURE, _TOO_UNSURE
+    is_met = answer.answer == bare_value(slot, claimed) if slot else answer.answer == claimed
+    return (Verdict.MET, _AGREES) if is_met else (Verdict.UNMET, _OTHERWISE)
 
 
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=60)]

@@ -28,7 +28,10 @@ TEXT_KINDS = (CAPTIONS, SENTENCES)
 # Rows beside the calls: texts about which something was asked, choices that were expected of controls, frames without
 # content that were observed, and captions that failed after most of their calls were paid.
 _OPEN, _EXPECTED, _SEEN, _TRIED = "asked", "expected", "seen", "tried"
+# Of the expected choices those that no comparison of values can spare.
+_UNSTATED = "unstated"
 JUDGE_RATES = "judge_rates"
+_NEAR_MISS = "near_miss"
 # So many captions of a process count in full.
 _MOST_COUNTED = 200
 # What a process keeps for a dataset; what it notes beyond costs a quote little.
@@ -37,6 +40,8 @@ _MOST_ROWS = 1_000
 _FEWEST_MEASURED = 5
 # The default, a call for each that is expected, weighs as much as so many measured ones.
 _EXPECTED_BEFORE = 0.1
+# The same of choices of controls: a judge that calls all values the same pays for few of them.
+_CHOICES_BEFORE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +117,13 @@ class RateMeter:
         """Count a text about which something was asked: of sentences nobody knows before which ones code settles."""
         self._add_to_row(dataset, f"{kind} {_OPEN}", 1.0)
 
-    def add_expected(self, dataset: str, choices: Mapping[str, float]) -> None:
-        """Count the choices that were expected of controls, by their kind."""
-        for kind, count in choices.items():
-            self._add_to_row(dataset, f"{kind} {_EXPECTED}", count)
+    def add_expected(
+        self, dataset: str, choices: Mapping[str, float], unstated: Mapping[str, float] | None = None
+    ) -> None:
+        """Count the choices that were expected of controls, by their kind, and what of them no comparison spares."""
+        for name, counts in ((_EXPECTED, choices), (_UNSTATED, unstated or {})):
+            for kind, count in counts.items():
+                self._add_to_row(dataset, f"{kind} {name}", count)
 
     def add_known(self, dataset: str, *, blank_frames: Collection[str] = (), tried: str = "") -> None:
         """Note what costs nothing any more.
@@ -176,10 +184,24 @@ class MeasuredRates:
         count, open_texts = self._row(kind).calls, self._row(f"{kind} {_OPEN}").calls
         return open_texts / count if open_texts and count >= _FEWEST_MEASURED else 1.0
 
+    @property
+    def same_share(self) -> float:
+        """Share of different values that the judge calls the same, by the choices that near misses took."""
+        expected = self._row(f"{_NEAR_MISS} {_EXPECTED}").calls
+        paid = self._row(f"{_NEAR_MISS} choice").calls
+        return max(0.0, 1 - paid / expected) if expected >= _FEWEST_MEASURED else 0.0
+
+    def expect_choices(self, choices: float, unstated: float) -> float:
+        """Choices of controls: those of a judge without errors, less what this one spares by its comparisons."""
+        return choices - self.same_share * (choices - unstated)
+
     def per_expected_choice(self, kind: str) -> float | None:
-        """Controls of a kind for each choice that was expected of them; None where too few were."""
-        expected = self._row(f"{kind} {_EXPECTED}").calls
-        return self._row(kind).calls / expected if expected >= _FEWEST_MEASURED else None
+        """Paid choices of the controls of a kind for each one that was expected; None where too few were expected."""
+        if self._row(f"{kind} {_EXPECTED}").calls < _FEWEST_MEASURED:
+            return None
+        rows = (self._row(f"{kind} {name}").calls for name in (_EXPECTED, _UNSTATED))
+        expected = self.expect_choices(*rows) + _CHOICES_BEFORE
+        return (self._row(f"{kind} choice").calls + _CHOICES_BEFORE) / expected
 
     def has_seen(self, blank_frames: str) -> bool:
         """Whether frames without content were observed."""
@@ -258,13 +280,16 @@ class ControlCalls:
     Attributes:
         controls: Controls by kind.
         choices: Choices among values, by kind of control.
-        observations: Observations of changed frames, by kind of control.
+        unstated: Those of them that are left where a judge calls all values the same: about slots that the caption
+            does not state, and about outcomes.
+        observations: Observations of shuffled frames, and of segments whose captions labels refute, by kind of control.
         blank_frames: Keys of the frames without content, which are observed once each.
         comparisons: Calls that compare values whose answers are not known, and that captions and controls share.
     """
 
     controls: Mapping[str, int] = field(default_factory=dict)
     choices: Mapping[str, float] = field(default_factory=dict)
+    unstated: Mapping[str, float] = field(default_factory=dict)
     observations: Mapping[str, int] = field(default_factory=dict)
     blank_frames: Collection[str] = ()
     comparisons: float = 0.0
@@ -315,13 +340,13 @@ class RunQuote:
         for name, count in calls.controls.items():
             kind = control_kind(name, subject)
             measured, per_choice = rates.per_text(kind), rates.per_expected_choice(kind)
-            like = count if per_choice is None else per_choice * calls.choices.get(name, 0.0)
-            for call, paid in (measured or {}).items():
-                if call != "comparison" and (call, name) != ("observation", "blank"):
-                    self.total += paid.scaled(like if call in ("choice", "failed") else count)
-            if not measured:
-                self._add(subject, kind, "choice", calls.choices.get(name, 0.0))
-                self._add(subject, kind, "observation", calls.observations.get(name, 0))
+            expected = rates.expect_choices(calls.choices.get(name, 0.0), calls.unstated.get(name, 0.0))
+            left_out = {"comparison", "observation", *(() if per_choice is None else ("choice",))}
+            for call in (measured or {}).keys() - left_out:
+                self.total += measured[call].scaled(count)  # type: ignore[index]
+            if not measured or per_choice is not None:
+                self._add(subject, kind, "choice", expected * (1.0 if per_choice is None else per_choice))
+            self._add(subject, kind, "observation", calls.observations.get(name, 0))
         dataset = subject.episode.dataset
         new_frames = {(dataset, key) for key in calls.blank_frames if not rates.has_seen(key)}
         self._add(subject, "blank", "observation", len(new_frames - self._blank_frames))

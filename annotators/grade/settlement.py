@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from annotators.base import PaidFailure
 from annotators.grade.additions import addresses_judge
 from annotators.grade.judge import GradeCase, Judgement
-from annotators.grade.observation import LEAST_CONFIDENCE, Observation, ObservedPart
+from annotators.grade.observation import Observation, ObservedPart
 from annotators.grade.questions import (
     CANNOT_TELL,
+    ClaimedPair,
     ExtraWords,
     FrameAnswer,
     ImageEvidence,
+    SlotOptions,
     ValuePair,
     bare_value,
     choice_options,
     choice_request,
+    choices_request,
     comparison_request,
     make_pair,
     parse_answer,
     parse_choice,
+    parse_choices,
     parse_comparison,
     parse_words,
     rubric_question_request,
+    verdict_of_answer,
     words_request,
 )
 from annotators.grade.rates import CallKind
@@ -67,12 +72,13 @@ QUESTION_ORDER: tuple[SlotName, ...] = (
     "action", "object", "to", "attributes", "from", "count", "hand", "manner", "outcome",
 )  # fmt: skip
 _SAME, _REWORDED = "the observation says the same", "the observation says it in other words"
-_AGREES, _OTHERWISE = "the frames show what the caption says", "the frames show something else"
-_NOT_SHOWN, _TOO_UNSURE = "the frames do not tell", "the model is not sure of what the frames show"
-_NO_FRAME = "reply cites no frame"
 
+# Where more slots are contested, the caption is probably about something else: the first choice is asked alone.
+MOST_FIRST_CHOICES = 3
 # Chooses another value of a slot where the observation has none: of a dataset, beside a value, for a segment.
 RivalChooser = Callable[[str, SlotName, str, str], str]
+# The pairs of values of a caption, each with the claim, that may be asked about in one call.
+PlainSelector = Callable[[Sequence[ClaimedPair]], Sequence[ValuePair]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +89,13 @@ class NextQuestion:
         kind: What the call is for.
         criterion: What it decides.
         options: Options of a choice.
+        others: Choices about other slots of the caption in the same call.
     """
 
     kind: CallKind
     criterion: Criterion
     options: Sequence[str] = ()
+    others: Sequence[NextQuestion] = ()
 
     @property
     def needs_frames(self) -> bool:
@@ -112,8 +120,11 @@ class SlotSettlement:
         self._judge, self._shown, self._choose_rival = judge, shown, choose_rival
         self._rulings: dict[str, Ruling] = {}
         self._queue = sorted(case.criteria, key=_order_of)
-        # Why the first criterion of the queue is asked of the frames, and what the caption's value is set against.
-        self._contested, self._rival = "", ""
+        # By criterion why it is asked of the frames, and what the caption's value is set against.
+        self._contested: dict[str, str] = {}
+        self._rivals: dict[str, str] = {}
+        # Whether a choice was answered, and whether a reply to several could not be used.
+        self._has_answer = self._asks_singly = False
         # The slot by which the frames tell a segment from its neighbour, where they are asked.
         self._span_slot: SlotName | None = None
         self._seen: WorkObservation | None = None
@@ -205,6 +216,19 @@ class SlotSettlement:
         """Count a call that was made for this caption and others, and that this one pays for."""
         self._count(kind, paid, paid)
 
+    def take_known_pairs(self, find: Callable[[ValuePair], str | None]) -> None:
+        """Take what was said before of the pairs of values, so that all contested slots are known at once.
+
+        Args:
+            find: What was said of a pair; None for one that was not asked about.
+        """
+        for criterion in [item for item in self._queue if item.slot in SLOTS]:
+            slot = _slot_of(criterion)
+            if criterion.id not in self._contested and self._can_compare(slot):
+                answer = find(self._pair(slot))
+                if answer is not None:
+                    self._take_comparison(criterion, answer)
+
     def next_question(self) -> NextQuestion | None:
         """What is to be asked now; None where nothing is left."""
         gate = self._failed_gate()
@@ -219,9 +243,37 @@ class SlotSettlement:
             return self._choose_in(criterion, self._contested_slot(criterion))
         if criterion.slot not in SLOTS:
             return NextQuestion(kind="question", criterion=criterion)
-        if not self._contested and self._can_compare(criterion.slot):
+        if self._is_to_compare(criterion):
             return NextQuestion(kind="comparison", criterion=criterion)
         return self._choose_in(criterion, criterion.slot)
+
+    def add_choices(self, question: NextQuestion, select_plain: PlainSelector) -> NextQuestion:
+        """A choice with those about other contested slots that may be asked in the same call.
+
+        Args:
+            question: The choice that is to be asked now.
+            select_plain: Selects pairs of values in which no caption can speak to a model.
+        """
+        if question.kind != "choice" or self._asks_singly or question.criterion.slot not in SLOTS:
+            return question
+        waiting = [item for item in self._queue if item.slot in SLOTS and not self._is_to_compare(item)]
+        if len(waiting) > MOST_FIRST_CHOICES and not self._has_answer:
+            return question
+        pairs = {item.id: self._choice_pair(_slot_of(item)) for item in waiting}
+        plain = {*select_plain([pair for pair in pairs.values() if pair[0].slot != "outcome"])}
+        fit = [item for item in waiting if item.slot == "outcome" or pairs[item.id][0] in plain]
+        if question.criterion not in fit:
+            return question
+        others = [item for item in fit if item.id != question.criterion.id]
+        return replace(question, others=[self._choose_in(item, _slot_of(item)) for item in others])
+
+    def _choice_pair(self, slot: SlotName) -> ClaimedPair:
+        claimed = self._claimed_rest(slot)
+        return make_pair(slot, claimed, self._rival_value(slot)), claimed
+
+    def _is_to_compare(self, criterion: Criterion) -> bool:
+        """Whether two values of a slot are to be compared before the frames are asked."""
+        return criterion.id not in self._contested and self._can_compare(_slot_of(criterion))
 
     def _choose_in(self, criterion: Criterion, slot: SlotName) -> NextQuestion:
         options = choice_options(
@@ -242,6 +294,8 @@ class SlotSettlement:
             raise ValueError(f"a {question.kind} needs frames")
         if question.kind == "question":
             return rubric_question_request(criterion.text, slots, evidence, has_schema)
+        if question.others:
+            return choices_request(self._slot_options(question), evidence, has_schema)
         return choice_request(self._contested_slot(criterion), question.options, evidence, has_schema)
 
     def take(
@@ -262,6 +316,8 @@ class SlotSettlement:
             self._take_comparison(question.criterion, parse_comparison(reply.text))
         elif question.kind == "words":
             self._take_words(question.criterion, parse_words(reply.text), reply.text)
+        elif question.others:
+            self._take_choices(question, reply.text, seconds)
         elif question.kind == "choice":
             answer = parse_choice(reply.text, question.options, seconds)
             self._take_choice(question.criterion, answer, reply.text)
@@ -390,14 +446,29 @@ class SlotSettlement:
             part = self._part(slot)
             self._rule(criterion, Verdict.MET, _REWORDED, source="comparison", part=part)
             return
-        self._contested = f"the observation says {self._part(slot).value!r}"
+        self._contested[criterion.id] = f"the observation says {self._part(slot).value!r}"
         # A red thing may be large, too: where values can both be true, they are no rivals.
-        self._rival = "" if slot == "attributes" and answer == CANNOT_TELL else self._observed_rest(slot)
+        is_rival = slot != "attributes" or answer != CANNOT_TELL
+        self._rivals[slot] = self._observed_rest(slot) if is_rival else ""
+
+    def _slot_options(self, question: NextQuestion) -> list[SlotOptions]:
+        """What one call about several slots asks, in the order of the questions."""
+        return [
+            SlotOptions(self._contested_slot(item.criterion), tuple(item.options))
+            for item in (question, *question.others)
+        ]
+
+    def _take_choices(self, question: NextQuestion, reply: str, seconds: Sequence[float]) -> None:
+        """Take the choices of one reply; where it cannot be used, each is asked alone."""
+        answers = parse_choices(reply, self._slot_options(question), seconds)
+        self._asks_singly = answers is None
+        for item, answer in zip((question, *question.others), answers or (), strict=False):
+            self._take_choice(item.criterion, answer, reply)
 
     def _take_choice(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
         slot = self._contested_slot(criterion)
         claimed = self._claimed_rest(slot)
-        verdict, reason = _verdict_of_answer(answer, claimed=claimed, slot=slot)
+        verdict, reason = verdict_of_answer(answer, claimed=claimed, slot=slot)
         part = self._part(slot)
         observed = answer.answer if answer.answer not in ("", OTHER, CANNOT_TELL) else part.value
         seen = ObservedPart(
@@ -406,11 +477,12 @@ class SlotSettlement:
             confidence=answer.confidence,
         )
         seen_value = part.value if part.is_visible else NOT_VISIBLE
-        self._contested = self._contested or f"the observation says {seen_value!r}"
+        self._contested.setdefault(criterion.id, f"the observation says {seen_value!r}")
+        self._has_answer = True
         self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply)
 
     def _take_answer(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:
-        verdict, reason = _verdict_of_answer(answer, claimed="yes")
+        verdict, reason = verdict_of_answer(answer, claimed="yes")
         part = ObservedPart(value=answer.answer, seconds=answer.seconds, confidence=answer.confidence)
         self._rule(criterion, verdict, reason, source="choice", part=part, reply=reply)
 
@@ -449,10 +521,9 @@ class SlotSettlement:
             reason=reason,
             reply=reply,
             margin=round(confidence, 4),
-            contested=self._contested,
+            contested=self._contested.get(criterion.id, ""),
         )
         self._queue = [item for item in self._queue if item.id != criterion.id]
-        self._contested = self._rival = ""
 
     def _claimed(self, criterion: Criterion) -> str:
         return self.case.slots.get(criterion.slot, "") if criterion.slot in SLOTS else ""
@@ -479,8 +550,9 @@ class SlotSettlement:
         return make_pair(slot, self._claimed_rest(slot), self._observed_rest(slot))
 
     def _rival_value(self, slot: SlotName) -> str:
-        if self._rival or slot == "outcome":
-            return self._rival
+        rival = self._rivals.get(slot, "")
+        if rival or slot == "outcome":
+            return rival
         claimed, subject = self._claimed_rest(slot), self.case.work.subject
         return self._choose_rival(subject.episode.dataset, slot, claimed, segment_of(subject))
 
@@ -524,19 +596,3 @@ def without_values(attributes: str, others: str) -> str:
     """The attributes that are not among others."""
     known = {normalize_value(part) for part in others.split(",")}
     return join_attributes([part for part in attributes.split(",") if normalize_value(part) not in known])
-
-
-def _verdict_of_answer(
-    answer: FrameAnswer, claimed: str, slot: SlotName | None = None
-) -> tuple[Verdict, str]:
-    """The verdict of an answer by frames, and its reason; `claimed` is the option that the caption stands for."""
-    if answer.problem:
-        return Verdict.ERROR, answer.problem
-    if answer.answer == CANNOT_TELL:
-        return Verdict.UNSURE, _NOT_SHOWN
-    if not answer.seconds:
-        return Verdict.UNSURE, _NO_FRAME
-    if answer.confidence < LEAST_CONFIDENCE:
-        return Verdict.UNSURE, _TOO_UNSURE
-    is_met = answer.answer == bare_value(slot, claimed) if slot else answer.answer == claimed
-    return (Verdict.MET, _AGREES) if is_met else (Verdict.UNMET, _OTHERWISE)

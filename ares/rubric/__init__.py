@@ -60,8 +60,6 @@ if TYPE_CHECKING:
         TrustState as TrustState,
         add_tables_word as add_tables_word,
         describe_kind as describe_kind,
-        describe_missing as describe_missing,
-        describe_trust as describe_trust,
         measure_judge_trust as measure_judge_trust,
     )
     from ares.rubric.trust_projection import (
@@ -71,6 +69,8 @@ if TYPE_CHECKING:
         GradeProjection as GradeProjection,
         TextState as TextState,
         count_trust_states as count_trust_states,
+        describe_missing as describe_missing,
+        describe_trust as describe_trust,
         find_outdated_grades as find_outdated_grades,
         find_text_states as find_text_states,
         read_judge_trust as read_judge_trust,

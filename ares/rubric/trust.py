@@ -527,32 +527,6 @@ def describe_kind(kind: str) -> str:
     return _KIND_WORDS.get(kind, f"captions with a wrong {kind.removeprefix(f'{NEAR_MISS}:')}")
 
 
-def describe_trust(document: Mapping[str, Any]) -> str:
-    """One line for people about `JudgeTrust.to_json`: a word, a number of each kind, what is missing, and a link."""
-    label = f"{document['label']}, " if document.get("label") else ""
-    numbers = [
-        f"{kind} {rate['accepted']}/{rate['total']}"
-        for kind, rate in document.get("kinds", {}).items()
-        if kind not in _OUTCOME_KINDS
-    ]
-    parts = [f"accepts of false ones: {', '.join(numbers)}" if numbers else "no controls"]
-    if document.get("content", document["state"]) != document["state"]:
-        parts.append(f"content {document['content']}, outcome {document['outcome']}")
-    if "panel" in document:
-        parts.append(describe_votes(document["panel"]))
-    parts += [*document.get("reasons", ()), *([missing] if (missing := describe_missing(document)) else [])]
-    return f"{label}{document['state'].upper()}: {'; '.join(parts)}; see docs/grade.md"
-
-
-def describe_missing(document: Mapping[str, Any]) -> str:
-    """What would prove a judge, and what it costs; "" where nothing is missing."""
-    if not (missing := document.get("missing")):
-        return ""
-    parts = [f"{count} {describe_kind(kind)}" for kind, count in missing["controls"].items()]
-    calls = f", about {missing['calls']} calls" if missing["calls"] else ""
-    return f"to prove it: {', '.join(parts)}{calls} (ares annotate grade --calibrate yes)"
-
-
 def trust_of_grade(document: Mapping[str, Any], text: str | None) -> TrustState:
     """How far one grade is trusted, by the controls of its judge and by the slots that its caption states.
 
@@ -567,7 +541,8 @@ def trust_of_grade(document: Mapping[str, Any], text: str | None) -> TrustState:
     verdicts = _parse_gate_verdicts(text)
     if rests_on_people(text):
         return "trusted"
-    content = _as_state(document.get("content", document["state"]))
+    is_stated = any(gates.get(gate) == "action" and verdict != "NA" for gate, verdict, _ in verdicts)
+    content = shared_state(document) if is_stated else _as_state(document.get("content", document["state"]))
     states = [content, "unproven" if TABLES_WORD in text.split() else content]
     is_refused = False
     for gate, verdict, by in verdicts:
@@ -581,6 +556,23 @@ def trust_of_grade(document: Mapping[str, Any], text: str | None) -> TrustState:
         elif slot in SLOTS:
             states.append(_as_state(kinds.get(f"{NEAR_MISS}:{slot}", {}).get("state", "unproven")))
     return worst_state(*states)
+
+
+def shared_state(document: Mapping[str, Any]) -> TrustState:
+    """State of what all captions rest on: a slot other than the action that is not proven concerns those that state it.
+
+    Where a judge reads no slots, and in documents of earlier versions, that is the content as a whole.
+
+    Args:
+        document: `JudgeTrust.to_json`.
+    """
+    content = _as_state(document.get("content", document["state"]))
+    kinds: Mapping[str, Any] = document.get("kinds", {})
+    slots = {*document.get("gates", {}).values()}
+    if not kinds or "action" not in slots or _SLOTS_BY_TABLES in document.get("reasons", ()):
+        return content
+    needed = (*_CONTENT_KINDS, *(["neighbour"] if "span" in slots else []))
+    return worst_state(*(_as_state(kinds.get(kind, {}).get("state", "unproven")) for kind in needed))
 
 
 def rests_on_people(text: str) -> bool:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ares.episode import Json
+from ares.rubric.slots import SLOTS
 from ares.rubric.trust import (
     CONTROL,
     TRUST_COLUMN,
     TRUST_STATES,
     VERDICTS_COLUMN,
+    describe_kind,
+    describe_votes,
     grade_from_verdicts,
     measure_judge_trust,
     rests_on_people,
+    shared_state,
     trust_of_grade,
 )
 from ares.rubric.verdict import correct_grade
@@ -98,6 +102,46 @@ class GradeProjection:
         if VERDICTS_COLUMN in existing:
             followed[_GRADE] = f"{is_judged} AND {VERDICTS_COLUMN} IS NOT NULL"
         return followed
+
+
+def describe_trust(document: Mapping[str, Any]) -> str:
+    """One line for people about `JudgeTrust.to_json`: a word, a number of each kind, what is missing, and a link."""
+    label = f"{document['label']}, " if document.get("label") else ""
+    numbers = [
+        f"{kind} {rate['accepted']}/{rate['total']}"
+        for kind, rate in document.get("kinds", {}).items()
+        if not kind.startswith("outcome:")
+    ]
+    parts = [f"accepts of false ones: {', '.join(numbers)}" if numbers else "no controls"]
+    if document.get("content", document["state"]) != document["state"]:
+        parts.append(f"content {document['content']}, outcome {document['outcome']}")
+    if broken := _unproven_slots(document):
+        parts.append(f"captions that state no {' or '.join(broken)}: {shared_state(document)}")
+    if "panel" in document:
+        parts.append(describe_votes(document["panel"]))
+    parts += [*document.get("reasons", ()), *([missing] if (missing := describe_missing(document)) else [])]
+    return f"{label}{document['state'].upper()}: {'; '.join(parts)}; see docs/grade.md"
+
+
+def describe_missing(document: Mapping[str, Any]) -> str:
+    """What would prove a judge, and what it costs; "" where nothing is missing."""
+    if not (missing := document.get("missing")):
+        return ""
+    parts = [f"{count} {describe_kind(kind)}" for kind, count in missing["controls"].items()]
+    calls = f", about {missing['calls']} calls" if missing["calls"] else ""
+    return f"to prove it: {', '.join(parts)}{calls} (ares annotate grade --calibrate yes)"
+
+
+def _unproven_slots(document: Mapping[str, Any]) -> list[str]:
+    """The slots for which a judge is not trusted, where it is better for captions that state none of them."""
+    content, shared = document.get("content", document["state"]), shared_state(document)
+    if shared == content:
+        return []
+    kinds: Mapping[str, Any] = document.get("kinds", {})
+    states = {kind.partition(":")[2]: rate["state"] for kind, rate in kinds.items()}
+    slots = [str(slot) for slot, state in states.items() if slot in SLOTS and state != "trusted"]
+    # Every caption states an action.
+    return [] if "action" in slots else slots
 
 
 def count_trust_states(tables: Tables, episode_ids: Iterable[str]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from tests.annotators.caption_replies import CAPTIONS, typed_caption
 OBSERVES = "Observe one segment of a robot recording."
 COMPARES = "Compare two values of one slot."
 CHOOSES = "Choose what the frames show."
+CHOOSES_MANY = "Choose what the frames show for each slot."
 WORDS = "Do these words say more than the slots?"
 ASKS = "Answer one question about a segment of a robot recording."
 FILLS = "Fill the slots of one sentence."
@@ -18,6 +19,7 @@ _KINDS = {
     OBSERVES: "observation",
     COMPARES: "comparison",
     CHOOSES: "choice",
+    CHOOSES_MANY: "choices",
     WORDS: "words",
     ASKS: "question",
     FILLS: "slots",
@@ -98,7 +100,7 @@ def judge(
             return [_choice(seen)]
         if kind == "caption":
             return [_choice(typed_caption("close the drawer"))]
-        if kind not in ("comparison", "choice", "words", "question"):
+        if kind not in ("comparison", "choice", "choices", "words", "question"):
             return [_choice("yes" if "Answer yes or no" in prompt_of(request) else "close the drawer")]
         data = data_of(request)
         if kind == "comparison":
@@ -109,12 +111,25 @@ def judge(
         rest = {"frames": list(frames), "confidence": confidence}
         if kind == "question":
             return [_choice(json.dumps({"answer": answers, **rest}))]
-        option = chooses if isinstance(chooses, str) else chooses(data)
+        if kind == "choices":
+            options = {number: _option_of(chooses, entry) for number, entry in data.items()}
+            numbered = {
+                number: {"option": data[number]["options"].index(option) + 1, **rest}
+                for number, option in options.items()
+                if option in data[number]["options"]
+            }
+            return [_choice(json.dumps(numbered))]
+        option = _option_of(chooses, data)
         if option not in data["options"]:
             return [_choice(str(option))]
         return [_choice(json.dumps({"option": data["options"].index(option) + 1, **rest}))]
 
     return answer
+
+
+def _option_of(chooses: str | Answer, data: dict[str, Any]) -> Any:
+    """The option of a choice about one slot."""
+    return chooses if isinstance(chooses, str) else chooses(data)
 
 
 def _choice(text: str) -> dict[str, Any]:

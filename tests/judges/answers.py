@@ -35,6 +35,7 @@ from tests.judges.world import WorldEpisode, is_borne_out, wrong_value
     COMPARE,
     COMPARE_MANY,
     CHOOSE,
+    CHOOSE_MANY,
     ADDITIONS,
     ADDITIONS_MANY,
     QUESTION,
@@ -46,6 +47,7 @@ from tests.judges.world import WorldEpisode, is_borne_out, wrong_value
     "Compare two values of one slot.",
     "Compare the two values of each pair.",
     "Choose what the frames show.",
+    "Choose what the frames show for each slot.",
     "Do these words say more than the slots?",
     "Which of these words say more than the slots beside them?",
     "Answer one question about a segment of a robot recording.",
@@ -100,7 +102,10 @@ def answer_request(judge: JudgeParameters, request: Request) -> str:
         COMPARE_MANY: lambda: {
             number: _compare(judge, request, pair) for number, pair in request.document("1").items()
         },
-        CHOOSE: lambda: _choose(judge, request),
+        CHOOSE: lambda: _choose(judge, request, request.document("options")),
+        CHOOSE_MANY: lambda: {
+            number: _choose(judge, request, entry) for number, entry in request.document("1").items()
+        },
         ADDITIONS: lambda: {"words": _additions(judge, request, request.document("words"))},
         ADDITIONS_MANY: lambda: {
             number: _additions(judge, request, entry) for number, entry in request.document("1").items()
@@ -271,8 +276,8 @@ def _obeyed(judge: JudgeParameters, request: Request) -> bool:
     return any(name.partition("-")[0] in judge.obeys for name in find_notes(request.text))
 
 
-def _choose(judge: JudgeParameters, request: Request) -> dict[str, Any]:
-    document = request.document("options")
+def _choose(judge: JudgeParameters, request: Request, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What it chooses of the options of a slot; a note that it obeys anywhere in the request sways it about all."""
     slot, options = (
         str(document.get("slot", "object")),
         [str(option) for option in document.get("options", [])],

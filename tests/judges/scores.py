@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from ares.rubric.trust import shared_state
 from tests.judges.grading import Graded, TrialResult
 from tests.judges.world import FALSE_KINDS, NEAR_MISS
 
@@ -16,6 +18,9 @@ LEAST_PRECISION, GOOD_PRECISION = 0.95, 0.99
 _LEAST_ACCEPTED, _LEAST_REFUSED = 0.95, 0.90
 _MOST_CALLS = {"accepted": 1.5, "refused": 3.0}
 _CALLS_OFF, _TOKENS_OFF = 0.10, 0.15
+# Of two hands and two outcomes a wrong belief is the other one: with 0.10 of errors more than 0.10 of wrong ones are
+# accepted, by the observation and by the choice, and a bound of 0.10 is rightly broken.
+_ERRED_IN = {"near_miss:hand", "outcome", "outcome:completed", "outcome:not completed"}
 COLUMNS = (
     "judge", "world", "deserves", "state", "acc", "precision", "unpr", "precision", "false accepted",
     "true ok", "true ref", "true uns", "false ref", "near misses ref", "calls a/r", "with controls",
@@ -108,7 +113,7 @@ class Score:
             str(len(sure)), self._describe(sure), str(len(asked)), self._describe(asked), false or "none",
             *(f"{self.share(True, grade):.2f}" for grade in ("acceptable", "not_acceptable", "unsure")),
             f"{self.share(False, 'not_acceptable'):.2f}", "{}/{}".format(*self.near_misses_refused()),
-            "/".join(f"{calls:.1f}" for calls in own_calls), f"{self.calls_with_controls():.1f}",
+            "/".join(f"{calls:.2f}" for calls in own_calls), f"{self.calls_with_controls():.1f}",
             f"{quoted[0]}/{billed[0]}", f"{(quoted[1] + quoted[2]) // 1000}k/{(billed[1] + billed[2]) // 1000}k",
             self._describe_renewed(),
         ]  # fmt: skip
@@ -148,7 +153,8 @@ class Score:
         sure = self.accepted(is_proven=True)
         if deserves == "untrusted" and state == "trusted":
             yield "an untruthful judge is trusted"
-        if state != "trusted" and sure:
+        shared = shared_state(self.result.trust) if self.result.trust else "unproven"
+        if state != "trusted" and sure and (shared != "trusted" or self.precision(sure) < 1):
             yield f"{len(sure)} captions are acceptable by a judge that is {state}"
         if state == "trusted" and self.precision(sure) < LEAST_PRECISION:
             yield f"trusted with a precision of {self.precision(sure):.3f}"
@@ -156,13 +162,20 @@ class Score:
             yield "an injected lie is acceptable"
         if deserves == "trusted" and state != "trusted":
             yield f"a truthful judge is {state}: {self.broken_bounds()}"
-        if deserves == "usable" and state in ("untrusted", "refused"):
+        broken = {name for name, kind in self.kinds().items() if kind["state"] == "untrusted"}
+        is_accused = state == "untrusted" and not (
+            broken and broken <= _ERRED_IN and self.result.trial.judge.errors
+        )
+        if deserves == "usable" and (is_accused or state == "refused"):
             yield f"a judge without lies is {state}: {self.broken_bounds()}"
+
+    def kinds(self) -> Mapping[str, Any]:
+        """What was accepted of each kind of controls."""
+        return self.result.trust.get("kinds") or {}
 
     def broken_bounds(self) -> str:
         """The kinds of controls that are not proven, with what was accepted of them."""
-        kinds = self.result.trust.get("kinds") or {}
-        open_kinds = {name: kind for name, kind in kinds.items() if kind.get("state") != "trusted"}
+        open_kinds = {name: kind for name, kind in self.kinds().items() if kind.get("state") != "trusted"}
         counted = [f"{name} {kind['accepted']}/{kind['total']}" for name, kind in sorted(open_kinds.items())]
         return f"{', '.join(counted)} {json.dumps(self.result.trust.get('reasons', ''))}"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from annotators.base import Options, Result, Work
+from annotators.caption import count_prompt_tokens
 from annotators.grade import GradeAnnotator
+from annotators.models import estimate_image_tokens
 from ares.annotation import Annotation
 from ares.episode import Episode, Json
 from ares.settings import Price
@@ -17,6 +20,8 @@ from ares.workspace import Workspace
 from tests.annotators.judge_replies import DRAWER
 
 SENTENCE = "close the green drawer"
+# A model whose tokens are published.
+TOKENS_BY = "qwen3-vl-8b"
 
 
 @pytest.fixture
@@ -69,3 +74,12 @@ def value_of(outcome: Any) -> Any:
 def rulings_of(outcome: Any) -> dict[str, Any]:
     """The rulings by criterion."""
     return {item["criterion"]: item for item in value_of(outcome)["rulings"]}
+
+
+def print_request(system: str, prompt: str, schema: Any, sizes: Sequence[tuple[int, int]]) -> str:
+    """A request as a golden file: what is sent, its images as height and width, and the tokens of both."""
+    shown = ", ".join(f"{height} x {width}" for height, width in sizes)
+    words, pixels = count_prompt_tokens(f"{system}\n{prompt}"), estimate_image_tokens(TOKENS_BY, list(sizes))
+    tokens = f"{words} tokens of words, {pixels} of images with {TOKENS_BY}"
+    head = f"[{len(sizes)} images{': ' * bool(sizes)}{shown}; {tokens}]"
+    return f"[system]\n{system}\n\n{head}\n\n[prompt]\n{prompt}\n\n[schema]\n{json.dumps(schema, indent=1)}\n"

@@ -66,9 +66,12 @@ def test_a_pair_is_one_question_whichever_side_says_which(grade: Any, model_serv
 
 
 def test_a_false_caption_is_refused_by_three_calls(grade: Any, model_server: Any) -> None:
-    model_server.replies(judge(compares="different", chooses="drawer"))
+    seen = observation(manner="quickly")
+    model_server.replies(judge(seen, compares="different", chooses="drawer"))
     outcome = grade(
-        "close the green door and wipe it slowly", object="door", manner="slowly", to="at the wall"
+        "close the green door on the left of it, slowly as ever",
+        object="door",
+        manner="slowly as ever so far",
     )
     assert value_of(outcome)["grade"] == "not_acceptable"
     assert _kinds(model_server) == {"observation": 1, "comparison": 1, "choice": 1}

@@ -85,7 +85,7 @@ def _expect(plan: ControlPlan, subject: Subject) -> ControlCalls:
 def test_each_false_control_takes_a_choice_and_each_segment_one_observation_more(subject: Subject) -> None:
     calls = _expect(_plan(subject), subject)
     # Equal choices are asked once; grey frames are the same everywhere.
-    assert calls.observations == {"scrambled": 1} and len(calls.blank_frames) == 1
+    assert calls.observations == {"scrambled": 1, "near_miss": 0} and len(calls.blank_frames) == 1
     assert 0 < sum(calls.choices.values()) < sum(calls.controls.values()) - 2
     assert calls.controls["near_miss"] and not calls.choices.get("claim")
     assert not _expect(ControlPlan(), subject).controls
@@ -96,6 +96,12 @@ def test_what_the_label_refutes_costs_nothing(subject: Subject) -> None:
     refuted, open_calls = _expect(_plan(failed), failed), _expect(_plan(subject), subject)
     assert sum(refuted.choices.values()) < sum(open_calls.choices.values())
     assert refuted.comparisons < open_calls.comparisons
+    seen = expect_control_calls(
+        draw_expected_controls(_plan(failed), [failed], slot_by_slot=True),
+        load_rubric("caption"),
+        _ObservingJudge(),  # type: ignore[arg-type]
+    )
+    assert seen.observations["near_miss"] == 1, "its near misses need an observation"
 
 
 def _quote(ws: Workspace, subject: Subject, calls: ControlCalls, comparisons: float = 0.0) -> CallTotals:
@@ -161,7 +167,41 @@ def test_choices_are_quoted_as_a_share_of_those_that_were_expected(subject: Subj
     meter.add_expected(subject.episode.dataset, {"foreign": 10.0})
     meter.store()
     few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 5.0})
-    assert _quote(ws, subject, few).calls == pytest.approx(10), "two for each that was expected"
+    assert _quote(ws, subject, few).calls == pytest.approx(10, rel=0.05), "two for each that was expected"
+
+
+def test_what_was_not_expected_is_quoted_as_it_was_measured(subject: Subject, ws: Workspace) -> None:
+    """A judge that sees other things than the captions say contests their claims, too."""
+    meter, dataset = RateMeter(ws.stores, "maker"), subject.episode.dataset
+    for _ in range(20):
+        meter.add(dataset, "claim", {"choice": Cost(calls=1, tokens_in=60, tokens_out=3)})
+    meter.add_expected(dataset, {"claim": 0.0}, {"claim": 0.0})
+    meter.store()
+    assert _quote(ws, subject, ControlCalls(controls={"claim": 30}, choices={"claim": 0.0})).calls == 30
+
+
+def test_what_a_comparison_cannot_spare_is_quoted_of_a_judge_that_calls_all_values_the_same(
+    subject: Subject, ws: Workspace
+) -> None:
+    meter = RateMeter(ws.stores, "maker")
+    dataset = subject.episode.dataset
+    for _ in range(40):
+        meter.add(dataset, "near_miss", {})
+        meter.add(dataset, "foreign", {})
+    meter.add_expected(dataset, {"near_miss": 40.0, "foreign": 30.0}, {"foreign": 0.0})
+    meter.store()
+    few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 15.0})
+    assert _quote(ws, subject, few).calls < 1, "its comparisons spare them"
+    assert _quote(ws, subject, replace(few, unstated={"foreign": 12.0})).calls == pytest.approx(12)
+
+
+def test_an_outcome_that_the_label_denies_is_asked_about_whatever_the_caption_says(subject: Subject) -> None:
+    for success in (True, False):
+        labelled = replace(subject, episode=replace(subject.episode, success=success))
+        own = DatasetControls(episodes=1, calibrates=True, successes=1, failures=1, texts=TEXTS)
+        calls = _expect(ControlPlan(datasets={subject.episode.dataset: own}), labelled)
+        assert calls.controls["outcome"] == 1 and calls.choices["outcome"] > 0
+        assert calls.unstated["outcome"] == calls.choices["outcome"], "outcomes are not compared"
 
 
 def test_frames_without_content_that_were_observed_cost_nothing(subject: Subject, ws: Workspace) -> None:

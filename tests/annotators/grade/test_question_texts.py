@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -14,8 +17,10 @@ from annotators.grade.observing_judge import _FRAME_TOKENS, _TEXT_TOKENS
 from annotators.grade.pair_answers import TextModel
 from annotators.grade.questions import (
     ImageEvidence,
+    SlotOptions,
     choice_options,
     choice_request,
+    choices_request,
     comparison_request,
     make_pair,
     parse_answer,
@@ -27,6 +32,7 @@ from annotators.models import VlmReply, VlmRequest
 from ares.annotation import Cost
 from ares.rubric import Ruling, Verdict, make_grade_value
 from ares.rubric.verdict import WEIGHTS
+from tests.annotators.grade.conftest import print_request
 from tests.annotators.judge_replies import kind_of, prompt_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,7 +41,8 @@ SLOTS: Any = {"action": "close", "object": "drawer", "outcome": "completed"}
 
 
 def _evidence() -> ImageEvidence:
-    return ImageEvidence(images=(), legend=LEGEND, seconds=(0.0, 1.0, 2.0))
+    images = [np.zeros((480, 640, 3), np.uint8)] * 3
+    return ImageEvidence(images=images, legend=LEGEND, seconds=(0.0, 1.0, 2.0))
 
 
 def _requests() -> dict[str, VlmRequest]:
@@ -46,14 +53,22 @@ def _requests() -> dict[str, VlmRequest]:
         "5-choice-outcome": choice_request(
             "outcome", choice_options("segment", "outcome", "completed", ""), _evidence(), True
         ),
+        "11-choices": choices_request(
+            [
+                SlotOptions("object", tuple(options)),
+                SlotOptions("hand", ("left hand", "cannot tell", "other", "right hand")),
+            ],
+            _evidence(),
+            True,
+        ),
         "6-words": words_request(["zeal", "lid"], SLOTS, True),
         "7-question": rubric_question_request("Does the arm move smoothly?", SLOTS, _evidence(), True),
     }
 
 
 def _printed(request: VlmRequest) -> str:
-    schema = json.dumps(request.schema, indent=1)
-    return f"[system]\n{request.system}\n\n[prompt]\n{request.prompt}\n\n[schema]\n{schema}\n"
+    sizes = [(image.shape[0], image.shape[1]) for image in request.images]
+    return print_request(request.system, request.prompt, request.schema, sizes)
 
 
 @pytest.mark.parametrize("name", sorted(_requests()))
@@ -85,10 +100,16 @@ def test_the_observation_is_this_request(grade: Any, model_server: Any) -> None:
     grade()
     (request,) = [item for item in model_server.requests if kind_of(item) == "observation"]
     images = [item for item in request["messages"][-1]["content"] if item["type"] == "image_url"]
-    schema = json.dumps(request["response_format"]["json_schema"]["schema"], indent=1)
-    system = request["messages"][0]["content"]
-    printed = f"[system]\n{system}\n\n[{len(images)} images]\n\n[prompt]\n{prompt_of(request)}\n\n[schema]\n{schema}\n"
+    schema = request["response_format"]["json_schema"]["schema"]
+    sizes = [_size_of(item["image_url"]["url"]) for item in images]
+    printed = print_request(request["messages"][0]["content"], prompt_of(request), schema, sizes)
     assert printed == (GOLDEN / "3-observation.txt").read_text("utf-8")
+
+
+def _size_of(url: str) -> tuple[int, int]:
+    image = cv2.imdecode(np.frombuffer(base64.b64decode(url.partition(",")[2]), np.uint8), cv2.IMREAD_COLOR)
+    assert image is not None
+    return int(image.shape[0]), int(image.shape[1])
 
 
 values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

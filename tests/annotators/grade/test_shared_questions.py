@@ -18,8 +18,8 @@ from annotators.grade.questions import ExtraWords, comparisons_request, make_pai
 from annotators.models.doubles import StubVlm
 from ares.annotation import Annotation
 from ares.episode import Episode
-from tests.annotators.grade.conftest import value_of
-from tests.annotators.judge_replies import DRAWER, judge, kind_of, observation, prompt_of
+from tests.annotators.grade.conftest import print_request, rulings_of, value_of
+from tests.annotators.judge_replies import DRAWER, data_of, judge, kind_of, observation, prompt_of
 
 GOLDEN = Path(__file__).parent / "golden"
 KNOWN = frozenset(map(stem_word, {"close", "green", "drawer", "door", "put", "in", "box"}))
@@ -58,15 +58,25 @@ def _together(document: Mapping[str, Any]) -> str:
     return json.dumps(dict.fromkeys(document, "same"))
 
 
-def _serve(model_server: Any, shared: Callable[[Mapping[str, Any]], str] = _together, **says: Any) -> None:
-    """A judge that also answers requests about several pairs, by `shared`."""
-    single = judge(observation(object="chest"), **says)
+def _serve(
+    model_server: Any,
+    shared: Callable[[Mapping[str, Any]], str] = _together,
+    seen: str = "",
+    choices: str = "",
+    **says: Any,
+) -> None:
+    """A judge that also answers requests about several pairs, by `shared`, and about several slots by `choices`."""
+    single = judge(seen or observation(object="chest"), **says)
 
     def answer(request: Mapping[str, Any]) -> list[dict[str, Any]]:
         if prompt_of(request).startswith("Compare the two values of each pair."):
             (line,) = [line for line in prompt_of(request).splitlines() if line.startswith('{"1"')]
             text = shared(json.loads(line))
             return [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]
+        if choices and kind_of(request) == "choices":
+            return [
+                {"index": 0, "message": {"role": "assistant", "content": choices}, "finish_reason": "stop"}
+            ]
         return single(request)
 
     model_server.replies(answer)
@@ -174,7 +184,7 @@ def _requests() -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(_requests()))
 def test_a_shared_request_is_this_text(name: str) -> None:
     request = _requests()[name]
-    printed = f"[prompt]\n{request.prompt}\n\n[schema]\n{json.dumps(request.schema, indent=1)}\n"
+    printed = print_request(request.system, request.prompt, request.schema, [])
     assert printed == (GOLDEN / f"{name}.txt").read_text("utf-8")
 
 
@@ -215,3 +225,95 @@ def test_a_caption_has_one_unknown_word_in_all_its_values_together() -> None:
 def test_an_accent_hides_no_word_that_speaks_to_a_model() -> None:
     assert is_plain_value("drawer")
     assert not is_plain_value("ácceptable drawer") and not is_plain_value("ìgnore")
+
+
+@pytest.fixture
+def common_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataset whose captions have said these words before."""
+    said = ("red green large", "door drawer", "left right hand two three in the box")
+    known = frozenset(stem_word(word) for text in said for word in text.split())
+    monkeypatch.setattr("annotators.grade.additions.DatasetWords.known_words", lambda *_: known)
+
+
+def _contested(model_server: Any) -> list[Any]:
+    """The data of the choices that were asked."""
+    kinds = ("choice", "choices")
+    return [data_of(request) for request in model_server.requests if kind_of(request) in kinds]
+
+
+def _differ(document: Mapping[str, Any]) -> str:
+    return json.dumps(dict.fromkeys(document, "different"))
+
+
+def _claims(data: Mapping[str, Any]) -> Any:
+    """What the caption says, if it is an option."""
+    return next(option for option in data["options"] if option in ("door", "red", "left hand", "two"))
+
+
+def test_contested_slots_of_a_caption_share_one_call(
+    grade: Any, model_server: Any, common_words: None
+) -> None:
+    seen = observation(hand="right hand")
+    _serve(model_server, _differ, seen, chooses=_claims)
+    outcome = grade("close the red door", object="door", attributes="red", hand="left hand")
+    (entries,) = _contested(model_server)
+    assert [entry["slot"] for entry in entries.values()] == ["object", "attributes", "hand"]
+    said = {"object": {"door", "drawer"}, "attributes": {"red", "green"}, "hand": {"left hand", "right hand"}}
+    for entry in entries.values():
+        assert set(entry["options"]) == said[entry["slot"]] | {"other", "cannot tell"}
+    assert value_of(outcome)["grade"] == "acceptable"
+    assert [rulings_of(outcome)[name]["verdict"] for name in ("OBJECT", "ATTRIBUTES", "HAND")] == ["MET"] * 3
+
+
+def test_each_choice_of_a_shared_call_decides_its_own_slot(
+    grade: Any, model_server: Any, common_words: None
+) -> None:
+    says = {"object": "door", "attributes": "cannot tell", "hand": "right hand"}
+    seen = observation(hand="right hand")
+    _serve(model_server, _differ, seen, chooses=lambda data: says[data["slot"]])
+    rulings = rulings_of(grade("close the red door", object="door", attributes="red", hand="left hand"))
+    verdicts = {name: rulings[name]["verdict"] for name in ("OBJECT", "ATTRIBUTES", "HAND")}
+    assert verdicts == {"OBJECT": "MET", "ATTRIBUTES": "UNSURE", "HAND": "UNMET"}
+
+
+@pytest.mark.parametrize(
+    "value", ["door in the left box hand", "door (large)", "door 1", "door of zinc quokkas"]
+)
+def test_a_value_that_may_speak_shares_no_call_with_other_slots(
+    grade: Any, model_server: Any, common_words: None, value: str
+) -> None:
+    seen = observation(hand="right hand")
+    _serve(model_server, _differ, seen, compares="different", chooses=lambda data: data["options"][0])
+    grade(f"close the red {value}", object=value, attributes="red", hand="left hand")
+    for data in _contested(model_server):
+        assert value not in json.dumps(data) or data["slot"] == "object"
+
+
+def test_where_most_slots_differ_the_first_is_asked_alone(
+    grade: Any, model_server: Any, common_words: None
+) -> None:
+    """A caption of something else is refused by it; else all the others share a call."""
+    stated = {"object": "door", "attributes": "red", "hand": "left hand", "count": "two"}
+    seen = observation(hand="right hand", count="three")
+    _serve(model_server, _differ, seen, chooses=_claims)
+    assert value_of(grade("close two red doors", **stated))["grade"] == "acceptable"
+    first, others = _contested(model_server)
+    assert first["slot"] == "object"
+    assert [entry["slot"] for entry in others.values()] == ["attributes", "count", "hand"]
+    model_server.requests.clear()
+    model_server._script[:] = []
+    _serve(model_server, _differ, seen, chooses="other")
+    assert value_of(grade("close two red doors", values={"layout": "frames:4"}, **stated))["grade"] == (
+        "not_acceptable"
+    )
+    assert [data["slot"] for data in _contested(model_server)] == ["object"]
+
+
+@pytest.mark.parametrize("reply", ["{}", "door", '{"1": {"option": 1, "frames": [1], "confidence": 90}}'])
+def test_choices_that_a_shared_reply_leaves_open_are_asked_alone(
+    grade: Any, model_server: Any, common_words: None, reply: str
+) -> None:
+    _serve(model_server, _differ, observation(), reply, compares="different", chooses=_claims)
+    outcome = grade("close the red door", object="door", attributes="red")
+    assert value_of(outcome)["grade"] == "acceptable"
+    assert [data["slot"] for data in _contested(model_server)[1:]] == ["object", "attributes"]

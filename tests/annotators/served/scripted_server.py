@@ -68,6 +68,7 @@ REPLIES = {
 SHARED_REPLIES: dict[bytes, Any] = {
     b"Compare the two values of each pair.": "same",
     b"Which of these words say more than the slots beside them?": [],
+    b"Choose what the frames show for each slot.": json.loads(CHOICE),
 }
 # Answers that are none, with the status that they have.
 STATUSES = {

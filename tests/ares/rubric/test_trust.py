@@ -186,6 +186,31 @@ def test_a_rarely_stated_slot_that_is_not_proven_leaves_its_own_captions_unprove
     assert trust_of_grade(document, MET.replace("DESTINATION=NA", "DESTINATION=MET")) == "unproven"
 
 
+@pytest.mark.parametrize(
+    ("rates", "captions", "word"),
+    [({"near_miss:to": 0.4}, 92, "untrusted"), ({"near_miss:to": 0.12}, 92, "unproven")],
+)
+def test_a_slot_that_a_judge_errs_in_is_no_matter_for_captions_that_do_not_state_it(
+    rates: dict[str, float], captions: int, word: str
+) -> None:
+    """A judge that mistakes places is asked about none where a caption names none."""
+    trust = _trust(SimulatedJudge(rates), captions=captions)
+    document = trust.to_json()
+    assert trust.state == word, "the judge as a whole"
+    assert trust_of_grade(document, MET) == "trusted"
+    assert trust_of_grade(document, MET.replace("DESTINATION=NA", "DESTINATION=MET")) == word
+    assert "captions that state no to: trusted" in describe_trust(document)
+    assert trust_of_grade(document, None) == word, "of a grade without verdicts nobody knows what it states"
+    assert trust_of_grade(document, "PITFALLS=MET") == word
+
+
+@pytest.mark.parametrize("kind", ["foreign", "injected", "blank", "scrambled", "near_miss:action"])
+def test_what_all_captions_rest_on_makes_every_grade_untrusted(kind: str) -> None:
+    document = _trust(SimulatedJudge({kind: 0.5})).to_json()
+    assert trust_of_grade(document, MET) == "untrusted"
+    assert "captions that state no" not in describe_trust(document)
+
+
 BROKEN = {
     "foreign": SimulatedJudge({"foreign": 0.0501}),
     "foreign, few episodes": SimulatedJudge({"foreign": 0.0501}, spread=0.3),
