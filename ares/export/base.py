@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
-import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from ares.annotation import Annotation, Maker, canonical_json
 from ares.episode import Episode, Json, Span
-from ares.errors import AresError, MediaError, RequestError, StoreError
+from ares.errors import AresError, MediaError, RequestError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
 from ares.jobs import Report
 
@@ -190,7 +187,6 @@ NO_TASK = "unspecified task"
 TASK_COLUMNS = ("caption", "acceptable", "acceptable_unproven", "grade", "grade_trust")
 _CAPTION, _ACCEPTABLE, _UNPROVEN, _GRADE, _TRUST = TASK_COLUMNS
 _INSTRUCTION = "instruction"
-_STAGING_MARKER = ".ares-export"
 # Columns of the episodes table that exist without annotators; annotators fill all others.
 _BUILTIN_COLUMNS = frozenset(
     {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
@@ -284,46 +280,6 @@ def make_export_report(
         failures=tuple(failures.tallies()),
         **counts,
     )
-
-
-@contextmanager
-def staging_folder(destination: Path) -> Iterator[Path]:
-    """Yield a folder to write into, which is renamed to the destination on success and removed on failure.
-
-    Raises:
-        RequestError: The destination is not empty, or cannot be created.
-        StoreError: The disk is full.
-    """
-    destination = destination.expanduser().resolve()
-    # A device such as /dev/null is no file, and no folder either.
-    if any(destination.iterdir()) if destination.is_dir() else destination.exists():
-        raise RequestError("the export folder is not empty", f"{destination}; name a new or an empty folder")
-    partial = destination.with_name(destination.name + ".tmp")
-    try:
-        _make_staging_folder(partial)
-    except OSError as error:
-        raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
-    try:
-        yield partial
-        (partial / _STAGING_MARKER).unlink()
-        partial.replace(destination)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError("the disk is full", f"nothing is left of the export to {destination}") from error
-        raise
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def _make_staging_folder(partial: Path) -> None:
-    """Create the staging folder in place of one that a killed export left; any other folder is an error."""
-    if partial.exists() and not (partial / _STAGING_MARKER).is_file():
-        raise RequestError("the folder for the unfinished export exists already", f"{partial}; move it away")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    (partial / _STAGING_MARKER).touch()
 
 
 class EpisodeTaskText(NamedTuple):

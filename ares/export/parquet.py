@@ -26,11 +26,10 @@ from ares.export.base import (
     make_export_report,
     open_span_texts,
     read_rows,
-    staging_folder,
     task_counter,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, retime_episode
-from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
+from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks, staging_folder
 from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
 
 if TYPE_CHECKING:
@@ -75,13 +74,13 @@ def export_parquet(
     """
     start = time.monotonic()
     with (
-        staging_folder(request.destination) as root,
-        ExportManifest(root, reader.stores, request.set, "parquet") as manifest,
+        staging_folder(request.destination) as staged,
+        ExportManifest(staged.folder, reader.stores, request.set, "parquet") as manifest,
     ):
-        failures, written = ExportFailures(root, request.strict), _ParquetCounts()
+        failures, written = ExportFailures(staged.folder, request.strict), _ParquetCounts()
         with ExitStack() as stack:
             are_spans = request.set.num_spans is not None
-            files = _ParquetFiles(stack, root, reader.stores, are_spans)
+            files = _ParquetFiles(stack, staged.folder, reader.stores, are_spans)
             changes, span_texts = ClockChanges(request.clock), open_span_texts(reader.stores, request)
             job = _ParquetExport(request, reader, manifest, files, written, changes, span_texts)
             for stored in reader.member_batches(failures):
@@ -95,7 +94,7 @@ def export_parquet(
         failures.check(request.set.num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
         if request.plan is not None:
-            request.plan.write(root / PLAN_FILE)
+            request.plan.write(staged.folder / PLAN_FILE)
         manifest.write(report.counts())
     return report
 

@@ -244,7 +244,7 @@ def _single_folder(plan: ExportPlan) -> list[str]:
 
 def _write_steps(export: GroupedExport, plan: ExportPlan, number: int) -> DatasetCounts:
     group, counts = plan.groups[number], DatasetCounts()
-    with closing(StepStoreWriter(export.root, _step_layout(group))) as writer:
+    with closing(StepStoreWriter(export.staged.folder, _step_layout(group))) as writer:
         for item in export.items(plan, number):
             writer.add(item)
             export.note_written(item, plan.folders[number], counts.episodes)
