@@ -123,6 +123,7 @@ class CurationSet:
         purged: Former members that were deleted for good; `episodes` and `ids_hash` are those of the rest.
         frozen_as: Name and version that it was frozen under, where it was renamed since; else "".
         num_spans: Number of members where these are spans; None where they are whole episodes.
+        listed: The members of a selection that no workspace has stored, sorted; () for a set.
     """
 
     name: str
@@ -135,6 +136,7 @@ class CurationSet:
     purged: int = 0
     frozen_as: str = ""
     num_spans: int | None = None
+    listed: tuple[str, ...] = ()
 
     @property
     def num_members(self) -> int:
@@ -374,6 +376,7 @@ class Sets:
 
     def members(self, selection: CurationSet) -> Iterator[str]:
         """The members, sorted, streamed: ids of episodes, or lines of spans."""
+        yield from selection.listed
         for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{selection.frozen_key}/"):
             yield from cast("list[str]", block)
 

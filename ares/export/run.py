@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +21,14 @@ from ares.contract import SetConverter, find_contracts_of_episodes, parse_conver
 from ares.curation import Sets
 from ares.episode import Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError
-from ares.export.base import EpisodeTaskText, ExportFailures, ExportReport, ExportRequest, episode_task
+from ares.export.base import (
+    MANIFEST_FILE,
+    EpisodeTaskText,
+    ExportFailures,
+    ExportReport,
+    ExportRequest,
+    episode_task,
+)
 from ares.export.segments import SegmentReader, SpanText
 from ares.registry import exporters, plugin_faults
 from ares.store import ids_filter
@@ -380,3 +390,28 @@ def staging_folder(destination: Path, *request: object) -> Iterator[StagedExport
             detail = rest if staged.has_units else f"nothing is left of the export to {destination}"
             raise StoreError("the disk is full", detail) from error
         raise
+
+
+_EXCHANGE, _HERE = 2, -100
+
+
+def exchange_folders(both: Path, old: Path) -> None:
+    """Let two folders change their names, in one step where the system can."""
+    if sys.platform == "linux":
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if rename and not rename(_HERE, os.fsencode(both), _HERE, os.fsencode(old), _EXCHANGE):
+            return
+    before = _before_name(old)
+    old.replace(before)
+    both.replace(old)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _before_name(old: Path) -> Path:
+    return old.with_name(f"{old.name}.before")
+
+
+def bring_back_folder(old: Path) -> None:
+    """Give an export its name back that was killed between the two steps of a system that cannot do it in one."""
+    if not old.exists() and (_before_name(old) / MANIFEST_FILE).exists():
+        _before_name(old).replace(old)

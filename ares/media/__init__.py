@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         all_frames as all_frames,
         encoded_frames as encoded_frames,
         frames_at as frames_at,
+        frames_in_order as frames_in_order,
         frozen_camera_flags as frozen_camera_flags,
     )
     from ares.media.playback import (

@@ -17,9 +17,10 @@ from ares.workspace.arguments import ExportOptions
 if TYPE_CHECKING:
     from ares.curation import CurationSet
     from ares.export import ExportReport, MergePlan, PreviewReport
-    from ares.loader import StepDataset
+    from ares.loader import Normalisation, StepDataset
     from ares.store import Stores
     from ares.workspace.episode import FindingList
+    from ares.workspace.episodes import Episodes
     from ares.workspace.status import TableStatus
 
 
@@ -28,6 +29,17 @@ def _read_plan(options: dict[str, Any]) -> MergePlan:
     from ares.export import read_merge_plan
 
     return read_merge_plan(Path(expanded_path(options["plan"])))
+
+
+def _list_view(view: Episodes) -> CurationSet:
+    """The episodes of a view as a selection that is not stored. Raises RequestError for none."""
+    ids = tuple(sorted(view.ids()))
+    if not ids:
+        raise RequestError("the view has no episodes", "choose some with where() or with_ids()")
+    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+    return CurationSet(
+        name="view", version=0, created="", recipe={}, episodes=len(ids), ids_hash=digest, listed=ids
+    )
 
 
 class WorkspaceJobs:
@@ -48,6 +60,7 @@ class WorkspaceJobs:
         *,
         format: str = "lerobot",
         quiet: bool = False,
+        append: bool = False,
         **options: Unpack[ExportOptions],
     ) -> ExportReport:
         """Write a set as a training dataset, as `ares export` does.
@@ -66,10 +79,11 @@ class WorkspaceJobs:
             segments: Grades of texts of models that are written too, such as ["ungraded"]; ["none"] writes no texts.
             plan: File of the plan by which the sources become one dataset, see `write_merge_plan`.
             quiet: Show no progress.
+            append: Append to the export in `dest`, whose files stay as they are; what it has already is left out.
 
         Raises:
-            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, or the
-                rate is not positive.
+            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, the
+                set does not fit the export that it is appended to, or the rate is not positive.
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
@@ -87,6 +101,10 @@ class WorkspaceJobs:
         )
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
         with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
+            if append:
+                from ares.export import append_set
+
+                return append_set(request, self._stores, progress.advance)
             return export_set(request, self._stores, progress.advance)
 
     @refuse_unknown_keywords
@@ -146,21 +164,26 @@ class WorkspaceJobs:
     @refuse_unknown_keywords
     def torch_dataset(
         self,
-        selection: str | CurationSet,
+        selection: str | CurationSet | Episodes,
         *,
         cameras: Sequence[str] | None = None,
         delta_seconds: Mapping[str, Sequence[float]] | None = None,
+        normalise: Mapping[str, Normalisation] | None = None,
         **options: Unpack[ExportOptions],
     ) -> StepDataset:
         """The steps of a set as a dataset that `torch.utils.data.DataLoader` takes; frames are decoded on demand.
 
             >>> dataset = ws.torch_dataset("sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
             >>> dataset[0]["action"].shape, dataset[0]["action_is_pad"]
+            >>> stream = dataset.stream(batch_size=8)
 
         Args:
-            selection: Name of a set, "name@version", or a set; its episodes have one layout.
+            selection: Name of a set, "name@version", a set, or a view such as `ws.episodes.where(...)`; its episodes
+                have one layout.
             cameras: Cameras whose frames are decoded; None for all.
             delta_seconds: By key of an item, the times of a window relative to the step.
+            normalise: By key of a signal how it is normalised, by statistics over all steps: "mean_std" to mean 0 and
+                deviation 1, "min_max" to the span from -1 to 1.
             task: Task of every episode, as for `export`; so are the next four.
             fps: Steps per second; None for the rate of the episodes.
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
@@ -175,18 +198,18 @@ class WorkspaceJobs:
             MediaError: No episode can be read, or with `strict` one cannot.
         """
         from ares.export import ExportRequest
-        from ares.loader import build_step_dataset
+        from ares.loader import LoaderRequest, build_step_dataset
+        from ares.workspace.episodes import Episodes
 
         values: dict[str, Any] = dict(options)
         if values.get("plan") is not None:
             values["plan"] = _read_plan(values)
-        request = ExportRequest(
-            set=self._set(selection),
-            destination=Path(),
-            format="steps",
-            **values,
+        members = _list_view(selection) if isinstance(selection, Episodes) else self._set(selection)
+        request = ExportRequest(set=members, destination=Path(), format="steps", **values)
+        loading = LoaderRequest(
+            cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {}
         )
-        return build_step_dataset(request, self._stores, cameras, delta_seconds)
+        return build_step_dataset(request, self._stores, loading)
 
     @refuse_unknown_keywords
     def index(self, quiet: bool = False) -> dict[str, TableStatus]:
@@ -229,6 +252,7 @@ class WorkspaceJobs:
         """
         from ares.doctor import relocate_sources, run_checks
         from ares.workspace.episode import FindingList
+    from ares.workspace.episodes import Episodes
 
         moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
         findings = relocate_sources(self._stores, moves) if moves else []

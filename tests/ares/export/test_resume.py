@@ -1,32 +1,26 @@
-"""An export that was stopped goes on: what was whole is not made again, and the result is that of an undisturbed one."""
+"""An export that was stopped goes on: what is whole is not made again, and the result is that of an undisturbed one."""
 
 from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ares import open as open_workspace
 from ares.errors import StoreError
 from ares.media import PacketJoiner
 from ares.workspace import Workspace
-from tests.torture.children import import_everything, run_child
-from tests.torture.syscalls import Fault, Injector, can_inject
+from tests.house.imports import ROOT
+from tests.torture.exports import read_files
+from tests.torture.syscalls import can_inject
 
 EXPORTER, RECORD = "ares.export.lerobot.exporter", "ares.export.rlds.exporter"
-
-
-def read_files(folder: Path) -> dict[str, bytes]:
-    """Every file of an export by its path, but the one that differs each time."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "manifest.times.json"
-    }
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
@@ -150,48 +144,38 @@ def test_another_request_and_a_damaged_unit_start_anew(
 
 
 @pytest.mark.parametrize(
-    ("format", "fault", "share"),
+    ("format", "fault", "share", "appended"),
     [
-        ("lerobot", "kill", 0.9),
-        ("lerobot", "ENOSPC", 0.5),
+        ("lerobot", "kill", "0.9", ""),
+        ("lerobot", "kill", "0.97", "second"),
+        ("rlds", "ENOSPC", "0.7", ""),
         *(
-            pytest.param(format, fault, None, marks=pytest.mark.nightly)
-            for format in ("lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl")
+            pytest.param(format, fault, "every", appended, marks=pytest.mark.nightly)
+            for format, appended in [
+                *((name, "") for name in ("lerobot", "lerobot-v2.1", "rlds", "parquet", "jsonl")),
+                *((name, "second") for name in ("lerobot", "lerobot-v2.1", "rlds")),
+            ]
             for fault in ("kill", "torn", "ENOSPC", "EIO")
         ),
     ],
 )
 @pytest.mark.skipif(not can_inject(), reason="the kernel lets no process supervise another")
-def test_a_fault_at_a_write_leaves_nothing_under_the_name_and_the_next_run_goes_on(
-    sample_workspace: Workspace, tmp_path: Path, format: str, fault: Fault, share: float | None
+def test_a_fault_at_a_write_leaves_nothing_half_and_the_next_run_goes_on(
+    small_workspace: Path, tmp_path: Path, format: str, fault: str, share: str, appended: str
 ) -> None:
-    import_everything()
-    path, out = str(sample_workspace.stores.location), tmp_path / "out"
-
-    def export() -> None:
-        from ares import open as open_workspace
-
-        with open_workspace(path) as workspace:
-            workspace.export("few", out, format=format, quiet=True)
-
-    def run(at: int) -> Injector:
-        injector = Injector(folders=(str(out),), at=at, fault=fault if at else "")
-        run_supervised(injector, export)
-        return injector
-
-    count = run(0).count
-    undisturbed = read_files(out)
-    shutil.rmtree(out)
-    for at in range(1, count + 1) if share is None else [int(share * count)]:
-        hit = run(at).hit
-        if out.exists():  # complete, but for the marker that was about to go
-            assert read_files(out).items() >= undisturbed.items(), (at, hit)
-        again = run_child(export, seconds=120)
-        assert read_files(out) == undisturbed, (at, hit, again.errors[-300:])
-        assert not out.with_name("out.tmp").exists()
-        shutil.rmtree(out)
+    arguments = [str(small_workspace), str(tmp_path), format, fault, share, appended]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.torture.exports", *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=7200, cwd=ROOT, check=False)
+    assert answer.returncode == 0, (answer.stdout, answer.stderr[-1000:])
 
 
-def run_supervised(injector: Injector, function: Callable[[], None]) -> None:
-    """Run a function in a child whose writes are supervised."""
-    injector.run(lambda prepare: run_child(function, seconds=120, prepare=prepare))
+@pytest.fixture(scope="module")
+def small_workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Path:
+    """Four sample videos, two each in the sets "first" and "second"; closed."""
+    path = tmp_path_factory.mktemp("small") / "ws"
+    with open_workspace(path, create=True) as ws:
+        ws.ingest(demo_samples / "video", limit=4, quiet=True)
+        ids = sorted(ws.stores.tables.episodes.ids())
+        ws.sets.create("first", ids[:2], {})
+        ws.sets.create("second", ids[2:], {})
+    return path
