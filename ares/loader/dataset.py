@@ -1,4 +1,4 @@
-"""The PyTorch datasets of a set: one item per step with windows around it, by number or as a stream in a frozen order."""
+"""The PyTorch datasets of a set: an item for each step, with windows, by number or as a stream in a frozen order."""
 
 from __future__ import annotations
 
@@ -119,7 +119,13 @@ class StepDataset:
             key: The signal.
             values: (..., D) tensor or array.
         """
-        offset, scale = self._scales.get(key, (0.0, 1.0))
+        import torch
+
+        if key not in self._scales:
+            return values
+        offset, scale = self._scales[key]
+        if isinstance(values, torch.Tensor):
+            return values * torch.from_numpy(scale).to(values) + torch.from_numpy(offset).to(values)
         return values * scale + offset
 
     def stream(
@@ -179,7 +185,7 @@ class StepDataset:
         return (0, 0) if steps is None else (min(int(steps.min()), 0), max(int(steps.max()), 0))
 
     def open_run(self, number: int, rows: range, episode: StoredSteps) -> Iterator[NDArray[np.uint8]]:
-        """Yield the frames of a camera at consecutive rows of an episode, decoded when they are asked for, each once."""
+        """Yield the frames of a camera at consecutive rows of an episode, each decoded once, when it is asked for."""
         import numpy as np
 
         media = episode.media[number]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,13 +10,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ares.curation import Sets
+from ares.curation import CurationSet, Sets
+from ares.errors import RequestError
 from ares.io import expanded_path
 from ares.registry import refuse_unknown_keywords
 from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
-    from ares.curation import CurationSet
     from ares.export import ExportReport, MergePlan, PreviewReport
     from ares.loader import Normalisation, StepDataset
     from ares.store import Stores
@@ -206,9 +207,7 @@ class WorkspaceJobs:
             values["plan"] = _read_plan(values)
         members = _list_view(selection) if isinstance(selection, Episodes) else self._set(selection)
         request = ExportRequest(set=members, destination=Path(), format="steps", **values)
-        loading = LoaderRequest(
-            cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {}
-        )
+        loading = LoaderRequest(cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {})
         return build_step_dataset(request, self._stores, loading)
 
     @refuse_unknown_keywords
@@ -252,7 +251,6 @@ class WorkspaceJobs:
         """
         from ares.doctor import relocate_sources, run_checks
         from ares.workspace.episode import FindingList
-    from ares.workspace.episodes import Episodes
 
         moves = list(relocate.items() if isinstance(relocate, Mapping) else relocate)
         findings = relocate_sources(self._stores, moves) if moves else []

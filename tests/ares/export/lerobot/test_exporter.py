@@ -252,7 +252,9 @@ def test_a_full_disk_leaves_nothing_under_the_name_of_the_export(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(lerobot_meta.RollingParquetWriter, "write", fail_with_full_disk)
-    with pytest.raises(StoreError, match=r"the disk is full.*out\.tmp has what is whole: run the same command"):
+    with pytest.raises(
+        StoreError, match=r"the disk is full.*out\.tmp has what is whole: run the same command"
+    ):
         export(sample_workspace, "video", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out.tmp"]
 
