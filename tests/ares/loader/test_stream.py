@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ares
 from ares import open as open_workspace
 from ares.errors import RequestError
 from ares.loader import StepStream
@@ -178,3 +179,22 @@ def test_a_view_is_read_as_a_set_is(workspace: Workspace) -> None:
     with pytest.raises(RequestError, match="the view has no episodes"):
         workspace.torch_dataset(workspace.episodes.where("num_steps < 0"))
     assert [entry.name for entry in workspace.sets.values()] == ["rlds", "video"]
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: Path, format: str) -> None:
+    workspace.export("rlds", tmp_path / "out", format=format, quiet=True)
+    windows = {ACTION: [0.0, 0.1]}
+    dataset = ares.torch_dataset(tmp_path / "out", cameras=[], delta_seconds=windows)
+    expected = workspace.torch_dataset("rlds", cameras=[], delta_seconds=windows)
+    assert len(dataset) == len(expected)
+    for row in range(0, len(dataset), 7):
+        assert all(
+            torch.equal(dataset[row][key], expected[row][key]) for key in (STATE, ACTION, f"{ACTION}_is_pad")
+        )
+    (tmp_path / "out").rename(tmp_path / "elsewhere")
+    moved = ares.torch_dataset(tmp_path / "elsewhere", delta_seconds=windows)
+    assert moved.stream(4).state_dict(1) == dataset.stream(4).state_dict(1)
+    assert moved[3][f"observation.images.{moved.cameras[0]}"].shape[0] == 3
+    with pytest.raises(RequestError):
+        ares.torch_dataset(tmp_path / "out")
