@@ -93,6 +93,7 @@ _OTHER = {
     "page",
     "run",
     "simulated_robots",
+    "loading",
     "slot_comparison",
     "success",
 }

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from app.cli.main import main
 from ares import open as open_workspace
 from ares.errors import MediaError, RequestError
 from ares.workspace import Workspace
@@ -93,7 +94,7 @@ def test_rlds_shards_keep_their_bytes(workspace: Workspace, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("format", ["lerobot", "rlds"])
 def test_what_the_export_has_is_left_out_or_refused(
-    workspace: Workspace, tmp_path: Path, format: str
+    workspace: Workspace, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     workspace.export("first", out, format=format, quiet=True)
@@ -101,9 +102,11 @@ def test_what_the_export_has_is_left_out_or_refused(
     with pytest.raises(MediaError, match="the export has the episode already"):
         workspace.export("first", out, format=format, append=True, quiet=True)
     assert read_files(out) == files
-    report = workspace.export("both", out, format=format, append=True, quiet=True)
-    assert (report.episodes, report.failed) == (3, 2)
-    assert "the export has the episode already" in str(report.failures)
+    words = ["export", "both", str(out), "--format", format, "--append", "-w", str(workspace.stores.location)]
+    assert main([*words, "--json", "-q"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["episodes"], report["failed"], report["path"]) == (3, 2, str(out))
+    assert "the export has the episode already" in str(report["failures"])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -202,3 +203,27 @@ def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: P
     assert moved[3][f"observation.images.{moved.cameras[0]}"].shape[0] == 3
     with pytest.raises(RequestError):
         ares.torch_dataset(tmp_path / "out")
+
+
+@pytest.mark.parametrize(("shuffle", "most"), [(True, 2 * (2 + 2) * (4 + 2)), (False, 2 * 4)])
+def test_a_stream_holds_few_frames(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, shuffle: bool, most: int
+) -> None:
+    windows = {FRONT: [-0.05, 0.0, 0.05]}
+    dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
+    real, held, peaks = dataset.open_run, [0], [0]
+
+    def open_run(*arguments: Any) -> Iterator[Any]:
+        for frame in real(*arguments):
+            own = frame.copy()
+            weakref.finalize(own, lambda: held.__setitem__(0, held[0] - 1))
+            held[0] += 1
+            peaks.append(max(peaks.pop(), held[0]))
+            yield own
+
+    monkeypatch.setattr(dataset, "open_run", open_run)
+    stream = dataset.stream(2, shuffle=shuffle, block_steps=4, shuffle_blocks=2, lanes=2)
+    for epoch in range(2):
+        stream.set_epoch(epoch)
+        assert sum(1 for _ in stream) == len(dataset)
+    assert 0 < peaks[0] <= most + 1
