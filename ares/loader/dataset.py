@@ -446,9 +446,9 @@ class _BlockReader:
     ) -> NDArray[np.uint8]:
         number, first, stop = self._dataset.find_episode(row)
         before, behind = self._dataset.frame_reach(camera)
-        if not self._order.shuffle:
-            needed, key = range(max(row + before, first), stop), (number, camera)
-        else:
+        key: tuple[int, ...] = (number, camera)
+        needed = range(max(row + before, first), stop)
+        if self._order.shuffle:
             start = row - row % self._order.block_steps
             needed = range(
                 max(max(start, first) + before, first), min(start + self._order.block_steps + behind, stop)
