@@ -9,17 +9,21 @@ Every side reads in one process, 200 random steps and 200 in order, of all camer
 processors: other load on the machine does not.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 _STEPS, _ROUNDS = 200, 3
 
 
-def write_export(folder):
+def write_export(folder: str) -> None:
     """Export 12 episodes of the sample videos as LeRobot v3.0."""
     import ares
     from app.demo import DEMO_FOLDER
@@ -30,7 +34,7 @@ def write_export(folder):
         workspace.export(members, folder, format="lerobot", quiet=True)
 
 
-def time_reads(read, count):
+def time_reads(read: Callable[[int], Any], count: int) -> list[float]:
     """Milliseconds for each step: of random steps, and of steps in order."""
     rows = random.Random(6).sample(range(count), _STEPS)
     return [
@@ -38,14 +42,14 @@ def time_reads(read, count):
     ]
 
 
-def _time_once(read, rows):
+def _time_once(read: Callable[[int], Any], rows: Iterable[int]) -> float:
     started = time.process_time()
     for row in rows:
         read(row)
     return time.process_time() - started
 
 
-def time_ares(folder):
+def time_ares(folder: str) -> None:
     """Random steps by number, and steps in order by a stream."""
     import ares
 
@@ -69,7 +73,7 @@ def time_ares(folder):
     print(f"ARES: {blocks:.2f} ms a step of a shuffled stream")
 
 
-def time_lerobot(folder, backend="pyav"):
+def time_lerobot(folder: str, backend: str = "pyav") -> None:
     """The same steps by `LeRobotDataset`."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -79,7 +83,7 @@ def time_lerobot(folder, backend="pyav"):
     print(f"lerobot, {backend}: {at_random:.2f} ms a random step, {in_order:.2f} ms in order")
 
 
-def measure_memory(folder, batches="10000"):
+def measure_memory(folder: str, batches: str = "10000") -> None:
     """Print the resident memory of this process after every tenth of the batches of a shuffled stream."""
     import ares
 
@@ -95,10 +99,20 @@ def measure_memory(folder, batches="10000"):
         epoch += 1
 
 
-def _resident_megabytes():
+def _resident_megabytes() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-if __name__ == "__main__":
-    runs = {"write": write_export, "ares": time_ares, "lerobot": time_lerobot, "memory": measure_memory}
+def main() -> None:
+    """Run the part that the command line names."""
+    runs: dict[str, Callable[..., None]] = {
+        "write": write_export,
+        "ares": time_ares,
+        "lerobot": time_lerobot,
+        "memory": measure_memory,
+    }
     runs[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()
