@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,8 @@ def time_ares(folder: str) -> None:
 def time_lerobot(folder: str, backend: str = "pyav") -> None:
     """The same steps by `LeRobotDataset`."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    dataset = LeRobotDataset("local/benchmark", root=folder, video_backend=backend)
+    lerobot = import_module("lerobot.datasets.lerobot_dataset")
+    dataset = lerobot.LeRobotDataset("local/benchmark", root=folder, video_backend=backend)
     at_random, in_order = time_reads(dataset.__getitem__, len(dataset))
     print(f"lerobot, {backend}: {at_random:.2f} ms a random step, {in_order:.2f} ms in order")
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from tests.torture.children import ChildEnd, import_everything, run_child
+from tests.torture.children import import_everything, run_child
 from tests.torture.syscalls import Fault, Injector
 
 _SECONDS = 60.0
@@ -64,13 +64,9 @@ class DisturbedExport:
         # Complete, but for the marker that was about to go.
         if left != before and not left.items() >= after.items():
             return f"write {at} ({hit}): the export has {sorted(left.keys() ^ after.keys())[:5]}"
-        end = (
-            ChildEnd(None, 0, "", "", 0, 0, "")
-            if left == after
-            else run_child(self._export, seconds=_SECONDS)
-        )
+        errors = "" if left == after else run_child(self._export, seconds=_SECONDS).errors
         if read_files(self._out) != after or [path.name for path in self._out.parent.iterdir()] != ["out"]:
-            return f"write {at} ({hit}): the next run leaves another export; {end.errors[-300:]}"
+            return f"write {at} ({hit}): the next run leaves another export; {errors[-300:]}"
         return ""
 
     def _export(self, is_first: bool = False) -> None:
