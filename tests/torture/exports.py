@@ -64,10 +64,14 @@ class DisturbedExport:
         # Complete, but for the marker that was about to go.
         if left != before and not left.items() >= after.items():
             return f"write {at} ({hit}): the export has {sorted(left.keys() ^ after.keys())[:5]}"
-        errors = "" if left == after else run_child(self._export, seconds=_SECONDS).errors
-        if read_files(self._out) != after or [path.name for path in self._out.parent.iterdir()] != ["out"]:
+        is_done = left == after and self._names() == ["out"]
+        errors = "" if is_done else run_child(self._export, seconds=_SECONDS).errors
+        if read_files(self._out) != after or self._names() != ["out"]:
             return f"write {at} ({hit}): the next run leaves another export; {errors[-300:]}"
         return ""
+
+    def _names(self) -> list[str]:
+        return sorted(path.name for path in self._out.parent.iterdir())
 
     def _export(self, is_first: bool = False) -> None:
         from ares import open as open_workspace
