@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +43,15 @@ from ares.export.lerobot.tables import (
 )
 from ares.export.retime import join_measured_rates
 from ares.export.rlds.exporter import join_rlds
-from ares.export.run import bring_back_folder, exchange_folders, export_set, open_reader
+from ares.export.run import (
+    ExportJoin,
+    bring_back_folder,
+    exchange_folders,
+    export_set,
+    leave_out,
+    open_reader,
+    refuse_other,
+)
 from ares.formats import (
     CHUNK_FILES,
     DATA_FILE_COLUMNS,
@@ -82,36 +89,6 @@ if TYPE_CHECKING:
 
 _INDEX, _EPISODE_INDEX, _TASK_INDEX = "index", "episode_index", "task_index"
 _Document = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ExportJoin:
-    """The folders of an export, of the episodes to append, and of both together."""
-
-    old: Path
-    new: Path
-    both: Path
-
-    def read(self, name: str) -> tuple[_Document, _Document]:
-        """A JSON document of the export and of the episodes to append; {} where there is none."""
-        paths = (self.old / name, self.new / name)
-        old, new = (json.loads(path.read_text(encoding="utf-8")) if path.exists() else {} for path in paths)
-        return old, new
-
-    def link(self, source: Path, name: str) -> None:
-        """Give a file a name in the folder of both: a link, or a copy where the disk has no links."""
-        target = self.both / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copy2(source, target)
-
-    def write_lines(self, name: str, lines: Sequence[str]) -> None:
-        """Write a text file; none without lines."""
-        if lines:
-            (self.both / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.both / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 class _SkipConverter:
@@ -247,20 +224,6 @@ def _is_derived(feature: Mapping[str, Any]) -> bool:
     return is_depth or feature["dtype"] not in ("video", "float32")
 
 
-def leave_out(document: Mapping[str, Any], names: set[str]) -> _Document:
-    return {name: value for name, value in document.items() if name not in names}
-
-
-def refuse_other(new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
-    """Raise RequestError for the first value that differs between the set and the export."""
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) != new.get(name):
-            shown = [json.dumps(values.get(name)) for values in (new, old)]
-            raise RequestError(
-                "the set does not fit the export", f"{name}: {shown[0]}, the export has {shown[1]}"
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class _Moves:
     """By how much the numbers of appended LeRobot episodes move, and the new numbers of their tasks and subtasks."""
@@ -358,16 +321,16 @@ def _v3_name(template: str, number: FileNumber, video_key: str = "") -> str:
     return template.format(chunk_index=number.chunk, file_index=number.file, video_key=video_key)
 
 
-def _place_files(join: ExportJoin, template: str, video_key: str = "") -> dict[FileNumber, FileNumber]:
+def _number_files(join: ExportJoin, template: str, video_key: str = "") -> dict[FileNumber, FileNumber]:
     """Link the files of the export; returns the number in the whole of each file that is appended."""
     old, new = (_files_of(folder, template, video_key) for folder in (join.old, join.new))
     for number in old:
         name = _v3_name(template, number, video_key)
         join.link(join.old / name, name)
-    placed, target = {}, old[-1].next() if old else FileNumber()
+    moved_files, target = {}, old[-1].next() if old else FileNumber()
     for number in new:
-        placed[number], target = target, target.next()
-    return placed
+        moved_files[number], target = target, target.next()
+    return moved_files
 
 
 def _join_v3(join: ExportJoin) -> None:
@@ -380,13 +343,13 @@ def _join_v3(join: ExportJoin) -> None:
     )
     moves = _Moves(old["total_episodes"], old["total_frames"], task_numbers, subtask_numbers)
     (join.both / "meta").mkdir()
-    episode_stats = _join_v3_data(join, moves, placed := _place_files(join, V3_DATA_PATH))
-    places = {"data": placed}
+    episode_stats = _join_v3_data(join, moves, moved_files := _number_files(join, V3_DATA_PATH))
+    files_by_key = {"data": moved_files}
     for key in (name for name, feature in old["features"].items() if feature["dtype"] == "video"):
-        places[key] = _place_files(join, V3_VIDEO_PATH, key)
-        for number, target in places[key].items():
+        files_by_key[key] = _number_files(join, V3_VIDEO_PATH, key)
+        for number, target in files_by_key[key].items():
             join.link(join.new / _v3_name(V3_VIDEO_PATH, number, key), _v3_name(V3_VIDEO_PATH, target, key))
-    _join_v3_episodes(join, moves, places, episode_stats)
+    _join_v3_episodes(join, moves, files_by_key, episode_stats)
     write_numbered_texts(join.both / TASKS_PATH, tasks, TASK_TEXT_COLUMN)
     if subtasks:
         write_subtasks(join.both, subtasks)
@@ -395,13 +358,13 @@ def _join_v3(join: ExportJoin) -> None:
 
 
 def _join_v3_data(
-    join: ExportJoin, moves: _Moves, placed: Mapping[FileNumber, FileNumber]
+    join: ExportJoin, moves: _Moves, moved_files: Mapping[FileNumber, FileNumber]
 ) -> list[dict[str, Mapping[str, Any]]]:
     """Write the data of the appended episodes; returns the statistics of the numbers of each."""
     import pyarrow.parquet as pq
 
     stats = []
-    for number, target in placed.items():
+    for number, target in moved_files.items():
         file = pq.ParquetFile(join.new / _v3_name(V3_DATA_PATH, number))
         path = join.both / _v3_name(V3_DATA_PATH, target)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -416,24 +379,24 @@ def _join_v3_data(
 def _join_v3_episodes(
     join: ExportJoin,
     moves: _Moves,
-    places: Mapping[str, Mapping[FileNumber, FileNumber]],
+    files_by_key: Mapping[str, Mapping[FileNumber, FileNumber]],
     episode_stats: Sequence[dict[str, Mapping[str, Any]]],
 ) -> None:
     """Write the list of the appended episodes, and the statistics over all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    placed = _place_files(join, V3_EPISODES_PATH)
+    moved_files = _number_files(join, V3_EPISODES_PATH)
     schema = pq.read_schema(join.old / _v3_name(V3_EPISODES_PATH, FileNumber()))
     document = json.loads((join.old / STATS_PATH).read_text(encoding="utf-8"))
     running = {name: RunningStats() for name in document}
     for name, stats in running.items():
         stats.add(_to_arrays(document[name]))
     numbers = iter(episode_stats)
-    for number, target in placed.items():
+    for number, target in moved_files.items():
         rows = pq.read_table(join.new / _v3_name(V3_EPISODES_PATH, number)).to_pylist()
         for row in rows:
-            _move_row(row, moves, places, target)
+            _move_row(row, moves, files_by_key, target)
             for name, values in next(numbers).items():
                 row |= {f"stats/{name}/{stat}": value for stat, value in stats_to_lists(values).items()}
             for name, stats in running.items():
@@ -453,17 +416,20 @@ def _to_arrays(stats: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _move_row(
-    row: _Document, moves: _Moves, places: Mapping[str, Mapping[FileNumber, FileNumber]], target: FileNumber
+    row: _Document,
+    moves: _Moves,
+    files_by_key: Mapping[str, Mapping[FileNumber, FileNumber]],
+    target: FileNumber,
 ) -> None:
     """Give the row of an episode its numbers in the whole."""
     row[_EPISODE_INDEX] += moves.episodes
     for name in ROW_RANGE_COLUMNS:
         row[name] += moves.frames
     row |= dict(zip(EPISODES_FILE_COLUMNS, target, strict=True))
-    for key, placed in places.items():
+    for key, moved_files in files_by_key.items():
         columns = DATA_FILE_COLUMNS if key == "data" else video_columns(key)[:2]
         number = FileNumber(*(row[name] for name in columns))
-        row |= dict(zip(columns, placed[number], strict=True))
+        row |= dict(zip(columns, moved_files[number], strict=True))
 
 
 def _join_v21(join: ExportJoin) -> None:

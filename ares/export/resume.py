@@ -18,13 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.annotation import canonical_json
 from ares.episode import Json
-from ares.export.lerobot.writer import PreparedVideo, cut_encoded, cut_steps
-from ares.export.rlds.record import RldsRecord
 from ares.media import StreamFormat
 
 if TYPE_CHECKING:
-    from ares.episode import Camera
-    from ares.export.retime import RetimedEpisode
     from ares.media import PacketSpan
 
 
@@ -124,41 +120,6 @@ class WrittenSpan:
         """Nothing is open."""
 
 
-def recall_video(
-    value: Json, camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path, can_point: bool
-) -> PreparedVideo:
-    """A video that a stopped export prepared; the arguments are those of `prepare_video`.
-
-    Args:
-        value: What the export noted of it.
-        camera: The camera.
-        retimed: Its episode.
-        rate_hz: Frames per second to write.
-        scratch_file: The file it was encoded to.
-        can_point: Whether an episode may begin in the middle of a video.
-
-    Raises:
-        MediaError: Its source cannot be read.
-    """
-    import numpy as np
-
-    noted = cast("Mapping[str, Any]", value)
-    is_encoded = bool(noted["is_encoded"])
-    if noted.get("is_written"):
-        format = StreamFormat._make((*noted["format"][:-1], bytes.fromhex(noted["format"][-1])))
-        sizes = tuple(SizedPacket(size) for size in noted["sizes"])
-        span = cast(
-            "PacketSpan", WrittenSpan(sizes, noted["delay"], format, noted["lead"], noted["num_frames"])
-        )
-    elif is_encoded:
-        span = cut_encoded(scratch_file, retimed.episode.num_steps, rate_hz)
-    else:
-        span = cut_steps(camera, retimed, rate_hz, can_point)
-    stats = {name: np.array(values) for name, values in noted["stats"]}
-    scratch = scratch_file if is_encoded else None
-    return PreparedVideo(span, stats, is_encoded, noted["reason"], scratch)
-
-
 class WholeVideo:
     """In place of `PacketJoiner` for a file that an earlier run finished: it counts what it has, and writes nothing.
 
@@ -194,9 +155,3 @@ class WholeTable:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def recall_record(value: Json) -> RldsRecord:
-    """A record that a whole shard has: its length, in zeros, and what was encoded for it."""
-    noted = cast("Mapping[str, Any]", value)
-    return RldsRecord(bytes(noted["length"]), noted["encoded_frames"], tuple(noted["reasons"]))

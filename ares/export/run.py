@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ares.annotation import canonical_json
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
@@ -415,3 +416,47 @@ def bring_back_folder(old: Path) -> None:
     """Give an export its name back that was killed between the two steps of a system that cannot do it in one."""
     if not old.exists() and (_before_name(old) / MANIFEST_FILE).exists():
         _before_name(old).replace(old)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportJoin:
+    """The folders of an export, of the episodes to append, and of both together."""
+
+    old: Path
+    new: Path
+    both: Path
+
+    def read(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A JSON document of the export and of the episodes to append; {} where there is none."""
+        paths = (self.old / name, self.new / name)
+        old, new = (json.loads(path.read_text(encoding="utf-8")) if path.exists() else {} for path in paths)
+        return old, new
+
+    def link(self, source: Path, name: str) -> None:
+        """Give a file a name in the folder of both: a link, or a copy where the disk has no links."""
+        target = self.both / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+
+    def write_lines(self, name: str, lines: Sequence[str]) -> None:
+        """Write a text file; none without lines."""
+        if lines:
+            (self.both / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.both / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def leave_out(document: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in names}
+
+
+def refuse_other(new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+    """Raise RequestError for the first value that differs between the set and the export."""
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            shown = [json.dumps(values.get(name)) for values in (new, old)]
+            raise RequestError(
+                "the set does not fit the export", f"{name}: {shown[0]}, the export has {shown[1]}"
+            )

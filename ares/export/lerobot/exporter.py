@@ -11,9 +11,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
-from ares.episode import Camera
+from ares.episode import Camera, Json
 from ares.errors import AresError
 from ares.export.base import ExportFailures, ExportReport, ExportRequest
 from ares.export.layout_groups import (
@@ -44,6 +44,8 @@ from ares.export.lerobot.writer import (
     ares_schema,
     ares_values,
     count_written_video,
+    cut_encoded,
+    cut_steps,
     find_copyable_depth,
     make_episode_data_columns,
     prepare_depth,
@@ -68,7 +70,7 @@ from ares.formats import (
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
-    from ares.media import StreamFormat
+    from ares.media import PacketSpan, StreamFormat
     from ares.store import Stores
 
 
@@ -373,13 +375,64 @@ def _prepare_unit(
     """`prepare_video`, where no earlier run of the export has prepared it."""
     unit = scratch_file.relative_to(staged.folder).as_posix()
     if unit in staged.earlier:
-        from ares.export.resume import recall_video
-
         value = staged.earlier[unit]
-        return replace(recall_video(value, camera, retimed, rate_hz, scratch_file, can_point), unit=unit)
+        return replace(_recall_video(value, camera, retimed, rate_hz, scratch_file, can_point), unit=unit)
     video = prepare_video(camera, retimed, rate_hz, scratch_file, can_point)
-    staged.keep(unit, video.to_json(), video.scratch_file)
+    staged.keep(unit, _describe_video(video), video.scratch_file)
     return replace(video, unit=unit)
+
+
+def _describe_video(video: PreparedVideo) -> dict[str, Json]:
+    """What the next run has to know of a video where this one is stopped, see `ares.export.resume`."""
+    span = video.span
+    return {
+        "sizes": [packet.size for packet in span.packets],
+        "delay": span.decoding_delay,
+        "format": [*span.format[:-1], span.format.extradata.hex()],
+        "lead": span.lead,
+        "num_frames": span.num_frames,
+        "stats": [[name, values.tolist()] for name, values in video.stats.items()],
+        "is_encoded": video.is_encoded,
+        "reason": video.encoding_reason,
+    }
+
+
+def _recall_video(
+    value: Json, camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path, can_point: bool
+) -> PreparedVideo:
+    """A video that a stopped export prepared; the arguments are those of `prepare_video`.
+
+    Args:
+        value: What the export noted of it.
+        camera: The camera.
+        retimed: Its episode.
+        rate_hz: Frames per second to write.
+        scratch_file: The file it was encoded to.
+        can_point: Whether an episode may begin in the middle of a video.
+
+    Raises:
+        MediaError: Its source cannot be read.
+    """
+    import numpy as np
+
+    from ares.export.resume import SizedPacket, WrittenSpan
+    from ares.media import StreamFormat
+
+    noted = cast("Mapping[str, Any]", value)
+    is_encoded = bool(noted["is_encoded"])
+    if noted.get("is_written"):
+        format = StreamFormat._make((*noted["format"][:-1], bytes.fromhex(noted["format"][-1])))
+        sizes = tuple(SizedPacket(size) for size in noted["sizes"])
+        span = cast(
+            "PacketSpan", WrittenSpan(sizes, noted["delay"], format, noted["lead"], noted["num_frames"])
+        )
+    elif is_encoded:
+        span = cut_encoded(scratch_file, retimed.episode.num_steps, rate_hz)
+    else:
+        span = cut_steps(camera, retimed, rate_hz, can_point)
+    stats = {name: np.array(values) for name, values in noted["stats"]}
+    scratch = scratch_file if is_encoded else None
+    return PreparedVideo(span, stats, is_encoded, noted["reason"], scratch)
 
 
 def _collect_videos(pending: _PendingEpisode, failures: ExportFailures) -> dict[str, PreparedVideo] | None:

@@ -111,20 +111,6 @@ class PreparedVideo:
         """Close the source."""
         self.span.close()
 
-    def to_json(self) -> dict[str, Json]:
-        """What the next run has to know of it where this one is stopped, see `ares.export.resume`."""
-        span = self.span
-        return {
-            "sizes": [packet.size for packet in span.packets],
-            "delay": span.decoding_delay,
-            "format": [*span.format[:-1], span.format.extradata.hex()],
-            "lead": span.lead,
-            "num_frames": span.num_frames,
-            "stats": [[name, values.tolist()] for name, values in self.stats.items()],
-            "is_encoded": self.is_encoded,
-            "reason": self.encoding_reason,
-        }
-
 
 def prepare_video(
     camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path, can_point: bool = False
@@ -341,8 +327,8 @@ class CameraVideoWriter:
             path = self._root / V3_VIDEO_PATH.format(
                 video_key=self._key, chunk_index=self.file_number.chunk, file_index=self.file_number.file
             )
-            self._path, name = path, path.relative_to(self._staged.folder).as_posix()
-            if name in self._staged.earlier:
+            self._path, self._unit = path, path.relative_to(self._staged.folder).as_posix()
+            if self._unit in self._staged.earlier:
                 from ares.export.resume import WholeVideo
 
                 self._file = WholeVideo(self._rate_hz, span)
@@ -363,9 +349,8 @@ class CameraVideoWriter:
         if self._file:
             self._file.close()
             if is_whole and isinstance(self._file, PacketJoiner):
-                name = self._path.relative_to(self._staged.folder).as_posix()
                 units: Json = {"units": {video.unit: {} for video in self._videos if video.unit}}
-                self._staged.keep(name, units, self._path)
+                self._staged.keep(self._unit, units, self._path)
             for video in self._videos:
                 if is_whole and video.scratch_file:
                     video.scratch_file.unlink(missing_ok=True)

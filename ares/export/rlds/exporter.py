@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from ares.episode import Json
 from ares.errors import AresError, RequestError, SourceError
@@ -40,9 +40,10 @@ from ares.export.rlds.record import (
     encode_rlds_record,
     extend_features_json,
     make_rlds_features,
+    recall_record,
     rlds_keys,
 )
-from ares.export.run import ExportReader, StagedExport
+from ares.export.run import ExportJoin, ExportReader, StagedExport, leave_out, refuse_other
 from ares.formats import (
     DATASET_INFO_FILE,
     DATASET_METADATA_FILE,
@@ -53,9 +54,6 @@ from ares.formats import (
 from ares.input import read_json
 from ares.io import parse_path
 from ares.registry import plugin_fault
-
-if TYPE_CHECKING:
-    from ares.export.append import ExportJoin
 
 # A shard is closed when it is at least this large.
 SHARD_BYTES = 128 * 2**20
@@ -346,8 +344,6 @@ def _submit_items(
     """The records of episodes, as they are made; one that a whole shard of an earlier run has is not made again."""
     for item in items:
         if (written := export.staged.earlier.get(item.member)) is not None:
-            from ares.export.resume import recall_record
-
             yield item, pool.submit(recall_record, written)
         else:
             yield item, pool.submit(make, item)
@@ -380,8 +376,6 @@ def join_rlds(join: ExportJoin) -> None:
 
     Raises RequestError where they are not of one dataset.
     """
-    from ares.export.append import leave_out, refuse_other
-
     (folder,) = {path.parent.relative_to(join.old) for path in join.old.rglob(DATASET_INFO_FILE)}
     names = {path.parent.relative_to(join.new) for path in join.new.rglob(DATASET_INFO_FILE)}
     if names != {folder}:
