@@ -148,7 +148,6 @@ def test_another_request_and_a_damaged_unit_start_anew(
     [
         ("lerobot", "kill", "0.9", ""),
         ("lerobot", "kill", "0.97", "second"),
-        ("rlds", "ENOSPC", "0.7", ""),
         *(
             pytest.param(format, fault, "every", appended, marks=pytest.mark.nightly)
             for format, appended in [
