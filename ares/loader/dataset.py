@@ -408,22 +408,22 @@ class _FrameRun:
 
     def __init__(self, frames: Iterator[NDArray[np.uint8]], first: int) -> None:
         self._frames, self._next = frames, first
-        self._held: dict[int, NDArray[np.uint8]] = {}
+        self._decoded: dict[int, NDArray[np.uint8]] = {}
 
     def has(self, row: int) -> bool:
         """Whether a row can be read without going back."""
-        return row in self._held or row == self._next
+        return row in self._decoded or row == self._next
 
     def read(self, rows: NDArray[np.int64], keep_from: int) -> NDArray[np.uint8]:
         """(K, H, W, 3) uint8 RGB at some rows; frames before another row are let go."""
         import numpy as np
 
         while self._next <= rows.max():
-            self._held[self._next] = next(self._frames)
+            self._decoded[self._next] = next(self._frames)
             self._next += 1
-        frames = np.stack([self._held[row] for row in rows.tolist()])
-        for row in [row for row in self._held if row < keep_from]:
-            del self._held[row]
+        frames = np.stack([self._decoded[row] for row in rows.tolist()])
+        for row in [row for row in self._decoded if row < keep_from]:
+            del self._decoded[row]
         return frames
 
 
