@@ -14,7 +14,7 @@ if (
 ):
     del sys.path[0]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ares.imports import lazy_exports
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ares.errors import AresError
     from ares.export import ExportReport
     from ares.jobs import AnnotateEstimate, AnnotateReport, IngestReport
+    from ares.loader import Normalisation, StepDataset
     from ares.reports import CheckReport, FixReport
     from ares.search import Hit, Query
     from ares.workspace import (
@@ -66,6 +67,7 @@ __all__ = [
     "check",
     "fix",
     "open",
+    "torch_dataset",
 ]
 
 __getattr__ = lazy_exports(__name__)
@@ -269,3 +271,40 @@ def fix(
         num_listed=num_listed,
     )
     return fix_operation()(request, quiet=quiet)
+
+
+@_checks_arguments
+def torch_dataset(
+    source: str | os.PathLike[str],
+    *,
+    cameras: Sequence[str] | None = None,
+    delta_seconds: Mapping[str, Sequence[float]] | None = None,
+    normalise: Mapping[str, Normalisation] | None = None,
+    rate_hz: float | None = None,
+    spec: str | os.PathLike[str] = "",
+) -> StepDataset:
+    """The steps of an export, or of any dataset, as a dataset for PyTorch; no workspace is needed.
+
+    The order of the episodes depends on their keys in the dataset alone, wherever it lies.
+
+        >>> dataset = ares.torch_dataset("exports/sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
+
+    Args:
+        source: Folder, file or URL of a dataset that `Workspace.ingest` reads.
+        cameras: Cameras whose frames are decoded; None for all.
+        delta_seconds: By key of an item, the times of a window relative to the step.
+        normalise: By key of a signal how it is normalised, as for `Workspace.torch_dataset`.
+        rate_hz: Recording rate, where the source does not store it.
+        spec: YAML file with what the dataset does not say of itself.
+
+    Raises:
+        RequestError: There is no dataset, episodes of it have several layouts, or a camera or a key does not exist.
+        SourceError: An episode cannot be read.
+    """
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="ares-steps-") as folder, open(folder, create=True) as workspace:
+        workspace.ingest(source, dataset="steps", rate_hz=rate_hz, spec=spec, strict=True, quiet=True)
+        return workspace.torch_dataset(
+            workspace.episodes, cameras=cameras, delta_seconds=delta_seconds, normalise=normalise
+        )

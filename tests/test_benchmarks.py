@@ -100,6 +100,7 @@ _OTHER = {
     "page",
     "run",
     "simulated_robots",
+    "loading",
     "slot_comparison",
     "success",
 }

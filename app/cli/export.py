@@ -62,6 +62,10 @@ _MORE_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "SIGNAL",
         "help": "write this signal of the sources as progress of each step, for rabc of lerobot",
     },
+    "--append": {
+        "action": "store_true",
+        "help": "append to the export in DEST, whose files stay as they are; what it has already is left out",
+    },
     "--strict": {
         "action": "store_true",
         "help": "write nothing when an episode fails, instead of leaving it out",
@@ -74,7 +78,9 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     from ares.registry import exporters
 
     parser.add_argument("set", metavar="SET", help="name of a set, or name@version")
-    parser.add_argument("dest", metavar="DEST", help="folder to write; must not be there yet")
+    parser.add_argument(
+        "dest", metavar="DEST", help="folder to write; must not be there yet, or with --append an export"
+    )
     parser.add_argument("--format", metavar="NAME", help=", ".join(exporters.names()))
     parser.add_argument(
         "--task",
@@ -127,7 +133,9 @@ def run_export(args: argparse.Namespace) -> int:
     try:
         if args.preview is not None:
             return _write_preview(args)
-        report = _run_with_options(args, partial(open_workspace(args).export, format=args.format))
+        report = _run_with_options(
+            args, partial(open_workspace(args).export, format=args.format, append=args.append)
+        )
     except (ClashError, OpenQuestionsError) as error:
         for line in error.lines:
             print_error("export", RequestError(error.reason, line))

@@ -127,6 +127,7 @@ class CurationSet:
         purged: Former members that were deleted for good; `episodes` and `ids_hash` are those of the rest.
         frozen_as: Name and version that it was frozen under, where it was renamed since; else "".
         num_spans: Number of members where these are spans; None where they are whole episodes.
+        listed: The members of a selection that no workspace has stored, sorted; () for a set.
     """
 
     name: str
@@ -139,6 +140,7 @@ class CurationSet:
     purged: int = 0
     frozen_as: str = ""
     num_spans: int | None = None
+    listed: tuple[str, ...] = ()
 
     @property
     def num_members(self) -> int:
@@ -383,8 +385,9 @@ class Sets:
 
     def members(self, selection: CurationSet) -> Iterator[str]:
         """The members, sorted, streamed: ids of episodes, or lines of spans."""
-        blocks = self._store.find_documents(MEMBERS_COLLECTION, f"{selection.frozen_key}/")
-        return (member for _, block in blocks for member in cast("list[str]", block))
+        yield from selection.listed
+        for _, block in self._store.find_documents(MEMBERS_COLLECTION, f"{selection.frozen_key}/"):
+            yield from cast("list[str]", block)
 
     def diff(self, a: CurationSet, b: CurationSet) -> SetDiff:
         """The changes from set `a` to set `b`. Raises RequestError for one of episodes and one of spans."""

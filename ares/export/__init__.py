@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from ares.export.append import append_set as append_set
     from ares.export.base import (
         FAILURES_FILE as FAILURES_FILE,
         RETIME_MODES as RETIME_MODES,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 from ares.annotation import Maker, canonical_json
 from ares.contract import DatasetKey
 from ares.episode import Episode, Json, Span
-from ares.errors import AresError, MediaError, RequestError, StoreError
+from ares.errors import AresError, MediaError, RequestError
 from ares.export.segments import NO_SEGMENTS, SegmentReader, check_segment_choices
 from ares.io import hash_files
 from ares.jobs import Report
@@ -229,7 +227,6 @@ _CAPTION, _ACCEPTABLE, _UNPROVEN, _GRADE, _TRUST = TASK_COLUMNS
 _INSTRUCTION = "instruction"
 # The number of episodes by the source of their task, before any is counted.
 NO_TASKS: Mapping[str, int] = dict.fromkeys((_INSTRUCTION, _CAPTION, "none"), 0)
-_STAGING_MARKER = ".ares-export"
 # Columns of the episodes table that exist without annotators; annotators fill all others.
 _BUILTIN_COLUMNS = frozenset(
     {"episode_id", "format", "dataset", "version", "split", "key", "source", "content_hash", "instruction",
@@ -319,42 +316,6 @@ def make_export_report(
         failures=tuple(failures.tallies()) if failures.members else (),
         **counts,
     )
-
-
-@contextmanager
-def staging_folder(destination: Path) -> Iterator[Path]:
-    """Yield a folder to write into, which is renamed to the destination on success and removed on failure.
-
-    Raises:
-        RequestError: The destination is not empty, or cannot be created.
-        StoreError: The disk is full.
-    """
-    destination = destination.expanduser().resolve()
-    # A device such as /dev/null is no file, and no folder either.
-    if any(destination.iterdir()) if destination.is_dir() else destination.exists():
-        raise RequestError("the export folder is not empty", f"{destination}; name a new or an empty folder")
-    partial = destination.with_name(destination.name + ".tmp")
-    # A killed export leaves its folder with the marker; any other folder is somebody's.
-    if partial.exists() and not (partial / _STAGING_MARKER).is_file():
-        raise RequestError("the folder for the unfinished export exists already", f"{partial}; move it away")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        (partial / _STAGING_MARKER).touch()
-    except OSError as error:
-        raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
-    try:
-        yield partial
-        (partial / _STAGING_MARKER).unlink()
-        partial.replace(destination)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError("the disk is full", f"nothing is left of the export to {destination}") from error
-        raise
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
 class EpisodeTaskText(NamedTuple):

@@ -144,6 +144,31 @@ def write_dataset_card(
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
 
+def join_dataset_cards(cards: Sequence[str]) -> str:
+    """The card of an export that was appended to: the first one, then the others without what the Hub reads.
+
+    Args:
+        cards: The cards of the parts, at least one; each is text of `write_dataset_card`.
+    """
+    heads, bodies = zip(*(card.removeprefix("---\n").split("\n---\n", 1) for card in cards), strict=True)
+    named = [[line for line in head.splitlines() if line.startswith("license")] for head in heads]
+    rest = "\n".join(line for line in heads[0].splitlines() if not line.startswith("license"))
+    # The identifier that the Hub knows, or the names beside "other".
+    names = dict.fromkeys(name for lines in named for name in _licence_names(lines))
+    first = "\n".join(named[0])
+    if len({tuple(lines) for lines in named}) > 1:
+        first = f"license: {_OTHER}\nlicense_name: {json.dumps('; '.join(names), ensure_ascii=False)}"
+    return "\n".join(
+        (f"---\n{first}\n{rest}\n---", bodies[0], *(f"# Appended\n{body}" for body in bodies[1:]))
+    )
+
+
+def _licence_names(lines: Sequence[str]) -> list[str]:
+    """The licences that two lines of YAML name: an identifier, or "other" and their names."""
+    value = lines[-1].partition(": ")[2]
+    return str(json.loads(value)).split("; ") if len(lines) > 1 else [value]
+
+
 def _front_matter(sources: Sequence[StatedSource], format: str, counts: Mapping[str, Json]) -> Iterator[str]:
     """The lines of the YAML that the Hugging Face Hub reads."""
     licences = sorted({licence for source in sources for licence in source.licences or (_UNKNOWN,)})

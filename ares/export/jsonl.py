@@ -29,10 +29,9 @@ from ares.export.base import (
     make_export_report,
     open_span_texts,
     read_rows,
-    staging_folder,
 )
 from ares.export.retime import cut_record, describe_part
-from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks
+from ares.export.run import ExportBatch, ExportMember, ExportReader, member_tasks, staging_folder
 from ares.export.segments import (
     EpisodeSegments,
     ExportSegment,
@@ -65,11 +64,11 @@ def export_jsonl(
         raise RequestError("jsonl has spans of the source and no steps", "leave out --fps")
     start = time.monotonic()
     with (
-        staging_folder(request.destination) as root,
-        ExportManifest(root, reader.stores, request, "jsonl") as manifest,
+        staging_folder(request.destination) as staged,
+        ExportManifest(staged.folder, reader.stores, request, "jsonl") as manifest,
     ):
-        failures = ExportFailures(root, request.strict)
-        with (root / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
+        failures = ExportFailures(staged.folder, request.strict)
+        with (staged.folder / SEGMENTS_FILE).open("w", encoding="utf-8") as file:
             makers = find_segment_makers(reader.stores, request)
             segments = SegmentReader(reader.stores, makers, request.segments)
             span_texts = open_span_texts(reader.stores, request)

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version as installed_version
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -28,7 +29,6 @@ from ares.export.base import (
     find_segment_makers,
     make_export_report,
     open_span_texts,
-    staging_folder,
 )
 from ares.export.retime import (
     ClockChanges,
@@ -37,7 +37,7 @@ from ares.export.retime import (
     join_measured_rates,
     retime_episode,
 )
-from ares.export.run import ExportReader, member_tasks
+from ares.export.run import ExportReader, StagedExport, member_tasks, staging_folder
 from ares.export.segments import EpisodeSegments, PlannedTexts, SegmentCounts, SegmentReader
 from ares.media import verify_source
 
@@ -434,7 +434,7 @@ class GroupedExport:
     request: ExportRequest
     clock: ExportRate
     reader: ExportReader
-    root: Path
+    staged: StagedExport
     manifest: ExportManifest
     failures: ExportFailures
     changes: ClockChanges
@@ -514,21 +514,25 @@ def export_groups(
 ) -> ExportReport:
     """Write a set in a format, one dataset after the other; see `Exporter` for what is raised."""
     start = time.monotonic()
-    with staging_folder(request.destination) as root:
+    stores, content = reader.stores, replace(request, destination=Path())
+    version = stores.tables.connection.newest_version("episodes").version
+    state = (format.name, content, installed_version("ares-curation"), stores.annotations.position(), version)
+    with staging_folder(request.destination, *state) as staged:
+        root = staged.folder
         failures = ExportFailures(root, request.strict)
         clock = join_measured_rates(request.clock, reader)
-        makers = find_segment_makers(reader.stores, request) if format.has_segments else {}
-        segments = SegmentReader(reader.stores, makers, request.segments) if makers else None
+        makers = find_segment_makers(stores, request) if format.has_segments else {}
+        segments = SegmentReader(stores, makers, request.segments) if makers else None
         plan = plan_datasets(reader, failures, clock, format.find_origin, segments)
         if format.folders is not None:
             plan = ExportPlan(plan.groups, format.folders(plan), plan.group_numbers)
         progress(plan.group_numbers.count(NO_GROUP))
-        with ExportManifest(root, reader.stores, request, format.name) as manifest:
+        with ExportManifest(root, stores, request, format.name) as manifest:
             changes = ClockChanges(clock)
             are_spans = request.set.num_spans is not None
-            texts = open_span_texts(reader.stores, request) if are_spans else None
+            texts = open_span_texts(stores, request) if are_spans else None
             export = GroupedExport(
-                request, clock, reader, root, manifest, failures, changes, progress, segments, texts
+                request, clock, reader, staged, manifest, failures, changes, progress, segments, texts
             )
             written = [format.write_dataset(export, plan, number) for number in range(len(plan.groups))]
             failures.check(len(plan.group_numbers))

@@ -28,10 +28,9 @@ from ares.export.base import (
     make_export_report,
     open_span_texts,
     read_rows,
-    staging_folder,
 )
 from ares.export.retime import ClockChanges, RetimedEpisode, cut_record, describe_part, retime_episode
-from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks
+from ares.export.run import ExportBatch, ExportReader, MemberTask, member_tasks, staging_folder
 from ares.export.segments import SegmentCounts, SegmentReader, read_segments, segments_schema
 
 if TYPE_CHECKING:
@@ -74,13 +73,13 @@ def export_parquet(
     """
     start = time.monotonic()
     with (
-        staging_folder(request.destination) as root,
-        ExportManifest(root, reader.stores, request, "parquet") as manifest,
+        staging_folder(request.destination) as staged,
+        ExportManifest(staged.folder, reader.stores, request, "parquet") as manifest,
     ):
-        failures, written, num_members = ExportFailures(root, request.strict), _ParquetCounts(), 0
+        failures, written, num_members = ExportFailures(staged.folder, request.strict), _ParquetCounts(), 0
         with ExitStack() as stack:
             are_spans = reader.are_spans
-            files = _ParquetFiles(stack, root, reader, bool(request.weights))
+            files = _ParquetFiles(stack, staged.folder, reader, bool(request.weights))
             changes, span_texts = ClockChanges(request.clock), open_span_texts(reader.stores, request)
             job = _ParquetExport(request, reader, manifest, files, written, changes, span_texts)
             for stored in reader.member_batches(failures):
@@ -95,9 +94,9 @@ def export_parquet(
         failures.check(num_members)
         report = _make_export_report(job, failures, time.monotonic() - start)
         if request.plan is not None:
-            request.plan.write(root / PLAN_FILE)
+            request.plan.write(staged.folder / PLAN_FILE)
         if reader.weights is not None:
-            reader.weights.write(root)
+            reader.weights.write(staged.folder)
         manifest.write(report)
     return report
 

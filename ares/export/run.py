@@ -1,16 +1,25 @@
-"""What an exporter is, what it reads, and how one is run for a request."""
+"""What an exporter is, what it reads, how one is run for a request, and the folder that it writes into."""
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import hashlib
 import json
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ares.annotation import short_hash
+from ares.annotation import canonical_json, short_hash
 from ares.console import write_stderr
 from ares.contract import SetConverter, find_contracts_of_episodes, parse_conversions
 from ares.curation import EXPORTS, Sets
@@ -18,6 +27,7 @@ from ares.episode import Episode, Json, Span, Trajectory
 from ares.errors import AresError, PluginError, RequestError, StoreError
 from ares.export.base import (
     FAILURES_FILE,
+    MANIFEST_FILE,
     EpisodeTaskText,
     ExportFailures,
     ExportReport,
@@ -360,3 +370,168 @@ def _with_weights(reader: ExportReader, request: ExportRequest) -> ExportReader:
     (changed, left_out, unknown), more = reader.notes, ReadingNotes(*weights.notes())
     notes = ReadingNotes(changed + more.changed, left_out + more.left_out, unknown + more.unknown)
     return replace(reader, weights=weights, notes=notes)
+
+
+# In the folder of an unfinished export: a line that names its request, and a line for each unit that is whole.
+STAGING_MARKER = ".ares-export"
+
+
+class StagedExport:
+    """The folder that an export is written in, and what of it is whole: its units.
+
+    A unit is a file that is finished, or a result that takes long to make again. The next run of the same request
+    keeps the units that an earlier one left, and writes the rest.
+
+    Args:
+        folder: The folder.
+        key: Hash of the request and of what the workspace held.
+
+    Attributes:
+        folder: The folder.
+        earlier: The values of the units that an earlier run left, by name.
+        has_units: Whether anything is whole.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder, self.earlier, self._lock = folder, dict[str, Json](), Lock()
+        marker = folder / STAGING_MARKER
+        if marker.is_file():
+            from ares.export.resume import read_earlier_units
+
+            self.earlier = read_earlier_units(marker, key)
+        elif folder.exists() and any(folder.iterdir()):  # an empty one was left before it had a marker
+            raise RequestError(
+                "the folder for the unfinished export exists already", f"{folder}; move it away"
+            )
+        if not marker.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            marker.write_text(canonical_json({"key": key}) + "\n", encoding="utf-8")
+        self.has_units = bool(self.earlier)
+
+    def keep(self, name: str, value: Json, file: Path | None = None) -> None:
+        """Note a unit that is whole.
+
+        Args:
+            name: Its name; a file is named by its path in the export.
+            value: What the next run has to know of it.
+            file: The file that has it.
+        """
+        line: dict[str, Json] = {"name": name, "value": value}
+        if file is not None:
+            with file.open("rb") as opened:
+                sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+            line |= {"file": file.relative_to(self.folder).as_posix(), "sha256": sha256}
+        with self._lock, (self.folder / STAGING_MARKER).open("a", encoding="utf-8") as marker:
+            marker.write(canonical_json(line) + "\n")
+        self.has_units = True
+
+
+@contextmanager
+def staging_folder(destination: Path, *request: object) -> Iterator[StagedExport]:
+    """Yield a folder to write into, which is renamed to the destination on success.
+
+    On failure it is removed, unless units of it are whole and the next run of the same request can go on.
+
+    Args:
+        destination: The folder of the export.
+        request: What decides what is written: values with a `repr`.
+
+    Raises:
+        RequestError: The destination is not empty, or cannot be created.
+        StoreError: The disk is full.
+    """
+    destination = destination.expanduser().resolve()
+    partial = destination.with_name(destination.name + ".tmp")
+    try:
+        if (destination / STAGING_MARKER).is_file() and not partial.exists():
+            destination.replace(partial)  # it was complete, and its marker was about to go
+        # A device such as /dev/null is no file, and no folder either.
+        if any(destination.iterdir()) if destination.is_dir() else destination.exists():
+            raise RequestError(
+                "the export folder is not empty", f"{destination}; name a new or an empty folder"
+            )
+        staged = StagedExport(partial, hashlib.sha256(repr(request).encode()).hexdigest())
+    except OSError as error:
+        raise RequestError("the export folder cannot be created", f"{destination}: {error}") from None
+    try:
+        yield staged
+        partial.replace(destination)
+        (destination / STAGING_MARKER).unlink()
+    except BaseException as error:
+        stopped = isinstance(error, OSError | StoreError) or not isinstance(error, Exception)
+        if not (stopped and staged.has_units):
+            shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            rest = f"{partial} has what is whole: run the same command again, or remove it"
+            detail = rest if staged.has_units else f"nothing is left of the export to {destination}"
+            raise StoreError("the disk is full", detail) from error
+        raise
+
+
+_EXCHANGE, _HERE = 2, -100
+
+
+def exchange_folders(both: Path, old: Path) -> None:
+    """Let two folders change their names, in one step where the system can."""
+    if sys.platform == "linux":
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if rename and not rename(_HERE, os.fsencode(both), _HERE, os.fsencode(old), _EXCHANGE):
+            return
+    before = _before_name(old)
+    old.replace(before)
+    both.replace(old)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _before_name(old: Path) -> Path:
+    return old.with_name(f"{old.name}.before")
+
+
+def bring_back_folder(old: Path) -> None:
+    """Give an export its name back that was killed between the two steps of a system that cannot do it in one."""
+    if not old.exists() and (_before_name(old) / MANIFEST_FILE).exists():
+        _before_name(old).replace(old)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportJoin:
+    """The folders of an export, of the episodes to append, and of both together."""
+
+    old: Path
+    new: Path
+    both: Path
+
+    def read(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A JSON document of the export and of the episodes to append; {} where there is none."""
+        paths = (self.old / name, self.new / name)
+        old, new = (json.loads(path.read_text(encoding="utf-8")) if path.exists() else {} for path in paths)
+        return old, new
+
+    def link(self, source: Path, name: str) -> None:
+        """Give a file a name in the folder of both: a link, or a copy where the disk has no links."""
+        target = self.both / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+
+    def write_lines(self, name: str, lines: Sequence[str]) -> None:
+        """Write a text file; none without lines."""
+        if lines:
+            (self.both / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.both / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def leave_out(document: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in names}
+
+
+def refuse_other(new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+    """Raise RequestError for the first value that differs between the set and the export."""
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            shown = [json.dumps(values.get(name)) for values in (new, old)]
+            raise RequestError(
+                "the set does not fit the export", f"{name}: {shown[0]}, the export has {shown[1]}"
+            )

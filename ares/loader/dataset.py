@@ -1,17 +1,18 @@
-"""Builds the PyTorch dataset of a set: one item per step, with windows around it and frames."""
+"""The PyTorch datasets of a set: an item for each step, with windows, by number or as a stream in a frozen order."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ares.errors import RequestError
 from ares.export import (
@@ -28,7 +29,7 @@ from ares.export import (
 from ares.formats import ACTION_KEY, REWARD_KEY, STATE_KEY, camera_key
 from ares.imports import import_optional
 from ares.loader.step_store import WEIGHT, StepLayout, StepStore, StepStoreWriter, StoredSteps
-from ares.media import frames_at
+from ares.media import frames_at, frames_in_order
 from ares.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -43,6 +44,26 @@ _SIGNAL_KEYS = {"state": STATE_KEY, "action": ACTION_KEY, "reward": REWARD_KEY, 
 # How far a time may be from that of a step (LeRobot: the same).
 _TOLERANCE_SECONDS = 1e-4
 _CACHED_EPISODES = 64
+# How the values of a signal are normalised: mean 0 and deviation 1, or from -1 to 1.
+Normalisation = Literal["mean_std", "min_max"]
+_NORMALISATIONS = get_args(Normalisation)
+# Gives the frames of a camera, by its number, at some rows of an episode: (K, H, W, 3) uint8 RGB.
+ReadFrames = Callable[[int, "NDArray[np.int64]", StoredSteps], "NDArray[np.uint8]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderRequest:
+    """What items of a dataset have.
+
+    Attributes:
+        cameras: Cameras whose frames are decoded; None for all.
+        delta_seconds: By key, the times of a window relative to the step.
+        normalise: By key of a signal, how its values are normalised.
+    """
+
+    cameras: Sequence[str] | None = None
+    delta_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    normalise: Mapping[str, Normalisation] = field(default_factory=dict)
 
 
 class StepDataset:
@@ -58,30 +79,25 @@ class StepDataset:
 
     Args:
         folder: Folder of the step store.
-        cameras: Cameras whose frames are decoded; None for all.
-        delta_seconds: By key, the times of a window relative to the step.
+        request: What items have.
 
     Raises:
-        RequestError: A camera or a key does not exist, or a time is not that of a step.
+        RequestError: A camera, a key or a normalisation does not exist, or a time is not that of a step.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        cameras: Sequence[str] | None = None,
-        delta_seconds: Mapping[str, Sequence[float]] | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, request: LoaderRequest) -> None:
         self._folder = folder
         self._opened: StepStore | None = None
-        layout = self._store.layout
+        layout, cameras = self._store.layout, request.cameras
         self.rate_hz = layout.rate_hz
         self.cameras = layout.cameras if cameras is None else _known_cameras(cameras, layout.cameras)
         self._signals = {_SIGNAL_KEYS[name]: name for name in layout.widths}
         keys = [*self._signals, *map(camera_key, self.cameras)]
         self._windows = {
             key: _window_steps(key, seconds, layout.rate_hz, keys)
-            for key, seconds in (delta_seconds or {}).items()
+            for key, seconds in request.delta_seconds.items()
         }
+        self._scales = {key: self._make_scale(key, kind) for key, kind in request.normalise.items()}
         weakref.finalize(self, _remove_owned_folder, folder, os.getpid())
 
     def __len__(self) -> int:
@@ -93,6 +109,40 @@ class StepDataset:
         """Number of episodes."""
         return len(self._store.first_rows) - 1
 
+    @property
+    def statistics(self) -> dict[str, dict[str, list[float]]]:
+        """By key of a signal its "mean", "std", "min" and "max" over all steps: exact, a number per dimension."""
+        return {key: self._store.statistics[name] for key, name in self._signals.items()}
+
+    def restore(self, key: str, values: Any) -> Any:
+        """Values of a signal in the units of the source: the inverse of its normalisation.
+
+        Args:
+            key: The signal.
+            values: (..., D) tensor or array.
+        """
+        import torch
+
+        if key not in self._scales:
+            return values
+        offset, scale = self._scales[key]
+        if isinstance(values, torch.Tensor):
+            return values * torch.from_numpy(scale).to(values) + torch.from_numpy(offset).to(values)
+        return values * scale + offset
+
+    def stream(
+        self,
+        batch_size: int,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        block_steps: int = 16,
+        shuffle_blocks: int = 4,
+        lanes: int = 4,
+    ) -> StepStream:
+        """The steps in a frozen order, for a `DataLoader` with the same batch size; see `StepStream`."""
+        return StepStream(self, batch_size, StepOrder(shuffle, seed, block_steps, shuffle_blocks), lanes)
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         """The item of a step.
 
@@ -100,14 +150,15 @@ class StepDataset:
             IndexError: There is no such step.
             MediaError: Its frames cannot be read.
         """
-        import numpy as np
-
-        store, row = self._store, index + len(self) if index < 0 else index
+        row = index + len(self) if index < 0 else index
         if not 0 <= row < len(self):
             raise IndexError(f"no step {index}; there are {len(self)}")
-        number = int(np.searchsorted(store.first_rows, row, side="right")) - 1
-        first, stop = int(store.first_rows[number]), int(store.first_rows[number + 1])
-        episode = _read_episode(store, number)
+        return self.make_item(row, self._read_frames)
+
+    def make_item(self, row: int, read_frames: ReadFrames) -> dict[str, Any]:
+        """The item of a step, with frames from a function. Raises MediaError when they cannot be read."""
+        number, first, stop = self.find_episode(row)
+        episode = _read_episode(self._store, number)
         item: dict[str, Any] = {
             "index": row,
             "episode_index": number,
@@ -117,7 +168,9 @@ class StepDataset:
             "episode_id": episode.episode_id,
         }
         for key in (*self._signals, *map(camera_key, self.cameras)):
-            item |= self._window_item(key, row, first, stop, episode)
+            rows, mask = self._window_rows(key, row, first, stop)
+            values = self._values(key, rows, episode, read_frames)
+            item |= {key: values[0]} if mask is None else {key: values, f"{key}_is_pad": mask}
         return item
 
     def make_weighted_sampler(self, num_samples: int | None = None, seed: int = 0) -> WeightedRandomSampler:
@@ -143,6 +196,33 @@ class StepDataset:
         count = len(self) if num_samples is None else num_samples
         return WeightedRandomSampler(weights.astype(np.float64).tolist(), count, True, generator)
 
+    def find_episode(self, row: int) -> tuple[int, int, int]:
+        """The number of the episode of a row, its first row and the one behind its last."""
+        import numpy as np
+
+        first_rows = self._store.first_rows
+        number = int(np.searchsorted(first_rows, row, side="right")) - 1
+        return number, int(first_rows[number]), int(first_rows[number + 1])
+
+    def frame_reach(self, number: int) -> tuple[int, int]:
+        """How many steps before and behind its own an item has frames of a camera, by the camera's number."""
+        steps = self._windows.get(camera_key(self._store.layout.cameras[number]))
+        return (0, 0) if steps is None else (min(int(steps.min()), 0), max(int(steps.max()), 0))
+
+    def open_run(self, number: int, rows: range, episode: StoredSteps) -> Iterator[NDArray[np.uint8]]:
+        """Yield the frames of a camera at consecutive rows of an episode, each decoded once, when it is asked for."""
+        import numpy as np
+
+        media = episode.media[number]
+        seconds = self._store.camera_seconds(number, np.arange(rows.start, rows.stop))
+        if seconds == sorted(seconds):
+            return frames_in_order(media, seconds)
+        return iter(frames_at(media, seconds))
+
+    def content_hash(self) -> str:
+        """Hash of its episodes and their order: two datasets with the same hash have the same steps."""
+        return self._store.content_hash()
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
 
@@ -156,33 +236,265 @@ class StepDataset:
             self._opened = StepStore(self._folder)
         return self._opened
 
-    def _window_item(self, key: str, row: int, first: int, stop: int, episode: StoredSteps) -> dict[str, Any]:
-        """The values of a key, and its padding mask where it has a window."""
+    def _make_scale(self, key: str, kind: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """What is subtracted from a signal, and what it is divided by then: (D,) each. Raises RequestError."""
+        import numpy as np
+
+        if key not in self._signals:
+            hint = did_you_mean(key, self._signals)
+            raise RequestError(
+                f"no signal {key!r} to normalise", f"{hint}there are: {', '.join(self._signals)}"
+            )
+        if kind not in _NORMALISATIONS:
+            raise RequestError(f"no normalisation {kind!r}", f"there are: {', '.join(_NORMALISATIONS)}")
+        stats = {name: np.array(values) for name, values in self.statistics[key].items()}
+        offset, scale = stats["mean"], stats["std"]
+        if kind == "min_max":
+            offset, scale = (stats["max"] + stats["min"]) / 2, (stats["max"] - stats["min"]) / 2
+        # A dimension that never changes becomes 0.
+        return offset.astype(np.float32), np.where(scale > 0, scale, 1.0).astype(np.float32)
+
+    def _window_rows(self, key: str, row: int, first: int, stop: int) -> tuple[NDArray[np.int64], Any]:
+        """The rows of a key, and its padding mask (K,) where it has a window, else None."""
         import numpy as np
         import torch
 
         if key not in self._windows:
-            return {key: self._values(key, np.array([row]), episode)[0]}
+            return np.array([row]), None
         targets = row + self._windows[key]
         rows = targets.clip(first, stop - 1)
-        is_padding = torch.from_numpy(targets != rows)
-        return {key: self._values(key, rows, episode), f"{key}_is_pad": is_padding}
+        return rows, torch.from_numpy(targets != rows)
 
-    def _values(self, key: str, rows: NDArray[np.int64], episode: StoredSteps) -> Any:
+    def _values(
+        self, key: str, rows: NDArray[np.int64], episode: StoredSteps, read_frames: ReadFrames
+    ) -> Any:
         """A tensor of a key at some rows: (K, D) float32 or (K, 3, H, W) uint8."""
         import numpy as np
         import torch
 
         if key in self._signals:
-            return torch.from_numpy(self._store.signal(self._signals[key], rows))
+            values = self._store.signal(self._signals[key], rows)
+            if key in self._scales:
+                offset, scale = self._scales[key]
+                values = (values - offset) / scale
+            return torch.from_numpy(values)
         number = [camera_key(name) for name in self._store.layout.cameras].index(key)
-        frames = frames_at(episode.media[number], self._store.camera_seconds(number, rows))
+        frames = read_frames(number, rows, episode)
         return torch.from_numpy(np.ascontiguousarray(frames.transpose(0, 3, 1, 2)))
+
+    def _read_frames(self, number: int, rows: NDArray[np.int64], episode: StoredSteps) -> NDArray[np.uint8]:
+        return frames_at(episode.media[number], self._store.camera_seconds(number, rows))
 
 
 @lru_cache(maxsize=_CACHED_EPISODES)
 def _read_episode(store: StepStore, number: int) -> StoredSteps:
     return store.episode(number)
+
+
+@dataclass(frozen=True, slots=True)
+class StepOrder:
+    """The order of the steps of an epoch: a function of these values and the number of the epoch alone.
+
+    Attributes:
+        shuffle: Whether blocks are shuffled, and the steps of some blocks among each other.
+        seed: Seed of the order.
+        block_steps: Consecutive steps of a block, which are decoded together.
+        shuffle_blocks: Blocks whose steps are shuffled among each other; so many are in memory.
+    """
+
+    shuffle: bool
+    seed: int
+    block_steps: int
+    shuffle_blocks: int
+
+    def rows(self, count: int, epoch: int) -> NDArray[np.int64]:
+        """(count,) the rows of an epoch in their order."""
+        import numpy as np
+
+        if not self.shuffle:
+            return np.arange(count)
+        digest = hashlib.sha256(f"{self.seed} {epoch}".encode()).digest()
+        # Of all generators of numpy this one is the same in every version.
+        random = np.random.RandomState(np.frombuffer(digest, np.uint32).astype(np.uint32))
+        starts = random.permutation(np.arange(0, count, self.block_steps))
+        rows = (starts[:, None] + np.arange(self.block_steps)).reshape(-1)
+        rows = rows[rows < count]
+        size = self.block_steps * self.shuffle_blocks
+        for start in range(0, count, size):
+            rows[start : start + size] = random.permutation(rows[start : start + size])
+        return rows
+
+
+class StepStream:
+    """The steps of a dataset in a frozen order, which a `torch.utils.data.DataLoader` with its batch size reads.
+
+    The order is the same on every machine and for every number of workers that divides `lanes`, and can be taken up
+    in the middle of an epoch. Read in order, each frame is decoded once; shuffled, a block of steps is decoded at once.
+    Every iteration is one pass over the epoch of `set_epoch`. In memory are the frames of `shuffle_blocks` + 2 blocks
+    for each lane.
+
+    Args:
+        dataset: The dataset.
+        batch_size: Items of a batch; give the `DataLoader` the same.
+        order: The order of the steps.
+        lanes: Parts of an epoch that are read side by side: batch j is of lane j mod `lanes`.
+
+    Raises:
+        RequestError: A number is below 1.
+    """
+
+    def __init__(self, dataset: StepDataset, batch_size: int, order: StepOrder, lanes: int) -> None:
+        torch = import_optional("torch")
+        torch.utils.data.IterableDataset.register(StepStream)
+        numbers = {"batch_size": batch_size, "lanes": lanes, "block_steps": order.block_steps}
+        for name, number in (numbers | {"shuffle_blocks": order.shuffle_blocks}).items():
+            if number < 1:
+                raise RequestError(f"{name} is a number from 1", f"got {number}")
+        self._dataset, self._batch_size, self._order, self._lanes = dataset, batch_size, order, lanes
+        self._epoch, self._batches, self._passes = 0, 0, 0
+
+    def __len__(self) -> int:
+        """Steps of an epoch; of the one that was taken up in the middle, those that are left."""
+        return len(self._dataset) - self._batches * self._batch_size
+
+    def state_dict(self, batches: int) -> dict[str, Any]:
+        """Where the epoch is after some batches of the loader: as many as were trained on since the iteration began.
+
+        Args:
+            batches: Batches since the iteration began.
+        """
+        done = self._batches + batches
+        total = -(-len(self._dataset) // self._batch_size)
+        return {**self._identity(), "epoch": self._epoch + done // total, "batches": done % total}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken, with the next iteration.
+
+        Raises:
+            RequestError: The state is of other steps, or of another order.
+        """
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                detail = f"{name} was {state.get(name)!r} and is {value!r}"
+                raise RequestError("the state is of another order", detail)
+        self._epoch, self._batches = int(state["epoch"]), int(state["batches"])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch with the next iteration."""
+        self._epoch, self._batches = epoch, 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The items of this process: all of them, or in a worker of a loader those of its lanes.
+
+        Raises:
+            RequestError: The number of workers does not divide the lanes.
+            MediaError: A frame cannot be read.
+        """
+        import torch
+
+        worker = torch.utils.data.get_worker_info()
+        number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        if self._lanes % workers:
+            raise RequestError("the lanes are shared out evenly", f"{self._lanes} lanes, {workers} workers")
+        batches = self._lane_batches()
+        readers = [_BlockReader(self._dataset, self._order) for _ in range(self._lanes)]
+        total = sum(map(len, batches))
+        for batch in range(self._batches, total):
+            lane = batch % self._lanes
+            if (batch - self._batches) % workers == number:
+                yield from readers[lane].items(batches[lane][batch // self._lanes])
+
+    def _lane_batches(self) -> list[list[NDArray[np.int64]]]:
+        """The rows of each batch of each lane, which is a part of the epoch's order."""
+        rows = self._order.rows(len(self._dataset), self._epoch)
+        size = self._batch_size
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        whole, rest = divmod(len(parts), self._lanes)
+        counts = [whole + (lane < rest) for lane in range(self._lanes)]
+        starts = [sum(counts[:lane]) for lane in range(self._lanes)]
+        lanes = [parts[start : start + count] for start, count in zip(starts, counts, strict=True)]
+        # The last batch of the order, which may not be full, is the last that is read.
+        holder, last = lanes[min(self._lanes, len(parts)) - 1], lanes[(len(parts) - 1) % self._lanes]
+        holder[-1], last[-1] = last[-1], holder[-1]
+        return lanes
+
+    def _identity(self) -> dict[str, Any]:
+        order = self._order
+        return {
+            "steps": self._dataset.content_hash(),
+            "batch_size": self._batch_size,
+            "lanes": self._lanes,
+            "order": [order.shuffle, order.seed, order.block_steps, order.shuffle_blocks],
+        }
+
+
+class _FrameRun:
+    """The frames of a camera at consecutive rows of an episode, decoded when they are asked for, each once."""
+
+    def __init__(self, frames: Iterator[NDArray[np.uint8]], first: int) -> None:
+        self._frames, self._next = frames, first
+        self._decoded: dict[int, NDArray[np.uint8]] = {}
+
+    def has(self, row: int) -> bool:
+        """Whether a row can be read without going back."""
+        return row in self._decoded or row == self._next
+
+    def read(self, rows: NDArray[np.int64], keep_from: int) -> NDArray[np.uint8]:
+        """(K, H, W, 3) uint8 RGB at some rows; frames before another row are let go."""
+        import numpy as np
+
+        while self._next <= rows.max():
+            self._decoded[self._next] = next(self._frames)
+            self._next += 1
+        frames = np.stack([self._decoded[row] for row in rows.tolist()])
+        for row in [row for row in self._decoded if row < keep_from]:
+            del self._decoded[row]
+        return frames
+
+
+class _BlockReader:
+    """Reads the items of a lane: in order with the frames of a window at hand, shuffled with those of some blocks."""
+
+    def __init__(self, dataset: StepDataset, order: StepOrder) -> None:
+        self._dataset, self._order = dataset, order
+        self._runs: dict[tuple[int, ...], _FrameRun] = {}
+        blocks = order.shuffle_blocks + 2 if order.shuffle else 1
+        self._most_runs = blocks * max(len(dataset.cameras), 1)
+
+    def items(self, rows: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+        """Yield the items of some rows. Raises MediaError."""
+        for row in rows.tolist():
+            yield self._dataset.make_item(row, partial(self._read, row))
+
+    def _read(
+        self, row: int, camera: int, rows: NDArray[np.int64], episode: StoredSteps
+    ) -> NDArray[np.uint8]:
+        number, first, stop = self._dataset.find_episode(row)
+        before, behind = self._dataset.frame_reach(camera)
+        key: tuple[int, ...] = (number, camera)
+        needed = range(max(row + before, first), stop)
+        if self._order.shuffle:
+            start = row - row % self._order.block_steps
+            needed = range(
+                max(max(start, first) + before, first), min(start + self._order.block_steps + behind, stop)
+            )
+            key = (number, camera, start)
+        run = self._runs.pop(key, None)
+        if run is None or not run.has(int(rows.min())):
+            run = _FrameRun(self._dataset.open_run(camera, needed, episode), needed.start)
+        self._runs[key] = run
+        while len(self._runs) > self._most_runs:
+            del self._runs[next(iter(self._runs))]
+        if self._order.shuffle and not run.has(needed.stop - 1):  # no video stays open for a block
+            run.read(_row_numbers(needed), needed.start)
+        return run.read(rows, needed.start)
+
+
+def _row_numbers(rows: range) -> NDArray[np.int64]:
+    """The numbers of a range as an array."""
+    import numpy as np
+
+    return np.arange(rows.start, rows.stop)
 
 
 def _known_cameras(cameras: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -223,19 +535,13 @@ def _remove_owned_folder(folder: Path, owner: int) -> None:
 _FOLDER = "steps"
 
 
-def build_step_dataset(
-    request: ExportRequest,
-    stores: Stores,
-    cameras: Sequence[str] | None = None,
-    delta_seconds: Mapping[str, Sequence[float]] | None = None,
-) -> StepDataset:
+def build_step_dataset(request: ExportRequest, stores: Stores, loading: LoaderRequest) -> StepDataset:
     """A set as a dataset for PyTorch; see `StepDataset`.
 
     Args:
         request: The set and what is read of it; the destination is replaced by a folder of temporary files.
         stores: Stores of the workspace.
-        cameras: Cameras whose frames are decoded; None for all.
-        delta_seconds: By key, the times of a window relative to the step.
+        loading: What items have.
 
     Raises:
         ClashError: Signals of the set mean different things, and no conversion is named for them.
@@ -251,7 +557,7 @@ def build_step_dataset(
     parent = Path(tempfile.mkdtemp(prefix="ares-steps-"))
     try:
         export_groups(replace(request, destination=parent / _FOLDER), reader, lambda episodes: None, format)
-        return StepDataset(parent / _FOLDER, cameras, delta_seconds)
+        return StepDataset(parent / _FOLDER, loading)
     except BaseException:
         shutil.rmtree(parent, ignore_errors=True)
         raise
@@ -269,7 +575,7 @@ def _single_folder(plan: ExportPlan) -> list[str]:
 
 def _write_steps(export: GroupedExport, plan: ExportPlan, number: int) -> DatasetCounts:
     group, counts = plan.groups[number], DatasetCounts()
-    with closing(StepStoreWriter(export.root, _step_layout(group))) as writer:
+    with closing(StepStoreWriter(export.staged.folder, _step_layout(group))) as writer:
         for item in export.items(plan, number):
             writer.add(item)
             export.note_written(item, plan.folders[number], counts.episodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _INFO_FILE, _EPISODES_FILE, _FIRST_ROWS = "steps.json", "episodes.bin", "first_rows"
 # Starts of the lines of the episodes file.
 _OFFSETS = "offsets"
+# Rows that are read at once for statistics.
+_BLOCK_ROWS = 65_536
 _STATE, _ACTION, _REWARD = "state", "action", "reward"
 # The signal of the weights of steps.
 WEIGHT = "weight"
@@ -99,7 +102,27 @@ class StepStoreWriter:
         self._files[_FIRST_ROWS].write(np.int64(self._rows).tobytes())
         self._files[_OFFSETS].write(np.int64(self._episodes.tell()).tobytes())
         self.close()
-        (self._folder / _INFO_FILE).write_text(json.dumps(asdict(self._layout)), encoding="utf-8")
+        document = {**asdict(self._layout), "statistics": self._statistics()}
+        (self._folder / _INFO_FILE).write_text(json.dumps(document), encoding="utf-8")
+
+    def _statistics(self) -> dict[str, dict[str, list[float]]]:
+        """Exact statistics of each signal over all rows, in two passes over blocks of them."""
+        import numpy as np
+
+        statistics = {}
+        for name, width in self._layout.widths.items():
+            path = self._folder / f"{name}.bin"
+            values = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, width)
+            blocks = [values[start : start + _BLOCK_ROWS] for start in range(0, len(values), _BLOCK_ROWS)]
+            mean = sum(block.sum(axis=0, dtype=np.float64) for block in blocks) / len(values)
+            variance = sum(((block - mean) ** 2).sum(axis=0) for block in blocks) / len(values)
+            statistics[name] = {
+                "mean": mean.tolist(),
+                "std": np.sqrt(variance).tolist(),
+                "min": np.min([block.min(axis=0) for block in blocks], axis=0).tolist(),
+                "max": np.max([block.max(axis=0) for block in blocks], axis=0).tolist(),
+            }
+        return statistics
 
     def close(self) -> None:
         """Close all files; may be called twice."""
@@ -128,6 +151,12 @@ class StepStore:
 
     Args:
         folder: The folder.
+
+    Attributes:
+        layout: What every row has.
+        statistics: By signal the mean, the standard deviation (divided by the number of rows), the smallest and the
+            largest value of each dimension over all rows.
+        first_rows: (E + 1,) int64, the first row of each episode, and the number of rows.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -135,6 +164,7 @@ class StepStore:
         self.layout = StepLayout(
             float(document["rate_hz"]), dict(document["widths"]), tuple(document["cameras"])
         )
+        self.statistics: dict[str, dict[str, list[float]]] = document["statistics"]
         self._folder = folder
         self.first_rows = self._map(_FIRST_ROWS, "int64")
         self._offsets = self._map(_OFFSETS, "int64")
@@ -163,6 +193,13 @@ class StepStore:
         """The seconds at which `frames_at` has the frames of a camera for some rows."""
         seconds: list[float] = self._seconds[number][rows].tolist()
         return seconds
+
+    def content_hash(self) -> str:
+        """Hash of the episodes and their steps, in their order; the same wherever the same episodes are read."""
+        digest = hashlib.sha256(self.first_rows.tobytes())
+        for number in range(len(self.first_rows) - 1):
+            digest.update(self.episode(number).episode_id.encode())
+        return digest.hexdigest()[:16]
 
     def _map(self, name: str, dtype: str) -> NDArray[Any]:
         import numpy as np

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         all_frames as all_frames,
         encoded_frames as encoded_frames,
         frames_at as frames_at,
+        frames_in_order as frames_in_order,
         frozen_camera_flags as frozen_camera_flags,
-        stream_frames_at as stream_frames_at,
     )
     from ares.media.playback import (
         SMALL_FRAME_PIXELS as SMALL_FRAME_PIXELS,

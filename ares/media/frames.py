@@ -69,10 +69,14 @@ def frames_at(ref: MediaRef, seconds: Sequence[float]) -> NDArray[np.uint8]:
     return frames
 
 
-def stream_frames_at(ref: MediaRef, rising_seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
-    """Yield what `frames_at` returns, one frame at a time, at seconds that rise. Raises MediaError."""
+def frames_in_order(ref: MediaRef, seconds: Sequence[float]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the frame shown at each of some rising seconds as `frames_at` has it, decoded when it is asked for.
+
+    Yields:
+        (H, W, 3) uint8 RGB; the same array again where two seconds show one frame. Raises MediaError.
+    """
     verify_source(ref)
-    return _decode_at(ref, rising_seconds)
+    return _decode_at(ref, seconds)
 
 
 def all_frames(ref: MediaRef) -> Iterator[NDArray[np.uint8]]:

@@ -13,7 +13,7 @@ from ares.episode import TOPIC_KINDS
 from ares.errors import MediaError, SourceError
 from ares.io import describe_os_error, file_state, is_url
 from ares.media.fingerprint import verify_source
-from ares.media.frames import all_frames, frames_at, stream_frames_at
+from ares.media.frames import all_frames, frames_at, frames_in_order
 from ares.media.recordings.images import image_seconds
 from ares.media.video.codec import VideoCodec, encode_mp4, read_video_frames
 from ares.media.video.packets import NotCopyable, PacketJoiner, cut_packets
@@ -179,7 +179,7 @@ def small_frames(ref: MediaRef, rate_hz: float, cache: FileCache) -> Path:
     def write(path: Path) -> None:
         # As long as a step of the camera remains, the last frame shows.
         seconds = np.arange(0, ref.num_frames / ref.rate_hz - 1e-6, 1 / rate_hz)
-        frames = [_shrink_frame(frame) for frame in stream_frames_at(ref, seconds.tolist())]
+        frames = [_shrink_frame(frame) for frame in frames_in_order(ref, seconds.tolist())]
         np.stack(frames).tofile(path)
 
     return cache.path(f"{_cache_key(ref, 'small', f'{rate_hz:g}')}.raw", write)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,17 +10,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ares.curation import Sets
+from ares.curation import CurationSet, Sets
+from ares.errors import RequestError
 from ares.io import expanded_path
 from ares.registry import refuse_unknown_keywords
 from ares.workspace.arguments import ExportOptions
 
 if TYPE_CHECKING:
-    from ares.curation import CurationSet
     from ares.export import ExportReport, MergePlan, PreviewReport
-    from ares.loader import StepDataset
+    from ares.loader import Normalisation, StepDataset
     from ares.store import Stores
     from ares.workspace.episode import FindingList
+    from ares.workspace.episodes import Episodes
     from ares.workspace.status import TableStatus
 
 
@@ -28,6 +30,17 @@ def _read_plan(options: dict[str, Any]) -> MergePlan:
     from ares.export import read_merge_plan
 
     return read_merge_plan(Path(expanded_path(options["plan"])))
+
+
+def _list_view(view: Episodes) -> CurationSet:
+    """The episodes of a view as a selection that is not stored. Raises RequestError for none."""
+    ids = tuple(sorted(view.ids()))
+    if not ids:
+        raise RequestError("the view has no episodes", "choose some with where() or with_ids()")
+    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+    return CurationSet(
+        name="view", version=0, created="", recipe={}, episodes=len(ids), ids_hash=digest, listed=ids
+    )
 
 
 class WorkspaceJobs:
@@ -48,6 +61,7 @@ class WorkspaceJobs:
         *,
         format: str = "lerobot",
         quiet: bool = False,
+        append: bool = False,
         **options: Unpack[ExportOptions],
     ) -> ExportReport:
         """Write a set as a training dataset, as `ares export` does.
@@ -71,10 +85,11 @@ class WorkspaceJobs:
                 "0 over verb = 'wait'", "weights.csv"].
             progress: Signal of the sources that is the progress of each step, for rabc of lerobot.
             quiet: Show no progress.
+            append: Append to the export in `dest`, whose files stay as they are; what it has already is left out.
 
         Raises:
-            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, or the
-                rate is not positive.
+            RequestError: There is no such set or format, the plan has open questions, the folder is not empty, the
+                set does not fit the export that it is appended to, or the rate is not positive.
             ClashError: Signals of the set mean different things, and no conversion is named for them.
             MediaError: No episode can be exported, or with `strict` one cannot.
         """
@@ -92,6 +107,10 @@ class WorkspaceJobs:
         )
         label, stream = f"export {request.set.name}", None if quiet else sys.stderr
         with closing(Progress(label, request.set.num_spans or request.set.episodes, stream)) as progress:
+            if append:
+                from ares.export import append_set
+
+                return append_set(request, self._stores, progress.advance)
             return export_set(request, self._stores, progress.advance)
 
     @refuse_unknown_keywords
@@ -151,21 +170,26 @@ class WorkspaceJobs:
     @refuse_unknown_keywords
     def torch_dataset(
         self,
-        selection: str | CurationSet,
+        selection: str | CurationSet | Episodes,
         *,
         cameras: Sequence[str] | None = None,
         delta_seconds: Mapping[str, Sequence[float]] | None = None,
+        normalise: Mapping[str, Normalisation] | None = None,
         **options: Unpack[ExportOptions],
     ) -> StepDataset:
         """The steps of a set as a dataset that `torch.utils.data.DataLoader` takes; frames are decoded on demand.
 
             >>> dataset = ws.torch_dataset("sinks", delta_seconds={"action": [0.0, 0.05, 0.1]})
             >>> dataset[0]["action"].shape, dataset[0]["action_is_pad"]
+            >>> stream = dataset.stream(batch_size=8)
 
         Args:
-            selection: Name of a set, "name@version", or a set; its episodes have one layout.
+            selection: Name of a set, "name@version", a set, or a view such as `ws.episodes.where(...)`; its episodes
+                have one layout.
             cameras: Cameras whose frames are decoded; None for all.
             delta_seconds: By key of an item, the times of a window relative to the step.
+            normalise: By key of a signal how it is normalised, by statistics over all steps: "mean_std" to mean 0 and
+                deviation 1, "min_max" to the span from -1 to 1.
             task: Task of every episode, as for `export`; so are the next four.
             fps: Steps per second; None for the rate of the episodes.
             retime: Step for a second: the "nearest", or the last at or before it ("hold").
@@ -183,18 +207,16 @@ class WorkspaceJobs:
             MediaError: No episode can be read, or with `strict` one cannot.
         """
         from ares.export import ExportRequest
-        from ares.loader import build_step_dataset
+        from ares.loader import LoaderRequest, build_step_dataset
+        from ares.workspace.episodes import Episodes
 
         values: dict[str, Any] = dict(options)
         if values.get("plan") is not None:
             values["plan"] = _read_plan(values)
-        request = ExportRequest(
-            set=self._set(selection),
-            destination=Path(),
-            format="steps",
-            **values,
-        )
-        return build_step_dataset(request, self._stores, cameras, delta_seconds)
+        members = _list_view(selection) if isinstance(selection, Episodes) else self._set(selection)
+        request = ExportRequest(set=members, destination=Path(), format="steps", **values)
+        loading = LoaderRequest(cameras=cameras, delta_seconds=delta_seconds or {}, normalise=normalise or {})
+        return build_step_dataset(request, self._stores, loading)
 
     @refuse_unknown_keywords
     def index(self, quiet: bool = False) -> dict[str, TableStatus]:

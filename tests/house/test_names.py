@@ -29,10 +29,10 @@ WITHOUT_CALLERS = (
     "ares/loader/dataset.py: make_weighted_sampler",
     "ares/workspace/workspace.py: torch_dataset",
 )
-# Methods that Python or a library calls: of files, of servers, and of results in a notebook.
+# Methods that Python or a library calls: of files, of servers, of results in a notebook, and of data in a training.
 CALLED_BY_LIBRARIES = {
-    "_repr_html_", "_runtime_env_has_working_dir", "handle_error", "readall", "readinto", "redirect_request",
-    "seekable",
+    "_repr_html_", "_runtime_env_has_working_dir", "handle_error", "load_state_dict", "readall", "readinto",
+    "redirect_request", "seekable", "set_epoch",
 }  # fmt: skip
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -7,12 +7,13 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
+from ares.episode import Camera, Json
 from ares.errors import AresError
 from ares.export.base import ExportFailures, ExportReport, ExportRequest
 from ares.export.layout_groups import (
@@ -28,6 +29,7 @@ from ares.export.layout_groups import (
 from ares.export.lerobot.language import NO_COLUMNS, SegmentFileWriter
 from ares.export.lerobot.tables import (
     QUANTILES,
+    ares_schema,
     column_stats,
     data_features,
     data_schema,
@@ -40,15 +42,17 @@ from ares.export.lerobot.tables import (
 from ares.export.lerobot.writer import (
     LeRobotWriter,
     PreparedVideo,
-    ares_schema,
     ares_values,
     count_written_video,
+    cut_encoded,
+    cut_steps,
     find_copyable_depth,
     make_episode_data_columns,
     prepare_depth,
     prepare_video,
 )
-from ares.export.run import ExportReader
+from ares.export.retime import RetimedEpisode
+from ares.export.run import ExportReader, StagedExport
 from ares.formats import (
     CHUNK_FILES,
     EPISODE_LINES_PATH,
@@ -66,7 +70,7 @@ from ares.formats import (
 from ares.registry import plugin_fault
 
 if TYPE_CHECKING:
-    from ares.media import StreamFormat
+    from ares.media import PacketSpan, StreamFormat
     from ares.store import Stores
 
 
@@ -115,12 +119,13 @@ class LeRobotV21Writer:
         root: Dataset folder, created when needed.
         group: The episodes and their layout.
         stores: Stores of the workspace, for the columns that annotators filled.
+        staged: The export, where each finished file is a unit.
     """
 
     can_point = False
 
-    def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
-        self._root, self._group = root, group
+    def __init__(self, root: Path, group: DatasetGroup, stores: Stores, staged: StagedExport) -> None:
+        self._root, self._group, self._staged = root, group, staged
         self._features = data_features(group)
         self._data_schema = data_schema(self._features, _LIST_TYPE)
         self._ares_schema = ares_schema(stores)
@@ -187,16 +192,24 @@ class LeRobotV21Writer:
         import pyarrow.parquet as pq
 
         path = self._path(V2_DATA_PATH, number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(make_episode_data_table(self._data_schema, columns), path)
+        name = path.relative_to(self._staged.folder).as_posix()
+        if name not in self._staged.earlier:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(make_episode_data_table(self._data_schema, columns), path)
+            self._staged.keep(name, {}, path)
 
     def _write_video(self, camera: str, video: PreparedVideo, number: int) -> None:
         from ares.media import PacketJoiner
 
         path = self._path(V2_VIDEO_PATH, number, camera_key(camera))
-        joiner = PacketJoiner(path, self._group.rate_hz, video.span)
-        joiner.append(video.span)
-        joiner.close()
+        name = path.relative_to(self._staged.folder).as_posix()
+        if name not in self._staged.earlier:
+            joiner = PacketJoiner(path, self._group.rate_hz, video.span)
+            joiner.append(video.span)
+            joiner.close()
+            self._staged.keep(name, {"units": {video.unit: {}}}, path)
+        if video.scratch_file:
+            video.scratch_file.unlink(missing_ok=True)
         self._formats.setdefault(camera, video.span.format)
         count_written_video(self.counts, video)
 
@@ -245,7 +258,7 @@ class DatasetWriter(Protocol):
         """Close all files."""
 
 
-OpenWriter = Callable[[Path, DatasetGroup, "Stores"], DatasetWriter]
+OpenWriter = Callable[[Path, DatasetGroup, "Stores", "StagedExport"], DatasetWriter]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,21 +304,24 @@ def _write_dataset(
     open_writer: OpenWriter, export: GroupedExport, plan: ExportPlan, number: int
 ) -> DatasetCounts:
     """Write one dataset; episodes that fail are recorded, the others are still written."""
-    group, folder = plan.groups[number], plan.folders[number]
+    group, folder, staged = plan.groups[number], plan.folders[number], export.staged
+    scratch = staged.folder / _SCRATCH_FOLDER / folder
     workers = os.cpu_count() or 1
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
-        closing(open_writer(export.root / folder, group, export.reader.stores)) as writer,
+        closing(open_writer(staged.folder / folder, group, export.reader.stores, staged)) as writer,
     ):
         items = export.items(plan, number)
-        started = _start_episodes(export, group, items, pool, writer.can_point)
+        started = _start_episodes(staged, scratch, group, items, pool, writer.can_point)
         for pending in prefetched(started, workers * _PREFETCHED_PER_THREAD):
             _write_episode(export, writer, pending, folder)
         if writer.counts.episodes and not export.failures.fatal:
             writer.finish()
-    shutil.rmtree(export.root / _SCRATCH_FOLDER, ignore_errors=True)
+    shutil.rmtree(scratch, ignore_errors=True)
+    with suppress(OSError):  # another dataset of a stopped export has files in it
+        (staged.folder / _SCRATCH_FOLDER).rmdir()
     if not writer.counts.episodes and folder != ".":
-        shutil.rmtree(export.root / folder, ignore_errors=True)
+        shutil.rmtree(staged.folder / folder, ignore_errors=True)
     return writer.counts
 
 
@@ -322,18 +338,19 @@ def _write_episode(
 
 
 def _start_episodes(
-    export: GroupedExport,
+    staged: StagedExport,
+    scratch: Path,
     group: DatasetGroup,
     items: Iterator[ExportItem],
     pool: ThreadPoolExecutor,
     can_point: bool,
 ) -> Iterator[_PendingEpisode]:
     """Yield the episodes of a group after submitting the preparation of their videos to the pool."""
-    scratch = export.root / _SCRATCH_FOLDER
     for number, item in enumerate(items):
         videos = {
             name: pool.submit(
-                prepare_video,
+                _prepare_unit,
+                staged,
                 item.retimed.episode.camera(name),
                 item.retimed,
                 group.rate_hz,
@@ -345,6 +362,77 @@ def _start_episodes(
         for name in group.copied_depth:
             videos[name] = pool.submit(prepare_depth, name, item.retimed)
         yield _PendingEpisode(item, videos)
+
+
+def _prepare_unit(
+    staged: StagedExport,
+    camera: Camera,
+    retimed: RetimedEpisode,
+    rate_hz: float,
+    scratch_file: Path,
+    can_point: bool,
+) -> PreparedVideo:
+    """`prepare_video`, where no earlier run of the export has prepared it."""
+    unit = scratch_file.relative_to(staged.folder).as_posix()
+    if unit in staged.earlier:
+        value = staged.earlier[unit]
+        return replace(_recall_video(value, camera, retimed, rate_hz, scratch_file, can_point), unit=unit)
+    video = prepare_video(camera, retimed, rate_hz, scratch_file, can_point)
+    staged.keep(unit, _describe_video(video), video.scratch_file)
+    return replace(video, unit=unit)
+
+
+def _describe_video(video: PreparedVideo) -> dict[str, Json]:
+    """What the next run has to know of a video where this one is stopped, see `ares.export.resume`."""
+    span = video.span
+    return {
+        "sizes": [packet.size for packet in span.packets],
+        "delay": span.decoding_delay,
+        "format": [*span.format[:-1], span.format.extradata.hex()],
+        "lead": span.lead,
+        "num_frames": span.num_frames,
+        "stats": [[name, values.tolist()] for name, values in video.stats.items()],
+        "is_encoded": video.is_encoded,
+        "reason": video.encoding_reason,
+    }
+
+
+def _recall_video(
+    value: Json, camera: Camera, retimed: RetimedEpisode, rate_hz: float, scratch_file: Path, can_point: bool
+) -> PreparedVideo:
+    """A video that a stopped export prepared; the arguments are those of `prepare_video`.
+
+    Args:
+        value: What the export noted of it.
+        camera: The camera.
+        retimed: Its episode.
+        rate_hz: Frames per second to write.
+        scratch_file: The file it was encoded to.
+        can_point: Whether an episode may begin in the middle of a video.
+
+    Raises:
+        MediaError: Its source cannot be read.
+    """
+    import numpy as np
+
+    from ares.export.resume import SizedPacket, WrittenSpan
+    from ares.media import StreamFormat
+
+    noted = cast("Mapping[str, Any]", value)
+    is_encoded = bool(noted["is_encoded"])
+    if noted.get("is_written"):
+        format = StreamFormat._make((*noted["format"][:-1], bytes.fromhex(noted["format"][-1])))
+        sizes = tuple(SizedPacket(size) for size in noted["sizes"])
+        span = cast(
+            "PacketSpan", WrittenSpan(sizes, noted["delay"], format, noted["lead"], noted["num_frames"])
+        )
+    elif is_encoded:
+        span = cut_encoded(scratch_file, retimed.episode.num_steps, rate_hz)
+    else:
+        span = cut_steps(camera, retimed, rate_hz, can_point)
+    stats = {name: np.array(values) for name, values in noted["stats"]}
+    scratch = scratch_file if is_encoded else None
+    return PreparedVideo(span, stats, is_encoded, noted["reason"], scratch)
 
 
 def _collect_videos(pending: _PendingEpisode, failures: ExportFailures) -> dict[str, PreparedVideo] | None:

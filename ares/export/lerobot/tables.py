@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.export.base import COLUMN_SIGNALS
+from ares.export.base import COLUMN_SIGNALS, annotator_columns
 from ares.export.layout_groups import DatasetCounts, DatasetGroup
 from ares.export.lerobot.language import LANGUAGE_DTYPE, describe_language, language_type
+from ares.export.run import StagedExport
 from ares.formats import (
     ACTION_KEY,
+    ARES_PREFIX,
     CHUNK_FILES,
     DATA_FILE_COLUMNS,
     EPISODES_FILE_COLUMNS,
@@ -19,13 +21,11 @@ from ares.formats import (
     INFO_PATH,
     REWARD_KEY,
     ROW_RANGE_COLUMNS,
+    ROWS_HASH_COLUMN,
     STATE_KEY,
-    STATS_PATH,
     SUBTASK_INDEX,
     SUBTASK_TEXT_COLUMN,
     SUBTASKS_PATH,
-    TASK_TEXT_COLUMN,
-    TASKS_PATH,
     V3_DATA_PATH,
     V3_VIDEO_PATH,
     VERSION,
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
+    from ares.export.resume import WholeTable
     from ares.media import StreamFormat
+    from ares.store import Stores
 
 
 # min, max, mean, std, count and the quantiles of a feature; each an array.
@@ -301,15 +303,6 @@ def _stat_fields(
     return [(f"stats/{name}/{stat}", stat_type) for stat, stat_type in types.items()]
 
 
-def stat_columns(stats: Mapping[str, FeatureStats]) -> dict[str, Any]:
-    """An episode's statistics as columns of the episodes file."""
-    return {
-        f"stats/{name}/{stat}": value
-        for name, feature_stats in stats.items()
-        for stat, value in stats_to_lists(feature_stats).items()
-    }
-
-
 class RollingParquetWriter:
     """Writer of Parquet files of about DATA_FILE_MB each, with one row group per table.
 
@@ -317,20 +310,21 @@ class RollingParquetWriter:
         root: Dataset folder.
         template: V3_DATA_PATH or V3_EPISODES_PATH.
         schema: Schema of all files.
+        staged: The export, where each finished file is a unit.
     """
 
-    def __init__(self, root: Path, template: str, schema: pa.Schema) -> None:
-        self._root, self._template, self._schema = root, template, schema
-        self._number = FileNumber()
-        self._bytes = 0
-        self._writer: pq.ParquetWriter | None = None
+    def __init__(self, root: Path, template: str, schema: pa.Schema, staged: StagedExport) -> None:
+        self._root, self._template, self._schema, self._staged = root, template, schema, staged
+        self.number = FileNumber()
+        self._bytes, self._unit = 0, ""
+        self._writer: pq.ParquetWriter | WholeTable | None = None
 
     def next_file(self, num_bytes: int) -> FileNumber:
         """The file for the next table, of so many bytes; a file that would become too large is closed first."""
         if self._writer and self._bytes + num_bytes >= DATA_FILE_MB * 2**20:
-            self.close()
-            self._number = self._number.next()
-        return self._number
+            self.close(is_whole=True)
+            self.number = self.number.next()
+        return self.number
 
     def write(self, table: pa.Table) -> None:
         """Write a table to the file that `next_file` returned."""
@@ -338,36 +332,47 @@ class RollingParquetWriter:
 
         if self._writer is None:
             path = self._root / self._template.format(
-                chunk_index=self._number.chunk, file_index=self._number.file
+                chunk_index=self.number.chunk, file_index=self.number.file
             )
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(path, self._schema, compression="snappy", use_dictionary=True)
-            self._bytes = 0
+            self._unit, self._bytes = path.relative_to(self._staged.folder).as_posix(), 0
+            if self._unit in self._staged.earlier:
+                from ares.export.resume import WholeTable
+
+                self._writer = WholeTable()
+            else:
+                self._writer = pq.ParquetWriter(path, self._schema, compression="snappy", use_dictionary=True)
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self._bytes += table.nbytes
 
-    def close(self) -> None:
-        """Finish the current file; without this it has no footer."""
+    def close(self, is_whole: bool = False) -> None:
+        """Finish the current file; without this it has no footer.
+
+        Args:
+            is_whole: Whether all of its rows were written.
+        """
         if self._writer:
             self._writer.close()
             self._writer = None
-
-
-def write_tasks(root: Path, tasks: Sequence[str]) -> None:
-    """Write meta/tasks.parquet as pandas would: the task texts are an index without a name."""
-    _write_numbered_texts(root / TASKS_PATH, tasks, "task_index", TASK_TEXT_COLUMN, None)
+            if is_whole and self._unit not in self._staged.earlier:
+                self._staged.keep(self._unit, {}, self._staged.folder / self._unit)
 
 
 def write_subtasks(root: Path, subtasks: Sequence[str]) -> None:
     """Write meta/subtasks.parquet as pandas would: the texts are an index with a name."""
-    _write_numbered_texts(
-        root / SUBTASKS_PATH, subtasks, SUBTASK_INDEX, SUBTASK_TEXT_COLUMN, SUBTASK_TEXT_COLUMN
+    write_numbered_texts(
+        root / SUBTASKS_PATH, subtasks, SUBTASK_TEXT_COLUMN, SUBTASK_INDEX, SUBTASK_TEXT_COLUMN
     )
 
 
-def _write_numbered_texts(
-    path: Path, texts: Sequence[str], number_column: str, text_column: str, index_name: str | None
+def write_numbered_texts(
+    path: Path,
+    texts: Sequence[str],
+    text_column: str,
+    number_column: str = "task_index",
+    index_name: str | None = None,
 ) -> None:
+    """Write numbered texts as pandas would: of tasks (meta/tasks.parquet) the texts are an index without a name."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -428,12 +433,31 @@ def make_common_info_fields(version: str, group: DatasetGroup, counts: DatasetCo
     }
 
 
-def write_stats(root: Path, stats: Mapping[str, FeatureStats]) -> None:
-    """Write meta/stats.json."""
-    document = {name: stats_to_lists(feature_stats) for name, feature_stats in stats.items()}
-    write_json(root / STATS_PATH, document)
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a document as JSON, indented as LeRobot does."""
     path.write_text(json.dumps(value, indent=4, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+_EPISODE_FIELDS = (
+    "episode_id",
+    "dataset",
+    "version",
+    "split",
+    "key",
+    "content_hash",
+    "instruction",
+    "success_source",
+    "rate_source",
+)
+
+
+def ares_schema(stores: Stores) -> pa.Schema:
+    """Schema of the columns that ARES adds to the episodes file."""
+    import pyarrow as pa
+
+    fields = [pa.field(f"{ARES_PREFIX}{name}", pa.string()) for name in _EPISODE_FIELDS]
+    fields += [pa.field(ROWS_HASH_COLUMN, pa.string()), pa.field(f"{ARES_PREFIX}success", pa.bool_())]
+    annotator_fields = stores.tables.episodes.schema(annotator_columns(stores))
+    return pa.schema(
+        [*fields, *(pa.field(f"{ARES_PREFIX}{field.name}", field.type) for field in annotator_fields)]
+    )

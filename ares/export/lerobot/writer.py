@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ares.clock import time_tolerance
-from ares.episode import Camera, MediaRef
+from ares.episode import Camera, Json, MediaRef
 from ares.errors import AresError, MediaError
-from ares.export.base import COLUMN_SIGNALS, MASK_SIGNALS, PROGRESS, annotator_columns
+from ares.export.base import COLUMN_SIGNALS, MASK_SIGNALS, PROGRESS
 from ares.export.layout_groups import (
     DatasetCounts,
     DatasetGroup,
@@ -31,6 +31,7 @@ from ares.export.lerobot.tables import (
     FileNumber,
     RollingParquetWriter,
     RunningStats,
+    ares_schema,
     column_stats,
     data_features,
     data_schema,
@@ -38,14 +39,15 @@ from ares.export.lerobot.tables import (
     episode_schema,
     image_stats,
     make_episode_data_table,
-    stat_columns,
+    stats_to_lists,
     video_feature,
     write_info,
-    write_stats,
+    write_json,
+    write_numbered_texts,
     write_subtasks,
-    write_tasks,
 )
 from ares.export.retime import RetimedEpisode, step_frames
+from ares.export.run import StagedExport
 from ares.formats import (
     ACTION_KEY,
     ARES_PREFIX,
@@ -55,7 +57,10 @@ from ares.formats import (
     ROW_RANGE_COLUMNS,
     ROWS_HASH_COLUMN,
     STATE_KEY,
+    STATS_PATH,
     SUBTASK_INDEX,
+    TASK_TEXT_COLUMN,
+    TASKS_PATH,
     V3_DATA_PATH,
     V3_EPISODES_PATH,
     V3_VIDEO_PATH,
@@ -70,6 +75,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from ares.export.resume import WholeVideo
     from ares.export.weights import ProgressFileWriter
     from ares.store import Stores
 
@@ -93,6 +99,7 @@ class PreparedVideo:
         is_encoded: Whether it had to be encoded.
         encoding_reason: Why it had to be encoded, which changes its pixels, or "".
         scratch_file: The file it was encoded to, or None.
+        unit: Its name among the units of the export, or "".
     """
 
     span: PacketSpan
@@ -100,12 +107,11 @@ class PreparedVideo:
     is_encoded: bool = False
     encoding_reason: str = ""
     scratch_file: Path | None = None
+    unit: str = ""
 
     def close(self) -> None:
-        """Close the source; delete the scratch file."""
+        """Close the source."""
         self.span.close()
-        if self.scratch_file:
-            self.scratch_file.unlink()
 
 
 def prepare_video(
@@ -127,7 +133,7 @@ def prepare_video(
     if camera.media.kind != "mp4":
         return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, _NO_VIDEO)
     try:
-        span = _cut_steps(camera, retimed, rate_hz, can_point)
+        span = cut_steps(camera, retimed, rate_hz, can_point)
     except NotCopyable as error:
         return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, error.reason)
     try:
@@ -138,7 +144,7 @@ def prepare_video(
         raise
 
 
-def _cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float, can_point: bool) -> PacketSpan:
+def cut_steps(camera: Camera, retimed: RetimedEpisode, rate_hz: float, can_point: bool) -> PacketSpan:
     """The packets of a camera, one for each step. Raises NotCopyable where frames are not those of the steps."""
     if not retimed.keeps_rate:
         raise NotCopyable("the export has another rate", f"{camera.media.uri}: {rate_hz:g} Hz")
@@ -211,22 +217,27 @@ def _encode_video(
         raise MediaError(
             "the source has fewer frames than it had", f"{camera.media.uri}: {written}, not {num_frames}"
         )
-    encoded_ref = MediaRef(
-        kind="mp4",
-        uri=str(scratch_file),
-        start_seconds=0.0,
-        stop_seconds=num_frames / rate_hz,
-        num_frames=num_frames,
-        rate_hz=float(rate_hz),
-    )
     stats = image_stats(_downscale_images(np.stack(samples)))
     return PreparedVideo(
-        span=cut_packets(encoded_ref, num_frames, rate_hz),
+        span=cut_encoded(scratch_file, num_frames, rate_hz),
         stats=stats,
         is_encoded=True,
         encoding_reason=reason,
         scratch_file=scratch_file,
     )
+
+
+def cut_encoded(path: Path, num_frames: int, rate_hz: float) -> PacketSpan:
+    """The packets of a file that a video was encoded to."""
+    encoded = MediaRef(
+        kind="mp4",
+        uri=str(path),
+        start_seconds=0.0,
+        stop_seconds=num_frames / rate_hz,
+        num_frames=num_frames,
+        rate_hz=float(rate_hz),
+    )
+    return cut_packets(encoded, num_frames, rate_hz)
 
 
 _RATE_TOLERANCE = 1e-3
@@ -298,58 +309,63 @@ class CameraVideoWriter:
         root: Dataset folder.
         camera: Camera name.
         rate_hz: Frames per second.
+        staged: The export, where each finished file is a unit.
     """
 
-    def __init__(self, root: Path, camera: str, rate_hz: float) -> None:
-        self._root, self._key, self._rate_hz = root, camera_key(camera), rate_hz
-        self._file_number = FileNumber()
-        self._file: PacketJoiner | None = None
+    def __init__(self, root: Path, camera: str, rate_hz: float, staged: StagedExport) -> None:
+        self._root, self._key, self._rate_hz, self._staged = root, camera_key(camera), rate_hz, staged
+        self.file_number = FileNumber()
+        self._file: PacketJoiner | WholeVideo | None = None
+        self._videos: list[PreparedVideo] = []
         self.format: StreamFormat | None = None
 
     def append(self, video: PreparedVideo) -> VideoLocation:
         """Append a video, in a new file when the current one is full or has another format."""
         span = video.span
         if self._file and not self._has_room(self._file, span):
-            self.close()
-            self._file_number = self._file_number.next()
+            self.close(is_whole=True)
+            self.file_number = self.file_number.next()
         if self._file is None:
-            self._file = PacketJoiner(self._path(), self._rate_hz, span)
+            path = self._root / V3_VIDEO_PATH.format(
+                video_key=self._key, chunk_index=self.file_number.chunk, file_index=self.file_number.file
+            )
+            self._path, self._unit = path, path.relative_to(self._staged.folder).as_posix()
+            if self._unit in self._staged.earlier:
+                from ares.export.resume import WholeVideo
+
+                self._file = WholeVideo(self._rate_hz, span)
+            else:
+                self._file = PacketJoiner(path, self._rate_hz, span)
             self.format = self.format or span.format
+        self._videos.append(video)
         first = self._file.append(span) + span.lead
         stop = first + span.num_frames
-        return VideoLocation(self._file_number, first / self._rate_hz, stop / self._rate_hz)
+        return VideoLocation(self.file_number, first / self._rate_hz, stop / self._rate_hz)
 
-    def close(self) -> None:
-        """Finish the current file."""
+    def close(self, is_whole: bool = False) -> None:
+        """Close the current file.
+
+        Args:
+            is_whole: Whether all of it was written, so that the videos need not be kept for it any more.
+        """
         if self._file:
             self._file.close()
-            self._file = None
+            if is_whole and isinstance(self._file, PacketJoiner):
+                units: Json = {"units": {video.unit: {} for video in self._videos if video.unit}}
+                self._staged.keep(self._unit, units, self._path)
+            for video in self._videos:
+                if is_whole and video.scratch_file:
+                    video.scratch_file.unlink(missing_ok=True)
+            self._videos, self._file = [], None
 
-    def _has_room(self, file: PacketJoiner, span: PacketSpan) -> bool:
+    def _has_room(self, file: PacketJoiner | WholeVideo, span: PacketSpan) -> bool:
         fits_size = file.num_bytes + span.num_bytes < VIDEO_FILE_MB * 2**20
         fits_duration = (file.num_frames + len(span.packets)) / self._rate_hz <= MAX_FILE_SECONDS
         return fits_size and fits_duration and file.fits(span)
 
-    def _path(self) -> Path:
-        number = self._file_number
-        return self._root / V3_VIDEO_PATH.format(
-            video_key=self._key, chunk_index=number.chunk, file_index=number.file
-        )
-
 
 # Rows of the episodes file written at once (LeRobot: 10).
 _BUFFERED_ROWS = 100
-_EPISODE_FIELDS = (
-    "episode_id",
-    "dataset",
-    "version",
-    "split",
-    "key",
-    "content_hash",
-    "instruction",
-    "success_source",
-    "rate_source",
-)
 
 
 class LeRobotWriter:
@@ -359,11 +375,12 @@ class LeRobotWriter:
         root: Dataset folder, created when needed.
         group: The episodes and their layout.
         stores: Stores of the workspace, for the columns that annotators filled.
+        staged: The export, where each finished file is a unit.
     """
 
     can_point = True
 
-    def __init__(self, root: Path, group: DatasetGroup, stores: Stores) -> None:
+    def __init__(self, root: Path, group: DatasetGroup, stores: Stores, staged: StagedExport) -> None:
         self._root, self._group = root, group
         self._ares_schema = ares_schema(stores)
         has_texts = group.episodes_with_segments > 0
@@ -372,10 +389,10 @@ class LeRobotWriter:
         self._episode_schema = episode_schema(
             self._features, group.cameras, self._ares_schema, group.copied_depth
         )
-        self._data = RollingParquetWriter(root, V3_DATA_PATH, self._data_schema)
-        self._episode_files = RollingParquetWriter(root, V3_EPISODES_PATH, self._episode_schema)
+        self._data = RollingParquetWriter(root, V3_DATA_PATH, self._data_schema, staged)
+        self._episode_files = RollingParquetWriter(root, V3_EPISODES_PATH, self._episode_schema, staged)
         names = (*group.cameras, *group.copied_depth)
-        self._videos = {name: CameraVideoWriter(root, name, group.rate_hz) for name in names}
+        self._videos = {name: CameraVideoWriter(root, name, group.rate_hz, staged) for name in names}
         self._running_stats: dict[str, RunningStats] = {}
         self._episode_rows: list[dict[str, Any]] = []
         self._segments = SegmentFileWriter(root) if has_texts else None
@@ -413,7 +430,11 @@ class LeRobotWriter:
             **dict(zip(DATA_FILE_COLUMNS, file_number, strict=True)),
             **dict(zip(ROW_RANGE_COLUMNS, (first_row, self.counts.frames), strict=True)),
             **self._append_videos(videos),
-            **stat_columns(stats),
+            **{
+                f"stats/{name}/{stat}": value
+                for name, feature_stats in stats.items()
+                for stat, value in stats_to_lists(feature_stats).items()
+            },
             **ares_values(item, columns, videos, self._ares_schema),
         }
         for name, feature_stats in stats.items():
@@ -425,11 +446,12 @@ class LeRobotWriter:
     def finish(self) -> None:
         """Write the files that need all episodes: tasks, statistics and, last, info.json."""
         self._flush()
-        self.close()
-        write_tasks(self._root, list(self.counts.tasks))
+        self.close(is_whole=True)
+        write_numbered_texts(self._root / TASKS_PATH, list(self.counts.tasks), TASK_TEXT_COLUMN)
         if self._subtasks:
             write_subtasks(self._root, list(self._subtasks))
-        write_stats(self._root, {name: running.stats() for name, running in self._running_stats.items()})
+        stats = {name: stats_to_lists(running.stats()) for name, running in self._running_stats.items()}
+        write_json(self._root / STATS_PATH, stats)
         features = dict(self._features)
         for name, video in self._videos.items():
             if video.format and name in self._group.copied_depth:
@@ -439,16 +461,20 @@ class LeRobotWriter:
                 features[camera_key(name)] = video_feature(video.format, self._group.rate_hz)
         write_info(self._root, self._group, features, self.counts)
 
-    def close(self) -> None:
-        """Close all files; may be called twice."""
-        self._data.close()
-        self._episode_files.close()
+    def close(self, is_whole: bool = False) -> None:
+        """Close all files; may be called twice.
+
+        Args:
+            is_whole: Whether all of them were written.
+        """
+        self._data.close(is_whole)
+        self._episode_files.close(is_whole)
         if self._segments:
             self._segments.close()
         if self._progress:
             self._progress.close()
         for video in self._videos.values():
-            video.close()
+            video.close(is_whole)
 
     def _add_texts(
         self, number: int, item: ExportItem, columns: dict[str, Any], segments: SegmentFileWriter
@@ -529,18 +555,6 @@ def make_episode_data_columns(
         "task_index": np.full(count, task_index, dtype=np.int64),
     }
     return {name: values.reshape(count, -1) for name, values in columns.items()}
-
-
-def ares_schema(stores: Stores) -> pa.Schema:
-    """Schema of the columns that ARES adds to the episodes file."""
-    import pyarrow as pa
-
-    fields = [pa.field(f"{ARES_PREFIX}{name}", pa.string()) for name in _EPISODE_FIELDS]
-    fields += [pa.field(ROWS_HASH_COLUMN, pa.string()), pa.field(f"{ARES_PREFIX}success", pa.bool_())]
-    annotator_fields = stores.tables.episodes.schema(annotator_columns(stores))
-    return pa.schema(
-        [*fields, *(pa.field(f"{ARES_PREFIX}{field.name}", field.type) for field in annotator_fields)]
-    )
 
 
 def ares_values(

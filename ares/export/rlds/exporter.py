@@ -13,7 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ares.errors import AresError, SourceError
+from ares.episode import Json
+from ares.errors import AresError, RequestError, SourceError
 from ares.export.base import ExportReport, ExportRequest, TaskSource
 from ares.export.layout_groups import (
     DatasetCounts,
@@ -39,9 +40,10 @@ from ares.export.rlds.record import (
     encode_rlds_record,
     extend_features_json,
     make_rlds_features,
+    recall_record,
     rlds_keys,
 )
-from ares.export.run import ExportReader
+from ares.export.run import ExportJoin, ExportReader, StagedExport, leave_out, refuse_other
 from ares.formats import (
     DATASET_INFO_FILE,
     DATASET_METADATA_FILE,
@@ -61,37 +63,64 @@ _CONTAINER = "tfrecord"
 class _SplitWriter:
     """The shards of one split; how many there are is known, and in their names, only at the end."""
 
-    def __init__(self, root: Path, prefix: str) -> None:
-        self._root, self._prefix = root, prefix
+    def __init__(self, root: Path, prefix: str, staged: StagedExport) -> None:
+        self._root, self._prefix, self._staged = root, prefix, staged
         self._file: BinaryIO | None = None
         self._shard_bytes = 0
+        self._units: dict[str, Json] = {}
         self.lengths: list[int] = []
         self.num_bytes = 0
 
-    def add(self, payload: bytes) -> None:
-        """Append a record, in a new shard where the last one is full."""
-        if self._file is None:
-            self._file = self._partial(len(self.lengths)).open("wb")
+    def add(self, record: RldsRecord, unit: str) -> None:
+        """Append a record, in a new shard where the last one is full; a shard that is whole is not written again."""
+        if not self._units:
             self.lengths.append(0)
             self._shard_bytes = 0
-        self._shard_bytes += self._file.write(encode_tfrecord(payload))
-        self.num_bytes += len(payload)
+        path = self._partial(len(self.lengths) - 1)
+        framed = encode_tfrecord(record.payload)
+        if not self._is_earlier(path):
+            self._file = self._file or path.open("wb")
+            self._file.write(framed)
+        self._shard_bytes += len(framed)
+        self.num_bytes += len(record.payload)
         self.lengths[-1] += 1
+        self._units[unit] = {
+            "length": len(record.payload),
+            "encoded_frames": record.encoded_frames,
+            "reasons": list(record.encoding_reasons),
+        }
         if self._shard_bytes >= SHARD_BYTES:
-            self.close()
+            self._finish_shard()
+
+    def _finish_shard(self) -> None:
+        """Close the current shard, which is whole."""
+        self.close()
+        path = self._partial(len(self.lengths) - 1)
+        if self._units and not self._is_earlier(path):
+            self._staged.keep(self._name(path), {"units": self._units}, path)
+        self._units = {}
 
     def finish(self) -> None:
         """Close the last shard and give all of them their names."""
-        self.close()
+        self._finish_shard()
         for number in range(len(self.lengths)):
             name = f"{self._prefix}.{_CONTAINER}-{number:05d}-of-{len(self.lengths):05d}"
-            self._partial(number).rename(self._root / name)
+            partial = self._partial(number)
+            if partial.exists():  # else an earlier run has named it
+                partial.rename(self._root / name)
 
     def close(self) -> None:
         """Close the current shard."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._staged.folder).as_posix()
+
+    def _is_earlier(self, path: Path) -> bool:
+        """Whether an earlier run has finished a shard."""
+        return self._name(path) in self._staged.earlier
 
     def _partial(self, number: int) -> Path:
         return self._root / f"{self._prefix}.{number:05d}.tmp"
@@ -104,19 +133,20 @@ class TfdsWriter:
         root: The folder of the version, created when needed.
         name: Name of the dataset.
         version: Its version, as "1.0.0".
+        staged: The export, where each finished shard is a unit.
     """
 
-    def __init__(self, root: Path, name: str, version: str) -> None:
-        self._root, self._name, self._version = root, name, version
+    def __init__(self, root: Path, name: str, version: str, staged: StagedExport) -> None:
+        self._root, self._name, self._version, self._staged = root, name, version, staged
         self._splits: dict[str, _SplitWriter] = {}
 
-    def add(self, split: str, payload: bytes) -> None:
-        """Append a record to a split, "train" where the source has none."""
+    def add(self, split: str, record: RldsRecord, unit: str) -> None:
+        """Append a record to a split, "train" where the source has none; `unit` names it in this export."""
         name = make_tfds_split_name(split)
         if name not in self._splits:
             self._root.mkdir(parents=True, exist_ok=True)
-            self._splits[name] = _SplitWriter(self._root, f"{self._name}-{name}")
-        self._splits[name].add(payload)
+            self._splits[name] = _SplitWriter(self._root, f"{self._name}-{name}", self._staged)
+        self._splits[name].add(record, unit)
 
     def finish(self, features: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """Name the shards and write the files that describe the dataset.
@@ -277,13 +307,15 @@ def _write_dataset(export: GroupedExport, plan: ExportPlan, number: int) -> Data
     workers = os.cpu_count() or 1
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="export") as pool,
-        closing(TfdsWriter(export.root / folder, *folder.split("/"))) as writer,
+        closing(_open_tfds_writer(export.staged, folder)) as writer,
     ):
-        for item, future in prefetched(_submit_items(export.items(plan, number), pool, make), workers):
+        for item, future in prefetched(
+            _submit_items(export, export.items(plan, number), pool, make), workers
+        ):
             record = _collect_record(export, item, future)
             if record is not None and not export.failures.fatal:
                 export.note_written(item, folder, counts.episodes)
-                writer.add(item.retimed.episode.split, record.payload)
+                writer.add(item.retimed.episode.split, record, item.member)
                 _count_record(counts, group, item, record)
             export.progress(1)
         if counts.episodes and not export.failures.fatal:
@@ -298,11 +330,24 @@ def _features_and_metadata(group: DatasetGroup, keys: RldsKeys) -> tuple[Tree, d
     return make_rlds_features(group, keys), make_written_dataset_spec(group, keys)
 
 
+def _open_tfds_writer(staged: StagedExport, folder: str) -> TfdsWriter:
+    """The writer of the dataset in a folder DATASET/VERSION."""
+    name, version = folder.split("/")
+    return TfdsWriter(staged.folder / folder, name, version, staged)
+
+
 def _submit_items(
-    items: Iterator[ExportItem], pool: ThreadPoolExecutor, make: Callable[[ExportItem], RldsRecord]
+    export: GroupedExport,
+    items: Iterator[ExportItem],
+    pool: ThreadPoolExecutor,
+    make: Callable[[ExportItem], RldsRecord],
 ) -> Iterator[tuple[ExportItem, Future[RldsRecord]]]:
+    """The records of episodes, as they are made; one that a whole shard of an earlier run has is not made again."""
     for item in items:
-        yield item, pool.submit(make, item)
+        if (written := export.staged.earlier.get(item.member)) is not None:
+            yield item, pool.submit(recall_record, written)
+        else:
+            yield item, pool.submit(make, item)
 
 
 def _collect_record(export: GroupedExport, item: ExportItem, future: Future[RldsRecord]) -> RldsRecord | None:
@@ -325,3 +370,37 @@ def _count_record(counts: DatasetCounts, group: DatasetGroup, item: ExportItem, 
     counts.copied_records += bool(group.origin)
     if group.origin and item.task.source not in (_INSTRUCTION, "none"):
         counts.left_out[f"task of {group.name} in the steps of copied records, see ares_export"] += 1
+
+
+def join_rlds(join: ExportJoin) -> None:
+    """Join the shards of two exports of one dataset, which keep their bytes, and describe both.
+
+    Raises RequestError where they are not of one dataset.
+    """
+    (folder,) = {path.parent.relative_to(join.old) for path in join.old.rglob(DATASET_INFO_FILE)}
+    names = {path.parent.relative_to(join.new) for path in join.new.rglob(DATASET_INFO_FILE)}
+    if names != {folder}:
+        shown = ", ".join(sorted(map(str, names)))
+        raise RequestError("the set does not fit the export", f"it becomes {shown}, the export has {folder}")
+    for name in (FEATURES_FILE, DATASET_METADATA_FILE):
+        old, new = join.read(str(folder / name))
+        refuse_other(leave_out(new, {"ares"}), leave_out(old, {"ares"}))
+        join.link(join.old / folder / name, str(folder / name))
+    old, new = join.read(str(folder / DATASET_INFO_FILE))
+    splits: dict[str, dict[str, Any]] = {}
+    for part, info in ((join.old, old), (join.new, new)):
+        for split in info["splits"]:
+            known = splits.setdefault(
+                split["name"], {**split, "shardLengths": [], "numBytes": "0", "files": []}
+            )
+            prefix, count = f"{info['name']}-{split['name']}.tfrecord-", len(split["shardLengths"])
+            known["files"] += [part / folder / f"{prefix}{k:05d}-of-{count:05d}" for k in range(count)]
+            known["shardLengths"] += split["shardLengths"]
+            known["numBytes"] = str(int(known["numBytes"]) + int(split["numBytes"]))
+    for split in splits.values():
+        files = split.pop("files")
+        for number, file in enumerate(files):
+            name = f"{old['name']}-{split['name']}.tfrecord-{number:05d}-of-{len(files):05d}"
+            join.link(file, str(folder / name))
+    text = json.dumps({**old, "splits": list(splits.values())}, indent=2, ensure_ascii=False)
+    (join.both / folder / DATASET_INFO_FILE).write_text(text + "\n", encoding="utf-8")

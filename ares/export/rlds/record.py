@@ -320,6 +320,12 @@ class RldsRecord:
     encoding_reasons: tuple[str, ...] = ()
 
 
+def recall_record(value: Json) -> RldsRecord:
+    """A record that a whole shard has: its length, in zeros, and what was encoded for it."""
+    noted: Any = value
+    return RldsRecord(bytes(noted["length"]), noted["encoded_frames"], tuple(noted["reasons"]))
+
+
 def encode_rlds_record(group: DatasetGroup, keys: RldsKeys, item: ExportItem) -> RldsRecord:
     """An episode as a new record. Raises MediaError or SourceError when its frames cannot be read."""
     episode = item.retimed.episode

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -268,7 +269,8 @@ def test_the_page_makes_the_request_of_the_command_that_it_shows(
     app = _draw("sets", {"set": label})
     app.selectbox(key="sets.action").set_value(action).run()
     for key, value in entered.items():
-        next(field for field in app.main if getattr(field, "key", "") == key).set_value(value)
+        field: Any = next(field for field in app.main if getattr(field, "key", "") == key)
+        field.set_value(value)
     app.run()
     (line,) = [code.value for code in app.code if code.value.startswith("ares set ")]
     app.button(key="sets.make").click().run()

@@ -18,6 +18,8 @@ import pytest
 import ares.export.base
 from ares import open as open_workspace
 from ares.export.rlds.exporter import TfdsWriter
+from ares.export.rlds.record import RldsRecord
+from ares.export.run import StagedExport
 from ares.formats import RecordLocation, read_record, scan_record_file
 from ares.store import ids_filter
 from ares.workspace import Workspace
@@ -171,11 +173,13 @@ def test_a_record_that_was_changed_after_the_export_is_another(
     sample_workspace.export(sample_workspace.sets["rlds"], tmp_path / "out", format="rlds", quiet=True)
     (dataset,) = (path.parent for path in (tmp_path / "out").rglob("features.json"))
     (shard,) = dataset.glob("*.tfrecord-*")
-    writer = TfdsWriter(tmp_path / "changed" / dataset.parent.name / "1.0.0", dataset.parent.name, "1.0.0")
-    for span in scan_record_file(str(shard)):
+    name, staged = dataset.parent.name, StagedExport(tmp_path / "changed", "key")
+    writer = TfdsWriter(tmp_path / "changed" / name / "1.0.0", name, "1.0.0", staged)
+    for number, span in enumerate(scan_record_file(str(shard))):
         assert isinstance(span, RecordLocation)
         payload, middle = read_record(str(shard), span)[0], span.size // 2
-        writer.add("train", payload[:middle] + bytes([payload[middle] ^ 1]) + payload[middle + 1 :])
+        changed = payload[:middle] + bytes([payload[middle] ^ 1]) + payload[middle + 1 :]
+        writer.add("train", RldsRecord(changed), str(number))
     documents = [json.loads((dataset / name).read_text()) for name in ("features.json", "metadata.json")]
     writer.finish(*documents)
     writer.close()

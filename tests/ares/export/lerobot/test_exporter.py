@@ -245,16 +245,18 @@ def test_what_a_killed_export_left_is_no_hindrance(sample_workspace: Workspace, 
     assert not (tmp_path / "out.tmp").exists()
 
 
-def test_a_full_disk_leaves_nothing(
+def test_a_full_disk_leaves_nothing_under_the_name_of_the_export(
     sample_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail_with_full_disk(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(lerobot_meta.RollingParquetWriter, "write", fail_with_full_disk)
-    with pytest.raises(StoreError, match="the disk is full"):
+    with pytest.raises(
+        StoreError, match=r"the disk is full.*out\.tmp has what is whole: run the same command"
+    ):
         export(sample_workspace, "video", tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["out.tmp"]
 
 
 @pytest.mark.parametrize("rate_hz", [12.5, 30000 / 1001, 29.97])

@@ -1,0 +1,229 @@
+"""A set as a stream: the frozen order, its lanes and workers, going on in the middle, and each frame decoded once."""
+
+from __future__ import annotations
+
+import pickle
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ares
+from ares import open as open_workspace
+from ares.errors import RequestError
+from ares.loader import StepStream
+from ares.media.video import codec
+from ares.workspace import Workspace
+from ingest.base import SourceOptions
+from tests.ingesting import ingest_paths
+
+torch = pytest.importorskip("torch")
+
+ACTION, STATE = "action", "observation.state"
+FRONT = "observation.images.front"
+VIDEO = "format = 'video'"
+# The frozen order: whoever sees this fail has changed the order of trainings that are under way.
+FIRST_ROWS = [260, 110, 65, 73, 77, 256, 164, 106]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[Workspace]:
+    ws = open_workspace(tmp_path_factory.mktemp("stream") / "ws", create=True)
+    ingest_paths(ws.stores, [str(demo_samples / "video")], limit=3, quiet=True)
+    ws.sets.create("video", ws.stores.tables.episodes.ids(), {})
+    ingest_paths(ws.stores, [str(demo_samples / "rlds")], SourceOptions(rate_hz=10.0), limit=2, quiet=True)
+    ws.sets.create("rlds", ws.stores.tables.episodes.ids("format = 'rlds'"), {})
+    yield ws
+    ws.close()
+
+
+def read_rows(stream: StepStream, workers: int = 0, batch_size: int = 8) -> list[list[int]]:
+    """The rows of every batch of a loader."""
+    context = "spawn" if workers else None
+    loader = torch.utils.data.DataLoader(
+        stream, batch_size=batch_size, num_workers=workers, multiprocessing_context=context
+    )
+    return [batch["index"].tolist() for batch in loader]
+
+
+def test_an_epoch_has_each_step_once_in_an_order_that_never_changes(workspace: Workspace) -> None:
+    dataset = workspace.torch_dataset("video", cameras=[])
+    stream = dataset.stream(8, seed=3)
+    batches = read_rows(stream)
+    assert batches[0] == FIRST_ROWS
+    assert sorted(row for batch in batches for row in batch) == list(range(len(dataset)))
+    assert [len(batch) for batch in batches[:-1]] == [8] * (len(batches) - 1)
+    stream.set_epoch(1)
+    assert read_rows(stream) != batches
+    assert read_rows(dataset.stream(8, shuffle=False, lanes=1))[:2] == [list(range(8)), list(range(8, 16))]
+
+
+def test_workers_share_the_order(workspace: Workspace) -> None:
+    stream = workspace.torch_dataset("video", cameras=[]).stream(8, seed=3)
+    assert read_rows(stream, workers=2) == read_rows(stream)
+
+
+def test_workers_that_cannot_share_the_lanes_are_refused(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = workspace.torch_dataset("video", cameras=[]).stream(8)
+    worker = SimpleNamespace(id=0, num_workers=3)
+    monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: worker)
+    with pytest.raises(RequestError, match="the lanes are shared out evenly: 4 lanes, 3 workers"):
+        next(iter(stream))
+
+
+@pytest.mark.parametrize("count", [1, 5, 17, 38])
+def test_a_state_goes_on_in_the_middle_of_an_epoch(workspace: Workspace, count: int) -> None:
+    dataset = workspace.torch_dataset("video", cameras=[])
+    batches = read_rows(dataset.stream(8, seed=3))
+    assert len(batches) == 39
+    state = pickle.loads(pickle.dumps(dataset.stream(8, seed=3).state_dict(count)))
+    other = workspace.torch_dataset("video", cameras=[]).stream(8, seed=3)
+    other.load_state_dict(state)
+    assert len(other) == len(dataset) - 8 * count
+    assert read_rows(other) == batches[count:]
+    assert other.state_dict(39 - count) == {**state, "epoch": 1, "batches": 0}
+
+
+def test_a_state_of_another_order_is_refused(workspace: Workspace) -> None:
+    dataset = workspace.torch_dataset("video", cameras=[])
+    state = dataset.stream(8, seed=3).state_dict(2)
+    for stream, message in [
+        (dataset.stream(4, seed=3), "batch_size was 8 and is 4"),
+        (dataset.stream(8, seed=4), "order was"),
+        (
+            workspace.torch_dataset(workspace.episodes.where(VIDEO).take(2), cameras=[]).stream(8, seed=3),
+            "steps was",
+        ),
+    ]:
+        with pytest.raises(RequestError, match=f"the state is of another order: {message}"):
+            stream.load_state_dict(state)
+    with pytest.raises(RequestError, match="lanes is a number from 1: got 0"):
+        dataset.stream(8, lanes=0)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_items_of_a_stream_are_those_of_the_dataset(workspace: Workspace, shuffle: bool) -> None:
+    windows = {FRONT: [-0.1, 0.0, 0.05]}
+    dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
+    items = list(dataset.stream(4, shuffle=shuffle, lanes=2))
+    assert len(items) == len(dataset)
+    for item in items[::23]:
+        for key, value in dataset[item["index"]].items():
+            assert torch.equal(item[key], value) if isinstance(value, torch.Tensor) else item[key] == value
+
+
+def count_decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[Any]:
+    """Counts the frames that decoders give, by their time in the video."""
+    counts: Counter[Any] = Counter()
+    real = codec._decode_packets
+
+    def counting(*arguments: Any) -> Iterator[Any]:
+        for frame in real(*arguments):
+            counts[frame.pts] += 1
+            yield frame
+
+    monkeypatch.setattr(codec, "_decode_packets", counting)
+    return counts
+
+
+def test_reading_in_order_decodes_each_frame_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = {FRONT: [-0.1, 0.0, 0.05]}
+    dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
+    counts = count_decoded(monkeypatch)
+    assert sum(1 for _ in dataset.stream(4, shuffle=False, lanes=1)) == len(dataset) == counts.total()
+    counts.clear()
+    assert sum(1 for _ in dataset.stream(4)) == len(dataset)
+    # Blocks begin behind a keyframe, and windows reach beyond their block.
+    assert len(dataset) < counts.total() < 12 * len(dataset)
+
+
+def test_signals_are_normalised_by_all_steps(workspace: Workspace) -> None:
+    plain = workspace.torch_dataset("rlds", cameras=[])
+    values = torch.stack([plain[row][STATE] for row in range(len(plain))]).double().numpy()
+    statistics = plain.statistics[STATE]
+    for name, expected in [
+        ("mean", values.mean(0)),
+        ("std", values.std(0)),
+        ("min", values.min(0)),
+        ("max", values.max(0)),
+    ]:
+        assert np.allclose(statistics[name], expected, rtol=1e-12, atol=1e-12), name
+    dataset = workspace.torch_dataset("rlds", cameras=[], normalise={STATE: "mean_std", ACTION: "min_max"})
+    items = [dataset[row] for row in range(len(dataset))]
+    states, actions = (torch.stack([item[key] for item in items]) for key in (STATE, ACTION))
+    moving = values.std(0) > 0
+    assert torch.allclose(states.mean(0), torch.zeros(()), atol=1e-5)
+    assert torch.allclose(states.std(0, correction=0)[moving], torch.ones(()), atol=1e-4)
+    assert actions.min() >= -1.00001 and actions.max() <= 1.00001 and actions.max() > 0.999
+    assert torch.allclose(dataset.restore(STATE, items[5][STATE]), plain[5][STATE], atol=1e-5)
+    for normalise, message in [
+        ({"actions": "min_max"}, "no signal 'actions' to normalise: did you mean 'action'"),
+        ({ACTION: "minmax"}, "no normalisation 'minmax'"),
+    ]:
+        with pytest.raises(RequestError, match=message):
+            workspace.torch_dataset("rlds", normalise=normalise)  # type: ignore[arg-type]
+
+
+def test_a_view_is_read_as_a_set_is(workspace: Workspace) -> None:
+    ids = sorted(workspace.episodes.where(VIDEO).ids())[:2]
+    dataset = workspace.torch_dataset(workspace.episodes.with_ids(ids), cameras=[])
+    assert list(dict.fromkeys(dataset[row]["episode_id"] for row in range(len(dataset)))) == ids
+    with pytest.raises(RequestError, match="the view has no episodes"):
+        workspace.torch_dataset(workspace.episodes.where("num_steps < 0"))
+    assert [entry.name for entry in workspace.sets.values()] == ["rlds", "video"]
+
+
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1", "rlds"])
+def test_an_export_is_read_without_a_workspace(workspace: Workspace, tmp_path: Path, format: str) -> None:
+    workspace.export("rlds", tmp_path / "out", format=format, quiet=True)
+    windows = {ACTION: [0.0, 0.1]}
+    dataset = ares.torch_dataset(tmp_path / "out", cameras=[], delta_seconds=windows)
+    expected = workspace.torch_dataset("rlds", cameras=[], delta_seconds=windows)
+    assert len(dataset) == len(expected)
+    items, others = (
+        sorted(
+            (item[STATE].tolist(), item[ACTION].tolist(), item["action_is_pad"].tolist())
+            for item in map(steps.__getitem__, range(len(steps)))
+        )
+        for steps in (dataset, expected)
+    )
+    assert items == others
+    (tmp_path / "out").rename(tmp_path / "elsewhere")
+    moved = ares.torch_dataset(tmp_path / "elsewhere", delta_seconds=windows)
+    assert moved.stream(4).state_dict(1) == dataset.stream(4).state_dict(1)
+    assert moved[3][f"observation.images.{moved.cameras[0]}"].shape[0] == 3
+    with pytest.raises(RequestError):
+        ares.torch_dataset(tmp_path / "out")
+
+
+@pytest.mark.parametrize(("shuffle", "most"), [(True, 2 * (2 + 2) * (4 + 2)), (False, 2 * 4)])
+def test_a_stream_holds_few_frames(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, shuffle: bool, most: int
+) -> None:
+    windows = {FRONT: [-0.05, 0.0, 0.05]}
+    dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
+    real, held, peaks = dataset.open_run, [0], [0]
+
+    def open_run(*arguments: Any) -> Iterator[Any]:
+        for frame in real(*arguments):
+            own = frame.copy()
+            weakref.finalize(own, lambda: held.__setitem__(0, held[0] - 1))
+            held[0] += 1
+            peaks.append(max(peaks.pop(), held[0]))
+            yield own
+
+    monkeypatch.setattr(dataset, "open_run", open_run)
+    stream = dataset.stream(2, shuffle=shuffle, block_steps=4, shuffle_blocks=2, lanes=2)
+    for epoch in range(2):
+        stream.set_epoch(epoch)
+        assert sum(1 for _ in stream) == len(dataset)
+    assert 0 < peaks[0] <= most + 1
