@@ -257,7 +257,10 @@ def _facts_of_spec(spec: Mapping[str, Any]) -> Iterator[StatedFact]:
 def _facts_of_files(folder: str) -> Iterator[StatedFact]:
     """What each file says, in the folder first; a file that cannot be read says nothing."""
     for holder in _folders_to_read(parse_path(folder)):
-        names = sorted(list_folder(holder).files)
+        try:
+            names = sorted(list_folder(holder).files)
+        except FileNotFoundError:  # of an object store; a local disk lists nothing
+            continue
         for name in names:
             path = holder / name
             try:

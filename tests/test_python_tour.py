@@ -17,6 +17,7 @@ PAGES = sorted(
 # Pages of reference, or about something that is not done in Python.
 _WITHOUT_PYTHON = {
     *(
+        "api.md",
         "architecture.md",
         "command-line.md",
         "check-codes.md",

@@ -196,7 +196,7 @@ def _wait_for_job_lock(path: Path) -> int:
 
 
 def stop_job(stores: Stores, job: Job) -> None:
-    """Ask the process of a job to end as Ctrl+C would: an export deletes what it has written so far."""
+    """Ask the process of a job to end as Ctrl+C would: an export has no folder of its name then."""
     path = find_job_path(stores, job.kind, job.name)
     current = read_job(path)
     if current and current.pid and is_job_process_alive(path):

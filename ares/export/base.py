@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -34,7 +34,7 @@ FAILURES_FILE = "manifest.failed.jsonl"
 # Fields of a report that depend on when and where a set is exported; the manifest has all others.
 _LOCAL_FIELDS = ("set", "path", "seconds")
 # Fields of a request that are no options of an export.
-_NO_OPTIONS = ("set", "destination")
+_NO_OPTIONS = ("set", "destination", "files_hash")
 # The plan of a merge, as it was obeyed, in the export.
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
@@ -208,9 +208,13 @@ class ExportRequest:
         }
         plan = {} if self.plan is None else {"plan": PLAN_FILE}
         return {
-            name: list(value) if isinstance(value, tuple) else value
+            name: list(value)
+            if isinstance(value, tuple)
+            else asdict(value)
+            if is_dataclass(value) and not isinstance(value, type)
+            else value
             for name, value in {**values, "plan": None, **plan}.items()
-            if value not in (None, (), False)
+            if value not in (None, (), False, "")
         }
 
     @property

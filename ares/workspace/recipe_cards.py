@@ -509,7 +509,11 @@ def _export_again(
     quiet: bool,
 ) -> RebuildReport:
     """Export the set as the card says, and compare every file."""
+    from ares.export import TrimRequest
+
     options = dict(card.options)
+    if trim := options.get("trim"):
+        options["trim"] = TrimRequest(**trim)
     with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
         if card.plan:
             options["plan"] = str(Path(temporary) / _PLAN_FILE)

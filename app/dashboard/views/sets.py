@@ -28,7 +28,7 @@ from app.dashboard.navigation import entered_text, escape_markdown, read_paramet
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
 from ares.curation import DEFAULT_KEEP, NEAR_WAYS, SET_OPERATIONS, CurationSet
-from ares.errors import AresError
+from ares.errors import AresError, RequestError
 from ares.export import TASK_SOURCES, TaskSource
 from ares.registry import exporters
 
@@ -235,14 +235,16 @@ def _draw_action(episode_set: CurationSet, others: list[CurationSet], action: st
 def _start_action(episode_set: CurationSet, words: list[str]) -> None:
     navigation.settle_address()
     try:
+        if words[1].startswith("-"):  # no other word that is typed stands without its option
+            raise RequestError("a set needs a plain name", f"{words[1]!r} begins like an option")
         start_set_command(cached_reads.workspace().stores, episode_set.label, words)
     except AresError as error:
         navigation.show_error(error)
 
 
 def _make_option(name: str, value: object) -> list[str]:
-    """An option of a command and its value; nothing without one."""
-    return [] if value in (None, "", 0, 0.0) else [f"--{name}", f"{value}"]
+    """An option of a command with its value, in one word: no value is read as an option. Nothing without a value."""
+    return [] if value in (None, "", 0, 0.0) else [f"--{name}={value}"]
 
 
 def _enter_text(label: str, key: str, default: str = "", help: str | None = None) -> str:
@@ -269,7 +271,7 @@ def _draw_seed() -> list[str]:
 
 def _draw_rules(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:
     name = _enter_text("Name of the new set", f"name.{episode_set.label}", f"{episode_set.name}-composed")
-    words = ["create", name or "NAME", "--set", episode_set.label]
+    words = ["create", name or "NAME", f"--set={episode_set.label}"]
     if st.checkbox("Leave out near duplicates", value=True, key="sets.compose.dedupe"):
         words += ["--dedupe", *_draw_near("rules")]
         keep = _enter_text(
@@ -315,7 +317,7 @@ def _draw_overlap(episode_set: CurationSet, others: list[CurationSet]) -> list[s
     (datasets,) = cached_reads.read_facets("", "dataset")
     sides = [other.label for other in others] + [str(value) for value, _ in datasets.counts]
     against = st.selectbox("Against", sides, key=f"sets.compose.against.{episode_set.label}")
-    return ["overlap", episode_set.label, "--against", str(against), *_draw_near("overlap")]
+    return ["overlap", episode_set.label, f"--against={against}", *_draw_near("overlap")]
 
 
 def _draw_controls(episode_set: CurationSet, others: list[CurationSet]) -> list[str]:

@@ -40,7 +40,7 @@ def in_bash(line: str) -> set[str]:
     ("line", "words"),
     [
         ("se", {"search", "set"}),
-        ("-w x stat", {"status"}),
+        ("-w x stat", {"statistics", "status"}),
         ("search --li", {"--limit", "--like"}),
         ("search --output ", {"table", "json", "jsonl", "csv"}),
         # bash splits words at "=" and replaces only what follows.

@@ -105,20 +105,21 @@ def test_an_ingestion_that_is_stopped_says_what_it_kept_and_can_go_on(
     assert document["already"] == kept and document["kept"] == 12 - kept
 
 
-def test_an_export_that_is_stopped_leaves_nothing_behind(
+def test_an_export_that_is_stopped_has_no_folder_of_its_name_and_the_next_run_completes_it(
     demo_samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workspace = str(tmp_path / "w")
     assert main(["ingest", "-w", workspace, str(demo_samples / "video"), "--limit", "4"]) == 0
     assert main(["set", "create", "all", "-w", workspace]) == 0
     point = ("ares.export.lerobot.writer", "LeRobotWriter.add")
-    process = start(
-        point, "SIGTERM", "export", "all", str(tmp_path / "x"), "--format", "lerobot", "-w", workspace
-    )
+    command = ("export", "all", str(tmp_path / "x"), "--format", "lerobot", "-w", workspace)
+    process = start(point, "SIGTERM", *command)
     line = last_line(process)
     assert process.returncode == 143
     assert "stopped by SIGTERM" in line and "was not written; run the same command again" in line
-    assert [path.name for path in tmp_path.iterdir()] == ["w"]
+    assert {path.name for path in tmp_path.iterdir()} <= {"w", "x.tmp"}
+    assert main(list(command)) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"w", "x"}
 
 
 def test_the_second_signal_ends_a_command_that_does_not_end(demo_samples: Path, tmp_path: Path) -> None:

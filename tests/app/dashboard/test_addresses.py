@@ -33,7 +33,10 @@ _WRONG = {
     "by=telepathy": ["telepathy"],
     "where=nonsense+%3D+1": ["nonsense"],
     "view=mine": ["this page reads no parameter 'view'", "words"],
-    "unknown_page=nope": ["there is no page 'nope'", "Browse, Map, Episode, Review, Sets, Health, Status"],
+    "unknown_page=nope": [
+        "there is no page 'nope'",
+        "Browse, Map, Statistics, Episode, Review, Sets, Health, Status",
+    ],
 }
 _WRONG_ELSEWHERE = {
     "map?f.success=maybe": ["success is true or false"],

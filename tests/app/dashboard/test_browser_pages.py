@@ -222,7 +222,7 @@ def test_a_set_is_split_on_its_page_with_the_proof_that_nothing_leaks(
     assert page.get_by_label("Format").input_value() == "lerobot"
     page.get_by_text("Compose from this set").click()
     choose(page, "What is made", "A split without leaks")
-    page.get_by_text("ares set split whole@1 --train 0.9 --val 0.1").wait_for()
+    page.get_by_text("ares set split whole@1 --train=0.9 --val=0.1").wait_for()
     page.get_by_role("button", name="Make it").click()
     page.get_by_text(
         re.compile(r"whole-train@1 has \d episodes, whole-val@1 has \d .*; on two sides: near 0")
@@ -341,7 +341,7 @@ def test_failures_of_one_task_are_two_clicks_away_and_the_filters_of_browse_hold
     row = page.get_by_role("row").filter(has_text=task).first
     row.get_by_role("link", name=f"{len(alike)} failed").last.click()
     page.get_by_text(f"{len(alike)} of {len(several.episodes)} episodes").wait_for()
-    expect(page.get_by_role("button", name=task)).to_be_visible()
+    expect(page.get_by_role("button", name=f"instruction: {task}")).to_be_visible()
     expect(page.get_by_role("button", name="num_steps > 1")).to_be_visible()
     for stored in several.review.answers(person="Ada"):
         several.review.withdraw(stored.answer_id, "Ada")

@@ -71,7 +71,7 @@ def test_ticks_and_places_survive_a_reload(browser: Browser, workspace_address: 
             expect(page.locator(".card.ticked").last).to_be_visible()
         page.get_by_text("2 selected").wait_for()
         ticked = page.locator(".card.ticked").evaluate_all("cards => cards.map(card => card.dataset.episode)")
-        page.locator(".card").nth(20).scroll_into_view_if_needed()
+        page.locator(".card").nth(20).evaluate("card => card.scrollIntoView({block: 'center'})")
         main = page.locator("[data-testid=stMain]")
         offset = main.evaluate("main => main.scrollTop")
         assert offset > 300

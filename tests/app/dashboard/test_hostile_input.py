@@ -151,11 +151,15 @@ def test_all_parameters_of_a_page_together_reach_no_file(
 
 
 _SUBMITS = ("Export", "Make the set", "Make a queue")
+# Fields of commands that a job runs; what is typed there is no option of them.
+_OF_JOBS = "sets.compose."
 
 
 @pytest.mark.parametrize("page", list(PAGES))
-def test_no_text_typed_on_a_page_reaches_a_file(page: str, shown: Workspace, outside_folder: Path) -> None:
-    base = _base(page, shown)
+def test_no_text_typed_on_a_page_reaches_a_file(
+    page: str, shown: Workspace, outside_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, jobs = _base(page, shown), list[list[str]]()
     drawn = _draw(page, base)
     keys = [element.key for element in (*drawn.text_input, *drawn.text_area)]
     assert bool(keys) == (page in ("browse", "sets", "review"))
@@ -165,9 +169,21 @@ def test_no_text_typed_on_a_page_reaches_a_file(page: str, shown: Workspace, out
                 app = _draw(page, base)
                 inputs = {element.key: element for element in (*app.text_input, *app.text_area)}
                 inputs[key].set_value(text)
-                submits = [button for button in app.button if button.label in _SUBMITS]
-                (submits[0].click() if submits else app).run()
+                is_of_job = key.startswith(_OF_JOBS)
+                labels = ("Make it",) if is_of_job else _SUBMITS
+                submits = [button for button in app.button if button.label in labels]
+                with monkeypatch.context() as patched:
+                    patched.setattr(
+                        "app.dashboard.views.sets.start_set_command", lambda *made: jobs.append(made[2])
+                    )
+                    (submits[0].click() if submits else app).run()
             _check(app, events, outside_folder, shown)
+            assert not [
+                word
+                for words in jobs
+                for word in words[1:]
+                if word.startswith("-") and "=" not in word and word != "--dedupe"
+            ]
 
 
 def test_only_one_module_reads_the_address_and_it_knows_every_parameter() -> None:

@@ -280,6 +280,22 @@ def test_the_page_makes_the_request_of_the_command_that_it_shows(
     assert {name for name in displayed.sets if name not in ("even", "few")} >= {*made}
 
 
+def test_no_name_that_is_typed_becomes_an_option(
+    displayed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr("app.dashboard.views.sets.start_set_command", lambda *made: started.append(made[2]))
+    label = displayed.sets.create("typed", sorted(displayed.stores.tables.episodes.ids())[:3], {}).label
+    app = _draw("sets", {"set": label})
+    app.text_input(key=f"sets.compose.name.{label}").set_value("--ids=/etc/passwd").run()
+    app.button(key="sets.make").click().run()
+    assert not started and "begins like an option" in app.error[0].value
+    app.text_input(key=f"sets.compose.name.{label}").set_value("fine").run()
+    app.text_input(key="sets.compose.balance").set_value("--ids=/etc/passwd").run()
+    app.button(key="sets.make").click().run()
+    assert "--balance=--ids=/etc/passwd" in started[0]
+
+
 def test_a_set_composed_on_the_page_has_a_reason_for_each_episode(displayed: Workspace) -> None:
     ids = sorted(displayed.stores.tables.episodes.ids())
     label = displayed.sets.create("odd", ids[1::2], {}).label
