@@ -158,6 +158,8 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
         RequestError: There is no such dataset, or the workspace has no vectors of frames.
         StoreError: The tables cannot be read or the log cannot be written.
     """
+    # Answers of a queue are in the log at once, and in the tables later.
+    stores.sync()
     known = _count_datasets(stores)
     unknown = [name for name in datasets if name not in known]
     if unknown or not known:

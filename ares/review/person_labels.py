@@ -360,6 +360,10 @@ class AuditVerdict(NamedTuple):
     judge: str = ""
     model: str = ""
 
+    def to_json(self) -> dict[str, Json]:
+        """What people read of it."""
+        return {"verdict": self.verdict, "rank": self.rank, "judge": self.model}
+
 
 def hash_text(text: str) -> int:
     """A number by which a text is known to be the same."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _ID_BATCH = 10_000
+# Kind and key of what is there once instructions were audited, as `ares.review` writes it.
+_AUDIT_STAMPS, _LAST = "instruction_audit_stamps", "last"
 
 
 def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
@@ -76,6 +78,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "tags": list[Json](tags_of(stores, episode.episode_id)),
         "notes": list[Json](notes_of(stores, episode.episode_id)),
         "grade_trust": _grade_trust(stores, episode.episode_id),
+        **({"instruction_audit": said} if (said := _instruction_audit(stores, episode)) else {}),
         **_describe_segments(stores, episode, annotations, catalog),
         "annotations": describe_annotations(annotations, catalog),
     }
@@ -103,6 +106,16 @@ def _grade_trust(stores: Stores, episode_id: str) -> Json:
         return None
     rows = stores.tables.episodes.read_columns([TRUST_COLUMN], ids_filter([episode_id])).to_pylist()
     return str(rows[0][TRUST_COLUMN]) if rows and rows[0][TRUST_COLUMN] else None
+
+
+def _instruction_audit(stores: Stores, episode: Episode) -> dict[str, Json]:
+    """What the audit said of its instruction before a person ruled on it; {} where it was not audited."""
+    if stores.annotations.get_document(_AUDIT_STAMPS, _LAST) is None:
+        return {}
+    from ares.review import find_audit_verdicts
+
+    verdicts = find_audit_verdicts(stores, {episode.episode_id: episode.dataset})
+    return {name: said for item in verdicts.values() for name, said in item.to_json().items()}
 
 
 def _camera_json(camera: Camera) -> Json:
