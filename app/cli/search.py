@@ -299,8 +299,8 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("source", document["source"]),
         ("instruction", document["instruction"] or "none"),
         *(
-            [("audit", f"{said['verdict']}, {said['judge']}")]
-            if (said := document.get("instruction_audit"))
+            [("audit", f"{audit['verdict']}, {audit['judge']}")]
+            if (audit := document.get("instruction_audit"))
             else ()
         ),
         ("success", {True: "yes", False: "no", None: "unknown"}[document["success"]]),

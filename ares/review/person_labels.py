@@ -424,8 +424,8 @@ def find_audit_verdicts(stores: Stores, datasets: Mapping[str, str]) -> dict[str
     rows = stores.tables.episodes.read_columns(["episode_id", "instruction"], ids_filter(list(datasets)))
     texts = {row["episode_id"]: hash_text(row["instruction"]) for row in rows.to_pylist()}
     for key in sorted(keys):
-        said = _list_verdicts(stores.annotations.get_document(VERDICTS, key))
-        verdicts.update((id, item) for id, item in said if texts.get(id) == item.text)
+        stored = _list_verdicts(stores.annotations.get_document(VERDICTS, key))
+        verdicts.update((id, item) for id, item in stored if texts.get(id) == item.text)
     return verdicts
 
 
@@ -441,11 +441,11 @@ def read_audited_columns(stores: Stores, dataset: str, judge: str, where: str) -
     import pyarrow as pa
 
     documents = _read_verdict_documents(stores, dataset).values()
-    said = {
+    verdicts = {
         id: item for document in documents for id, item in _list_verdicts(document) if item.judge == judge
     }
     for batch in stores.tables.episodes.scan(["episode_id", "instruction"], where):
         pairs = zip(batch["episode_id"].to_pylist(), batch["instruction"].to_pylist(), strict=True)
-        ids = [id for id, text in pairs if id in said and said[id].text == hash_text(text)]
-        words = [said[id].verdict for id in ids]
+        ids = [id for id, text in pairs if id in verdicts and verdicts[id].text == hash_text(text)]
+        words = [verdicts[id].verdict for id in ids]
         yield pa.table({"key": pa.array(ids, pa.string()), "verdict": pa.array(words, pa.string())})

@@ -235,7 +235,7 @@ def _answer_queue(workspace: Workspace, planted: str, wrong_every: int) -> None:
 
 
 def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
-    checked: tuple[Workspace, str],
+    checked: tuple[Workspace, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     workspace, planted = checked
     workspace.review.create_from_audits(QueueRequest(name="wrong", question="instruction", person="Bob"))
@@ -265,6 +265,10 @@ def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
 
     workspace.review.audit_instructions()
     assert _reports(workspace) == before, "what was said before people ruled stays"
+    assert main(["review", "report", "--question", "instruction", "-w", workspace.path]) == 0
+    out, err = capsys.readouterr()
+    assert "instruction audit 2, look" in out and "none" not in out
+    assert "known: people refuse 1 of 1 instructions that the audit names; it names 1 of 3 that they" in err
 
 
 def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instruction(
