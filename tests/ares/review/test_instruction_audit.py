@@ -13,17 +13,20 @@ import pytest
 from numpy.typing import NDArray
 
 from app.cli.main import main
+from ares.curation import purge_episodes
 from ares.errors import RequestError
 from ares.review import (
     AuditedEpisode,
     Calibration,
     InstructionAudit,
     QueueRequest,
+    find_audit_verdicts,
     judge_instructions,
     normalize_instruction,
     person_labels,
 )
 from ares.settings import Settings
+from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
 
@@ -291,3 +294,15 @@ def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instructio
     workspace.stores.tables.episodes.set_values(rows)
     assert ("unmet", "unmet") not in _reports(workspace)["known", _JUDGE].table
     assert _reports(workspace)["known", ""].items == 1
+
+
+def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: tuple[Workspace, str]) -> None:
+    workspace, planted = checked
+    workspace.remove(ids=[planted])
+    workspace.review.audit_instructions("known")
+    workspace.undo()
+    assert find_audit_verdicts(workspace.stores, {planted: "known"})[planted].verdict == "unmet"
+    with StagedIds([planted]) as ids:
+        purge_episodes(workspace.stores, ids)
+    documents = workspace.stores.annotations.find_documents("instruction_verdicts")
+    assert planted not in json.dumps(list(documents))
