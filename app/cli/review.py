@@ -332,6 +332,8 @@ def _export_file(workspace: Workspace, args: argparse.Namespace) -> int:
 _REPORT_HEADER = ("question", "dataset", "judge", "answered", "random", "disputed", "decided", "precision", "recall",
                   "kappa", "alpha", "true share", "missing")  # fmt: skip
 
+_INSTRUCTION, _REFUSED = "instruction", "unmet"
+
 
 def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
     reports = workspace.review.report(question=args.question, where=args.where)
@@ -358,11 +360,24 @@ def _report_calibration(workspace: Workspace, args: argparse.Namespace) -> int:
 
 
 def _report_remarks(report: Calibration) -> Iterator[str]:
-    """Whose word stands less often than that of others, and which queues estimate nothing, in one line each."""
+    """Whose word stands less often than that of others, and which queues estimate nothing, in one line each.
+
+    Of the audit of instructions also how often it names what people refuse.
+    """
     for name in report.other_queues:
         yield (
             f"{report.question}, {report.dataset}: queue {name} was drawn from other episodes and estimates nothing "
             "here; give its --where"
+        )
+    if report.question == _INSTRUCTION and report.table:
+        named, refused = (
+            sum(count for words, count in report.table.items() if words[number] == _REFUSED)
+            for number in range(2)
+        )
+        both = report.table.get((_REFUSED, _REFUSED), 0)
+        yield (
+            f"{report.question}, {report.dataset}: people refuse {both} of {named} instructions that the audit names; "
+            f"it names {both} of {refused} that they refuse"
         )
     for row in report.people:
         if row.stands_out:

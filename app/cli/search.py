@@ -298,6 +298,11 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("dataset", " ".join(origin)),
         ("source", document["source"]),
         ("instruction", document["instruction"] or "none"),
+        *(
+            [("audit", f"{audit['verdict']}, {audit['judge']}")]
+            if (audit := document.get("instruction_audit"))
+            else ()
+        ),
         ("success", {True: "yes", False: "no", None: "unknown"}[document["success"]]),
         *(
             [("judge", f"{document['grade_trust']} in {document['dataset']}")]

@@ -494,11 +494,14 @@ def _judgements_of_version(question: JudgedQuestion | None, group: str, version:
 
 def read_calibrations() -> list[Calibration]:
     """Return how far each judge agrees with people."""
-    return _calibrations_of_version(_episodes_version())
+    from ares.review import read_audit_stamp
+
+    stamp = limited(lambda: read_audit_stamp(workspace().stores))
+    return _calibrations_of_version(stamp, _episodes_version())
 
 
 @st.cache_data(max_entries=1, show_spinner=False)
-def _calibrations_of_version(version: int) -> list[Calibration]:
+def _calibrations_of_version(stamp: str, version: int) -> list[Calibration]:
     return limited(workspace().review.report)
 
 

@@ -44,10 +44,11 @@ _MEASURE = "accepted share of the decided, 95 %"
 def draw_judges() -> None:
     """Draw the tab."""
     counts = cached_reads.read_judgements(None, "")
+    makers = cached_reads.limited(cached_reads.workspace().stores.annotations.makers)
     if not counts:
         st.write("No judge has said anything yet: `ares annotate grade`.")
+        _draw_agreement(makers)
         return
-    makers = cached_reads.limited(cached_reads.workspace().stores.annotations.makers)
     st.subheader("What judges accept")
     st.caption(
         "Green is accepted, red refused, amber not decided; the dark mark is how far the accepted share of the decided "
@@ -185,7 +186,9 @@ def _agreement_row(
         ColumnFilter(column="dataset", values=(report.dataset,)),
         ColumnFilter(column="reviewed", values=("true",)),
     ]
-    name = f"{report.question}, {report.dataset}, {_maker_name(makers, report.judge)}"
+    # The audit of instructions is no maker of annotations, and says itself what it is.
+    judge = _maker_name(makers, report.judge) if report.judge in makers else report.model
+    name = f"{report.question}, {report.dataset}, {judge}"
     parts = [_make_part("good", share.share, "reviewed", reviewed)] if share else []
     kappa = "" if report.kappa is None else f"; kappa {report.kappa:.2f}"
     text = f"{_estimate_text(share)} of {report.random_items}{kappa}"

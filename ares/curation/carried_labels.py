@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 # Documents that say what counts of the labels: they travel whole. What belongs to one machine or to a page does not.
 _CARRIED_DOCUMENTS = (
-    "action_members", "actions", "certificates", "contracts", "instruction_audits", "judge_rates", "judge_trust",
-    "motion_scales", "pins", "review_disputes", "review_items", "review_queues", "success_criteria",
-    "valuation_samples",
+    "action_members", "actions", "certificates", "contracts", "instruction_audits", "instruction_verdicts",
+    "judge_rates", "judge_trust", "motion_scales", "pins", "review_disputes", "review_items", "review_queues",
+    "success_criteria", "valuation_samples",
 )  # fmt: skip
 # Lines and annotations that are read at once.
 _PAGE = 10_000

@@ -81,9 +81,11 @@ if TYPE_CHECKING:
         compare_makers as compare_makers,
     )
     from ares.review.person_labels import (
+        AuditVerdict as AuditVerdict,
         LabelledItem as LabelledItem,
         PersonAnswer as PersonAnswer,
         compare_people as compare_people,
+        find_audit_verdicts as find_audit_verdicts,
         read_labelled_items as read_labelled_items,
     )
     from ares.review.queue import (

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ares.review.answers import ACCEPTABLE, SUCCESS
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS
 from ares.review.estimates import Z_95, ShareEstimate
 from ares.review.person_labels import MET, RANDOM, UNMET, LabelledItem, common_verdict, signed_rank
 from ares.rubric import verdict_column
@@ -55,7 +55,9 @@ class JudgedColumns:
 
 
 def judged_columns(question: str) -> JudgedColumns:
-    """The columns with what judges say of a question."""
+    """The columns with what judges say of a question; of instructions the audit speaks, which has none."""
+    if question == INSTRUCTION:
+        return JudgedColumns(verdict="", accepted=MET, certainty="", maker="")
     if question == SUCCESS:
         return JudgedColumns(
             verdict="success_verdict",

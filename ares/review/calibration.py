@@ -18,6 +18,7 @@ from ares.review.allocation import (
     item_stratum,
     judged_columns,
 )
+from ares.review.answers import INSTRUCTION
 from ares.review.certificate import refuse_own_columns
 from ares.review.drawing import list_queues
 from ares.review.estimates import (
@@ -40,6 +41,7 @@ from ares.review.person_labels import (
     PersonAgreement,
     compare_people,
     count_verdicts,
+    read_audited_columns,
     read_labelled_items,
 )
 from ares.statistics import effective_items, wilson_interval
@@ -65,7 +67,8 @@ class Calibration:
     Attributes:
         question: "acceptable", "success", "instruction" or a criterion.
         dataset: The dataset.
-        judge: Id of the maker of the judgements; "" for what no judge has judged.
+        judge: Id of the maker of the judgements; "" for what no judge has judged. Of instructions it is the audit,
+            which accepts what fits its own instruction as well as any, and refuses what it names.
         model: Its model.
         items: Items that people answered.
         random_items: Those drawn at random; all but counts and agreement of people rests on these alone.
@@ -167,7 +170,9 @@ def report_calibration(
         groups.setdefault((item.question, item.dataset, item.judge), []).append(item)
     makers, recipes = stores.annotations.makers(), {queue.name: queue.recipe for queue in list_queues(stores)}
     return [
-        _measure_group(stores, items, makers[judge].model if judge else "", where, recipes)
+        _measure_group(
+            stores, items, makers[judge].model if judge in makers else items[0].model, where, recipes
+        )
         for (_, _, judge), items in sorted(groups.items(), key=lambda group: group[0])
     ]
 
@@ -356,6 +361,9 @@ def _judged_columns(
 
     tables = stores.tables
     in_dataset = f"dataset = {quote_literal(item.dataset)}{f' AND ({where})' if where else ''}"
+    if item.question == INSTRUCTION:
+        yield from read_audited_columns(stores, item.dataset, item.judge, in_dataset)
+        return
     existing = (
         tables.segments.scan([], "false").column_names if item.is_segment else tables.episodes.columns()
     )

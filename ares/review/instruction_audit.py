@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from uuid import uuid4
 
+from ares.annotation import Maker
 from ares.errors import RequestError
 from ares.review.answers import INSTRUCTION, Answer
 from ares.review.drawing import Queue, QueueRequest, create_queue
@@ -20,6 +21,7 @@ from ares.review.instruction_model import (
     fit_instructions,
     read_features,
 )
+from ares.review.person_labels import MET, UNMET, UNSURE, AuditVerdict, hash_text, keep_audit_verdicts
 from ares.search import find_embedding_space
 from ares.statistics import share_lower_bound
 from ares.store import batched, ids_filter, quote_literal
@@ -156,6 +158,8 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
         RequestError: There is no such dataset, or the workspace has no vectors of frames.
         StoreError: The tables cannot be read or the log cannot be written.
     """
+    # Answers of a queue are in the log at once, and in the tables later.
+    stores.sync()
     known = _count_datasets(stores)
     unknown = [name for name in datasets if name not in known]
     if unknown or not known:
@@ -163,8 +167,12 @@ def audit_instructions(stores: Stores, datasets: Sequence[str] = ()) -> list[Ins
             f"no dataset {unknown[0]!r}" if unknown else "there are no episodes",
             f"there are: {', '.join(sorted(known))}" if known else "run `ares ingest` first",
         )
-    space = find_embedding_space(stores).name
-    audits = [audit_dataset(stores, name, space) for name in sorted(datasets or known)]
+    space, audits = find_embedding_space(stores).name, list[InstructionAudit]()
+    maker = Maker(annotator="instruction_audit", version=_VERSION, settings={"space": space})
+    for name in sorted(datasets or known):
+        audit, verdicts = _audit_dataset(stores, name, space)
+        keep_audit_verdicts(stores, name, maker, verdicts)
+        audits.append(audit)
     documents: dict[str, Json] = {audit.dataset: audit.to_json() for audit in audits}
     stores.annotations.put_documents(AUDITS, documents)
     stores.annotations.put_documents(AUDIT_STAMPS, {_LAST: uuid4().hex})
@@ -278,14 +286,10 @@ def read_audited_episodes(stores: Stores, where: str) -> Iterator[AuditedEpisode
                 )
 
 
-def audit_dataset(stores: Stores, dataset: str, space: str) -> InstructionAudit:
-    """Audit one dataset and keep nothing; errors are those of `audit_instructions`.
-
-    Args:
-        stores: Stores of the workspace.
-        dataset: Its name.
-        space: Embedding space of the frame vectors.
-    """
+def _audit_dataset(
+    stores: Stores, dataset: str, space: str
+) -> tuple[InstructionAudit, dict[str, AuditVerdict]]:
+    """Audit one dataset and keep nothing; errors are those of `audit_instructions`."""
     audit = InstructionAudit(
         dataset=dataset,
         verdict="unsure",
@@ -293,20 +297,23 @@ def audit_dataset(stores: Stores, dataset: str, space: str) -> InstructionAudit:
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     rows = list(read_audited_episodes(stores, f"dataset = {quote_literal(dataset)}"))
+    verdicts = _list_verdicts(rows)
     if len({normalize_instruction(text) for text in {row.counting for row in rows}}) < 2:
-        return replace(audit, episodes=len(rows), reason="it has fewer than two instructions")
+        return replace(audit, episodes=len(rows), reason="it has fewer than two instructions"), verdicts
     features = read_features(stores, [row.episode_id for row in rows], space)
     if features is None:
         reason = f"it has no frame vectors in {space}: run `ares annotate embed` first"
-        return replace(audit, episodes=len(rows), reason=reason)
+        return replace(audit, episodes=len(rows), reason=reason), verdicts
     seen = [row for row, is_seen in zip(rows, features.is_seen.tolist(), strict=True) if is_seen]
-    judged = judge_instructions(audit, seen, features.values[features.is_seen])
+    judged, fits = _judge_rows(audit, seen, features.values[features.is_seen])
+    if judged.verdict == "judged":
+        verdicts |= _list_verdicts(seen, fits)
     examples = _list_examples(seen, judged.findings)
     named = [
         _with_frames(stores, space, finding, examples) if number < _MOST_WITH_FRAMES else finding
         for number, finding in enumerate(judged.findings)
     ]
-    return replace(judged, episodes=len(rows), findings=tuple(named))
+    return replace(judged, episodes=len(rows), findings=tuple(named)), verdicts
 
 
 def _list_examples(
@@ -346,6 +353,12 @@ def judge_instructions(
         rows: The N episodes.
         features: (N, F) features.
     """
+    return _judge_rows(audit, rows, features)[0]
+
+
+def _judge_rows(
+    audit: InstructionAudit, rows: Sequence[AuditedEpisode], features: NDArray[np.float16]
+) -> tuple[InstructionAudit, InstructionFits]:
     import numpy as np
 
     labelled, texts = _label_rows(rows, features)
@@ -369,11 +382,11 @@ def judge_instructions(
             if (fits.classes >= 0).sum() < 2
             else "the frames do not tell its instructions apart"
         )
-        return replace(audit, verdict="unsure", reason=reason)
+        return replace(audit, verdict="unsure", reason=reason), fits
     if share_lower_bound(hits, total, 1 - _MOST_CHANCE) <= max(float(expected), _LEAST_ACCURACY):
-        return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart")
+        return replace(audit, verdict="unsure", reason="the frames do not tell its instructions apart"), fits
     findings = _find_contrary(rows, labelled, fits, texts)
-    return replace(audit, verdict="judged", findings=tuple(findings))
+    return replace(audit, verdict="judged", findings=tuple(findings)), fits
 
 
 def _label_rows(
@@ -423,8 +436,7 @@ def _find_contrary(
     """Yield the episodes that another instruction fits clearly better, the surest first."""
     import numpy as np
 
-    # Where the other does not fit clearly better, there are no neighbours.
-    named = np.flatnonzero((fits.neighbours <= _MOST_OWN_NEIGHBOURS) & (fits.other <= _MOST_DISTANCE))
+    named = np.flatnonzero(_is_named(fits))
     largest = _largest_labels(labelled, fits)
     yielded = 0
     for index in named[np.argsort(-fits.share[named], kind="stable")].tolist():
@@ -439,6 +451,30 @@ def _find_contrary(
         yielded += 1
         if yielded == _MOST_FINDINGS:
             return
+
+
+def _is_named(fits: InstructionFits) -> NDArray[np.bool_]:
+    """(N,) whether another instruction fits clearly better; where it does not, there are no neighbours."""
+    named: NDArray[np.bool_] = (fits.neighbours <= _MOST_OWN_NEIGHBOURS) & (fits.other <= _MOST_DISTANCE)
+    return named
+
+
+def _list_verdicts(
+    rows: Sequence[AuditedEpisode], fits: InstructionFits | None = None
+) -> dict[str, AuditVerdict]:
+    """What is said of N episodes, by their fits; of those that a person has ruled on nothing is said any more."""
+    import numpy as np
+
+    words, ranks = np.full(len(rows), UNSURE, object), np.full(len(rows), np.nan)
+    if fits is not None:
+        ranks = 1 - fits.share
+        words[np.isfinite(fits.own) & ~fits.is_contrary()] = MET
+        words[_is_named(fits)] = UNMET
+    return {
+        row.episode_id: AuditVerdict(word, None if np.isnan(rank) else round(rank, 3), hash_text(row.text))
+        for row, word, rank in zip(rows, words.tolist(), ranks.tolist(), strict=True)
+        if not row.is_ruled
+    }
 
 
 def _largest_labels(labelled: LabelledRows, fits: InstructionFits) -> list[int]:

@@ -1,17 +1,20 @@
-"""Reads what people answered, item by item, beside what the judge says of the same."""
+"""Reads what people answered, item by item, beside what the judge says of the same; and stores what the audit says."""
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ares.review.answers import ACCEPTABLE, SUCCESS, TEXT, original_answer_id, read_answer
+from ares.review.answers import ACCEPTABLE, INSTRUCTION, SUCCESS, TEXT, original_answer_id, read_answer
 from ares.store import batched, ids_filter, keep_newest_annotations
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ares.annotation import Annotation, Maker
     from ares.episode import Json
     from ares.review.answers import Answer
@@ -71,6 +74,7 @@ class LabelledItem:
         judged: What the judge says: "met", "unmet", "unsure", or "" where none has judged it.
         rank: How sure the judge is that it is met, 0 to 1; None where it does not say.
         judge: Id of the maker of the judgement, or "".
+        model: What the audit of instructions calls itself; "" for other judges, of which the log has the makers.
         captioner: Id of the maker of the text, or "".
         is_segment: Whether the text is about a segment.
     """
@@ -84,6 +88,7 @@ class LabelledItem:
     judged: str = ""
     rank: float | None = None
     judge: str = ""
+    model: str = ""
     captioner: str = ""
     is_segment: bool = False
 
@@ -130,6 +135,7 @@ def read_labelled_items(
         datasets = {row["episode_id"]: row["dataset"] for row in rows if dataset in ("", row["dataset"])}
         annotations = stores.annotations.find_annotations(list(datasets))
         log = _read_answer_log(annotations, makers)
+        log.audited = _read_audit_verdicts(stores, log.answers, datasets)
         for key in log.answers:
             if question in ("", key[0]):
                 yield _make_item(log, key, datasets)
@@ -139,14 +145,26 @@ def read_labelled_items(
 _Item = tuple[str, str]
 
 
+def _read_audit_verdicts(
+    stores: Stores, items: Iterable[_Item], datasets: Mapping[str, str]
+) -> dict[str, AuditVerdict]:
+    """What the audit said of the episodes whose instruction people were asked about."""
+    subjects = {subject: datasets[subject] for question, subject in items if question == INSTRUCTION}
+    return find_audit_verdicts(stores, subjects) if subjects else {}
+
+
 @dataclass(slots=True)
 class _AnswerLog:
-    """Annotations by id, judgements by what they are about, and answers: those that count, and the earlier ones."""
+    """Annotations by id, judgements by what they are about, and answers: those that count, and the earlier ones.
+
+    What the audit of instructions said is by id of the episode.
+    """
 
     by_id: dict[str, Annotation] = field(default_factory=dict)
     judgements: dict[_Item, Annotation] = field(default_factory=dict)
     answers: dict[_Item, list[PersonAnswer]] = field(default_factory=dict)
     earlier: dict[_Item, dict[str, PersonAnswer]] = field(default_factory=dict)
+    audited: dict[str, AuditVerdict] = field(default_factory=dict)
 
 
 def _read_answer_log(annotations: Sequence[Annotation], makers: Mapping[str, Maker]) -> _AnswerLog:
@@ -201,6 +219,9 @@ def _make_item(log: _AnswerLog, item: _Item, datasets: Mapping[str, str]) -> Lab
     kind = SUCCESS if question == SUCCESS else "grade"
     judgement, text = log.judgements.get((kind, subject)), log.by_id.get(subject)
     judged, rank = ("", None) if judgement is None else _read_judgement(judgement, question)
+    audited = log.audited.get(subject) if question == INSTRUCTION else None
+    if audited:
+        judged, rank = audited.verdict, audited.rank
     earlier = log.earlier.get(item, {})
     return LabelledItem(
         question=question,
@@ -211,7 +232,8 @@ def _make_item(log: _AnswerLog, item: _Item, datasets: Mapping[str, str]) -> Lab
         before_adjudication=tuple(earlier[own.person] for own in counting if own.person in earlier),
         judged=judged,
         rank=rank,
-        judge="" if judgement is None else judgement.maker_id,
+        judge=audited.judge if audited else "" if judgement is None else judgement.maker_id,
+        model=audited.model if audited else "",
         captioner="" if text is None else text.maker_id,
         is_segment=text is not None and text.subject_kind == "segment",
     )
@@ -313,3 +335,117 @@ def compare_people(items: Iterable[LabelledItem]) -> list[PersonAgreement]:
         )
         for person, count in sorted(answers.items())
     ]
+
+
+# By dataset and the start of ids what the audit of instructions said of each episode, by its maker.
+VERDICTS = "instruction_verdicts"
+# Episodes in one of these documents at most, and digits of their ids in its key at most.
+_EPISODES_PER_DOCUMENT, _MOST_DIGITS = 4_096, 3
+
+
+class AuditVerdict(NamedTuple):
+    """What the audit of instructions said of an episode before a person ruled on it.
+
+    Attributes:
+        verdict: "met", "unmet" where it named the episode, or "unsure".
+        rank: Probability of the own instruction against the best other one, 0 to 1; None where it has no model.
+        text: What `hash_text` says of the instruction that was audited.
+        judge: Id of the maker, which depends on the version of the audit and the embedding space.
+        model: The same for people.
+    """
+
+    verdict: str
+    rank: float | None
+    text: int
+    judge: str = ""
+    model: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """What people read of it."""
+        return {"verdict": self.verdict, "rank": self.rank, "judge": self.model}
+
+
+def hash_text(text: str) -> int:
+    """A number by which a text is known to be the same."""
+    return zlib.crc32(text.encode())
+
+
+def keep_audit_verdicts(
+    stores: Stores, dataset: str, maker: Maker, verdicts: Mapping[str, AuditVerdict]
+) -> None:
+    """Store what the audit says of episodes; what it said of others of the dataset before stays.
+
+    Args:
+        stores: Stores of the workspace.
+        dataset: The dataset.
+        maker: The version of the audit, with the setting "space".
+        verdicts: By id of the episode.
+
+    Raises:
+        StoreError: They cannot be stored.
+    """
+    model = f"instruction audit {maker.version}, {maker.settings['space']}"
+    new = {id: item._replace(judge=maker.maker_id, model=model) for id, item in verdicts.items()}
+    stored = _read_verdict_documents(stores, dataset)
+    whole = {id: item for document in stored.values() for id, item in _list_verdicts(document)} | new
+    lengths = range(_MOST_DIGITS)
+    digits = next((n for n in lengths if len(whole) <= _EPISODES_PER_DOCUMENT * 16**n), _MOST_DIGITS)
+    documents: dict[str, Any] = {}
+    for id, (verdict, rank, text, judge, name) in whole.items():
+        document = documents.setdefault(f"{dataset}/{id[:digits]}", {})
+        part = document.setdefault(judge, {"model": name, "episodes": {}})
+        part["episodes"][id] = [verdict, rank, text]
+    with stores.annotations.atomic():
+        stores.annotations.drop_documents(VERDICTS, stored.keys() - documents.keys())
+        stores.annotations.put_documents(VERDICTS, documents)
+
+
+def _read_verdict_documents(stores: Stores, dataset: str) -> dict[str, Json]:
+    """The documents with the verdicts on a dataset, by their keys."""
+    documents = stores.annotations.find_documents(VERDICTS, f"{dataset}/")
+    return {key: document for key, document in documents if key.rpartition("/")[0] == dataset}
+
+
+def _list_verdicts(document: Json) -> Iterator[tuple[str, AuditVerdict]]:
+    for judge, part in cast("Mapping[str, Any]", document or {}).items():
+        for id, (verdict, rank, text) in part["episodes"].items():
+            yield id, AuditVerdict(verdict, rank, text, judge, part["model"])
+
+
+def find_audit_verdicts(stores: Stores, datasets: Mapping[str, str]) -> dict[str, AuditVerdict]:
+    """What the audit said of some episodes, by their ids; nothing of those whose source says something else by now.
+
+    Args:
+        stores: Stores of the workspace.
+        datasets: Dataset by id of the episode.
+    """
+    lengths, verdicts = range(_MOST_DIGITS + 1), dict[str, AuditVerdict]()
+    keys = {f"{dataset}/{id[:length]}" for id, dataset in datasets.items() for length in lengths}
+    rows = stores.tables.episodes.read_columns(["episode_id", "instruction"], ids_filter(list(datasets)))
+    texts = {row["episode_id"]: hash_text(row["instruction"]) for row in rows.to_pylist()}
+    for key in sorted(keys):
+        stored = _list_verdicts(stores.annotations.get_document(VERDICTS, key))
+        verdicts.update((id, item) for id, item in stored if texts.get(id) == item.text)
+    return verdicts
+
+
+def read_audited_columns(stores: Stores, dataset: str, judge: str, where: str) -> Iterator[pa.Table]:
+    """Yield tables with "key" and "verdict": what a maker of audits said of the episodes of a dataset that match.
+
+    Args:
+        stores: Stores of the workspace.
+        dataset: Its name.
+        judge: Id of the maker.
+        where: SQL filter over the episode columns.
+    """
+    import pyarrow as pa
+
+    documents = _read_verdict_documents(stores, dataset).values()
+    verdicts = {
+        id: item for document in documents for id, item in _list_verdicts(document) if item.judge == judge
+    }
+    for batch in stores.tables.episodes.scan(["episode_id", "instruction"], where):
+        pairs = zip(batch["episode_id"].to_pylist(), batch["instruction"].to_pylist(), strict=True)
+        ids = [id for id, text in pairs if id in verdicts and verdicts[id].text == hash_text(text)]
+        words = [verdicts[id].verdict for id in ids]
+        yield pa.table({"key": pa.array(ids, pa.string()), "verdict": pa.array(words, pa.string())})

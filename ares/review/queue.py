@@ -423,8 +423,8 @@ class ReviewQueue:
         )
 
     def _audited_frames(self, item: QueueItem, dataset: str) -> tuple[float, ...]:
-        """Seconds of the frames for which the audit names an episode, where its instruction is asked about."""
-        if item.question != INSTRUCTION:
+        """Seconds of the frames for which the audit names an episode, in a queue of those: else they tell its word."""
+        if item.question != INSTRUCTION or "audit" not in self.queue.recipe:
             return ()
         from ares.review.instruction_audit import read_deciding_frames
 

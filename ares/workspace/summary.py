@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _ID_BATCH = 10_000
+# Kind and key of what is there once instructions were audited, as `ares.review` writes it.
+_AUDIT_STAMPS, _LAST = "instruction_audit_stamps", "last"
 
 
 def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
@@ -75,7 +77,7 @@ def describe_episode(stores: Stores, episode_id: str) -> dict[str, Json]:
         "metadata": dict(episode.metadata),
         "tags": list[Json](tags_of(stores, episode.episode_id)),
         "notes": list[Json](notes_of(stores, episode.episode_id)),
-        "grade_trust": _grade_trust(stores, episode.episode_id),
+        **_describe_judges(stores, episode),
         **_describe_segments(stores, episode, annotations, catalog),
         "annotations": describe_annotations(annotations, catalog),
     }
@@ -97,12 +99,23 @@ def _describe_segments(
     return {"segments": [segment.to_json() for segment in make_stored_segments(rows)]}
 
 
-def _grade_trust(stores: Stores, episode_id: str) -> Json:
-    """What the controls say of the judge of its caption; None without a grade by a judge."""
-    if TRUST_COLUMN not in stores.tables.episodes.columns():
-        return None
-    rows = stores.tables.episodes.read_columns([TRUST_COLUMN], ids_filter([episode_id])).to_pylist()
-    return str(rows[0][TRUST_COLUMN]) if rows and rows[0][TRUST_COLUMN] else None
+def _describe_judges(stores: Stores, episode: Episode) -> dict[str, Json]:
+    """What the controls say of the judge of its caption, None without a grade; and what the audit, where there is one.
+
+    The audit says it of the instruction, before a person ruled on it.
+    """
+    described: dict[str, Json] = {"grade_trust": None}
+    if TRUST_COLUMN in stores.tables.episodes.columns():
+        where = ids_filter([episode.episode_id])
+        rows = stores.tables.episodes.read_columns([TRUST_COLUMN], where).to_pylist()
+        described["grade_trust"] = str(rows[0][TRUST_COLUMN]) if rows and rows[0][TRUST_COLUMN] else None
+    if stores.annotations.get_document(_AUDIT_STAMPS, _LAST) is not None:
+        from ares.review import find_audit_verdicts
+
+        verdicts = find_audit_verdicts(stores, {episode.episode_id: episode.dataset})
+        if verdict := verdicts.get(episode.episode_id):
+            described["instruction_audit"] = verdict.to_json()
+    return described
 
 
 def _camera_json(camera: Camera) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -11,9 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from app.dashboard import cached_reads, judge_tab
 from app.dashboard.view_state import view_filter_sql, view_from_params
-from ares.review import count_judgements, list_judged_questions
+from ares.review import QueueRequest, count_judgements, list_judged_questions
 from ares.rubric import ControlKindRate
-from ares.workspace import Workspace
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.ares.review.audited_world import fill_audited_world
 
 
 @pytest.fixture
@@ -122,3 +125,21 @@ def test_the_share_is_of_the_decided_with_its_interval(displayed: Workspace) -> 
 def test_a_tab_that_does_not_exist_is_said_and_the_questions_stand_first(displayed: Workspace) -> None:
     assert "there is no tab" in _draw(tab="jury").error[0].value
     assert "Nothing to review yet" in [element.value for element in _draw().header]
+
+
+def test_the_audit_of_instructions_stands_among_the_judges_that_people_measure(
+    tmp_path: Path, bars: dict[str, list[dict[str, Any]]]
+) -> None:
+    with open_workspace(str(tmp_path / "ws"), Settings()) as audited:
+        fill_audited_world(audited.stores)
+        audited.review.audit_instructions()
+        queue = audited.review.create(QueueRequest(name="all", question="instruction", person="Ada"))
+        item = audited.review.queue(queue.name).next("Ada")
+        assert item is not None
+        dataset = item.stratum.partition("/")[0]
+        audited.review.queue(queue.name).answer(item, "Ada", "met")
+        audited.sync()
+        cached_reads.use_workspace(audited)
+        _draw(tab="judges")
+        (row,) = bars["coverage"]
+        assert row["name"] == f"instruction, {dataset}, instruction audit 2, look"

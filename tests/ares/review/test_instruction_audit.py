@@ -8,23 +8,31 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 from app.cli.main import main
+from ares.curation import purge_episodes
 from ares.errors import RequestError
 from ares.review import (
     AuditedEpisode,
+    Calibration,
     InstructionAudit,
     QueueRequest,
+    find_audit_verdicts,
     judge_instructions,
     normalize_instruction,
+    person_labels,
 )
 from ares.settings import Settings
+from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from tests.ares.review.audited_world import TEXTS, fill_audited_world
 
 Run = Callable[..., tuple[int, str, str]]
+# Another id would make rows of its own in the report.
+_JUDGE = "b3146cd899940641"
 
 
 @pytest.fixture(scope="module")
@@ -199,3 +207,102 @@ def test_a_removed_episode_is_not_named(audited: tuple[Workspace, str]) -> None:
     assert not _named(workspace)
     workspace.undo()
     assert _named(workspace) == [planted]
+
+
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Workspace, str]]:
+    """A world of its own that was audited, in documents of few episodes, and the planted episode."""
+    monkeypatch.setattr(person_labels, "_EPISODES_PER_DOCUMENT", 8)
+    with open_workspace(str(tmp_path / "ws"), Settings()) as opened:
+        planted = next(iter(fill_audited_world(opened.stores)))
+        opened.review.audit_instructions()
+        yield opened, planted
+
+
+def _reports(workspace: Workspace) -> dict[tuple[str, str], Calibration]:
+    reports = workspace.review.report(question="instruction")
+    return {(report.dataset, report.judge): report for report in reports}
+
+
+def _answer_queue(workspace: Workspace, planted: str, wrong_every: int) -> None:
+    """Ada answers a random queue of all episodes; of "known" she refuses every so many right instructions, too."""
+    request = QueueRequest(name="all", question="instruction", person="Ada", random_items=100, repeat=0.0)
+    workspace.review.create(request)
+    queue, right = workspace.review.queue("all"), 0
+    while item := queue.next("Ada"):
+        assert not item.evidence, "the frames that decide would tell what the audit said"
+        is_known = item.stratum.startswith("known/")
+        right += is_known and item.subject_id != planted
+        is_wrong = item.subject_id == planted or (is_known and right % wrong_every == 0)
+        queue.answer(item, "Ada", "unmet" if is_wrong else "met")
+
+
+def test_the_audit_is_measured_by_what_a_person_of_known_error_answers(
+    checked: tuple[Workspace, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace, planted = checked
+    workspace.review.create_from_audits(QueueRequest(name="wrong", question="instruction", person="Bob"))
+    queue = workspace.review.queue("wrong")
+    item = queue.next("Bob")
+    assert item is not None
+    queue.answer(item, "Bob", "unmet", text=TEXTS[2])
+    workspace.review.audit_instructions()
+    (report,) = _reports(workspace).values()
+    assert (report.items, report.random_items, report.other_queues) == (1, 0, ("wrong",))
+    assert not report.table and report.precision is None, "what was not drawn at random estimates nothing"
+
+    _answer_queue(workspace, planted, wrong_every=8)
+    before = _reports(workspace)
+    known, alike = (before[name, _JUDGE] for name in ("known", "alike"))
+    assert known.model == "instruction audit 2, look"
+    assert (known.items, known.random_items, known.disputed) == (24, 24, 0)
+    # Of 23 right instructions the person refuses two; the audit accepts all of them and names the planted one.
+    assert known.table == {("unmet", "unmet"): 1, ("met", "met"): 21, ("met", "unmet"): 2}
+    assert known.coverage is not None and known.precision is not None and known.recall is not None
+    assert (known.coverage.share, known.recall.share) == (1.0, 1.0)
+    assert known.precision.share == pytest.approx(21 / 23)
+    by_chance = (23 * 21 + 1 * 3) / 24**2
+    assert known.kappa == pytest.approx((22 / 24 - by_chance) / (1 - by_chance))
+    assert alike.table == {("unsure", "met"): 24} and alike.coverage and alike.coverage.share == 0.0
+    assert alike.precision is None, "unsure is no verdict"
+
+    workspace.review.audit_instructions()
+    assert _reports(workspace) == before, "what was said before people ruled stays"
+    assert main(["review", "report", "--question", "instruction", "-w", workspace.path]) == 0
+    out, err = capsys.readouterr()
+    assert "instruction audit 2, look" in out and "none" not in out
+    assert "known: people refuse 1 of 1 instructions that the audit names; it names 1 of 3 that they" in err
+
+
+def test_a_corrected_source_is_not_judged_by_what_was_said_of_its_old_instruction(
+    checked: tuple[Workspace, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace, planted = checked
+    request = QueueRequest(name="all", question="instruction", person="Ada", random_items=100, repeat=0.0)
+    workspace.review.create(request)
+    queue = workspace.review.queue("all")
+    is_answered = False
+    while not is_answered and (item := queue.next("Ada")):
+        is_answered = item.subject_id == planted
+        queue.answer(item, "Ada", "unmet" if is_answered else "met")
+    report = _reports(workspace)["known", _JUDGE]
+    assert report.table["unmet", "unmet"] == 1
+    assert report.missing == 24 - report.items > 0, "nobody can answer more than was audited"
+    assert main(["show", planted, "-w", workspace.path]) == 0
+    assert "unmet, instruction audit 2, look" in capsys.readouterr().out
+    rows = pa.table({"episode_id": [planted], "instruction": [TEXTS[2]]})
+    workspace.stores.tables.episodes.set_values(rows)
+    assert ("unmet", "unmet") not in _reports(workspace)["known", _JUDGE].table
+    assert _reports(workspace)["known", ""].items == 1
+
+
+def test_what_the_audit_said_survives_a_removal_and_goes_with_a_purge(checked: tuple[Workspace, str]) -> None:
+    workspace, planted = checked
+    workspace.remove(ids=[planted])
+    workspace.review.audit_instructions("known")
+    workspace.undo()
+    assert find_audit_verdicts(workspace.stores, {planted: "known"})[planted].verdict == "unmet"
+    with StagedIds([planted]) as ids:
+        purge_episodes(workspace.stores, ids)
+    documents = workspace.stores.annotations.find_documents("instruction_verdicts")
+    assert planted not in json.dumps(list(documents))
