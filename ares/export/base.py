@@ -208,11 +208,7 @@ class ExportRequest:
         }
         plan = {} if self.plan is None else {"plan": PLAN_FILE}
         return {
-            name: list(value)
-            if isinstance(value, tuple)
-            else asdict(value)
-            if is_dataclass(value) and not isinstance(value, type)
-            else value
+            name: _plain_option(value)
             for name, value in {**values, "plan": None, **plan}.items()
             if value not in (None, (), False, "")
         }
@@ -221,6 +217,13 @@ class ExportRequest:
     def clock(self) -> ExportRate:
         """The rate to write, and which step is written for a second."""
         return ExportRate(self.fps, self.retime)
+
+
+def _plain_option(value: Any) -> Json:
+    """An option as JSON: a list for a tuple, and the fields of a request such as that of a trim."""
+    if isinstance(value, tuple):
+        return list(value)
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 # Text for policies conditioned on language, which need one for every episode.
