@@ -133,6 +133,10 @@ def _trust(folder: Path, episodes: int) -> tuple[float, float, str]:
     return wall, cpu, f"accepted {accepted}, again {again:.1f} s, {counted} texts {reading:.1f} s, {memory}"
 
 
+# What the word of a judge on captions that state an action rests on.
+_CONTROL_KINDS = ("foreign", "near_miss:action", "blank", "scrambled", "injected")
+
+
 def _grade_rows(ws: Workspace) -> None:
     """Let a judge that is trusted have graded every episode, without the word of its controls."""
     import pyarrow as pa
@@ -145,7 +149,7 @@ def _grade_rows(ws: Workspace) -> None:
         "state": "trusted",
         "content": "trusted",
         "gates": {"VERB": "action"},
-        "kinds": {"near_miss:action": {"state": "trusted"}},
+        "kinds": {kind: {"state": "trusted"} for kind in _CONTROL_KINDS},
     }
     keys = {f"{maker.maker_id}/{name}": trusted for name in rows["dataset"].unique().to_pylist()}
     ws.stores.annotations.put_documents(JUDGE_TRUST, keys)
