@@ -39,7 +39,8 @@ _CODEC_BY_ENCODER = {
 }
 
 
-# Why the numbers in the names of a camera's videos are not those of the episodes.
+# Why a camera of an episode is left out, and why the numbers in the names of its videos are not those of the episodes.
+BEHIND_VIDEO = "its span ends behind its video and the frames of the videos do not decide"
 NUMBERED_FROM_1 = "its videos are numbered from 1 and their frames do not decide"
 
 
@@ -184,6 +185,9 @@ def find_video_span(feature: CameraFeature, search: VideoSearch) -> tuple[VideoS
         raise SourceError(contradiction, f"{search.info.root}: episode {search.episode}")
     if claim is None:
         raise SourceError("the metadata names no video", f"{search.info.root}: episode {search.episode}")
+    if not claim.is_whole and claim.start_seconds > 0 and file_state_or_none(claim.path) is not None:
+        # Its first frame may be another's as well as its last one may be missing.
+        raise SourceError(BEHIND_VIDEO, f"{claim.path}: from {claim.start_seconds:g} s, {search.steps} steps")
     return claim, ""
 
 

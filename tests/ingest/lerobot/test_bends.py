@@ -14,7 +14,7 @@ from tests.ingest.lerobot.bent_reading import Reading, differences, read_folder,
 from tests.ingest.lerobot.good_folders import write_good_folder
 
 # Seeds of pairs that found faults. `python -m tests.ingest.lerobot.bent_reading` tries many others.
-FOUND_FAULTS = (194495, 814895, 639142)
+FOUND_FAULTS = (194495, 814895, 639142, 491635761)
 LAYOUTS = [("v2.1", (6, 9, 7)), ("v3.0", (6, 9, 7))]
 
 
