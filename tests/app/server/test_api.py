@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,7 +120,13 @@ def test_the_place_of_a_mistake_in_a_filter_is_given(client: TestClient) -> None
     assert isinstance(answer["position"], int)
 
 
-def test_a_ruling_is_stored_seen_and_taken_back(client: TestClient, workspace: Workspace) -> None:
+def test_a_ruling_is_stored_seen_and_taken_back(workspace: Workspace, tmp_path: Path) -> None:
+    shutil.copytree(workspace.path, tmp_path / "ws")  # of an answer that is taken back its maker remains
+    with open_workspace(str(tmp_path / "ws"), Settings()) as own, TestClient(make_api(own)) as client:
+        _rule_and_take_back(client, own)
+
+
+def _rule_and_take_back(client: TestClient, workspace: Workspace) -> None:
     episode_id = next(iter(workspace.episodes)).episode_id
     ruling = {"question": "success", "subject_id": episode_id, "verdict": "failure", "person": "Ada <b>"}
     answer = client.post("/rulings", json=ruling)
