@@ -34,7 +34,9 @@ function buildRow({ name, href, parts, more = [], low, high, text }) {
   const interval = style && h("i", { class: "interval", style, "aria-hidden": "true" });
   const label = href ? h("a", { href, title: name }, name) : h("span", { title: name }, name);
   const drawn = parts.filter(({ share }) => share > 0);
-  const links = [...drawn, ...more].map((part) => h("a", { class: `badge ${part.tone}`, href: part.href }, part.label));
+  const links = [...drawn, ...more].map((part) =>
+    h("a", { class: `badge ${part.tone}`, href: part.href }, part.label),
+  );
   return h(
     "tr",
     {},
