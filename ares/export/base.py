@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -207,23 +207,19 @@ class ExportRequest:
             item.name: getattr(self, item.name) for item in fields(self) if item.name not in _NO_OPTIONS
         }
         plan = {} if self.plan is None else {"plan": PLAN_FILE}
-        return {
-            name: _plain_option(value)
+        stated = {
+            name: value
             for name, value in {**values, "plan": None, **plan}.items()
             if value not in (None, (), False, "")
         }
+        # A tuple is a list there, and a request such as that of a trim is its fields.
+        document: dict[str, Json] = json.loads(json.dumps(stated, default=asdict))
+        return document
 
     @property
     def clock(self) -> ExportRate:
         """The rate to write, and which step is written for a second."""
         return ExportRate(self.fps, self.retime)
-
-
-def _plain_option(value: Any) -> Json:
-    """An option as JSON: a list for a tuple, and the fields of a request such as that of a trim."""
-    if isinstance(value, tuple):
-        return list(value)
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 # Text for policies conditioned on language, which need one for every episode.
