@@ -195,7 +195,8 @@ function listenToKeys(react) {
 
 /** @param {import("../dom.js").Component<ReviewData>} component */
 export default function (component) {
-  const end = mount(component, buildReview);
+  // What loads ahead must not build the item again: that would take away what the person has entered.
+  const end = mount(component, buildReview, ["ahead"]);
   // The clips of this item have been taken by now.
   loadAhead(component.data.ahead);
   return end;
