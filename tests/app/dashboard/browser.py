@@ -24,16 +24,6 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
-AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
-# The two sliders of a range lie over each other: only their knobs, 24 pixels wide, take the pointer.
-VIOLATIONS = """async (script) => {
-    if (!window.axe) new Function(script)();
-    const { violations } = await axe.run(document,
-        { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } });
-    return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).flatMap(({ id, nodes }) =>
-        nodes.filter((node) => id !== "target-size" || !node.html.includes('type="range"'))
-            .map((node) => `${id}: ${node.html.slice(0, 200)}`));
-}"""
 # Long for a machine with much else to do; what does not come until then never does.
 WAIT_MS = 120_000
 AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"

@@ -124,6 +124,24 @@ def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(
         assert (row.answer.verdict, row.answer.failure_kind) == ("success", ""), "a success has no kind"
 
 
+def test_what_is_entered_stays_when_the_part_is_drawn_anew(
+    browser: Browser, served: tuple[Workspace, str]
+) -> None:
+    workspace, address = served
+    workspace.review.create(QueueRequest(name="beside", question="acceptable", person="Ada", random_items=6))
+    queue = workspace.review.queue("beside")
+    with open_tab(browser, address) as page:
+        _open(page, address, "beside", "Ada")
+        page.keyboard.press("r")
+        page.keyboard.type("the gripper is empty")
+        item = queue.next("Ben")
+        assert item is not None
+        queue.answer(item, "Ben", "met")
+        page.get_by_text("Your answers").click()
+        page.get_by_text("1 of 6").first.wait_for()
+        assert page.get_by_label("Reason", exact=True).input_value() == "the gripper is empty"
+
+
 def test_two_people_at_once_are_never_asked_the_same_seat(
     browser: Browser, served: tuple[Workspace, str]
 ) -> None:

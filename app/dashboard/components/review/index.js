@@ -25,6 +25,7 @@ import { isForPage } from "../keys.js";
  * @property {string[]} ahead Clips that are probably shown next.
  */
 /** @typedef {{ reason: string, kind: string, severity: string }} Details */
+/** @typedef {import("../dom.js").Drawn} Drawn */
 
 const UNDO = "u";
 const REASON = "r";
@@ -135,7 +136,28 @@ function buildDetails(data) {
   return { node, reason, read };
 }
 
-/** @type {(root: HTMLElement, data: ReviewData, send: import("../dom.js").Send) => () => void} */
+/**
+ * What is asked, with a button for each answer.
+ *
+ * @param {ReviewData} data
+ * @param {HTMLElement[]} buttons
+ * @param {HTMLElement} details
+ */
+function buildQuestion(data, buttons, details) {
+  const note = data.note && h("span", { class: "muted" }, ` ${data.note}`);
+  return h(
+    "div",
+    { class: "asked" },
+    h("p", { class: "progress muted", role: "status" }, data.progress),
+    data.text && h("p", { class: "text" }, data.text),
+    h("p", {}, h("b", {}, data.question), note),
+    h("div", { class: "keys" }, buttons),
+    details,
+    h("pre", { class: "guideline", tabIndex: 0, "aria-label": "guideline" }, data.guideline),
+  );
+}
+
+/** @type {(root: HTMLElement, data: ReviewData, send: import("../dom.js").Send) => Drawn} */
 function buildReview(root, data, send) {
   let isSaid = false;
   const details = buildDetails(data);
@@ -148,34 +170,27 @@ function buildReview(root, data, send) {
   };
   const answers = [...data.keys, { key: UNDO, verdict: UNDO, label: "undo" }];
   const buttons = answers.map((answer) => buildKey(answer, say));
-  const note = data.note && h("span", { class: "muted" }, ` ${data.note}`);
-  root.append(
-    h(
-      "div",
-      { class: "review" },
-      h(
-        "div",
-        { class: "clips" },
-        data.cameras.map((camera) => buildClip(camera, data.start, data.stop)),
-      ),
-      h(
-        "div",
-        { class: "asked" },
-        h("p", { class: "progress muted", role: "status" }, data.progress),
-        data.text && h("p", { class: "text" }, data.text),
-        h("p", {}, h("b", {}, data.question), note),
-        h("div", { class: "keys" }, buttons),
-        details.node,
-        h("pre", { class: "guideline", tabIndex: 0, "aria-label": "guideline" }, data.guideline),
-      ),
-    ),
-  );
-  return listenToKeys((key) => {
+  const clips = data.cameras.map((camera) => buildClip(camera, data.start, data.stop));
+  const question = buildQuestion(data, buttons, details.node);
+  root.append(h("div", { class: "review" }, h("div", { class: "clips" }, clips), question));
+  const stop = listenToKeys((key) => {
     const pressed = answers.find((answer) => answer.key === key);
     if (pressed) say(pressed.verdict);
     if (key === REASON) details.reason.focus();
     return key === REASON;
   });
+  return { stop, update: ({ progress }) => showProgress(question, progress) };
+}
+
+/**
+ * Shows how far the queue is, which changes with the answers of others too.
+ *
+ * @param {HTMLElement} question
+ * @param {string} progress
+ */
+function showProgress(question, progress) {
+  const line = question.querySelector(".progress");
+  if (line) line.textContent = progress;
 }
 
 /**
@@ -195,8 +210,8 @@ function listenToKeys(react) {
 
 /** @param {import("../dom.js").Component<ReviewData>} component */
 export default function (component) {
-  // What loads ahead must not build the item again: that would take away what the person has entered.
-  const end = mount(component, buildReview, ["ahead"]);
+  // These must not build the item again: that would take away what the person has entered.
+  const end = mount(component, buildReview, ["ahead", "progress"]);
   // The clips of this item have been taken by now.
   loadAhead(component.data.ahead);
   return end;
