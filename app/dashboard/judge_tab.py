@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
-from urllib.parse import urlencode
 
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.components import draw_bars
 from app.dashboard.navigation import entered_text, escape_markdown
-from app.dashboard.view_state import ColumnFilter, ViewState, view_to_params
+from app.dashboard.view_state import ColumnFilter, ViewState, browse_address
 from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import describe_kind, read_judge_trust
@@ -153,9 +152,7 @@ def _maker_name(makers: Mapping[str, Maker], maker_id: str) -> str:
 
 def _browse_link(filters: Iterable[ColumnFilter]) -> str:
     """The address of the page "Browse" with some filters."""
-    view = ViewState(filters={item.column: item for item in filters})
-    # Browse is the page at the root.
-    return f"./?{urlencode(view_to_params(view), doseq=True)}"
+    return browse_address(ViewState(filters={item.column: item for item in filters}))
 
 
 def _draw_agreement(makers: Mapping[str, Maker]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlencode
 
 from ares.errors import RequestError
 from ares.store import in_condition, parenthesize, quote_literal
@@ -150,6 +151,11 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
     for column, column_filter in view.filters.items():
         query[f"{FILTER_PREFIX}{column}"] = _format_filter(column_filter)
     return query
+
+
+def browse_address(view: ViewState) -> str:
+    """The address of the page "Browse", which is at the root, with a view."""
+    return f"./?{urlencode(view_to_params(view), doseq=True)}"
 
 
 def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str = "") -> str:

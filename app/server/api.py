@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from app.server.protection import VERSION_HEADER
 from ares import __version__
@@ -63,18 +64,14 @@ class EpisodeChoice(BaseModel):
     limit: int | None = Field(default=None, ge=1)
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of the verbs of a workspace."""
-        return self.model_dump(exclude_none=True)
+        """Arguments of the verbs of a workspace that select these episodes."""
+        return self.model_dump(exclude_none=True, exclude={"name"})
 
 
 class NewSet(EpisodeChoice):
     """A set to freeze."""
 
     name: str = Field(description='letters, digits, "-", "_" and "."')
-
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of `ws.sets.create`."""
-        return self.model_dump(exclude_none=True, exclude={"name"})
 
 
 class NewRuling(BaseModel):
@@ -115,6 +112,7 @@ def make_api(workspace: Workspace, *, files_allowed: bool = False) -> FastAPI:
         )
     api.add_exception_handler(AresError, _answer_error)
     api.add_exception_handler(RequestValidationError, _answer_wrong_request)
+    api.add_exception_handler(HTTPException, _answer_unknown_request)
     return api
 
 
@@ -390,6 +388,14 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.CONFLICT)
     position = {"position": error.position} if isinstance(error, FilterError) else {}
     return _as_json({"reason": error.reason, "detail": error.detail, **position}, status)
+
+
+async def _answer_unknown_request(request: Request, error: Exception) -> Response:
+    """One line for an address or a method that no request has."""
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.scope['root_path']}{request.scope['path']}"[:200]
+    detail = f"{what}; {API_PREFIX}/openapi.json lists all"
+    return _as_json({"reason": "there is no such request", "detail": detail}, error.status_code)
 
 
 async def _answer_wrong_request(request: Request, error: Exception) -> Response:

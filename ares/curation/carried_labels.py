@@ -105,11 +105,27 @@ def read_labels(path: Path) -> Iterator[tuple[str, Any]]:
         with path.open(encoding="utf-8") as file:
             for line in file:
                 ((kind, content),) = json.loads(line).items()
+                if not _is_label_line(kind, content):
+                    raise ValueError(f"a line of the wrong form: {line[:100]!r}")
                 yield kind, content
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise RequestError(
             "these are no labels of a card", f"{path}: {error!r}; `ares set lock` writes NAME.labels.jsonl"
         ) from None
+
+
+def _is_label_line(kind: str, content: Any) -> bool:
+    """Whether a line has the form that `write_labels` gives it."""
+    lengths = {"annotation": len(AnnotationRow._fields), "document": 3}
+    if kind in lengths:
+        texts = content if kind == "annotation" else content[:2]
+        is_list = isinstance(content, list) and len(content) == lengths[kind]
+        return is_list and all(isinstance(text, str) for text in texts)
+    if not isinstance(content, dict):
+        return False
+    return kind in ("columns", "maker") or (
+        kind == "episode" and {"episode_id", "content_hash"} <= content.keys()
+    )
 
 
 def import_labels(stores: Stores, path: Path) -> int:

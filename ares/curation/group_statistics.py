@@ -68,6 +68,12 @@ class GroupCounts:
         """The 95 % interval of the success rate after Wilson; (0, 1) where no outcome is known."""
         return wilson_interval(self.successes, self.successes + self.failures)
 
+    def describe_success(self) -> str:
+        """The success rate with its interval, such as "50% (25%-75%)"; "unknown" where no outcome is known."""
+        low, high = self.success_interval
+        share = self.success_share
+        return "unknown" if share is None else f"{share:.0%} ({low:.0%}-{high:.0%})"
+
     def to_json(self) -> dict[str, Json]:
         """The fields with share and interval."""
         low, high = self.success_interval

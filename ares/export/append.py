@@ -126,9 +126,9 @@ def append_set(request: ExportRequest, stores: Stores, progress: Callable[[int],
     for folder in (new, both):  # of an append that was killed after its export
         if (folder / MANIFEST_FILE).exists() or folder == both:
             shutil.rmtree(folder, ignore_errors=True)
-    conversion = _skip_present(request, open_reader(request, stores), old)
-    reader = replace(open_reader(request, stores), conversion=conversion)
-    _check_layout(request, reader, old)
+    reader = open_reader(request, stores)
+    conversion = _skip_present(request, reader, old)
+    _check_layout(request, replace(reader, conversion=conversion), old)
     report = export_set(replace(request, destination=new), stores, progress, conversion)
     join = ExportJoin(old, new, both)
     try:

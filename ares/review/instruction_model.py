@@ -292,7 +292,7 @@ class _DistanceModel:
         means = self.sums / counts[:, None]
         squares = (rows**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2 * rows @ means.T
         squares = self._predict(squares.clip(min=0.0), self.counts)
-        for owners, parts in self.parts.of(groups):
+        for owners, parts in self.parts.pairs_of(groups):
             classes = self.parts.classes[parts]
             left = self.counts[classes] - self.parts.counts[parts]
             means = (self.sums[classes] - self.parts.sums[parts]) / np.maximum(left, 1)[:, None]
@@ -324,7 +324,7 @@ class _RecordingSums:
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
 
-    def of(self, groups: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def pairs_of(self, groups: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield rows of recordings (N,) with a pair of theirs, until each row had all of its pairs."""
         import numpy as np
 

@@ -338,8 +338,9 @@ class GroupTable(ResultTable["GroupCounts"]):
     shown: ClassVar[Mapping[str, Callable[[GroupCounts], object]]] = {
         "value": lambda group: "(none)" if group.value is None else group.value,
         "episodes": lambda group: group.episodes,
-        "hours": lambda group: f"{group.hours:.2f}",
-        "success": lambda group: describe_success(group),
+        "hours": lambda group: f"{group.hours:.3f}",
+        "success": lambda group: group.describe_success(),
+        "outcomes": lambda group: group.successes + group.failures,
         "acceptable": lambda group: f"{group.acceptable} of {group.graded}",
         "reviewed": lambda group: group.reviewed,
     }
@@ -348,15 +349,6 @@ class GroupTable(ResultTable["GroupCounts"]):
     def __init__(self, groups: Iterable[GroupCounts] = (), statistics: GroupStatistics | None = None) -> None:
         super().__init__(groups)
         self.statistics = statistics
-
-
-def describe_success(group: GroupCounts) -> str:
-    """The share of successes with its 95 % interval, and how many outcomes are known."""
-    if group.success_share is None:
-        return "unknown"
-    low, high = group.success_interval
-    known = group.successes + group.failures
-    return f"{group.success_share:.0%} [{low:.0%}, {high:.0%}] of {known}"
 
 
 class FindingList(ResultTable["Finding"]):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -16,7 +16,13 @@ from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_bars, draw_grid
 from app.dashboard.navigation import format_column_label, read_parameter, read_view, write_parameter
 from app.dashboard.results import check_view
-from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params
+from app.dashboard.view_state import (
+    ColumnFilter,
+    ViewState,
+    browse_address,
+    view_filter_sql,
+    view_to_params,
+)
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
@@ -103,20 +109,15 @@ def _draw_tiles(total: GroupCounts) -> None:
     tiles.metric(
         "Mean length", f"{mean:.1f} s", border=True, help=f"The longest: {total.longest_seconds:,.1f} s"
     )
-    tiles.metric("Succeeded", _success_text(total), border=True, help="Of those whose outcome is known; 95 %")
+    tiles.metric(
+        "Succeeded", total.describe_success(), border=True, help="Of those whose outcome is known; 95 %"
+    )
     tiles.metric("Accepted captions", f"{total.acceptable:,} of {total.graded:,}", border=True)
     tiles.metric("Reviewed by people", f"{total.reviewed:,}", border=True)
 
 
 def _hours_text(hours: float) -> str:
     return f"{hours:,.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
-
-
-def _success_text(group: GroupCounts) -> str:
-    if group.success_share is None:
-        return "unknown"
-    low, high = group.success_interval
-    return f"{group.success_share:.0%} ({low:.0%}-{high:.0%})"
 
 
 def _draw_groups(view: ViewState, columns: Mapping[str, str], statistics: GroupStatistics) -> None:
@@ -148,19 +149,19 @@ def _group_row(group: GroupCounts, outcome: str, filtered: Callable[[str], ViewS
     low, high = group.success_interval if group.success_share is not None else (None, None)
     return {
         "name": "(none)" if group.value is None else group.value,
-        "href": _browse_link(filtered("")),
+        "href": browse_address(filtered("")),
         "parts": [_make_part(group, *part, filtered) for part in outcomes],
         "more": [_make_part(group, *part, filtered) for part in counted if part[2]],
         "low": low,
         "high": high,
-        "text": f"{_success_text(group)}; {_hours_text(group.hours)}; {group.episodes:,}",
+        "text": f"{group.describe_success()}; {_hours_text(group.hours)}; {group.episodes:,}",
     }
 
 
 def _make_part(
     group: GroupCounts, tone: str, label: str, number: int, where: str, filtered: Callable[[str], ViewState]
 ) -> dict[str, Json]:
-    share, href = number / group.episodes, _browse_link(filtered(where))
+    share, href = number / group.episodes, browse_address(filtered(where))
     return {"tone": tone, "share": share, "label": f"{number:,} {label}", "href": href}
 
 
@@ -176,11 +177,6 @@ def _group_view(
         conditions = [view.where, group.where, where]
     present = [condition for condition in conditions if condition]
     return replace(view, where=present[0] if len(present) == 1 else conjunction(present), page=1)
-
-
-def _browse_link(view: ViewState) -> str:
-    # Browse is the page at the root.
-    return f"./?{urlencode(view_to_params(view), doseq=True)}"
 
 
 def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) -> None:
@@ -199,7 +195,7 @@ def _draw_distribution(view: ViewState, columns: Mapping[str, str], where: str) 
     if not facet.histogram:
         st.caption("No episode has a value.")
         return
-    rows = list(_histogram_rows(view, facet))
+    rows = list(make_histogram_rows(view, facet))
     draw_bars(
         rows,
         f"{format_column_label(column)}{f' ({facet.unit})' if facet.unit else ''}",
@@ -218,19 +214,30 @@ def _number_columns(columns: Mapping[str, str]) -> list[str]:
     return [*first, *sorted(set(names) - set(first))]
 
 
-def _histogram_rows(view: ViewState, facet: Facet) -> Iterable[dict[str, Json]]:
-    total = sum(facet.histogram)
-    for low, high, count in zip(facet.edges, facet.edges[1:], facet.histogram, strict=False):
+def make_histogram_rows(view: ViewState, facet: Facet) -> Iterator[dict[str, Json]]:
+    """Yield a row for each bin, and one for the values on each side; its link opens the episodes that it counts.
+
+    Args:
+        view: The view that the episodes are of.
+        facet: A column of numbers with values.
+    """
+    first, last = facet.edges[0], facet.edges[-1]
+    # A bin has its lower edge and not its upper one, but for the last, which has both.
+    ends = [math.nextafter(edge, -math.inf) for edge in facet.edges[1:-1]] + [last]
+    labels = [f"{low:.6g} to {high:.6g}" for low, high in zip(facet.edges, facet.edges[1:], strict=False)]
+    bins = list(zip(labels, facet.edges, ends, facet.histogram, strict=False))
+    below = (f"below {first:.6g}", None, math.nextafter(first, -math.inf), facet.below)
+    above = (f"above {last:.6g}", math.nextafter(last, math.inf), None, facet.above)
+    rows = [*([below] if facet.below else []), *bins, *([above] if facet.above else [])]
+    total = sum(count for *_, count in rows)
+    for name, low, high, count in rows:
         opened = view.with_filter(ColumnFilter(column=facet.column, low=low, high=high))
-        href = _browse_link(replace(opened, page=1))
-        part: Json = {
-            "tone": "neutral",
-            "share": count / total,
-            "label": count_of(count, "episode"),
-            "href": href,
-        }
-        name = f"{low:.6g} to {high:.6g}"
-        yield {"name": name, "href": href, "parts": [part], "low": None, "high": None, "text": ""}
+        yield _bin_row(name, count, count / total, browse_address(opened))
+
+
+def _bin_row(name: str, count: int, share: float, href: str) -> dict[str, Json]:
+    part: Json = {"tone": "neutral", "share": share, "label": count_of(count, "episode"), "href": href}
+    return {"name": name, "href": href, "parts": [part], "low": None, "high": None, "text": ""}
 
 
 def _draw_extremes(title: str, where: str, order: str) -> None:

@@ -18,7 +18,7 @@ from tests.ingest.test_exported_again import CAPTIONER, make_caption, write_robo
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def card_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with sources of two formats, a workspace with labels of theirs, and the card of a set of both."""
     folder = tmp_path_factory.mktemp("made")
     write_good_folder(folder / "data" / "arm", version="v3.0", lengths=(6, 9, 7))
@@ -63,23 +63,23 @@ def run(*arguments: object) -> int:
 
 @pytest.mark.parametrize("format", ["lerobot", "rlds"])
 def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
-    made: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+    card_folder: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without models, from sources in other folders under other names; only the time of the export differs."""
-    shutil.copytree(made / "data" / "arm", tmp_path / "mirror" / "deep" / "arm")
-    shutil.copytree(made / "data" / "demos", tmp_path / "usb")
-    card = shutil.copy(made / f"{format}.json", tmp_path)
-    shutil.copy(made / f"{format}.labels.jsonl", tmp_path)
+    shutil.copytree(card_folder / "data" / "arm", tmp_path / "mirror" / "deep" / "arm")
+    shutil.copytree(card_folder / "data" / "demos", tmp_path / "usb")
+    card = shutil.copy(card_folder / f"{format}.json", tmp_path)
+    shutil.copy(card_folder / f"{format}.labels.jsonl", tmp_path)
     where = ["--sources", tmp_path / "mirror", tmp_path / "usb", "--export", tmp_path / "out"]
     assert run("set", "rebuild", card, *where, "-w", tmp_path / "ws", "--json") == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["set"], report["episodes"], report["differences"]) == ("both@1", 5, [])
-    one, two = files_of(made / format), files_of(tmp_path / "out")
+    one, two = files_of(card_folder / format), files_of(tmp_path / "out")
     assert {name for name in one.keys() | two.keys() if one.get(name) != two.get(name)} == {
         "manifest.times.json"
     }
     assert report["same_files"] == len(two) - 1
-    before, after = open_workspace(made / "ws"), open_workspace(tmp_path / "ws")
+    before, after = open_workspace(card_folder / "ws"), open_workspace(tmp_path / "ws")
     columns = ["episode_id", "caption", "idle_share", "tags"]
     rows, again = (
         workspace.stores.tables.episodes.read_columns(columns, "dataset != 'unrelated'").to_pylist()
@@ -91,25 +91,27 @@ def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
     after.close()
 
 
-def rebuilt(made: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]]]:
+def rebuilt(
+    card_folder: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, list[dict[str, Any]]]:
     """The exit status and the differences of a rebuild from the sources in a folder."""
     status = run(
-        "set", "rebuild", made / "lerobot.json", "--sources", folder, "-w", folder / "ws", "--json"
+        "set", "rebuild", card_folder / "lerobot.json", "--sources", folder, "-w", folder / "ws", "--json"
     )  # fmt: skip
     return status, json.loads(capsys.readouterr().out)["differences"]
 
 
 def test_a_changed_byte_and_a_missing_source_are_named(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    card_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(made / "data", tmp_path / "data")
+    shutil.copytree(card_folder / "data", tmp_path / "data")
     video = sorted((tmp_path / "data" / "arm").rglob("*.mp4"))[0]
     content = bytearray(video.read_bytes())
     content[len(content) // 2] ^= 1
     video.write_bytes(content)
     (tmp_path / "data" / "arm" / "LICENSE").unlink()
     shutil.rmtree(tmp_path / "data" / "demos")
-    status, differences = rebuilt(made, tmp_path, capsys)
+    status, differences = rebuilt(card_folder, tmp_path, capsys)
     assert status == 1
     name = video.relative_to(tmp_path / "data" / "arm").as_posix()
     assert [(part["kind"], part["name"]) for part in differences] == [
@@ -120,26 +122,75 @@ def test_a_changed_byte_and_a_missing_source_are_named(
 
 
 def test_what_cannot_be_rebuilt_is_said_in_one_line(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    card_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An older lock, labels that were changed or left behind, a workspace in use, and an export of another set."""
-    workspace = open_workspace(made / "ws")
+    workspace = open_workspace(card_folder / "ws")
     Sets(workspace.stores.annotations).write_lock(workspace.sets["both"], tmp_path / "old.json")
     workspace.close()
-    rebuild = ["set", "rebuild", tmp_path / "old.json", "--sources", made / "data", "-w", tmp_path / "new"]
+    rebuild = [
+        "set",
+        "rebuild",
+        tmp_path / "old.json",
+        "--sources",
+        card_folder / "data",
+        "-w",
+        tmp_path / "new",
+    ]
     assert run(*rebuild) == 2
     assert "write it again with `ares set lock both@1 FILE`" in capsys.readouterr().err
-    card = Path(shutil.copy(made / "lerobot.json", tmp_path))
+    card = Path(shutil.copy(card_folder / "lerobot.json", tmp_path))
     rebuild[2] = card
     assert run(*rebuild) == 2
     assert "labels of the card are missing" in capsys.readouterr().err
     labels = tmp_path / "lerobot.labels.jsonl"
-    labels.write_text((made / labels.name).read_text().replace("it takes 9", "it takes 8"))
+    labels.write_text((card_folder / labels.name).read_text().replace("it takes 9", "it takes 8"))
     assert run(*rebuild) == 2
     assert "labels were changed" in capsys.readouterr().err
-    shutil.copy(made / labels.name, tmp_path)
-    assert run(*rebuild[:-1], made / "ws") == 2
+    shutil.copy(card_folder / labels.name, tmp_path)
+    assert run(*rebuild[:-1], card_folder / "ws") == 2
     assert "has episodes already" in capsys.readouterr().err
-    run("set", "create", "few", "--where", "num_steps = 9", "-w", made / "ws")
-    assert run("set", "lock", "few", tmp_path / "few.json", "--export", made / "rlds", "-w", made / "ws") == 2
+    run("set", "create", "few", "--where", "num_steps = 9", "-w", card_folder / "ws")
+    assert (
+        run(
+            "set",
+            "lock",
+            "few",
+            tmp_path / "few.json",
+            "--export",
+            card_folder / "rlds",
+            "-w",
+            card_folder / "ws",
+        )
+        == 2
+    )
     assert "the export is of another set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not JSON",
+        "[]",
+        '{"annotation": ["one"]}',
+        '{"annotation": [1, 2, 3, 4, 5, 6]}',
+        '{"document": ["pins"]}',
+        '{"episode": {"key": "1"}}',
+        '{"maker": 3}',
+        '{"other": {}}',
+    ],
+)
+def test_labels_of_another_form_are_refused_in_one_line(
+    card_folder: Path, tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.labels.jsonl").write_text(line + "\n")
+    ingest = (
+        "ingest",
+        card_folder / "data" / "arm",
+        "--labels",
+        tmp_path / "x.labels.jsonl",
+        "-w",
+        tmp_path / "w",
+    )
+    assert run(*ingest) == 2
+    assert "these are no labels of a card" in capsys.readouterr().err

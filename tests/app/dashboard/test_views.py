@@ -6,7 +6,8 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ from app.dashboard.failed_work import make_failure_rows
 from app.dashboard.jobs import Job, Kind, list_jobs
 from app.dashboard.results import find_neighbours, read_page
 from app.dashboard.user_limits import UserLimits
-from app.dashboard.view_state import ColumnFilter, ViewState
+from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_from_params
 from app.dashboard.views.health import accept_correction
+from app.dashboard.views.statistics import make_histogram_rows
 from ares.contract import DatasetKey, read_contracts, write_contracts
 from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
@@ -366,6 +368,20 @@ def test_status_counts_episodes_and_annotations(displayed: Workspace) -> None:
     counts = next(table for table in tables if "annotation" in table)
     done = dict(zip(counts["annotation"], counts["done"], strict=True))
     assert done == {"caption": 12, "grade": 12, "motion": 25, "quality": 24}
+
+
+@pytest.mark.parametrize("column", ["num_steps", "duration_seconds", "path_length", "num_cameras"])
+def test_a_bar_of_a_number_opens_as_many_episodes_as_it_says(displayed: Workspace, column: str) -> None:
+    (facet,) = cached_reads.read_facets("", only=column)
+    opened = 0
+    for row in make_histogram_rows(ViewState(), facet):
+        (part,) = cast("list[dict[str, Any]]", row["parts"])
+        params = parse_qs(urlsplit(part["href"]).query)
+        where = view_filter_sql(view_from_params(params), displayed.episodes.columns)
+        count = len(displayed.episodes.where(where))
+        assert part["label"].startswith(f"{count} "), row
+        opened += count
+    assert opened == len(displayed.episodes.where(f"{column} IS NOT NULL"))
 
 
 def test_statistics_count_the_episodes_of_the_filters_by_any_name(displayed: Workspace) -> None:

@@ -105,6 +105,7 @@ def test_groups_are_counted_under_a_filter(client: TestClient, workspace: Worksp
         ("/search", {"image": "/etc/passwd"}, 400, "stored frame"),
         ("/search", {"text": "a", "by": "nothing"}, 400, "nothing"),
         ("/sets/none", {}, 404, "none"),
+        ("/episode", {}, 404, "openapi.json"),
     ],
 )
 def test_an_error_says_what_was_wrong(
