@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ares.curation import GroupCounts, GroupStatistics
     from ares.search import Facet
 
-# What groups are offered, where the episodes have it; any other name can be typed.
+# What is offered to count by; any other name can be typed, and one that no episode has is refused in one line.
 _NAMES = ("task", "dataset", "robot", "operator", "scene", "day", "split")
 _MOST_GROUPS, _EXTREMES = 200, 6
 _GROUP, _NUMBER = "statistics.group", "statistics.number"
