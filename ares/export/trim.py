@@ -124,7 +124,7 @@ class _TrimCounts:
                 f"reward or terminal step of {self.lost_rewards} episodes, in steps that were cut"
             )
         change: dict[str, Json] = {
-            "reason": f"steps were cut: {trim}",
+            "reason": f"steps were cut: {trim}" if self.cut else f"no step was cut by: {trim}",
             "episodes": self.cut,
             "steps_before": self.steps_before,
             "steps_after": self.steps_after,
