@@ -128,15 +128,8 @@ def test_what_cannot_be_rebuilt_is_said_in_one_line(
     workspace = open_workspace(card_folder / "ws")
     Sets(workspace.stores.annotations).write_lock(workspace.sets["both"], tmp_path / "old.json")
     workspace.close()
-    rebuild = [
-        "set",
-        "rebuild",
-        tmp_path / "old.json",
-        "--sources",
-        card_folder / "data",
-        "-w",
-        tmp_path / "new",
-    ]
+    paths = [tmp_path / "old.json", "--sources", card_folder / "data", "-w", tmp_path / "new"]
+    rebuild = ["set", "rebuild", *paths]
     assert run(*rebuild) == 2
     assert "write it again with `ares set lock both@1 FILE`" in capsys.readouterr().err
     card = Path(shutil.copy(card_folder / "lerobot.json", tmp_path))
@@ -151,19 +144,8 @@ def test_what_cannot_be_rebuilt_is_said_in_one_line(
     assert run(*rebuild[:-1], card_folder / "ws") == 2
     assert "has episodes already" in capsys.readouterr().err
     run("set", "create", "few", "--where", "num_steps = 9", "-w", card_folder / "ws")
-    assert (
-        run(
-            "set",
-            "lock",
-            "few",
-            tmp_path / "few.json",
-            "--export",
-            card_folder / "rlds",
-            "-w",
-            card_folder / "ws",
-        )
-        == 2
-    )
+    target = (tmp_path / "few.json", "--export", card_folder / "rlds", "-w", card_folder / "ws")
+    assert run("set", "lock", "few", *target) == 2
     assert "the export is of another set" in capsys.readouterr().err
 
 
