@@ -66,6 +66,7 @@ class LabelledWorld:
         caption = make_annotation(CAPTIONER, name, name, {"text": "lift the lid", "caption": "lift the lid"})
         grade = "acceptable" if self.accepted[name] else "not_acceptable"
         value = {"grade": grade, "acceptable": self.accepted[name], "grade_margin": margin, "rulings": []}
+        value["grade_hand"] = "MET"
         graded = make_annotation(JUDGE, name, caption.annotation_id, value)
         self.workspace.stores.annotations.append([caption, graded])
         return caption.annotation_id
