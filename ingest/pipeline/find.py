@@ -37,9 +37,13 @@ from ingest.pipeline.read import (
 )
 
 if TYPE_CHECKING:
-    from ares.episode import Json
-    from ares.jobs import IngestRequest
+    from collections.abc import Callable
+
+    from ares.episode import Json, Record
+    from ares.jobs import IngestRequest, WorkerPool
     from ares.store import Stores
+
+    Summarisers = WorkerPool[Callable[[], Record], FirstRecordSummary]
 
 
 DatasetIdentity = tuple[str, str, str]
@@ -269,17 +273,36 @@ def _try_records(
         for source in opened.sources
     }
     sources = (by_dataset.get((dataset.format, dataset.path, dataset.dataset)) for dataset in planned)
-    return tuple(
-        dataset if source is None else _with_tried_records(dataset, source, media)
-        for dataset, source in zip(planned, sources, strict=True)
+    with closing(LocalEngine()) as engine:
+        # One process for the fragile ones of all datasets: to start it takes longer than to read a few records.
+        readers = {is_fragile: _open_summarisers(engine, is_fragile) for is_fragile in (False, True)}
+        return tuple(
+            dataset
+            if source is None
+            else _with_tried_records(dataset, source, readers[source.fragile], media)
+            for dataset, source in zip(planned, sources, strict=True)
+        )
+
+
+def _open_summarisers(engine: LocalEngine, is_fragile: bool) -> Summarisers:
+    return engine.pool(
+        PoolRequest(
+            summarise_records,
+            max_workers=1,
+            on_worker_death=SourceError,
+            start_after_seconds=0.0 if is_fragile else None,
+            limits=make_record_limits(),
+        )
     )
 
 
-def _with_tried_records(dataset: PlannedDataset, source: Source, media: MediaMode) -> PlannedDataset:
+def _with_tried_records(
+    dataset: PlannedDataset, source: Source, readers: Summarisers, media: MediaMode
+) -> PlannedDataset:
     report, listed = Report(), GuardedItems(source)
     items = islice(listed, max(source.total, _TRIED_RECORDS))
     tried = list(islice(items, _TRIED_RECORDS))
-    results = _summarise_items(source, tried)
+    results = _summarise_items(source, tried, readers)
     for item, result in zip(tried, results, strict=False):
         if isinstance(result, AresError):
             report.add_failure(result, item.location)
@@ -301,26 +324,16 @@ def _with_tried_records(dataset: PlannedDataset, source: Source, media: MediaMod
     return replace(dataset, rate_hz=first.rate_hz, cameras=dataset.cameras or first.cameras)
 
 
-def _summarise_items(source: Source, items: Sequence[Item]) -> list[FirstRecordSummary | AresError]:
+def _summarise_items(
+    source: Source, items: Sequence[Item], readers: Summarisers
+) -> list[FirstRecordSummary | AresError]:
     """What records say, or their errors; the last ones are left out where all together take as long as one may."""
     started, results = time.monotonic(), list[FirstRecordSummary | AresError]()
-    loads = [
-        guard_item_loading(item, source.format, source.folder, source.follow_links).load for item in items
-    ]
-    with closing(LocalEngine()) as engine:
-        pool = engine.pool(
-            PoolRequest(
-                summarise_records,
-                max_workers=1,
-                on_worker_death=SourceError,
-                start_after_seconds=0.0 if source.fragile else None,
-                limits=make_record_limits(),
-            )
-        )
-        for load in loads:
-            results += pool.map([load])
-            if time.monotonic() - started >= input_budgets().record_seconds:
-                break
+    for item in items:
+        load = guard_item_loading(item, source.format, source.folder, source.follow_links).load
+        results += readers.map([load])
+        if time.monotonic() - started >= input_budgets().record_seconds:
+            break
     return results
 
 

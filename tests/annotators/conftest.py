@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -211,6 +213,29 @@ def ws(tmp_path: Path, settings: Settings) -> Iterator[Workspace]:
     workspace = open_workspace(str(tmp_path / "ws"), settings)
     yield workspace
     workspace.close()
+
+
+@pytest.fixture(scope="module")
+def remembered_vectors() -> Iterator[None]:
+    """CLIP computes the vectors of the same frames or texts once for all tests of a file."""
+    from annotators.models.clip import ClipEncoder
+
+    with pytest.MonkeyPatch.context() as patched:
+        for method in ("encode_images", "encode_texts"):
+            patched.setattr(ClipEncoder, method, _encode_once(getattr(ClipEncoder, method)))
+        yield
+
+
+def _encode_once(encode: Callable[..., Any]) -> Callable[..., Any]:
+    vectors: dict[Any, Any] = {}
+
+    def remember(encoder: Any, items: Sequence[Any]) -> Any:
+        key = (encoder.name, sha256(pickle.dumps(list(items))).digest())
+        if key not in vectors:
+            vectors[key] = encode(encoder, items)
+        return vectors[key].copy()
+
+    return remember
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def test_a_call_waits_for_what_the_calls_before_it_leave() -> None:
     time.sleep(0.05)
     assert not results
     budget.settle(0.9, 0.1)
-    thread.join(5)
+    thread.join(300)
     assert results == [True] and not budget.is_spent
     budget.settle(0.5, 0.5)
     assert not budget.reserve(0.5) and budget.is_spent

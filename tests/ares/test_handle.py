@@ -229,15 +229,15 @@ def test_dashboards_run_beside_a_notebook_and_end_with_their_close(ws: Workspace
     first, second = (ares.app(ws, port=0, open_browser=False) for _ in range(2))
     try:
         for dashboard in (first, second):
-            with urlopen(f"{dashboard.url}/api/health", timeout=60) as answer:
+            with urlopen(f"{dashboard.url}/api/health", timeout=300) as answer:
                 assert answer.status == 200
             assert dashboard.url in dashboard._repr_html_() and len(ws.episodes) == 12
         with pytest.raises(RequestError, match="cannot listen on"):
             ares.app(ws, port=int(first.url.rpartition(":")[2]), open_browser=False)
         first.close()
         with pytest.raises(URLError):
-            urlopen(f"{first.url}/api/health", timeout=60)
-        with urlopen(f"{second.url}/api/health", timeout=60) as answer:
+            urlopen(f"{first.url}/api/health", timeout=300)
+        with urlopen(f"{second.url}/api/health", timeout=300) as answer:
             assert answer.status == 200
     finally:
         first.close()
@@ -255,7 +255,7 @@ def test_a_dashboard_ends_with_the_program_that_opened_it(ws: Workspace) -> None
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
-            urlopen(f"{done.stdout.strip()}/api/health", timeout=60).close()
+            urlopen(f"{done.stdout.strip()}/api/health", timeout=300).close()
         except URLError:
             return
         time.sleep(0.05)

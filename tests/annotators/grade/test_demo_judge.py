@@ -19,6 +19,8 @@ from ares.rubric import describe_trust
 from ares.rubric.trust import measure_judge_trust
 from ares.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("remembered_vectors")
+
 Works = Callable[..., Work]
 Captions = Callable[..., Annotation]
 _TASK = "push the green drawer closed"

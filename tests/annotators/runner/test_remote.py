@@ -256,16 +256,20 @@ def test_a_worker_gets_the_options_of_its_annotator(
 
 
 class CallCounter:
-    """Counts the calls that run at the same time."""
+    """Counts the calls that run at the same time; the first ones wait until so many do."""
 
-    def __init__(self) -> None:
-        self.lock, self.running = threading.Lock(), 0
+    def __init__(self, number: int) -> None:
+        self.number, self.running, self.changed = number, 0, threading.Condition()
+        self.is_reached = False
 
     def process(self, works: Sequence[Work]) -> list[Result]:
-        with self.lock:
+        with self.changed:
             self.running += 1
-        time.sleep(0.3)
-        with self.lock:
+            self.is_reached |= self.running >= self.number
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.is_reached, 300)
+        time.sleep(0.05)  # one call more would begin now
+        with self.changed:
             running, self.running = self.running, self.running - 1
         return [Result(annotations=[new_annotation(work, MAKER, {"running": running})]) for work in works]
 
@@ -273,11 +277,13 @@ class CallCounter:
 def test_a_limit_that_a_model_learns_from_its_calls_holds_where_the_calls_are_made(
     workspaces: tuple[Workspace, Workspace], engine: Engine, enter: Callable[[Factory], None]
 ) -> None:
-    def factory(options: Options, stores: Stores) -> Annotator:
-        return SimpleNamespace(maker=MAKER, process=CallCounter().process, workers=6, call_limit=lambda: 1)
+    def factory(most: int, options: Options, stores: Stores) -> Annotator:
+        process = CallCounter(most).process
+        return SimpleNamespace(maker=MAKER, process=process, workers=6, call_limit=lambda: 1)
 
-    enter(factory)
     for ws, either, most in ((workspaces[0], None, 1), (workspaces[1], engine, 6)):
+        registry.annotators.remove("fragile")
+        enter(partial(factory, most))
         run(ws, either, "fragile")
         annotations = ws.stores.annotations.find_annotations(
             sorted(ws.stores.tables.episodes.ids()), ["fragile"]

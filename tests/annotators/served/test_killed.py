@@ -112,7 +112,7 @@ def check_end(
 
 
 def finish(process: subprocess.Popen[str], status: int = 0) -> str:
-    _, stderr = process.communicate(timeout=100)
+    _, stderr = process.communicate(timeout=300)
     assert process.returncode == status, stderr
     return stderr
 

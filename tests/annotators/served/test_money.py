@@ -40,8 +40,12 @@ WARNING = "the usage of a call is not known: it may have cost more than is count
 JUDGE, CAPTIONER = "Other/Judge-9B", "Some/Vlm-7B"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For servers that are slow on purpose; a busy machine may let an ordinary call wait as long."""
     limited = partial(ServerConnection, timeout_seconds=3.0)
     monkeypatch.setattr("annotators.models.server.connection.ServerConnection", limited)
 
@@ -114,6 +118,7 @@ def _money_warnings(report: AnnotateReport) -> list[ReasonCount]:
     return [warning for warning in report.warnings if "no success is stored" not in warning.reason]
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("name", "limit"), [("caption", 100), ("grade", 30)])
 def test_calls_of_unknown_usage_are_counted_and_said(
     ws: Workspace, serve: Serve, seed: int, name: str, limit: int

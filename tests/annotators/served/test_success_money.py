@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from annotators.base import Options
-from annotators.models.server.connection import ServerConnection
 from ares.settings import Settings
 from ares.workspace import Workspace
 from tests.annotators.runs import annotate, estimate_cost
@@ -22,10 +20,7 @@ LIMIT = 30
 KINDS = dict.fromkeys([*STATUSES, *FINISHES, "prose", "refusal"], 1.0) | {"fine": 40.0}
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, quick_retries: None) -> None:
-    limited = partial(ServerConnection, timeout_seconds=3.0)
-    monkeypatch.setattr("annotators.models.server.connection.ServerConnection", limited)
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 def options(url: str, model: str) -> Options:

@@ -19,6 +19,8 @@ from ares.episode import Episode, Signal, Trajectory
 from ares.errors import MediaError, RequestError
 from ares.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("remembered_vectors")
+
 Works = Callable[..., Work]
 Captions = Callable[..., Annotation]
 CLOSE, DUNK = "push the green drawer closed", "pick up the orange basketball and dunk it into the hoop"

@@ -31,7 +31,7 @@ def in_bash(line: str) -> set[str]:
     _python_argcomplete {ARES}
     printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300, check=True)
     assert process.stderr == ""
     return set(process.stdout.split())
 

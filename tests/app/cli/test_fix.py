@@ -233,7 +233,7 @@ def test_a_killed_run_leaves_no_copy_that_looks_whole(
     before = _contents(source)
     command = ["check", str(source), "--fix", str(copy), "-q"]
     killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, *place, *command], capture_output=True, timeout=120
+        [sys.executable, "-c", _KILLED, *place, *command], capture_output=True, timeout=300
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not copy.exists()

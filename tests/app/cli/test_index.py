@@ -40,10 +40,10 @@ def test_a_long_step_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         spoken.set()
 
     def take_long(*arguments: object) -> None:
-        assert spoken.wait(60)
+        assert spoken.wait(300)
         with console.announce_if_slow("training the index"):
             spoken.clear()
-            assert spoken.wait(60)
+            assert spoken.wait(300)
 
     path = str(tmp_path / "ws")
     ares.open(path, create=True).close()

@@ -31,7 +31,7 @@ def test_status_imports_no_library_that_writes(tmp_path: Path) -> None:
     assert workspace.stores.tables.segments.count() == 0  # its table is made by the first who asks
     workspace.close()
     done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, path], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", _SCRIPT, path], capture_output=True, text=True, check=True, timeout=300
     )
     document = json.loads(done.stdout)
     assert document["episodes"] == document["tables"]["trajectories"]["rows"] == 50

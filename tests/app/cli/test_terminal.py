@@ -106,7 +106,7 @@ def test_tables_on_a_terminal_are_escaped_too(folder: Path, output: Output, tmp_
     ) as process:
         os.close(theirs)
         text = b"".join(_read_until_end(ours)).decode()
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
     assert "pwned" in text
     # A terminal gets CR LF, and the dim header, of the command itself.
     own = re.sub("\r\n|\x1b\\[[0-9;]*m", "\n", text)

@@ -41,8 +41,8 @@ def test_a_job_beside_one_that_is_killed_ends_and_doctor_mends(demo_samples: Pat
     doomed = ["ingest", str(demo_samples / "rlds"), "--rate", "10", "-w", path]
     other = ["ingest", str(demo_samples / "video"), "-w", path]
     with _start(["-c", _DYING], *doomed) as dying, _start(["-m", "app.cli.main"], *other) as living:
-        errors = living.communicate(timeout=120)[1]
-        dying.communicate(timeout=120)
+        errors = living.communicate(timeout=300)[1]
+        dying.communicate(timeout=300)
     assert dying.returncode == -signal.SIGKILL
     assert living.returncode == 0, errors
     workspace = open_workspace(path, settings_from_environment())

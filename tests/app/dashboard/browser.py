@@ -23,6 +23,8 @@ QUIET = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Tabs of a site share a process, which has compiled the scripts of the page once.
+    "--renderer-process-limit=1",
 ]
 # Long for a machine with much else to do; what does not come until then never does.
 WAIT_MS = 120_000
@@ -88,10 +90,15 @@ def open_tab(browser: Browser, address: str, refused: str = "") -> Iterator[Page
 
 
 def _free_context(browser: Browser) -> BrowserContext:
-    """The first one, whose cache has the scripts of the page, if no tab is open in it; else one of another person."""
-    first = browser.contexts[:1]
-    if first and not first[0].pages:
-        return first[0]
+    """The first one, which has the scripts of the page, if no test has a tab in it; else one of another person."""
+    if not browser.contexts:
+        # An empty tab stays: with the last tab of a context its process ends, and what that has compiled.
+        _new_context(browser).new_page()
+    first = browser.contexts[0]
+    return first if len(first.pages) == 1 else _new_context(browser)
+
+
+def _new_context(browser: Browser) -> BrowserContext:
     return browser.new_context(viewport={"width": 1400, "height": 900})
 
 

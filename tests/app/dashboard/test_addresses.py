@@ -61,7 +61,7 @@ def _draw(address: str) -> AppTest:
 
     name, _, query = address.partition("?")
     script = f"from app.dashboard.navigation import make_page_function\nmake_page_function({name!r})()\n"
-    app = AppTest.from_string(script, default_timeout=60)
+    app = AppTest.from_string(script, default_timeout=300)
     for key, values in parse_qs(query, keep_blank_values=True).items():
         app.query_params[key] = values
     app.run()

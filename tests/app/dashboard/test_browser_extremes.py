@@ -62,6 +62,12 @@ def odd(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterato
         yield opened
 
 
+@pytest.fixture(scope="module")
+def address(odd: Workspace) -> Iterator[str]:
+    with serve(odd) as address:
+        yield address
+
+
 def _id(opened: Workspace, key: str) -> str:
     (episode_id,) = opened.stores.tables.episodes.ids(f"dataset = 'odd' AND key = '{key}'")
     return episode_id
@@ -72,8 +78,8 @@ def _is_in_sight(element: Locator) -> bool:
     return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= _HEIGHT
 
 
-def test_the_player_of_an_odd_episode_can_be_used(browser: Browser, odd: Workspace) -> None:
-    with serve(odd) as address, open_tab(browser, address) as page:
+def test_the_player_of_an_odd_episode_can_be_used(browser: Browser, odd: Workspace, address: str) -> None:
+    with open_tab(browser, address) as page:
         page.goto(f"{address}/episode?episode={_id(odd, 'title')}")
         page.locator(".player").wait_for()
         title = page.locator("h2.text")
@@ -126,8 +132,10 @@ def _only_chosen_cameras_load(page: Page) -> None:
     assert large.locator("video").evaluate("video => video.clientWidth") > 300
 
 
-def test_hours_of_many_dimensions_are_bands_and_not_a_block(browser: Browser, odd: Workspace) -> None:
-    with serve(odd) as address, open_tab(browser, address) as page:
+def test_hours_of_many_dimensions_are_bands_and_not_a_block(
+    browser: Browser, odd: Workspace, address: str
+) -> None:
+    with open_tab(browser, address) as page:
         page.goto(f"{address}/episode?episode={_id(odd, 'long')}")
         plot = page.locator(".plot").first
         plot.wait_for()

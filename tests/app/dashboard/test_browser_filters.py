@@ -35,18 +35,19 @@ def _value(page: Page, column: str, value: str) -> Locator:
     return page.locator(f"details[data-column={column}] button.value[title='{value}']")
 
 
-def _filters(page: Page) -> dict[str, list[str]]:
-    parameters = parse_qs(urlsplit(page.url).query)
+def _filters(url: str) -> dict[str, list[str]]:
+    parameters = parse_qs(urlsplit(url).query)
     return {name: texts for name, texts in parameters.items() if name.startswith("f.")}
 
 
 def _wait_for_filters(page: Page, filters: dict[str, list[str]]) -> None:
     """The address, the chips and the pressed values all say these filters, and stay so."""
     expect(page.locator("[class*='st-key-browse-chip-filter-']")).to_have_count(len(filters))
+    page.wait_for_url(lambda url: _filters(url) == filters)
     pressed = sum(map(len, filters.values()))
     expect(page.locator("details button.value[aria-pressed=true]")).to_have_count(pressed)
     page.wait_for_timeout(500)
-    assert _filters(page) == filters
+    assert _filters(page.url) == filters
     expect(page.locator("[class*='st-key-browse-chip-filter-']")).to_have_count(len(filters))
 
 

@@ -7,13 +7,14 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
 
 from app.dashboard.jobs import list_jobs
 from ares.curation import undo
@@ -87,16 +88,15 @@ def _add_tag(page: Page, tag: str) -> None:
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    """Choose from a list that is in sight and at rest: an open list closes when the page scrolls."""
+    """Choose from a list, which is opened anew while it closes again: an open one does when the page scrolls."""
     select, choice = page.get_by_label(label), page.get_by_role("option", name=option)
     select.scroll_into_view_if_needed()
-    for _ in range(5):
-        page.wait_for_timeout(500)
+    for _ in range(20):
         select.click()
-        page.wait_for_timeout(500)
-        if choice.count():
-            break
-    choice.click()
+        with suppress(TimeoutError):
+            choice.click(timeout=5_000)
+            return
+    pytest.fail(f"{label} offers no {option}")
 
 
 def test_a_box_on_the_map_is_tagged_and_opened_in_browse(

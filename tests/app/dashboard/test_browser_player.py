@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pytest
+from playwright.sync_api import expect
 
 from ares.workspace import Workspace
 from tests.app.dashboard.browser import AXE, VIOLATIONS, open_tab
@@ -106,7 +107,7 @@ def test_quick_hovers_over_cards_raise_no_error(page: Page, address: str) -> Non
         cards.nth(number % 6).hover()
         page.wait_for_timeout(130 + 15 * (number % 5))
     page.mouse.move(2, 2)
-    assert page.locator(".card video").count() == 0
+    expect(page.locator(".card video")).to_have_count(0)
 
 
 def test_keys_zoom_the_plots_and_loop_a_part(page: Page, address: str, workspace: Workspace) -> None:
@@ -123,12 +124,12 @@ def test_keys_zoom_the_plots_and_loop_a_part(page: Page, address: str, workspace
     readout = page.locator(".readout")
     page.keyboard.press("Home")
     page.keyboard.press("Space")
-    # It plays to the end of the loop and begins again.
-    seconds, deadline = [0.0, 0.0], time.monotonic() + 300
-    while seconds[-1] >= seconds[-2] and time.monotonic() < deadline:
+    # It plays to the end of the loop and begins again, though a busy machine may miss the end of a round.
+    seconds, deadline = [0.0], time.monotonic() + 300
+    while not 0.5 < max(seconds) > seconds[-1] and time.monotonic() < deadline:
         seconds.append(float(readout.inner_text().split()[0]))
+    assert seconds[-1] < max(seconds)
     assert 0.5 < max(seconds) < 1.05
-    assert seconds[-1] < seconds[-2]
     assert page.locator(".play[aria-label=Pause]").count() == 1
     page.keyboard.press("Escape")
     assert loop.inner_text() == "Loop"

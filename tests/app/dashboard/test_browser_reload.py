@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,10 +120,9 @@ def test_cards_that_are_renewed_look_so_and_have_no_new_count_above(
         count = page.get_by_text("25 of 25 episodes")
         # What stands there is of the page before, and so is its count.
         page.wait_for_function("() => document.querySelectorAll('[data-stale=true]').length > 1")
-        for _ in range(400):
+        deadline, opacity = time.monotonic() + 300, 1.0
+        while opacity >= 0.5 and time.monotonic() < deadline:
             opacity = max(_opacity(page, ".card"), float(count.evaluate(_OPACITY)))
-            if opacity < 0.5:
-                break
             page.wait_for_timeout(50)
         assert opacity < 0.5
         assert page.get_by_text("12 of 25 episodes").count() == 0

@@ -92,8 +92,8 @@ def _open(page: Page, address: str, workspace: Workspace, pairing: str) -> None:
 
 
 def _shown(page: Page, step: int, frame: int) -> dict[str, Any]:
-    """What the player shows once its video has the frame of a step, or after a minute."""
-    deadline = time.monotonic() + 60
+    """What the player shows once its video has the frame of a step, or after two minutes."""
+    deadline = time.monotonic() + 120
     while True:
         read: dict[str, Any] = page.locator(".player").evaluate(READ)
         if read["ready"] and _READOUT.fullmatch(read["readout"]):
@@ -152,14 +152,21 @@ def test_a_click_into_a_gap_shows_the_step_before_it(page: Page, address: str, u
 
 def test_a_video_that_plays_keeps_to_the_stamps(page: Page, address: str, uneven: Workspace) -> None:
     _open(page, address, uneven, "index")
-    assert _shown(page, 0, 0)["frame"] == 0
-    samples = [_parsed(sample) for sample in page.locator(".player").evaluate(PLAY) if sample["ready"]]
-    for low, high, step in ((0.4, 0.8, 2), (1.5, 3.1, 6)):
-        gap = [sample for sample in samples if low < sample["seconds"] < high]
+    gaps: dict[int, list[dict[str, Any]]] = {2: [], 6: []}
+    # A busy machine may paint nothing for the time of a gap, or a frame late: then it plays once more.
+    for _ in range(10):
+        page.keyboard.press("Home")
+        assert _shown(page, 0, 0)["frame"] == 0
+        samples = [_parsed(sample) for sample in page.locator(".player").evaluate(PLAY) if sample["ready"]]
+        for low, high, step in ((0.4, 0.8, 2), (1.5, 3.1, 6)):
+            gaps[step] += [sample for sample in samples if low < sample["seconds"] < high]
+        if gaps[2] and any(sample["frame"] == 6 for sample in gaps[6]):
+            break
+    for step, gap in gaps.items():
         assert gap and {sample["step"] for sample in gap} == {step}
-        # A busy machine paints a frame late; none may come early, and within the long gap it is there.
+        # None may come early, and within the long gap it is there.
         assert all(sample["frame"] <= step for sample in gap)
-    assert any(sample["frame"] == step for sample in gap)
+    assert any(sample["frame"] == 6 for sample in gaps[6])
     # At the end it shows the end, and does not play from the start again.
     shown = _shown(page, STEPS - 1, STEPS - 1)
     assert (shown["seconds"], shown["step"], shown["frame"]) == (3.5, STEPS - 1, STEPS - 1)

@@ -59,7 +59,7 @@ def test_a_line_also_while_one_item_takes_long(monkeypatch: pytest.MonkeyPatch) 
     has_two = threading.Event()
     monkeypatch.setattr(progress_module, "LINE_SECONDS", 0.01)
     progress = Progress("embed", 40, Lines())
-    assert has_two.wait(60)
+    assert has_two.wait(300)
     progress.close()
     assert {line.partition(",")[0] for line in seen} == {"embed 0/40"}
     progress.close()

@@ -71,10 +71,10 @@ def test_a_process_that_has_become_ready_is_used_while_the_caller_works(stays_in
         assert caller.is_working.wait(300)
         waiting = [executor.submit(pool.map, [number]) for number in (2, 3)]
         workers.ready.set()
-        assert [future.result(30) for future in waiting] == [["2 there"], ["3 there"]]
+        assert [future.result(300) for future in waiting] == [["2 there"], ["3 there"]]
         assert not first.done()
         caller.release.set()
-        assert first.result(30) == ["1 here"]
+        assert first.result(300) == ["1 here"]
 
 
 def test_an_item_that_killed_a_process_is_not_tried_in_the_calling_one() -> None:

@@ -122,7 +122,7 @@ with open_workspace(sys.argv[1], Settings()) as workspace:
 
 def test_forked_workers_read_after_their_parent_has_decoded(workspace: Workspace) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKED_WORKERS, str(workspace.stores.location)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert answer.stdout.strip() == "True", answer.stderr
 
 

@@ -452,11 +452,12 @@ def _labelled_success(name: str, is_true: bool, is_accepted: bool) -> LabelledIt
     )
 
 
+@pytest.mark.usefixtures("judged")
 def test_a_criterion_is_explained_by_its_rubric_beside_its_question(
-    world: LabelledWorld, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create = ["review", "create", "hands", "--question", "HAND", "--random", "1", "--json"]
-    assert main([*create, "-w", str(world.path)]) == 0
+    assert main([*create, "-w", workspace.path]) == 0
     guideline = json.loads(capsys.readouterr().out)["guideline"]
     assert guideline.startswith("HAND: The hand, arm or person that acts is the one that is named.")
     assert "- unmet: " in guideline and "That it fails counts under OUTCOME." in guideline

@@ -230,7 +230,7 @@ def test_nothing_is_lost_by_a_kill_between_the_key_and_the_next_item(stores: Sto
         )
         child.start()
         writer.close()
-        assert reader.poll(60), "the process has answered nothing"
+        assert reader.poll(300), "the process has answered nothing"
         acknowledged.add(reader.recv())
         for _ in range(turn % 4):
             os.sched_yield()

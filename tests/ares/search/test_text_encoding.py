@@ -117,12 +117,14 @@ def test_embedding_stores_the_text_encoder_and_searches_load_no_model(folder: Pa
     np.testing.assert_allclose(first.vector, expected, atol=1e-4)
 
 
-def test_a_workspace_without_one_loads_the_model_a_single_time(folder: Path) -> None:
+def test_a_workspace_without_one_loads_the_model_a_single_time(
+    ws: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(folder / TEXT_ENCODER_FOLDER)
-    first, second = Searched(folder), Searched(folder, "open a window")
-    assert "open_clip" in first.libraries and "open_clip" not in second.libraries
-    assert "stored the text encoder of reference-clip" in first.messages
-    assert "stored" not in second.messages
+    assert _loads_model(ws, _TEXT, monkeypatch)
+    assert "stored the text encoder of reference-clip" in capsys.readouterr().err
+    assert not _loads_model(ws, "open a window", monkeypatch)
+    assert "stored" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "other"])

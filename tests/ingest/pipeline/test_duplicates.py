@@ -89,7 +89,7 @@ def test_within_one_ingestion_the_first_name_is_the_original(ws: Workspace, copi
 def test_of_two_ingestions_at_once_the_one_that_writes_first_has_the_originals(
     ws: Workspace, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writes, begun, real = list[str](), threading.Barrier(2, timeout=60), EpisodeTable.write
+    writes, begun, real = list[str](), threading.Barrier(2, timeout=300), EpisodeTable.write
 
     def write(table: EpisodeTable, batches: list[object], *arguments: object) -> None:
         writes.append(batches[0].episodes["dataset"][0].as_py())  # type: ignore[attr-defined]

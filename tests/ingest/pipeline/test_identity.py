@@ -225,3 +225,16 @@ def test_errors_stand_where_their_records_would(tmp_path: Path) -> None:
     good = functools.partial(read_record, str(tmp_path), 1)
     first, second, third = read_records([good, fails, good])
     assert first is third and str(second) == "record is broken: here"
+
+
+def test_a_record_that_kills_the_reader_of_a_plan_is_named_and_later_datasets_are_read(
+    tmp_path: Path,
+) -> None:
+    deadly, good = make_folder(tmp_path, "deadly"), make_folder(tmp_path, "good")
+    (deadly / "deadly").touch()
+    request = request_for([str(deadly), str(good)], format="numbered")
+    first, second = find_datasets(None, request, sample=True).plan.datasets
+    assert [(failure.reason, failure.count) for failure in first.failures] == [
+        ("its worker died every time", 1)
+    ]
+    assert (first.rate_hz, second.rate_hz, second.failures) == (10.0, 10.0, ())

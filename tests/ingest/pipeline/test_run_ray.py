@@ -207,7 +207,7 @@ def test_the_command_prints_one_document_and_nothing_else_even_when_workers_die(
         (tmp_path / "data" / module).write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__file__)")
     arguments = ["--format", "deadly", "-w", str(tmp_path / "ws"), "--engine", "ray", "--json"]
     command = [sys.executable, "-P", "-c", SMALL_CLUSTER, "ingest", ".", *arguments]
-    process = subprocess.run(command, cwd=tmp_path / "data", capture_output=True, text=True, timeout=120)
+    process = subprocess.run(command, cwd=tmp_path / "data", capture_output=True, text=True, timeout=300)
     assert not (tmp_path / "ran").exists(), "a worker imported a file of the folder that was ingested"
     assert process.returncode == 2, process.stderr  # nothing was stored
     document = json.loads(process.stdout)
