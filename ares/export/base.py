@@ -477,7 +477,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
     def write(self, report: ExportReport) -> None:
         """Write the card, and MANIFEST_FILE last of all files."""
         self._lines.close()
-        from ares.export.dataset_card import ExportedDataset, write_dataset_card
+        from ares.export.dataset_card import ExportedDataset, collect_card_facts, write_dataset_card
         from ares.rubric import CERTIFIED_COLUMN
 
         counts = {name: value for name, value in report.to_json().items() if name not in _LOCAL_FIELDS}
@@ -488,6 +488,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             certificate, states = self._describe_trust(key)
         selection = self._request.set.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
+        datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
             "times": {"file": TIMES_FILE},
@@ -501,11 +502,9 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             **({"certificate": certificate} if certificate else {}),
             **({"grade_trust": states} if states else {}),
             **self._describe_makers(),
+            "card": collect_card_facts(self._stores, datasets, self._episode_ids, (_GRADE, _TRUST)),
         }
-        datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
-        write_dataset_card(
-            self._folder, self._stores, document, datasets, self._episode_ids, (_GRADE, _TRUST)
-        )
+        write_dataset_card(self._folder, document)
         times = {"created": created, "set_created": selection["created"]}
         for name, content in ((TIMES_FILE, times), (MANIFEST_FILE, document)):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
