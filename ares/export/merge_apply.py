@@ -31,7 +31,7 @@ from ares.export.merge_plan import DROP, MergePlan, PlannedCamera, PlannedSource
 from ares.export.segments import EpisodeSegments
 
 # Extra signals that say what of an episode is its own: 1 for what its source has, 0 for what was padded.
-_STATE_MASK, _ACTION_MASK, _CAMERA_MASK = MASK_SIGNALS
+_STATE_MASK, _ACTION_MASK, _CAMERA_MASK, _FEATURE_MASK = MASK_SIGNALS
 PADDED_FLAG = "padded"
 # A file of black pictures has at least so many, and is shared by all episodes with no more steps.
 _LEAST_BLACK_FRAMES = 256
@@ -177,7 +177,7 @@ class MergeApplier:
             trajectory: Its signals.
         """
         merge, plan, steps = self._find_source(stored), self.plan, episode.num_steps
-        extra = dict(trajectory.extra)
+        extra = _keep_features(trajectory.extra, merge.source, plan, steps)
         state = _pad_signal(trajectory.state, merge.state, plan.state, steps)
         action = _pad_signal(trajectory.action, merge.action, plan.action, steps)
         if self._is_padded("state"):
@@ -362,6 +362,29 @@ def _pad_signal(
     if signal is not None:
         values[:, list(plan.positions)] = signal.values
     return Signal(values, names)
+
+
+def _keep_features(
+    extra: Mapping[str, Signal], source: PlannedSource, plan: MergePlan, steps: int
+) -> dict[str, Signal]:
+    """The signals besides state and action: what the plan names under its new names, zero where it is lacking.
+
+    Raises SourceError for one that has another number of dimensions than the plan says.
+    """
+    import numpy as np
+
+    kept = {name: signal for name, signal in extra.items() if name not in source.features}
+    named = {goal: extra[name] for name, goal in source.features.items() if name in extra and goal != DROP}
+    for name, dimensions in plan.features.items():
+        values = named[name].values if name in named else np.zeros((steps, len(dimensions)), np.float32)
+        if values.shape[1] != len(dimensions):
+            detail = f"{name}: {values.shape[1]} numbers, the plan has {len(dimensions)}"
+            raise SourceError("a feature has another number of dimensions", detail)
+        kept[name] = Signal(values.astype(np.float32), dimensions)
+    if plan.features:
+        own = [float(name in named) for name in plan.features]
+        kept[_FEATURE_MASK] = _float_signal([own] * steps, tuple(plan.features))
+    return kept
 
 
 def _mask_signal(plan: DimensionPlan, names: tuple[str, ...], steps: int) -> Signal:

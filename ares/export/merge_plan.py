@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ares.contract import ROTATION_FORMS, SignalName, replace_names, rotation_width
 from ares.episode import Role
 from ares.errors import RequestError, SourceError
+from ares.export.base import FEATURE_PREFIX
 from ares.input import read_yaml
 from ares.signals import classify_by_name, name_tokens
 
@@ -23,7 +24,7 @@ from ares.signals import classify_by_name, name_tokens
 # says which one it is, and for a dimension of a rotation that becomes others.
 DROP, ASK, TURN = "drop", "ask", "turn"
 # What may be padded: "camera wrist", "state gripper", "action gripper".
-PaddedKind = Literal["camera", "state", "action"]
+PaddedKind = Literal["camera", "state", "action", "feature"]
 _LISTED = 6
 # Kinds by name that say what a dimension is; others are asked for.
 _VAGUE_KINDS = frozenset({"unknown", "other"})
@@ -33,6 +34,7 @@ _HEADER = """\
 # - Each camera and dimension of a source is followed by what it is called in the merged dataset, or by "drop".
 # - "ask" is a question that nothing in the data answers: write a name, or "drop".
 # - "turn" is a dimension of a rotation that `rotations` converts: which dimensions, what they are, what they become.
+# - `features` are signals besides state, action and reward; "drop" leaves one out.
 # - `pad` lists what a source lacks ("camera NAME", "state NAME"; "state" is all that it lacks): black pictures or zeros
 #   are written, and a mask says so.
 # - `confirm` lists what was concluded and not seen: each needs `ok: true`.
@@ -93,6 +95,7 @@ class PlannedSource(_PlanModel):
         state: The same for each dimension of its state.
         action: The same for each dimension of its action.
         rotations: What becomes of the dimensions whose goal is TURN.
+        features: The same for its signals besides state, action and reward; one that is not named stays as it is.
         pad: What it lacks and gets: "camera NAME", "state NAME", "action NAME"; "state" alone is all that it lacks.
         splits: What each of its splits is called.
     """
@@ -107,6 +110,7 @@ class PlannedSource(_PlanModel):
     state: dict[str, _Name] = {}
     action: dict[str, _Name] = {}
     rotations: tuple[PlannedRotation, ...] = ()
+    features: dict[str, _Name] = {}
     pad: tuple[str, ...] = ()
     splits: dict[str, str] = {}
 
@@ -117,10 +121,11 @@ class PlannedSource(_PlanModel):
 
     @property
     def parts(self) -> Iterator[tuple[PaddedKind, Mapping[str, str]]]:
-        """Cameras, state and action, with what each name becomes; rotations have their new names already."""
+        """Cameras, state, action and features, with what each name becomes; rotations have their new names already."""
         yield "camera", self.cameras
         yield "state", self.turned("state")
         yield "action", self.turned("action")
+        yield "feature", self.features
 
     def turned(self, signal: SignalName) -> dict[str, str]:
         """What each dimension of a signal becomes, those of its rotations under the names that they become."""
@@ -179,6 +184,7 @@ class MergePlan(_PlanModel):
         cameras: Its cameras by name.
         state: Names of the dimensions of its state, in order.
         action: Names of the dimensions of its action, in order.
+        features: Names of the dimensions of its other signals; these have names that begin with FEATURE_PREFIX.
         convert: Conversions of signals, as `ares export --convert` takes them, in the names of the merged dataset.
         tasks: For each task as it is written, the texts of sources that it stands for.
         sources: What becomes of each source.
@@ -192,6 +198,7 @@ class MergePlan(_PlanModel):
     cameras: dict[_Name, PlannedCamera] = {}
     state: tuple[_Name, ...] = ()
     action: tuple[_Name, ...] = ()
+    features: dict[_Name, tuple[str, ...]] = {}
     convert: tuple[str, ...] = ()
     tasks: dict[str, tuple[str, ...]] = {}
     sources: tuple[PlannedSource, ...]
@@ -216,7 +223,13 @@ class MergePlan(_PlanModel):
     @property
     def targets(self) -> dict[PaddedKind, tuple[str, ...]]:
         """Names of the merged dataset, by kind."""
-        return {"camera": tuple(self.cameras), "state": self.state, "action": self.action}
+        features = tuple(self.features)
+        return {
+            "camera": tuple(self.cameras),
+            "state": self.state,
+            "action": self.action,
+            "feature": features,
+        }
 
     def write(self, path: Path) -> None:
         """Write the plan as YAML, for a person to edit.
@@ -363,6 +376,28 @@ def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, l
     return groups
 
 
+def match_features(
+    goals: Mapping[str, tuple[str, ...]], own: Mapping[str, tuple[str, ...]], label: str
+) -> NameMatch:
+    """Which signal of the merged dataset each further signal of a source is: one of its name and as many dimensions.
+
+    Args:
+        goals: Dimensions of the signals of the merged dataset.
+        own: Those of the source.
+        label: The source.
+    """
+    names = {name: f"{FEATURE_PREFIX}{name.replace('/', '.')}" for name in own}
+    mapping = {
+        name: goal if len(goals.get(goal, ())) == len(own[name]) else DROP for name, goal in names.items()
+    }
+    notes = [
+        f"feature {name} of {label} has {len(own[name])} numbers, not {len(goals[names[name]])}: it is dropped"
+        for name, goal in mapping.items()
+        if goal == DROP
+    ]
+    return NameMatch(mapping, *pad_missing("feature", label, mapping, list(goals), notes))
+
+
 def pad_missing(
     kind: str, label: str, mapping: Mapping[str, str], goals: Sequence[str], notes: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -429,6 +464,9 @@ def plan_faults(plan: MergePlan) -> Iterator[str]:
     for kind, names in plan.targets.items():
         yield from (f"{kind} {name!r} is listed twice" for name in _repeated_names(names))
         yield from (f"{kind} {name!r} is a word of the plan" for name in names if name in (DROP, ASK, TURN))
+    for name, dimensions in plan.features.items():
+        if not (name.startswith(FEATURE_PREFIX) and dimensions):
+            yield f"feature {name!r} begins with {FEATURE_PREFIX!r} and has dimensions"
     keys = Counter(source_key(source) for source in plan.sources)
     yield from (f"{key.dataset}: the same source is listed twice" for key, count in keys.items() if count > 1)
     texts = [text for texts in plan.tasks.values() for text in texts]

@@ -21,6 +21,7 @@ from ares.contract import (
 from ares.curation import Sets
 from ares.episode import Role
 from ares.errors import AresError, RequestError
+from ares.export.base import FEATURE_PREFIX, MASK_SIGNALS, PROGRESS, SAMPLE_WEIGHT
 from ares.export.merge_apply import MergeApplier, MergeConverter, unique_names
 from ares.export.merge_plan import (
     ASK,
@@ -32,6 +33,7 @@ from ares.export.merge_plan import (
     PlannedSource,
     SourceKey,
     match_dimensions,
+    match_features,
     pad_entries,
     pad_missing,
     plan_faults,
@@ -75,6 +77,8 @@ _VIEW_EPISODES, _VIEW_FRAMES, _VIEW_SIZE = 3, 3, (16, 12)
 # Cameras look exchanged, or like one another, from these correlations of their views on.
 _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 _MOST_EXCHANGED = 6
+# Signals that formats have places of their own for.
+_NO_FEATURES = frozenset({"is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS})
 # Words of place that mean the same.
 _POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
 
@@ -91,6 +95,7 @@ class _SourceFacts:
         splits: Names of their splits.
         sample: Ids of some episodes.
         views: (D,) normalised view of each camera, where pictures were looked at.
+        features: Dimensions of the signals besides state, action and reward of the sampled episodes.
     """
 
     key: SourceKey
@@ -100,6 +105,7 @@ class _SourceFacts:
     splits: dict[str, None] = field(default_factory=dict)
     sample: list[str] = field(default_factory=list)
     views: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    features: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -127,10 +133,12 @@ def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
         raise RequestError("the set has no episodes to merge", selection.label)
     for source in sources:
         source.views.update(_view_cameras(stores, source))
+    samples = _SampledSignals(stores, sources)
+    samples.collect_features()
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
     draft = _Draft(selection.label, sources, contracts)
     draft.group_texts(texts.to_pylist())
-    return _with_conversions(draft.plan(), contracts, _SampledSignals(stores, sources))
+    return _with_conversions(draft.plan(), contracts, samples)
 
 
 def _collect_rows(database: TempDatabase, stores: Stores, selection: CurationSet) -> None:
@@ -270,6 +278,7 @@ class _Draft:
         contracts: What their signals mean.
         notes: What has to be confirmed.
         tasks: Texts by task.
+        features: Dimensions of the signals of the merged dataset besides state, action and reward.
     """
 
     label: str
@@ -277,9 +286,13 @@ class _Draft:
     contracts: Sequence[LayoutContract]
     notes: list[str] = field(default_factory=list)
     tasks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    features: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def plan(self) -> MergePlan:
         """The plan, without conversions."""
+        for source in self.sources:
+            for name, names in source.features.items():
+                self.features.setdefault(f"{FEATURE_PREFIX}{name.replace('/', '.')}", names)
         cameras = next((source for source in self.sources if source.key.cameras), self.sources[0])
         states = next((source for source in self.sources if source.key.state), self.sources[0])
         actions = next((source for source in self.sources if source.key.action), self.sources[0])
@@ -296,6 +309,7 @@ class _Draft:
             cameras=sizes,
             state=states.key.state,
             action=actions.key.action,
+            features=self.features,
             tasks=self.tasks,
             sources=tuple(planned),
             confirm=tuple(Confirmation(text=text) for text in dict.fromkeys(self.notes)),
@@ -324,6 +338,7 @@ class _Draft:
             "camera": match_cameras(cameras, own),
             "state": self._match_signal("state", states, own),
             "action": self._match_signal("action", actions, own),
+            "feature": match_features(self.features, own.features, own.label),
         }
         for match in matches.values():
             self.notes += match.notes
@@ -341,6 +356,7 @@ class _Draft:
             state=matches["state"].mapping,
             action=matches["action"].mapping,
             rotations=(*matches["state"].rotations, *matches["action"].rotations),
+            features=matches["feature"].mapping,
             pad=tuple(pad_entries(matches)),
             splits={name: goal for name, goal in splits.items() if name != goal},
         )
@@ -444,6 +460,16 @@ class _SampledSignals:
             _Compared(first, source, compare_sources(own, signals, (first.label, source.label)))
             for source, signals in others
         ]
+
+    def collect_features(self) -> None:
+        """Note of each source which signals its episodes have besides state, action, reward and what ARES writes."""
+        for source, pairs in self._pairs():
+            for _, trajectory in pairs:
+                source.features |= {
+                    name: signal.names
+                    for name, signal in trajectory.extra.items()
+                    if name not in _NO_FEATURES
+                }
 
     def _pairs(self) -> list[tuple[_SourceFacts, list[tuple[Episode, Trajectory]]]]:
         if not self._read:

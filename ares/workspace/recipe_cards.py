@@ -296,7 +296,7 @@ def _files_below(root: Path, workspace: str) -> list[Path]:
 def _hash_files(root: Path, paths: Iterable[Path], progress: Progress | None) -> Iterator[CardFile]:
     for path in paths:
         with open_file(str(path), long_reads=True) as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
             size = file.tell()
         yield CardFile(path=relative_path(path, root), bytes=size, sha256=digest)
         if progress:
