@@ -474,8 +474,8 @@ def plan_faults(plan: MergePlan) -> Iterator[str]:
     if not any(source.use for source in plan.sources):
         yield "no source is used"
     for source in plan.sources:
-        if source.use:
-            yield from (f"{source.label}: {fault}" for fault in _source_faults(source, plan))
+        faults = _source_faults(source, plan) if source.use else _rotation_faults(source)
+        yield from (f"{source.label}: {fault}" for fault in faults)
 
 
 def _repeated_names(names: Iterable[str]) -> list[str]:
@@ -534,9 +534,10 @@ def open_questions(plan: MergePlan) -> Iterator[str]:
                 names = _list_names(plan.targets[kind]) or "none"
                 yield f"{source.label}: which {kind} is {_list_names(unanswered)}? one of: {names}; or {DROP}"
         for turn in source.rotations if source.use else ():
-            for form, own in ((turn.form, turn.names), (turn.to_form, turn.to)):
+            forms = (("", turn.form, turn.names), (" of the merged dataset", turn.to_form, turn.to))
+            for where, form, own in forms:
                 if form == ASK:
-                    forms = (name for name in ROTATION_FORMS if len(own) % rotation_width(name) == 0)
-                    what = f"{turn.signal} {_list_names(own)}"
-                    yield f"{source.label}: which rotation is {what}? one of: {', '.join(forms)}"
+                    fitting = (name for name in ROTATION_FORMS if len(own) % rotation_width(name) == 0)
+                    what = f"{turn.signal} {_list_names(own)}{where}"
+                    yield f"{source.label}: which rotation is {what}? one of: {', '.join(fitting)}"
     yield from (f"confirm (ok: true): {entry.text}" for entry in plan.confirm if not entry.ok)

@@ -134,18 +134,14 @@ class TurnedSources:
 
 
 def turned_sources(seed: int, folder: Path) -> TurnedSources:
-    """Two sources at random: half of them halves of one dataset, the others with rotations in other forms."""
+    """Two sources at random: half of them halves of one dataset, the others with rotations in other forms.
+
+    A third of these have as many numbers under the same names, so that values alone tell them apart.
+    """
     import numpy as np
 
     rng = np.random.default_rng([seed, 38])
-    forms = [str(form) for form in rng.choice(list(ROTATIONS), 2, replace=False)]
-    if rng.random() < 0.5:
-        forms[1] = forms[0]
-    ways = [ROTATIONS[form] for form in forms]
-    kinds = [int(rng.integers(len(own))) for own in ways]
-    names = [own[kind] for own, kind in zip(ways, kinds, strict=True)]
-    if forms[0] == forms[1]:
-        names[1] = names[0]
+    forms, names = _draw_forms(rng, np.random.default_rng([seed, 39]))
     episodes, count = _turning_episodes(rng), int(rng.integers(4, 10))
     records: list[list[Record]] = []
     rotations: dict[str, Array] = {}
@@ -169,6 +165,31 @@ def turned_sources(seed: int, folder: Path) -> TurnedSources:
             for record, own in zip(records[-1], made, strict=True)
         }
     return TurnedSources(first=records[0], second=records[1], forms=(forms[0], forms[1]), rotations=rotations)
+
+
+def _draw_forms(
+    rng: np.random.Generator, hidden: np.random.Generator
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The forms of two sources, and the names of their numbers."""
+    forms = [str(form) for form in rng.choice(list(ROTATIONS), 2, replace=False)]
+    if rng.random() < 0.5:
+        forms[1] = forms[0]
+    is_hidden = forms[0] != forms[1] and hidden.random() < 0.35
+    if is_hidden:  # as many numbers under the same names, which say nothing
+        alike = [
+            form
+            for form in ROTATIONS
+            if form != forms[0] and len(ROTATIONS[form][0]) == len(ROTATIONS[forms[0]][0])
+        ]
+        forms[1] = str(hidden.choice(alike)) if alike else forms[0]
+    ways = [ROTATIONS[form] for form in forms]
+    kinds = [int(rng.integers(len(own))) for own in ways]
+    names = [own[kind] for own, kind in zip(ways, kinds, strict=True)]
+    if is_hidden:
+        names = [own[-1] for own in ways]
+    if forms[0] == forms[1]:
+        names[1] = names[0]
+    return forms, names
 
 
 def _turning_episodes(rng: np.random.Generator) -> Iterator[Array]:

@@ -102,7 +102,10 @@ def write(plan: MergePlan, path: Path, *, ok: bool = False, **changes: Any) -> M
 def test_what_a_vague_name_is_has_to_be_answered(tmp_path: Path) -> None:
     drawn, ws, plan = propose(VAGUE, tmp_path)
     said = "\n".join(open_questions(plan))
-    assert "which rotation is state 'rot_0', 'rot_1', 'rot_2'? one of: euler, euler deg, axis-angle" in said
+    assert (
+        "which rotation is state 'rot_0', 'rot_1', 'rot_2' of the merged dataset? one of: euler, euler deg"
+        in said
+    )
     with pytest.raises(OpenQuestionsError, match="which rotation is"):
         write(plan, tmp_path / "open.yaml", ok=True)
     turns = [turn.model_dump() for turn in plan.sources[1].rotations]
