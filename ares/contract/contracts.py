@@ -275,11 +275,11 @@ def _reordered_rotation(estimate: Estimate, order: Sequence[int]) -> Estimate:
     """The convention of a rotation whose numbers stand in another order; unknown where that has no name."""
     if list(order) == sorted(order):
         return estimate
-    is_one_order = len(order) % 4 == 0 and all(
+    has_equal_arms = len(order) % 4 == 0 and all(
         number == order[part % 4] + part // 4 * 4 for part, number in enumerate(order)
     )
     shares = {}
-    for value, share in estimate.candidates.items() if is_one_order and max(order[:4]) < 4 else ():
+    for value, share in estimate.candidates.items() if has_equal_arms and max(order[:4]) < 4 else ():
         letters = "".join(value[-4:][number] for number in order[:4])
         shares[f"{value[:-4]}{letters}"] = share
     is_known = bool(shares) and all(value in WIDTHS for value in shares)

@@ -99,8 +99,8 @@ def _usual_rotation(signals: Sequence[tuple[str, SignalContract, int]]) -> str:
     """The rotation of most episodes, where all that are known have as many numbers; else ""."""
     known = [(own.estimate("rotation").value, episodes) for _, own, episodes in signals]
     known = [(value, episodes) for value, episodes in known if value in WIDTHS]
-    is_one_width = len({WIDTHS[value] for value, _ in known}) == 1
-    return max(known, key=itemgetter(1))[0].removeprefix("quaternion ") if is_one_width else ""
+    has_equal_widths = len({WIDTHS[value] for value, _ in known}) == 1
+    return max(known, key=itemgetter(1))[0].removeprefix("quaternion ") if has_equal_widths else ""
 
 
 def _list_first_names(names: Sequence[str], most: int = _NAMED) -> str:

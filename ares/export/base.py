@@ -40,8 +40,6 @@ PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
 # padded. Names that begin with "action" or "observation" would be inputs of a policy in LeRobot.
 MASK_SIGNALS = ("mask.state", "mask.action", "mask.camera", "mask.feature")
-# What a signal of a merged dataset is called besides state, action and reward.
-FEATURE_PREFIX = "feature."
 # Extra signals that say how much a step counts, and how far its task is, see `ares.export.weights`.
 SAMPLE_WEIGHT, PROGRESS = "sample_weight", "progress_sparse"
 _COLUMN_SIGNALS = frozenset({*MASK_SIGNALS, SAMPLE_WEIGHT})
@@ -50,6 +48,8 @@ _MAX_LISTED = 10
 
 def is_column_signal(name: str) -> bool:
     """Whether an extra signal is a column of LeRobot."""
+    from ares.export.merge_plan import FEATURE_PREFIX
+
     return name in _COLUMN_SIGNALS or name.startswith(FEATURE_PREFIX)
 
 

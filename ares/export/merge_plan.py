@@ -16,13 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ares.contract import ROTATION_FORMS, SignalName, replace_names, rotation_width
 from ares.episode import Role
 from ares.errors import RequestError, SourceError
-from ares.export.base import FEATURE_PREFIX
 from ares.input import read_yaml
 from ares.signals import classify_by_name, name_tokens
 
 # What a person writes for a camera or a dimension that the merged dataset does not have, what a plan has where nothing
 # says which one it is, and for a dimension of a rotation that becomes others.
 DROP, ASK, TURN = "drop", "ask", "turn"
+# How the name begins of a signal of the merged dataset besides state, action and reward.
+FEATURE_PREFIX = "feature."
 # What may be padded: "camera wrist", "state gripper", "action gripper".
 PaddedKind = Literal["camera", "state", "action", "feature"]
 _LISTED = 6
@@ -304,10 +305,9 @@ def match_dimensions(
     """
     by_tokens = {name_tokens(name): name for name in goals}
     mapping = {name: name if name in goals else by_tokens.get(name_tokens(name), "") for name in own}
-    mapped = [choice for choice in mapping.values() if choice]
+    counts = Counter(mapping.values())
     mapping = {
-        name: choice if mapped.count(choice) == 1 or choice == name else ""
-        for name, choice in mapping.items()
+        name: choice if counts[choice] == 1 or choice == name else "" for name, choice in mapping.items()
     }
     rest = [name for name, choice in mapping.items() if not choice]
     free = [name for name in goals if name not in mapping.values()]
@@ -322,16 +322,14 @@ def match_dimensions(
             )
     free = [name for name in goals if name not in mapping.values()]
     rotations = tuple(_match_rotation(signal, (goals, own), (free, mapping), forms))
-    turned = {name: goal for turn in rotations for name in turn.names for goal in [TURN]}
     for turn in rotations:
         free = [name for name in free if name not in turn.to]
         notes.append(
             f"{signal} of {labels[1]}: the rotation {shorten_names(turn.names)} ({turn.form}) is converted to "
             f"{shorten_names(turn.to)} ({turn.to_form}) of {labels[0]}"
         )
-    mapping = {
-        name: turned.get(name) or choice or (ASK if free else DROP) for name, choice in mapping.items()
-    }
+    mapping = {name: choice or (ASK if free else DROP) for name, choice in mapping.items()}
+    mapping |= {name: TURN for turn in rotations for name in turn.names}
     if dropped := [name for name, choice in mapping.items() if choice == DROP]:
         notes.append(f"{signal} of {labels[1]} is wider: {shorten_names(dropped)} are dropped")
     converted = [name for turn in rotations for name in turn.to]

@@ -21,11 +21,12 @@ from ares.contract import (
 from ares.curation import Sets
 from ares.episode import Role
 from ares.errors import AresError, RequestError
-from ares.export.base import FEATURE_PREFIX, MASK_SIGNALS, PROGRESS, SAMPLE_WEIGHT
+from ares.export.base import MASK_SIGNALS, PROGRESS, SAMPLE_WEIGHT
 from ares.export.merge_apply import MergeApplier, MergeConverter, unique_names
 from ares.export.merge_plan import (
     ASK,
     DROP,
+    FEATURE_PREFIX,
     Confirmation,
     MergePlan,
     NameMatch,
