@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         PROPERTIES as PROPERTIES,
         VALUES as VALUES,
         DatasetKey as DatasetKey,
+        DimensionPlan as DimensionPlan,
         MeaningContract as MeaningContract,
         PropertyName as PropertyName,
         SignalContract as SignalContract,
@@ -25,8 +26,17 @@ if TYPE_CHECKING:
         delete_contracts_except as delete_contracts_except,
         is_allowed_property_value as is_allowed_property_value,
         is_dimension_group_name as is_dimension_group_name,
+        plan_dimensions as plan_dimensions,
         read_contracts as read_contracts,
+        rename_contract_dimensions as rename_contract_dimensions,
+        replace_names as replace_names,
+        with_turned_rotation as with_turned_rotation,
         write_contracts as write_contracts,
+    )
+    from ares.contract.conversions import (
+        ROTATION_FORMS as ROTATION_FORMS,
+        convert_rotation_form as convert_rotation_form,
+        rotation_width as rotation_width,
     )
     from ares.contract.evidence import (
         CONTRACT_EPISODES as CONTRACT_EPISODES,

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
+from ares.contract.conversions import ROTATION_FORMS, WIDTHS
 from ares.contract.kinematics import Kinematics, kinematics_from_json
 from ares.contract.profiles import NUM_ROWS, SignalProfile
-from ares.signals import DimensionKind
+from ares.signals import DimensionKind, classify_by_name
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -226,6 +227,142 @@ class MeaningContract:
             "signals": [signal.to_json() for signal in self.signals],
             **({"outlier_episodes": list(self.outlier_episodes)} if self.outlier_episodes else {}),
         }
+
+
+def with_turned_rotation(
+    contract: MeaningContract,
+    signal: SignalName,
+    own: Sequence[str],
+    names: Sequence[str],
+    to: Sequence[str],
+    form: str,
+) -> MeaningContract:
+    """The contract once the dimensions of a rotation have become others, in a form of `ROTATION_FORMS`.
+
+    Args:
+        contract: What the signals mean.
+        signal: The signal that has the rotation.
+        own: Names of all of its dimensions, each once.
+        names: Those of the rotation.
+        to: What they become, at the place of the first.
+        form: The form of what they become.
+    """
+    new, (rotation, unit) = replace_names(own, names, to), ROTATION_FORMS[form]
+    stated: dict[PropertyName, str] = {"rotation": rotation}
+    if unit:
+        stated["unit"] = unit
+    groups = []
+    for group in contract.signals:
+        if group.signal == signal:
+            kept = [part for part, number in enumerate(group.numbers) if own[number] not in names]
+            if len(kept) < len(group.numbers):
+                numbers, estimates = tuple(map(new.index, to)), {**group.estimates, "unit": NO_ESTIMATE}
+                turned = replace(group, numbers=numbers, dimensions=tuple(to), signs=(), estimates=estimates)
+                groups.append(turned.with_values(stated))
+            group = replace(
+                group,
+                numbers=tuple(new.index(own[group.numbers[part]]) for part in kept),
+                dimensions=tuple(own[group.numbers[part]] for part in kept),
+                signs=tuple(group.signs[part] for part in kept if group.signs),
+            )
+        groups += [group] if group.numbers else []
+    profiles = {name: profile for name, profile in contract.profiles.items() if name != signal}
+    contract = replace(contract, signals=tuple(groups), profiles=profiles)
+    return replace(contract, state_names=new) if signal == "state" else replace(contract, action_names=new)
+
+
+def _reordered_rotation(estimate: Estimate, order: Sequence[int]) -> Estimate:
+    """The convention of a rotation whose numbers stand in another order; unknown where that has no name."""
+    if list(order) == sorted(order):
+        return estimate
+    has_equal_arms = len(order) % 4 == 0 and all(
+        number == order[part % 4] + part // 4 * 4 for part, number in enumerate(order)
+    )
+    shares = {}
+    for value, share in estimate.candidates.items() if has_equal_arms and max(order[:4]) < 4 else ():
+        letters = "".join(value[-4:][number] for number in order[:4])
+        shares[f"{value[:-4]}{letters}"] = share
+    is_known = bool(shares) and all(value in WIDTHS for value in shares)
+    return replace(estimate, candidates=shares) if is_known else NO_ESTIMATE
+
+
+def replace_names(names: Sequence[str], old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """The names with others in place of some, where the first of these stands."""
+    first = min(names.index(name) for name in old)
+    kept = [name for name in names if name not in old]
+    return (*kept[:first], *new, *kept[first:])
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionPlan:
+    """What becomes of the dimensions of one signal of a source in a dataset of several.
+
+    Attributes:
+        numbers: Numbers of those that stay, in the order of the merged dataset.
+        names: Their names there.
+        positions: Where they stand among all dimensions of the merged dataset.
+    """
+
+    numbers: tuple[int, ...]
+    names: tuple[str, ...]
+    positions: tuple[int, ...]
+
+
+def plan_dimensions(own: Sequence[str], mapping: Mapping[str, str], goals: Sequence[str]) -> DimensionPlan:
+    """Which of the dimensions of a signal stand where among others, by what each name becomes."""
+    number_by_goal = {mapping[name]: number for number, name in enumerate(own) if mapping[name] in goals}
+    kept = [(position, goal) for position, goal in enumerate(goals) if goal in number_by_goal]
+    return DimensionPlan(
+        tuple(number_by_goal[goal] for _, goal in kept),
+        tuple(goal for _, goal in kept),
+        tuple(position for position, _ in kept),
+    )
+
+
+def rename_contract_dimensions(
+    contract: MeaningContract, plans: Mapping[str, DimensionPlan]
+) -> MeaningContract:
+    """What the signals mean, by the names of the merged dataset: their kinds are those of the new names."""
+    signals = [part for group in contract.signals for part in _rename_group(group, plans[group.signal])]
+    profiles = {
+        name: profile.reordered(plans[name].numbers)
+        for name, profile in contract.profiles.items()
+        if plans[name].numbers
+    }
+    return replace(
+        contract,
+        state_names=plans["state"].names,
+        action_names=plans["action"].names,
+        signals=tuple(signals),
+        profiles=profiles,
+    )
+
+
+def _rename_group(group: SignalContract, plan: DimensionPlan) -> list[SignalContract]:
+    """The group under the new names; several where the new names are of several kinds."""
+    kinds = classify_by_name(plan.names)
+    members = [position for position, number in enumerate(plan.numbers) if number in group.numbers]
+    parts = []
+    for kind in dict.fromkeys(kinds[position] for position in members):
+        positions = [position for position in members if kinds[position] == kind]
+        signs = [
+            group.signs[group.numbers.index(plan.numbers[position])] for position in positions if group.signs
+        ]
+        estimates = dict(group.estimates)
+        if "rotation" in estimates:
+            order = [group.numbers.index(plan.numbers[position]) for position in positions]
+            estimates["rotation"] = _reordered_rotation(estimates["rotation"], order)
+        parts.append(
+            replace(
+                group,
+                kind=kind,
+                estimates=estimates,
+                numbers=tuple(positions),
+                dimensions=tuple(plan.names[position] for position in positions),
+                signs=tuple(signs),
+            )
+        )
+    return parts
 
 
 def meaning_contract_from_json(document: Json) -> MeaningContract:

@@ -1,4 +1,8 @@
-"""Converts values from one unit, gripper convention, mode or rotation to another."""
+"""Converts values from one unit, gripper convention, mode or rotation to another.
+
+Rotations: Shepperd, Quaternion from rotation matrix, J. Guidance and Control 1(3), 1978; Diebel, Representing attitude,
+2006, for Euler angles and vectors; Zhou et al., On the continuity of rotation representations, CVPR 2019, for 6d.
+"""
 
 from __future__ import annotations
 
@@ -103,6 +107,8 @@ def delta_to_absolute(values: Array, start: Array) -> Array:
     return np.asarray(start + np.cumsum(values, axis=0))
 
 
+# Cosine of the pitch below which roll and yaw cannot be told apart.
+_UPRIGHT = 1e-7
 # Numbers of one rotation in each convention.
 WIDTHS: Mapping[str, int] = {
     "euler": 3,
@@ -128,6 +134,43 @@ def convert_rotation(values: Array, source: str, target: str) -> Array:
     if values.shape[-1] != WIDTHS[source]:
         raise RequestError(f"a rotation as {source} has {WIDTHS[source]} numbers", f"got {values.shape[-1]}")
     return _FROM_QUATERNION[target](_TO_QUATERNION[source](values))
+
+
+# What a merge plan calls the forms of a rotation: convention, and the unit of angles.
+ROTATION_FORMS: Mapping[str, tuple[str, str]] = {
+    "euler": ("euler", "rad"),
+    "euler deg": ("euler", "deg"),
+    "axis-angle": ("axis-angle", "rad"),
+    "axis-angle deg": ("axis-angle", "deg"),
+    "xyzw": ("quaternion xyzw", ""),
+    "wxyz": ("quaternion wxyz", ""),
+    "6d": ("6d", ""),
+}
+
+
+def rotation_width(form: str) -> int:
+    """How many numbers a rotation has in a form of `ROTATION_FORMS`."""
+    return WIDTHS[ROTATION_FORMS[form][0]]
+
+
+def convert_rotation_form(values: Array, source: str, target: str) -> Array:
+    """Rotations (T, N W) of N arms in one form as (T, N V) in another; see `ROTATION_FORMS`.
+
+    The quaternions of an arm have one sign: none jumps to its negative, and the first has no negative w.
+    """
+    import numpy as np
+
+    (own, unit), (goal, goal_unit) = ROTATION_FORMS[source], ROTATION_FORMS[target]
+    arms = values.shape[1] // WIDTHS[own]
+    parts = values.reshape(len(values), arms, WIDTHS[own]) * (pi / 180 if unit == "deg" else 1.0)
+    turned = convert_rotation(parts, own, goal)
+    if goal.startswith("quaternion") and len(turned):
+        flips = (turned[1:] * turned[:-1]).sum(axis=-1) < 0
+        start = np.where(turned[0, :, -1 if goal.endswith("xyzw") else 0] < 0, -1.0, 1.0)
+        signs = np.cumprod(np.concatenate([start[None], np.where(flips, -1.0, 1.0)]), axis=0)
+        turned = turned * signs[..., None]
+    turned = turned * (180 / pi if goal_unit == "deg" else 1.0)
+    return np.asarray(turned.reshape(len(values), arms * WIDTHS[goal]))
 
 
 def _from_wxyz(values: Array) -> Array:
@@ -179,9 +222,15 @@ def _to_euler(quaternions: Array) -> Array:
     import numpy as np
 
     matrix = _to_matrix(quaternions)
-    pitch = np.arcsin(np.clip(-matrix[..., 2, 0], -1, 1))
-    roll = np.arctan2(matrix[..., 2, 1], matrix[..., 2, 2])
-    yaw = np.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])
+    level = np.hypot(matrix[..., 2, 1], matrix[..., 2, 2])
+    pitch = np.arctan2(-matrix[..., 2, 0], level)
+    # At a pitch of a quarter turn, roll and yaw are about one axis: all of it is yaw.
+    is_upright = level < _UPRIGHT
+    roll = np.where(is_upright, 0.0, np.arctan2(matrix[..., 2, 1], matrix[..., 2, 2]))
+    yaw = np.arctan2(
+        np.where(is_upright, -matrix[..., 0, 1], matrix[..., 1, 0]),
+        np.where(is_upright, matrix[..., 1, 1], matrix[..., 0, 0]),
+    )
     return np.stack([roll, pitch, yaw], axis=-1)
 
 

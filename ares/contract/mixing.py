@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import pi
+from operator import itemgetter
 
 from ares.checks import CODES
 from ares.contract.contracts import (
@@ -18,6 +19,7 @@ from ares.contract.contracts import (
     SignalName,
     certain,
 )
+from ares.contract.conversions import WIDTHS
 from ares.contract.overlay import Difference, Overlay, lay_over
 from ares.contract.set_contracts import LayoutContract, LayoutConversion, applies, plan_layout_conversion
 from ares.contract.statements import CHANGE, ORDER, PERMUTATION, NamedConversion
@@ -28,12 +30,7 @@ from ares.signals import SignalChange, changed_trajectory, classify_by_name
 _NAMED = 3
 # What is compared of each signal; "order" is the order of the dimensions.
 COMPARED: tuple[PropertyName, ...] = ("mode", "unit", "rotation", "gripper")
-_EXAMPLES: Mapping[str, str] = {
-    "mode": "absolute",
-    "rotation": "xyzw",
-    "gripper": "open1",
-    "order": "order",
-}
+_EXAMPLES: Mapping[str, str] = {"mode": "absolute", "gripper": "open1"}
 _SIGNALS: tuple[SignalName, ...] = ("state", "action")
 # Factors that are said as units, by what the second dataset is multiplied with.
 _UNIT_FACTORS = {pi / 180: "deg -> rad", 180 / pi: "rad -> deg", 0.001: "mm -> m", 1000.0: "m -> mm"}
@@ -98,6 +95,14 @@ def _common_unit(units: Collection[str]) -> str:
     return "rad" if {"rad", "deg"}.issuperset(units) else ""
 
 
+def _usual_rotation(signals: Sequence[tuple[str, SignalContract, int]]) -> str:
+    """The rotation of most episodes, where all that are known have as many numbers; else ""."""
+    known = [(own.estimate("rotation").value, episodes) for _, own, episodes in signals]
+    known = [(value, episodes) for value, episodes in known if value in WIDTHS]
+    has_equal_widths = len({WIDTHS[value] for value, _ in known}) == 1
+    return max(known, key=itemgetter(1))[0].removeprefix("quaternion ") if has_equal_widths else ""
+
+
 def _list_first_names(names: Sequence[str], most: int = _NAMED) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
@@ -107,10 +112,10 @@ def find_clashes(contracts: Sequence[LayoutContract]) -> list[Clash]:
     """The clashes of a set, by signal: what is unknown of a dataset is compared with another of the same dimensions."""
     overlays = _overlay_signals(contracts)
     known = _with_agreement(contracts, overlays)
-    by_name: dict[str, list[tuple[str, SignalContract]]] = {}
+    by_name: dict[str, list[tuple[str, SignalContract, int]]] = {}
     for layout in known:
         for signal in layout.contract.signals if layout.contract is not None else ():
-            by_name.setdefault(signal.name, []).append((layout.key.dataset, signal))
+            by_name.setdefault(signal.name, []).append((layout.key.dataset, signal, layout.num_episodes))
     values = [
         _with_ways_out(clash, overlays)
         for name, signals in by_name.items()
@@ -236,20 +241,22 @@ def _is_inferred(group: SignalContract, model: SignalContract, name: PropertyNam
     return {group.estimate(name).origin, model.estimate(name).origin} <= {"values", "none"}
 
 
-def _value_clashes(name: str, signals: Sequence[tuple[str, SignalContract]]) -> Iterator[Clash]:
+def _value_clashes(name: str, signals: Sequence[tuple[str, SignalContract, int]]) -> Iterator[Clash]:
     """Of one signal group: a gripper has unit and open end together."""
     parts: list[tuple[PropertyName, ...]] = [(part,) for part in COMPARED]
     if name.endswith(".gripper"):
         parts = [("mode",), ("unit", "gripper")]
     for compared in parts:
         values = [
-            (dataset, value) for dataset, signal in signals for value in _property_estimates(signal, compared)
+            (dataset, value)
+            for dataset, signal, _ in signals
+            for value in _property_estimates(signal, compared)
         ]
         clashing = _clashing_datasets(values)
         if clashing:
-            target = _EXAMPLES.get(compared[-1]) or _common_unit(clashing)
+            target = _EXAMPLES.get(compared[-1]) or _common_unit(clashing) or _usual_rotation(signals)
             convert = (f"{name}={target}",) if target else ()
-            by_values = all(_is_inferred(own, own, part) for _, own in signals for part in compared)
+            by_values = all(_is_inferred(own, own, part) for _, own, _ in signals for part in compared)
             yield Clash(
                 signal=name, name=compared[-1], datasets=clashing, convert=convert, by_values=by_values
             )
@@ -412,9 +419,6 @@ def _rounded_end(value: float) -> float:
     return next((end for end in _ROUND_ENDS if abs(value - end) <= _NEAR * max(end, 1e-9)), value)
 
 
-_NAMED_DATASETS = 3
-
-
 def unknown_meanings(contracts: Sequence[LayoutContract]) -> list[str]:
     """What of the signals is unknown, where the set has several datasets: it may clash, and nothing can say."""
     if sum(layout.contract is not None for layout in contracts) < 2:
@@ -425,10 +429,7 @@ def unknown_meanings(contracts: Sequence[LayoutContract]) -> list[str]:
             for part, estimate in signal.estimates.items():
                 if part in COMPARED and estimate.value == UNKNOWN:
                     lines.setdefault(f"{part} of {signal.name}", {})[layout.key.dataset] = None
-    return [
-        f"{line}: unknown in {', '.join(list(datasets)[:_NAMED_DATASETS])}"
-        for line, datasets in lines.items()
-    ]
+    return [f"{line}: unknown in {', '.join(list(datasets)[:_NAMED])}" for line, datasets in lines.items()]
 
 
 _LayoutKey = tuple[DatasetKey, tuple[str, ...], tuple[str, ...]]

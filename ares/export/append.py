@@ -28,6 +28,7 @@ from ares.export.base import (
     ExportReport,
     ExportRequest,
 )
+from ares.export.dataset_card import write_dataset_card
 from ares.export.layout_groups import plan_datasets, rewrite_every_episode
 from ares.export.lerobot.tables import (
     QUANTILES,
@@ -158,6 +159,8 @@ def _find_join(request: ExportRequest, old: Path) -> Callable[[ExportJoin], None
     name, join = formats[request.format]
     if manifest.get("format") != name:
         raise RequestError("the export has another format", f"{manifest.get('format')}, not {name}")
+    if "card" not in manifest:
+        raise RequestError("the export is of an earlier ARES", f"{old}: export the whole set anew")
     folders = [dataset["path"] for dataset in manifest["counts"]["datasets"]]
     if len(folders) != 1:
         raise RequestError("the export has several datasets, and one is appended to", ", ".join(folders))
@@ -511,7 +514,6 @@ def _join_manifests(join: ExportJoin) -> None:
     ]
     texts = (join.old / EPISODES_FILE).read_text(encoding="utf-8").splitlines() + texts
     join.write_lines(EPISODES_FILE, texts)
-    _join_cards(join)
     for name in (FAILURES_FILE, ANSWERS_FILE):
         paths = [folder / name for folder in (join.old, join.new) if (folder / name).exists()]
         join.write_lines(
@@ -527,23 +529,12 @@ def _join_manifests(join: ExportJoin) -> None:
     if manifest["counts"]["failed"]:
         manifest["failed"] = {"file": FAILURES_FILE, "count": manifest["counts"]["failed"]}
     # A certificate is of its part alone.
-    part = {
-        name: value for name, value in new.items() if name in ("set", "counts", "certificate", "grade_trust")
-    }
+    names = ("set", "export", "counts", "certificate", "grade_trust")
+    part = {name: new[name] for name in names if name in new}
     manifest["appended"] = [*old.get("appended", []), part]
+    manifest["card"] = _add_counts(old["card"], new["card"])
+    write_dataset_card(join.both, manifest)
     write_json(join.both / MANIFEST_FILE, manifest)
-
-
-def _join_cards(join: ExportJoin) -> None:
-    """Write one card: what is said of the export, then of the episodes that came; its licences are those of both."""
-    from ares.export.dataset_card import CARD_FILE, join_dataset_cards
-
-    cards = [
-        path.read_text(encoding="utf-8")
-        for path in (join.old / CARD_FILE, join.new / CARD_FILE)
-        if path.exists()
-    ]
-    join.write_lines(CARD_FILE, join_dataset_cards(cards).splitlines())
 
 
 def _add_counts(old: _Document, new: _Document) -> _Document:
@@ -556,6 +547,8 @@ def _add_counts(old: _Document, new: _Document) -> _Document:
             added[name] = _add_counts(old.get(name, {}), value)
         elif isinstance(value, list):
             added[name] = [*old.get(name, []), *(item for item in value if item not in old.get(name, []))]
-        elif isinstance(value, int) and not isinstance(value, bool):
+        elif isinstance(value, int | float) and not isinstance(value, bool):
             added[name] = old.get(name, 0) + value
+        else:
+            added.setdefault(name, value)
     return added

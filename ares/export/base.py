@@ -39,12 +39,18 @@ _NO_OPTIONS = ("set", "destination", "files_hash")
 PLAN_FILE = "plan.yaml"
 # Extra signals of a merged dataset that say what of an episode is its own: 1 for what its source has, 0 for what was
 # padded. Names that begin with "action" or "observation" would be inputs of a policy in LeRobot.
-MASK_SIGNALS = ("mask.state", "mask.action", "mask.camera")
+MASK_SIGNALS = ("mask.state", "mask.action", "mask.camera", "mask.feature")
 # Extra signals that say how much a step counts, and how far its task is, see `ares.export.weights`.
 SAMPLE_WEIGHT, PROGRESS = "sample_weight", "progress_sparse"
-# Extra signals that are columns of LeRobot.
-COLUMN_SIGNALS = (*MASK_SIGNALS, SAMPLE_WEIGHT)
+_COLUMN_SIGNALS = frozenset({*MASK_SIGNALS, SAMPLE_WEIGHT})
 _MAX_LISTED = 10
+
+
+def is_column_signal(name: str) -> bool:
+    """Whether an extra signal is a column of LeRobot."""
+    from ares.export.merge_plan import FEATURE_PREFIX
+
+    return name in _COLUMN_SIGNALS or name.startswith(FEATURE_PREFIX)
 
 
 class ExportFailures:
@@ -477,7 +483,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
     def write(self, report: ExportReport) -> None:
         """Write the card, and MANIFEST_FILE last of all files."""
         self._lines.close()
-        from ares.export.dataset_card import ExportedDataset, write_dataset_card
+        from ares.export.dataset_card import ExportedDataset, collect_card_facts, write_dataset_card
         from ares.rubric import CERTIFIED_COLUMN
 
         counts = {name: value for name, value in report.to_json().items() if name not in _LOCAL_FIELDS}
@@ -488,6 +494,7 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             certificate, states = self._describe_trust(key)
         selection = self._request.set.to_json()
         created = datetime.now(UTC).isoformat(timespec="seconds")
+        datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
         document: dict[str, Json] = {
             "ares": version("ares-curation"),
             "times": {"file": TIMES_FILE},
@@ -501,11 +508,9 @@ class ExportManifest(AbstractContextManager["ExportManifest"]):
             **({"certificate": certificate} if certificate else {}),
             **({"grade_trust": states} if states else {}),
             **self._describe_makers(),
+            "card": collect_card_facts(self._stores, datasets, self._episode_ids, (_GRADE, _TRUST)),
         }
-        datasets = [ExportedDataset(key, *tally) for key, tally in self._datasets.items()]
-        write_dataset_card(
-            self._folder, self._stores, document, datasets, self._episode_ids, (_GRADE, _TRUST)
-        )
+        write_dataset_card(self._folder, document)
         times = {"created": created, "set_created": selection["created"]}
         for name, content in ((TIMES_FILE, times), (MANIFEST_FILE, document)):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ares.contract import DatasetKey, read_contracts
 from ares.store import batched, ids_filter
@@ -79,99 +79,98 @@ class ExportedDataset(NamedTuple):
     seconds: float
 
 
-class StatedSource(NamedTuple):
-    """One dataset of an export, and what it states.
-
-    Attributes:
-        dataset: What the export has of it.
-        licences: What its files or its spec say, one for each different licence; () where nothing does.
-        consents: The same for the consent of people.
-    """
-
-    dataset: ExportedDataset
-    licences: tuple[str, ...]
-    consents: tuple[str, ...]
-
-
-def write_dataset_card(
-    folder: Path,
+def collect_card_facts(
     stores: Stores,
-    manifest: Mapping[str, Json],
     datasets: Sequence[ExportedDataset],
     episode_ids: Iterable[str],
     grade_columns: tuple[str, str],
-) -> None:
-    """Write the card of an export; nothing in it depends on when and where the export was made.
+) -> dict[str, Json]:
+    """What a card says that the rest of a manifest does not: sources, and how many episodes have which values.
 
     Args:
-        folder: The export.
         stores: Stores of the workspace.
-        manifest: The content of its manifest.
-        datasets: What it has of each dataset.
+        datasets: What the export has of each dataset.
         episode_ids: The episodes that it has.
         grade_columns: The columns of grades of captions, and of what their judge is.
     """
-    sources = []
-    for dataset in sorted(datasets):
-        facts = read_contracts(stores.annotations, dataset.key).source
-        stated = (cast("list[dict[str, str]]", facts.get(name, [])) for name in ("licences", "consents"))
-        sources.append(StatedSource(dataset, *(tuple(fact["value"] for fact in part) for part in stated)))
-    selection, counts = (cast("dict[str, Json]", manifest[name]) for name in ("set", "counts"))
-    hours, name = sum(dataset.seconds for dataset in datasets) / 3600, selection["name"]
-    label = f"{name}@{selection['version']}"
-    columns = _count_columns(stores, episode_ids, (*grade_columns, _SUCCESS, _FINDINGS))
+    sources: dict[str, Json] = {}
+    for key, episodes, seconds in sorted(datasets):
+        facts = read_contracts(stores.annotations, key).source
+        stated: dict[str, Json] = {
+            name: [fact["value"] for fact in cast("list[dict[str, str]]", facts.get(name, []))]
+            for name in ("licences", "consents")
+        }
+        sources[" ".join(key)] = {**key._asdict(), "episodes": episodes, "seconds": seconds, **stated}
+    names = (*grade_columns, _SUCCESS, _FINDINGS)
+    columns = [name for name in names if name in stores.tables.episodes.columns()]
+    counts = {name: Counter[str]() for name in names}
+    for ids in batched(sorted(episode_ids), _BATCH) if columns else ():
+        for row in stores.tables.episodes.read_columns(columns, ids_filter(ids)).to_pylist():
+            for name, value in row.items():
+                values = value if isinstance(value, list) else [value]
+                counts[name].update(str(item) for item in values if item not in (None, ""))
+    titles = ("Grades", "Their judge is", "Success", "Findings")
+    return {
+        "sources": sources,
+        "values": {title: dict(counts[name]) for title, name in zip(titles, names, strict=True)},
+    }
+
+
+def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the card of an export, or of several that were appended to it, with what is said of all of them.
+
+    Nothing in it depends on when and where the export was made.
+
+    Args:
+        folder: The export.
+        manifest: The content of its manifest; its `card` is that of `collect_card_facts`.
+    """
+    counts = manifest["counts"]
+    sources = [source for _, source in sorted(manifest["card"]["sources"].items())]
+    parts = [manifest, *manifest.get("appended", [])]
+    labels = [f"{part['set']['name']}@{part['set']['version']}" for part in parts]
+    hours, name = sum(source["seconds"] for source in sources) / 3600, manifest["set"]["name"]
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
-        f"# {label}",
+        f"# {' + '.join(labels)}",
         f"{counts['episodes']} episodes, {counts['frames']} steps, {hours:.3g} hours, {counts['tasks']} tasks, as "
         f"{manifest['format']}; exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
         "## Sources",
         "| dataset | format | version | episodes | hours | licence | consent |\n|---|---|---|---|---|---|---|\n"
         + "\n".join(
-            f"| {key.dataset} | {key.format} | {key.version or '-'} | {episodes} | {seconds / 3600:.3g} "
-            f"| {', '.join(licences) or _UNKNOWN} | {' '.join(', '.join(consents).split()) or _UNKNOWN} |"
-            for (key, episodes, seconds), licences, consents in sources
+            f"| {own['dataset']} | {own['format']} | {own['version'] or '-'} | {own['episodes']} "
+            f"| {own['seconds'] / 3600:.3g} | {', '.join(own['licences']) or _UNKNOWN} "
+            f"| {' '.join(', '.join(own['consents']).split()) or _UNKNOWN} |"
+            for own in sources
         ),
-        *describe_licence_conflicts({source.dataset.key.dataset: source.licences for source in sources}),
-        *_describe_quality(manifest, columns),
+        *describe_licence_conflicts({own["dataset"]: own["licences"] for own in sources}),
+        *_describe_quality(dict(zip(labels, parts, strict=True)), manifest["card"]["values"]),
         "## What the export changed",
-        *_describe_changes(manifest, counts),
+        *_describe_changes(dict(zip(labels, parts, strict=True)), counts),
         "## Which episode is which",
         _TABLE_TEXT,
         "## To make it again",
-        _COMMANDS.format(label=label, name=name),
+        _COMMANDS.format(label=labels[0], name=name)
+        if len(parts) == 1
+        else "\n".join(
+            ("Each command with the options above:\n\n```sh", *_append_commands(labels, manifest), "```")
+        ),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
 
-def join_dataset_cards(cards: Sequence[str]) -> str:
-    """The card of an export that was appended to: the first one, then the others without what the Hub reads.
-
-    Args:
-        cards: The cards of the parts, at least one; each is text of `write_dataset_card`.
-    """
-    heads, bodies = zip(*(card.removeprefix("---\n").split("\n---\n", 1) for card in cards), strict=True)
-    named = [[line for line in head.splitlines() if line.startswith("license")] for head in heads]
-    rest = "\n".join(line for line in heads[0].splitlines() if not line.startswith("license"))
-    # The identifier that the Hub knows, or the names beside "other".
-    names = dict.fromkeys(name for lines in named for name in _licence_names(lines))
-    first = "\n".join(named[0])
-    if len({tuple(lines) for lines in named}) > 1:
-        first = f"license: {_OTHER}\nlicense_name: {json.dumps('; '.join(names), ensure_ascii=False)}"
-    return "\n".join(
-        (f"---\n{first}\n{rest}\n---", bodies[0], *(f"# Appended\n{body}" for body in bodies[1:]))
-    )
+def _append_commands(labels: Sequence[str], manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The commands that make an export which was appended to."""
+    for number, label in enumerate(labels):
+        append = " --append" if number else ""
+        yield f"ares export {label} NEW_FOLDER --format {manifest['export']['format']}{append} -w WORKSPACE"
 
 
-def _licence_names(lines: Sequence[str]) -> list[str]:
-    """The licences that two lines of YAML name: an identifier, or "other" and their names."""
-    value = lines[-1].partition(": ")[2]
-    return str(json.loads(value)).split("; ") if len(lines) > 1 else [value]
-
-
-def _front_matter(sources: Sequence[StatedSource], format: str, counts: Mapping[str, Json]) -> Iterator[str]:
+def _front_matter(
+    sources: Sequence[Mapping[str, Any]], format: str, counts: Mapping[str, Any]
+) -> Iterator[str]:
     """The lines of the YAML that the Hugging Face Hub reads."""
-    licences = sorted({licence for source in sources for licence in source.licences or (_UNKNOWN,)})
+    licences = sorted({licence for source in sources for licence in source["licences"] or (_UNKNOWN,)})
     is_known = len(licences) == 1 and licences[0].startswith((_UNKNOWN, *_HUB_LICENCES))
     yield f"license: {licences[0] if is_known else _OTHER}"
     if not is_known:
@@ -179,9 +178,7 @@ def _front_matter(sources: Sequence[StatedSource], format: str, counts: Mapping[
     yield "task_categories:\n- robotics\ntags:\n- robotics"
     if format.startswith("lerobot"):
         yield "- LeRobot"
-        folders = [
-            str(cast("dict[str, Json]", entry)["path"]) for entry in cast("list[Json]", counts["datasets"])
-        ]
+        folders = [str(entry["path"]) for entry in counts["datasets"]]
         prefixes = {folder: "" if folder == "." else f"{folder}/" for folder in folders}
         lines = (
             f"- config_name: {json.dumps('default' if folder == '.' else folder)}\n"
@@ -221,61 +218,62 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
             yield f"**{', '.join(limited)}**: {meaning}."
 
 
-def _count_columns(
-    stores: Stores, episode_ids: Iterable[str], names: Sequence[str]
-) -> dict[str, Counter[str]]:
-    """How many episodes have each value of the columns that a card shows; of a list each item counts."""
-    columns = [name for name in names if name in stores.tables.episodes.columns()]
-    counts = {name: Counter[str]() for name in names}
-    for ids in batched(sorted(episode_ids), _BATCH):
-        for row in (
-            stores.tables.episodes.read_columns(columns, ids_filter(ids)).to_pylist() if columns else ()
-        ):
-            for name, value in row.items():
-                values = value if isinstance(value, list) else [value]
-                counts[name].update(str(item) for item in values if item not in (None, ""))
-    return counts
-
-
 def _describe_quality(
-    manifest: Mapping[str, Json], columns: Mapping[str, Mapping[str, int]]
+    parts: Mapping[str, Mapping[str, Any]], values: Mapping[str, Mapping[str, int]]
 ) -> Iterator[str]:
-    """Grades with what people certify of them, outcomes, and what checks found."""
-    certificate, states = manifest.get("certificate"), cast("dict[str, int]", manifest.get("grade_trust", {}))
+    """Grades with what people certify of the captions of each part, outcomes, and what checks found.
+
+    Args:
+        parts: What the manifest has of each set, by its label.
+        values: How many episodes have each value, by title.
+    """
+    states: Counter[str] = Counter()
     yield "## Captions and grades"
-    if isinstance(certificate, Mapping):
-        yield f"People certify: {certificate['says']}."
-        basis = f"It rests on what `{certificate['basis_hash']}` is the hash of"
-        yield f"{basis}, and was made {certificate['created']}."
-        for reason in cast("Sequence[str]", certificate["void"]):
-            yield f"**VOID**: {reason}."
-    else:
-        yield "Not certified: no person's answers vouch for the captions of this set."
+    for label, part in parts.items():
+        certificate, of_set = part.get("certificate"), f" of {label}" if len(parts) > 1 else ""
+        states.update(part.get("grade_trust", {}))
+        if isinstance(certificate, Mapping):
+            yield f"People certify{of_set}: {certificate['says']}."
+            basis = f"It rests on what `{certificate['basis_hash']}` is the hash of"
+            yield f"{basis}, and was made {certificate['created']}."
+            for reason in certificate["void"]:
+                yield f"**VOID**: {reason}."
+        else:
+            yield f"Not certified: no person's answers vouch for the captions of {label if of_set else 'this set'}."
     if states:
         yield f"The judge of their captions is: {', '.join(f'{count} {state}' for state, count in states.items())}."
-    titles = ("Grades", "Their judge is", "Success")
-    for title, values in zip(titles, columns.values(), strict=False):
-        if values:
-            yield f"{title}: {', '.join(f'{count} {value}' for value, count in sorted(values.items()))}."
-    yield "## Findings"
-    codes = columns[_FINDINGS]
-    listed = "\n".join(f"- {code}: {count} episodes" for code, count in sorted(codes.items()))
-    yield listed or "The checks of signals found nothing."
+    for title, counts in values.items():
+        listed = sorted(counts.items())
+        if title == "Findings":
+            yield "## Findings"
+            lines = "\n".join(f"- {code}: {count} episodes" for code, count in listed)
+            yield lines or "The checks of signals found nothing."
+        elif counts:
+            yield f"{title}: {', '.join(f'{count} {value}' for value, count in listed)}."
 
 
-def _describe_changes(manifest: Mapping[str, Json], counts: Mapping[str, Json]) -> Iterator[str]:
-    """The merge plan, what was left out, and what was written otherwise than it was recorded."""
-    options = cast("dict[str, Json]", manifest["export"])
-    if plan := options.get("plan"):
-        yield f"The sources became one dataset by `{plan}`."
-    written = [
-        f"`{name}`: {value}" for name, value in options.items() if value and name not in ("plan", "format")
-    ]
-    yield f"Options: {'; '.join(written)}."
-    lines = [f"- left out: {line}" for line in dict.fromkeys(cast("list[str]", counts["left_out"]))]
-    for change in cast("list[dict[str, Json]]", counts["changed"]):
+def _describe_changes(parts: Mapping[str, Mapping[str, Any]], counts: Mapping[str, Any]) -> Iterator[str]:
+    """The merge plan, what was left out, and what was written otherwise than it was recorded.
+
+    Args:
+        parts: What the manifest has of each set, by its label.
+        counts: The counts of all.
+    """
+    lines = []
+    for number, (label, part) in enumerate(parts.items()):
+        if (plan := part["export"].get("plan")) and not number:
+            yield f"The sources became one dataset by `{plan}`."
+        written = [
+            f"`{name}`: {value}"
+            for name, value in part["export"].items()
+            if value and name not in ("plan", "format")
+        ]
+        lines.append(f"Options{f' of {label}' if len(parts) > 1 else ''}: {'; '.join(written)}.")
+    yield "\n\n".join(lines)
+    lines = [f"- left out: {line}" for line in dict.fromkeys(counts["left_out"])]
+    for change in counts["changed"]:
         numbers = ", ".join(f"{name} {value}" for name, value in change.items() if name != "reason")
         lines.append(f"- changed: {change.get('reason', '')} ({numbers})")
-    for reason, count in cast("dict[str, Json]", counts["reencoded"]).items():
+    for reason, count in counts["reencoded"].items():
         lines.append(f"- encoded anew: {count} videos: {reason}")
     yield "\n".join(lines) or "Nothing else was changed or left out."

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
-    COLUMN_SIGNALS,
     NO_TASKS,
     PLAN_FILE,
     PROGRESS,
@@ -27,6 +26,7 @@ from ares.export.base import (
     ExportRequest,
     annotator_values,
     find_segment_makers,
+    is_column_signal,
     make_export_report,
     open_span_texts,
 )
@@ -177,8 +177,8 @@ class DatasetGroup:
             lines.append(
                 f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
             )
-        extra = {signal for signal, _ in self.extra_signals} - {*signals, *COLUMN_SIGNALS, PROGRESS}
-        lines += [f"signal {signal} of {name}" for signal in sorted(extra)]
+        extra = {signal for signal, _ in self.extra_signals if not is_column_signal(signal)}
+        lines += [f"signal {signal} of {name}" for signal in sorted(extra - {*signals, PROGRESS})]
         lines += [
             f"depth of camera {camera} of {name}: {count} episodes have it"
             for camera, count in sorted(self.depth_cameras.items())

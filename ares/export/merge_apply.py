@@ -9,29 +9,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ares.contract import (
     ClashError,
+    DimensionPlan,
     LayoutContract,
-    MeaningContract,
     SetConverter,
-    SignalContract,
+    SignalName,
+    convert_rotation_form,
     find_clashes,
     parse_conversions,
+    plan_dimensions,
+    rename_contract_dimensions,
+    replace_names,
+    with_turned_rotation,
 )
 from ares.episode import DEPTH_CAMERAS, Camera, Episode, Json, MediaRef, Signal, Trajectory
 from ares.errors import RequestError, SourceError
 from ares.export.base import MASK_SIGNALS
 from ares.export.merge_plan import DROP, MergePlan, PlannedCamera, PlannedSource, SourceKey, source_key
 from ares.export.segments import EpisodeSegments
-from ares.signals import classify_by_name
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Extra signals that say what of an episode is its own: 1 for what its source has, 0 for what was padded.
-_STATE_MASK, _ACTION_MASK, _CAMERA_MASK = MASK_SIGNALS
+_STATE_MASK, _ACTION_MASK, _CAMERA_MASK, _FEATURE_MASK = MASK_SIGNALS
 PADDED_FLAG = "padded"
 # A file of black pictures has at least so many, and is shared by all episodes with no more steps.
 _LEAST_BLACK_FRAMES = 256
@@ -60,41 +60,16 @@ def key_of_episode(episode: Episode) -> SourceKey:
 
 
 @dataclass(frozen=True, slots=True)
-class _DimensionPlan:
-    """What becomes of the dimensions of one signal of a source.
-
-    Attributes:
-        numbers: Numbers of those that stay, in the order of the merged dataset.
-        names: Their names there.
-        positions: Where they stand among all dimensions of the merged dataset.
-    """
-
-    numbers: tuple[int, ...]
-    names: tuple[str, ...]
-    positions: tuple[int, ...]
-
-
-def _plan_dimensions(own: Sequence[str], mapping: Mapping[str, str], goals: Sequence[str]) -> _DimensionPlan:
-    number_by_goal = {mapping[name]: number for number, name in enumerate(own) if mapping[name] != DROP}
-    kept = [(position, goal) for position, goal in enumerate(goals) if goal in number_by_goal]
-    return _DimensionPlan(
-        tuple(number_by_goal[goal] for _, goal in kept),
-        tuple(goal for _, goal in kept),
-        tuple(position for position, _ in kept),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class _SourceMerge:
     """What the plan does with the episodes of one source."""
 
     source: PlannedSource
-    state: _DimensionPlan
-    action: _DimensionPlan
+    state: DimensionPlan
+    action: DimensionPlan
     reasons: tuple[str, ...]
 
     @property
-    def plans(self) -> dict[str, _DimensionPlan]:
+    def plans(self) -> dict[str, DimensionPlan]:
         """What becomes of the dimensions, by signal."""
         return {"state": self.state, "action": self.action}
 
@@ -144,28 +119,34 @@ class MergeApplier:
         """What the plan changes in an episode, in words; the episode as it is stored."""
         return self._find_source(episode).reasons
 
-    def has(self, layout: LayoutContract) -> bool:
-        """Whether the plan uses a source with the dimensions of a layout."""
-        merge = self._find_layout(layout)
-        return merge is not None
+    def rename_contract(self, layout: LayoutContract) -> LayoutContract | None:
+        """A layout with the names and the order of the merged dataset, without the dimensions that are dropped.
 
-    def rename_contract(self, layout: LayoutContract) -> LayoutContract:
-        """A layout with the names and the order of the merged dataset, without the dimensions that are dropped."""
+        None where the plan uses no source with its dimensions.
+        """
         merge = self._find_layout(layout)
-        assert merge is not None, "only layouts of the plan are renamed"
+        if merge is None:
+            return None
         contract = layout.contract
+        for signal, names in (("state", merge.source.state), ("action", merge.source.action)):
+            own = tuple(names)
+            for turn in merge.source.rotations:
+                if turn.signal == signal and contract is not None:
+                    contract = with_turned_rotation(contract, signal, own, turn.names, turn.to, turn.to_form)
+                    own = replace_names(own, turn.names, turn.to)
         return replace(
             layout,
             state_names=merge.state.names,
             action_names=merge.action.names,
-            contract=None if contract is None else _rename_contract(contract, merge.plans),
+            contract=None if contract is None else rename_contract_dimensions(contract, merge.plans),
         )
 
     def select(self, episode: Episode, trajectory: Trajectory) -> Trajectory:
         """The signals of an episode with the names of the merged dataset, without what is dropped."""
         merge = self._find_source(episode)
-        state = _select_dimensions(trajectory.state, merge.state)
-        return replace(trajectory, state=state, action=_select_dimensions(trajectory.action, merge.action))
+        state = _select_dimensions(_turn_rotations(trajectory.state, merge.source, "state"), merge.state)
+        action = _select_dimensions(_turn_rotations(trajectory.action, merge.source, "action"), merge.action)
+        return replace(trajectory, state=state, action=action)
 
     def rename(self, episode: Episode) -> Episode:
         """An episode with the names of the merged dataset, before its signals are converted.
@@ -196,7 +177,7 @@ class MergeApplier:
             trajectory: Its signals.
         """
         merge, plan, steps = self._find_source(stored), self.plan, episode.num_steps
-        extra = dict(trajectory.extra)
+        extra = _keep_features(trajectory.extra, merge.source, plan, steps)
         state = _pad_signal(trajectory.state, merge.state, plan.state, steps)
         action = _pad_signal(trajectory.action, merge.action, plan.action, steps)
         if self._is_padded("state"):
@@ -219,10 +200,11 @@ class MergeApplier:
         )
 
     def _plan_source(self, source: PlannedSource) -> _SourceMerge:
+        state, action = source.turned("state"), source.turned("action")
         return _SourceMerge(
             source,
-            _plan_dimensions(list(source.state), source.state, self.plan.state),
-            _plan_dimensions(list(source.action), source.action, self.plan.action),
+            plan_dimensions(list(state), state, self.plan.state),
+            plan_dimensions(list(action), action, self.plan.action),
             tuple(_describe_changes(source, self.plan)),
         )
 
@@ -312,7 +294,12 @@ def _describe_changes(source: PlannedSource, plan: MergePlan) -> list[str]:
         padded = sorted(source.padded(kind, plan.targets[kind]))
         texts = (("renamed", renamed), ("padded", padded))
         lines += [f"{kind} of {source.label} {verb}: {', '.join(names)}" for verb, names in texts if names]
-    return lines
+    turned = [
+        f"{turn.signal} of {source.label} turned: {', '.join(turn.names)} ({turn.form}) are {', '.join(turn.to)} "
+        f"({turn.to_form})"
+        for turn in source.rotations
+    ]
+    return [*lines, *turned]
 
 
 def _fit_camera(camera: Camera, name: str, planned: PlannedCamera) -> Camera:
@@ -338,14 +325,33 @@ def _rename_depth(metadata: Mapping[str, Json], names: Mapping[str, str]) -> Map
     return {**metadata, DEPTH_CAMERAS: renamed}
 
 
-def _select_dimensions(signal: Signal | None, plan: _DimensionPlan) -> Signal | None:
+def _turn_rotations(signal: Signal | None, source: PlannedSource, name: SignalName) -> Signal | None:
+    """A signal of a source with its rotations in the dimensions that they become."""
+    import numpy as np
+
+    names = tuple(source.state if name == "state" else source.action)
+    for turn in source.rotations if signal is not None else ():
+        if signal is not None and turn.signal == name:
+            new = replace_names(names, turn.names, turn.to)
+            values = np.zeros((len(signal.values), len(new)), np.float32)
+            rotations = signal.values[:, [names.index(own) for own in turn.names]].astype(np.float64)
+            kept = [own for own in names if own not in turn.names]
+            values[:, [new.index(own) for own in kept]] = signal.values[:, [names.index(own) for own in kept]]
+            values[:, [new.index(own) for own in turn.to]] = convert_rotation_form(
+                rotations, turn.form, turn.to_form
+            )
+            signal, names = Signal(values, new), new
+    return signal
+
+
+def _select_dimensions(signal: Signal | None, plan: DimensionPlan) -> Signal | None:
     if signal is None or not plan.numbers:
         return None
     return Signal(signal.values[:, list(plan.numbers)], plan.names)
 
 
 def _pad_signal(
-    signal: Signal | None, plan: _DimensionPlan, names: tuple[str, ...], steps: int
+    signal: Signal | None, plan: DimensionPlan, names: tuple[str, ...], steps: int
 ) -> Signal | None:
     """(T, D) of all dimensions of the merged dataset, zero where the source lacks them."""
     import numpy as np
@@ -358,7 +364,30 @@ def _pad_signal(
     return Signal(values, names)
 
 
-def _mask_signal(plan: _DimensionPlan, names: tuple[str, ...], steps: int) -> Signal:
+def _keep_features(
+    extra: Mapping[str, Signal], source: PlannedSource, plan: MergePlan, steps: int
+) -> dict[str, Signal]:
+    """The signals besides state and action: what the plan names under its new names, zero where it is lacking.
+
+    Raises SourceError for one that has another number of dimensions than the plan says.
+    """
+    import numpy as np
+
+    kept = {name: signal for name, signal in extra.items() if name not in source.features}
+    named = {goal: extra[name] for name, goal in source.features.items() if name in extra and goal != DROP}
+    for name, dimensions in plan.features.items():
+        values = named[name].values if name in named else np.zeros((steps, len(dimensions)), np.float32)
+        if values.shape[1] != len(dimensions):
+            detail = f"{name}: {values.shape[1]} numbers, the plan has {len(dimensions)}"
+            raise SourceError("a feature has another number of dimensions", detail)
+        kept[name] = Signal(values.astype(np.float32), dimensions)
+    if plan.features:
+        own = [float(name in named) for name in plan.features]
+        kept[_FEATURE_MASK] = _float_signal([own] * steps, tuple(plan.features))
+    return kept
+
+
+def _mask_signal(plan: DimensionPlan, names: tuple[str, ...], steps: int) -> Signal:
     own = [float(position in plan.positions) for position in range(len(names))]
     return _float_signal([own] * steps, names)
 
@@ -367,45 +396,6 @@ def _float_signal(rows: Sequence[Sequence[float]], names: tuple[str, ...]) -> Si
     import numpy as np
 
     return Signal(np.array(rows, np.float32).reshape(len(rows), len(names)), names)
-
-
-def _rename_contract(contract: MeaningContract, plans: Mapping[str, _DimensionPlan]) -> MeaningContract:
-    """What the signals mean, by the names of the merged dataset: their kinds are those of the new names."""
-    signals = [part for group in contract.signals for part in _rename_group(group, plans[group.signal])]
-    profiles = {
-        name: profile.reordered(plans[name].numbers)
-        for name, profile in contract.profiles.items()
-        if plans[name].numbers
-    }
-    return replace(
-        contract,
-        state_names=plans["state"].names,
-        action_names=plans["action"].names,
-        signals=tuple(signals),
-        profiles=profiles,
-    )
-
-
-def _rename_group(group: SignalContract, plan: _DimensionPlan) -> list[SignalContract]:
-    """The group under the new names; several where the new names are of several kinds."""
-    kinds = classify_by_name(plan.names)
-    members = [position for position, number in enumerate(plan.numbers) if number in group.numbers]
-    parts = []
-    for kind in dict.fromkeys(kinds[position] for position in members):
-        positions = [position for position in members if kinds[position] == kind]
-        signs = [
-            group.signs[group.numbers.index(plan.numbers[position])] for position in positions if group.signs
-        ]
-        parts.append(
-            replace(
-                group,
-                kind=kind,
-                numbers=tuple(positions),
-                dimensions=tuple(plan.names[position] for position in positions),
-                signs=tuple(signs),
-            )
-        )
-    return parts
 
 
 class MergeConverter:
@@ -429,7 +419,7 @@ class MergeConverter:
         self, plan: MergePlan, contracts: Sequence[LayoutContract], conversions: Sequence[str] = ()
     ) -> None:
         self._applier = MergeApplier(plan)
-        renamed = [self._applier.rename_contract(layout) for layout in contracts if self._applier.has(layout)]
+        renamed = [own for layout in contracts if (own := self._applier.rename_contract(layout)) is not None]
         _refuse_same_names(renamed)
         self._conversion = SetConverter(renamed, parse_conversions((*plan.convert, *conversions)))
         _refuse_partial_clashes(self._conversion.layouts)
@@ -484,41 +474,14 @@ def rename_text_cameras(
         episodes: The episodes.
         texts: Their texts by episode_id.
     """
-    names = _camera_names(plan)
+    names = plan.camera_names
     return {
-        episode.episode_id: texts[episode.episode_id].with_cameras(names.get(_dataset_of(episode), {}))
+        episode.episode_id: texts[episode.episode_id].with_cameras(
+            names.get((episode.format, episode.dataset, episode.version), {})
+        )
         for episode in episodes
         if episode.episode_id in texts
     }
-
-
-def rename_segment_cameras(plan: MergePlan, episodes: Sequence[Episode], rows: pa.Table) -> pa.Table:
-    """Rows of segments of some episodes with the names that the merged dataset has for their cameras, as the texts."""
-    import pyarrow as pa
-
-    names = _camera_names(plan)
-    by_id = {episode.episode_id: names.get(_dataset_of(episode), {}) for episode in episodes}
-    pairs = zip(rows["episode_id"].to_pylist(), rows["camera"].to_pylist(), strict=True)
-    cameras = [by_id.get(id, {}).get(camera, camera) for id, camera in pairs]
-    number = rows.schema.get_field_index("camera")
-    return rows.set_column(
-        number, rows.schema.field(number), pa.array(cameras, rows.schema.field(number).type)
-    )
-
-
-def _dataset_of(episode: Episode) -> tuple[str, str, str]:
-    return episode.format, episode.dataset, episode.version
-
-
-def _camera_names(plan: MergePlan) -> dict[tuple[str, str, str], dict[str, str]]:
-    """For each dataset, the names that the merged dataset has for its cameras; another for one without any."""
-    names: dict[tuple[str, str, str], dict[str, str]] = {}
-    for source in plan.sources:
-        known = names.setdefault((source.format, source.dataset, source.version), {})
-        for name, goal in source.cameras.items():
-            is_clear = goal != DROP and known.get(name, goal) == goal
-            known[name] = goal if is_clear else f"{name} of {source.label}"
-    return names
 
 
 def _refuse_same_names(layouts: Sequence[LayoutContract]) -> None:
@@ -553,19 +516,16 @@ def _common_parts(layouts: Sequence[LayoutContract]) -> Iterator[tuple[LayoutCon
 
 def _keep_dimensions(layout: LayoutContract, state: Sequence[str], action: Sequence[str]) -> LayoutContract:
     plans = {
-        "state": _plan_dimensions(
-            layout.state_names, {name: name if name in state else DROP for name in layout.state_names}, state
-        ),
-        "action": _plan_dimensions(
-            layout.action_names,
-            {name: name if name in action else DROP for name in layout.action_names},
-            action,
-        ),
+        signal: plan_dimensions(names, {name: name if name in kept else DROP for name in names}, kept)
+        for signal, names, kept in (
+            ("state", layout.state_names, state),
+            ("action", layout.action_names, action),
+        )
     }
     contract = layout.contract
     return replace(
         layout,
         state_names=tuple(state),
         action_names=tuple(action),
-        contract=None if contract is None else _rename_contract(contract, plans),
+        contract=None if contract is None else rename_contract_dimensions(contract, plans),
     )

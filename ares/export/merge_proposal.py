@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.contract import (
     AGREEMENT_EPISODES,
+    ROTATION_FORMS,
     ClashError,
     compare_sources,
     compare_tasks,
@@ -20,20 +21,28 @@ from ares.contract import (
 from ares.curation import Sets
 from ares.episode import Role
 from ares.errors import AresError, RequestError
+from ares.export.base import MASK_SIGNALS, PROGRESS, SAMPLE_WEIGHT
 from ares.export.merge_apply import MergeApplier, MergeConverter, unique_names
 from ares.export.merge_plan import (
     ASK,
     DROP,
+    FEATURE_PREFIX,
     Confirmation,
     MergePlan,
+    NameMatch,
     PlannedCamera,
     PlannedSource,
     SourceKey,
+    match_dimensions,
+    match_features,
+    pad_entries,
+    pad_missing,
     plan_faults,
+    shorten_names,
 )
 from ares.export.retime import round_rate
 from ares.rubric import read_slots_by_tables, shipped_verbs
-from ares.signals import EpisodeSignals, classify_by_name, episode_signals, name_tokens
+from ares.signals import EpisodeSignals, episode_signals, name_tokens
 from ares.store import TempDatabase, ids_filter
 
 if TYPE_CHECKING:
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ares.contract import Agreement, Clash, LayoutContract
+    from ares.contract import Agreement, Clash, LayoutContract, SignalName
     from ares.curation import CurationSet
     from ares.episode import Episode, Trajectory
     from ares.store import Stores
@@ -69,11 +78,10 @@ _VIEW_EPISODES, _VIEW_FRAMES, _VIEW_SIZE = 3, 3, (16, 12)
 # Cameras look exchanged, or like one another, from these correlations of their views on.
 _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 _MOST_EXCHANGED = 6
-_NAMED = 6
+# Signals that formats have places of their own for.
+_NO_FEATURES = frozenset({"is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS})
 # Words of place that mean the same.
 _POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
-# Kinds by name that say what a dimension is; others are question for.
-_VAGUE_KINDS = frozenset({"unknown", "other"})
 
 
 @dataclass(slots=True)
@@ -88,6 +96,7 @@ class _SourceFacts:
         splits: Names of their splits.
         sample: Ids of some episodes.
         views: (D,) normalised view of each camera, where pictures were looked at.
+        features: Dimensions of the signals besides state, action and reward of the sampled episodes.
     """
 
     key: SourceKey
@@ -97,6 +106,7 @@ class _SourceFacts:
     splits: dict[str, None] = field(default_factory=dict)
     sample: list[str] = field(default_factory=list)
     views: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    features: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -124,10 +134,12 @@ def propose_merge_plan(stores: Stores, selection: CurationSet) -> MergePlan:
         raise RequestError("the set has no episodes to merge", selection.label)
     for source in sources:
         source.views.update(_view_cameras(stores, source))
-    draft = _Draft(selection.label, sources)
-    draft.group_texts(texts.to_pylist())
+    samples = _SampledSignals(stores, sources)
+    samples.collect_features()
     contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(selection))
-    return _with_conversions(draft.plan(), contracts, _SampledSignals(stores, sources))
+    draft = _Draft(selection.label, sources, contracts)
+    draft.group_texts(texts.to_pylist())
+    return _with_conversions(draft.plan(), contracts, samples)
 
 
 def _collect_rows(database: TempDatabase, stores: Stores, selection: CurationSet) -> None:
@@ -196,15 +208,7 @@ def _view_likeness(first: NDArray[np.float64] | None, second: NDArray[np.float64
     return 0.0 if first is None or second is None else float((first * second).mean())
 
 
-class _Match(NamedTuple):
-    """What the names of a source become, which names it lacks, and what of that was concluded."""
-
-    mapping: dict[str, str]
-    padded: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> _Match:
+def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> NameMatch:
     """Which camera of the merged dataset each camera of a source is: by name, else by role, else by view.
 
     Cameras of one name whose views fit another one's far better are question for, and so are all that nothing tells.
@@ -226,7 +230,7 @@ def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> _Match:
         mapping[name] = candidate or (ASK if free else DROP)
     if dropped := [name for name, choice in mapping.items() if choice == DROP]:
         notes.append(f"cameras of {own.label} have no counterpart and are dropped: {', '.join(dropped)}")
-    return _Match(mapping, *_pad_missing("camera", own.label, mapping, list(goal.cameras), notes))
+    return NameMatch(mapping, *pad_missing("camera", own.label, mapping, list(goal.cameras), notes))
 
 
 def _find_camera(
@@ -265,78 +269,6 @@ def _exchanged_cameras(goal: _SourceFacts, own: _SourceFacts, names: Sequence[st
     return moved if moved and gain / len(moved) >= _EXCHANGED_GAIN else {}
 
 
-def match_dimensions(
-    signal: str, goals: tuple[str, ...], own: tuple[str, ...], labels: tuple[str, str]
-) -> _Match:
-    """Which dimension of the merged dataset each of a source is: by name, else by kind and order.
-
-    Args:
-        signal: "state" or "action".
-        goals: Names of the merged dataset.
-        own: Names of the source.
-        labels: The sources that have them.
-    """
-    by_tokens = {name_tokens(name): name for name in goals}
-    mapping = {name: name if name in goals else by_tokens.get(name_tokens(name), "") for name in own}
-    mapped = [choice for choice in mapping.values() if choice]
-    mapping = {
-        name: choice if mapped.count(choice) == 1 or choice == name else ""
-        for name, choice in mapping.items()
-    }
-    rest = [name for name, choice in mapping.items() if not choice]
-    free = [name for name in goals if name not in mapping.values()]
-    notes = []
-    for kind, names in _by_kind(own, rest).items():
-        others = _by_kind(goals, free).get(kind, [])
-        if kind not in _VAGUE_KINDS and len(names) == len(others):
-            mapping |= dict(zip(names, others, strict=True))
-            notes.append(
-                f"{signal} of {labels[1]}: {_shorten_names(names)} are {_shorten_names(others)} of {labels[0]}, "
-                f"by their kind, {kind}, and their order"
-            )
-    free = [name for name in goals if name not in mapping.values()]
-    mapping = {name: choice or (ASK if free else DROP) for name, choice in mapping.items()}
-    if dropped := [name for name, choice in mapping.items() if choice == DROP]:
-        notes.append(f"{signal} of {labels[1]} is wider: {_shorten_names(dropped)} are dropped")
-    return _Match(mapping, *_pad_missing(signal, labels[1], mapping, goals, notes))
-
-
-def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, list[str]]:
-    """The listed_names names by kind, as all names together tell it."""
-    groups: dict[str, list[str]] = {}
-    for name, kind in zip(names, classify_by_name(names), strict=True):
-        if name in listed_names:
-            groups.setdefault(kind, []).append(name)
-    return groups
-
-
-def _pad_missing(
-    kind: str, label: str, mapping: Mapping[str, str], goals: Sequence[str], notes: list[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What of the merged dataset a source lacks, and the notes with that; nothing while a question is open."""
-    missing = () if ASK in mapping.values() else tuple(name for name in goals if name not in mapping.values())
-    if missing:
-        what = "black pictures" if kind == "camera" else "zeros"
-        notes.append(
-            f"{label} lacks {kind} {_shorten_names(missing)}: {what} are written, and mask.{kind} says so"
-        )
-    return missing, tuple(notes)
-
-
-def _pad_entries(matches: Mapping[str, _Match]) -> Iterator[str]:
-    """What a plan lists under `pad`: the kind alone where the source has nothing of it."""
-    for kind, match in matches.items():
-        if match.padded and not any(goal != DROP for goal in match.mapping.values()):
-            yield kind
-        else:
-            yield from (f"{kind} {name}" for name in match.padded)
-
-
-def _shorten_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
 @dataclass(slots=True)
 class _Draft:
     """A plan while it is made.
@@ -344,17 +276,24 @@ class _Draft:
     Attributes:
         label: The set.
         sources: Its sources, the one with most episodes first.
+        contracts: What their signals mean.
         notes: What has to be confirmed.
         tasks: Texts by task.
+        features: Dimensions of the signals of the merged dataset besides state, action and reward.
     """
 
     label: str
     sources: list[_SourceFacts]
+    contracts: Sequence[LayoutContract]
     notes: list[str] = field(default_factory=list)
     tasks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    features: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def plan(self) -> MergePlan:
         """The plan, without conversions."""
+        for source in self.sources:
+            for name, names in source.features.items():
+                self.features.setdefault(f"{FEATURE_PREFIX}{name.replace('/', '.')}", names)
         cameras = next((source for source in self.sources if source.key.cameras), self.sources[0])
         states = next((source for source in self.sources if source.key.state), self.sources[0])
         actions = next((source for source in self.sources if source.key.action), self.sources[0])
@@ -371,6 +310,7 @@ class _Draft:
             cameras=sizes,
             state=states.key.state,
             action=actions.key.action,
+            features=self.features,
             tasks=self.tasks,
             sources=tuple(planned),
             confirm=tuple(Confirmation(text=text) for text in dict.fromkeys(self.notes)),
@@ -397,10 +337,9 @@ class _Draft:
     ) -> PlannedSource:
         matches = {
             "camera": match_cameras(cameras, own),
-            "state": match_dimensions("state", states.key.state, own.key.state, (states.label, own.label)),
-            "action": match_dimensions(
-                "action", actions.key.action, own.key.action, (actions.label, own.label)
-            ),
+            "state": self._match_signal("state", states, own),
+            "action": self._match_signal("action", actions, own),
+            "feature": match_features(self.features, own.features, own.label),
         }
         for match in matches.values():
             self.notes += match.notes
@@ -417,9 +356,33 @@ class _Draft:
             cameras=matches["camera"].mapping,
             state=matches["state"].mapping,
             action=matches["action"].mapping,
-            pad=tuple(_pad_entries(matches)),
+            rotations=(*matches["state"].rotations, *matches["action"].rotations),
+            features=matches["feature"].mapping,
+            pad=tuple(pad_entries(matches)),
             splits={name: goal for name, goal in splits.items() if name != goal},
         )
+
+    def _match_signal(self, signal: SignalName, goal: _SourceFacts, own: _SourceFacts) -> NameMatch:
+        names, others = (getattr(source.key, signal) for source in (goal, own))
+        forms = (self._rotation_form(goal, signal), self._rotation_form(own, signal))
+        return match_dimensions(signal, names, others, (goal.label, own.label), forms)
+
+    def _rotation_form(self, source: _SourceFacts, signal: SignalName) -> str:
+        """What the rotation of a source is in its contract; ASK where that is not known, "" for a velocity."""
+        key = (*source.key[:3], source.key.state, source.key.action)
+        contract = next(
+            (
+                layout.contract
+                for layout in self.contracts
+                if key == (*layout.key, unique_names(layout.state_names), unique_names(layout.action_names))
+            ),
+            None,
+        )
+        group = contract.signal(f"{signal}.rotation") if contract is not None else None
+        if group is None or group.estimate("mode").value == "velocity":
+            return "" if group else ASK
+        known = (group.estimate("rotation").value, group.estimate("unit").value)
+        return next((form for form, own in ROTATION_FORMS.items() if own in (known, (known[0], ""))), ASK)
 
     def _note_sizes(self, planned: Sequence[PlannedSource], sizes: Mapping[str, PlannedCamera]) -> None:
         """Note the cameras whose pictures are made to fit another size, which encodes them anew."""
@@ -465,9 +428,7 @@ def _group_texts(counts: Mapping[str, int], notes: list[str]) -> dict[str, tuple
     tasks = {texts[0]: tuple(texts) for texts in groups.values() if len(texts) > 1}
     for task, texts in tasks.items():
         if len({_plain_form(text) for text in texts}) > 1:
-            notes.append(
-                f"texts are one task, {task!r}: {_shorten_names([repr(text) for text in texts[1:]])}"
-            )
+            notes.append(f"texts are one task, {task!r}: {shorten_names([repr(text) for text in texts[1:]])}")
     plain = [texts for texts in tasks.values() if len({_plain_form(text) for text in texts}) == 1]
     if plain:
         notes.append(f"{len(plain)} tasks are written in several ways, which differ in case and marks alone")
@@ -500,6 +461,16 @@ class _SampledSignals:
             _Compared(first, source, compare_sources(own, signals, (first.label, source.label)))
             for source, signals in others
         ]
+
+    def collect_features(self) -> None:
+        """Note of each source which signals its episodes have besides state, action, reward and what ARES writes."""
+        for source, pairs in self._pairs():
+            for _, trajectory in pairs:
+                source.features |= {
+                    name: signal.names
+                    for name, signal in trajectory.extra.items()
+                    if name not in _NO_FEATURES
+                }
 
     def _pairs(self) -> list[tuple[_SourceFacts, list[tuple[Episode, Trajectory]]]]:
         if not self._read:
@@ -543,7 +514,10 @@ def _with_conversions(
 
     What then differs between the signals of two sources, or would not have shown, is to be confirmed as well.
     """
-    if any(ASK in mapping.values() for source in plan.sources for _, mapping in source.parts):
+    unknown = [
+        form for source in plan.sources for turn in source.rotations for form in (turn.form, turn.to_form)
+    ]
+    if ASK in unknown or any(ASK in part.values() for source in plan.sources for _, part in source.parts):
         question = (
             "what signals mean was not compared, since questions are open: `ares export --plan` compares it"
         )

@@ -231,9 +231,14 @@ def _segment_table(job: _ParquetExport, batch: ExportBatch, ids: Sequence[str]) 
     rows = read_segments(job.reader.stores, job.files.segment_schema, ids)
     if job.request.plan is None:
         return rows
-    from ares.export.merge_apply import rename_segment_cameras
+    import pyarrow as pa
 
-    return rename_segment_cameras(job.request.plan, batch.episodes, rows)
+    names = job.request.plan.camera_names
+    by_id = {own.episode_id: names.get((own.format, own.dataset, own.version), {}) for own in batch.episodes}
+    pairs = zip(rows["episode_id"].to_pylist(), rows["camera"].to_pylist(), strict=True)
+    cameras = [by_id.get(id, {}).get(camera, camera) for id, camera in pairs]
+    field_, number = rows.schema.field("camera"), rows.schema.get_field_index("camera")
+    return rows.set_column(number, field_, pa.array(cameras, field_.type))
 
 
 def _tasks_by_name(

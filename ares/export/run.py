@@ -161,6 +161,7 @@ class ExportReader:
         are_spans: Whether these are lines of spans.
         weights: Adds the weights of the steps; None where none are written.
         notes: What trim and weights say of the episodes.
+        num_parts: How many members there are where a trim makes them of the episodes; None for those of the set.
     """
 
     stores: Stores
@@ -170,6 +171,7 @@ class ExportReader:
     are_spans: bool
     weights: SampleWeights | None = None
     notes: ReadingNotes = NO_NOTES
+    num_parts: int | None = None
 
     def batches(self, failures: ExportFailures, ids: Iterable[str] | None = None) -> Iterator[ExportBatch]:
         """Read whole episodes in the order of their ids.
@@ -284,7 +286,7 @@ def export_set(
     request: ExportRequest,
     stores: Stores,
     progress: Callable[[int], None],
-    conversion: SetConverter | None = None,
+    conversion: SetConverter | MergeConverter | None = None,
 ) -> ExportReport:
     """Write a set into a new folder.
 
@@ -304,12 +306,26 @@ def export_set(
     exporter: Exporter = exporters.get(request.format)
     label = exporters.label(request.format)
     reader = open_reader(request, stores, conversion)
+    if reader.num_parts:
+        progress = _count_parts(progress, request.set.num_members, reader.num_parts)
     with plugin_faults(label):
         report = exporter(request, reader, progress)
     if not isinstance(report, ExportReport):
         raise PluginError(f"{label} returned no ExportReport", f"got a {type(report).__name__}")
     _record_export(request, stores)
     return report
+
+
+def _count_parts(progress: Callable[[int], None], total: int, parts: int) -> Callable[[int], None]:
+    """Counts towards a total while parts are counted, of which an episode may have several or none."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        before, done = done * total // parts, done + count
+        progress(done * total // parts - before)
+
+    return advance
 
 
 def _record_export(request: ExportRequest, stores: Stores) -> None:
@@ -333,26 +349,25 @@ def _record_export(request: ExportRequest, stores: Stores) -> None:
 
 
 def open_reader(
-    request: ExportRequest, stores: Stores, conversion: SetConverter | None = None
+    request: ExportRequest, stores: Stores, conversion: SetConverter | MergeConverter | None = None
 ) -> ExportReader:
     """Reads the set of a request; arguments and errors are those of `export_set`."""
-    members = partial(Sets(stores.annotations).members, request.set)
-    if conversion is not None:
-        return ExportReader(stores, request.set, conversion, members, request.set.num_spans is not None)
-    contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
-    convert: SetConverter | MergeConverter
-    if request.plan is not None:
-        from ares.export.merge_apply import MergeConverter
+    members, convert = partial(Sets(stores.annotations).members, request.set), conversion
+    if convert is None:
+        contracts = find_contracts_of_episodes(stores, Sets(stores.annotations).ids(request.set))
+        if request.plan is not None:
+            from ares.export.merge_apply import MergeConverter
 
-        convert = MergeConverter(request.plan, contracts, request.convert)
-    else:
-        convert = SetConverter(contracts, parse_conversions(request.convert) if request.convert else ())
+            convert = MergeConverter(request.plan, contracts, request.convert)
+        else:
+            convert = SetConverter(contracts, parse_conversions(request.convert) if request.convert else ())
     reader = ExportReader(stores, request.set, convert, members, request.set.num_spans is not None)
     if request.trim is not None:
         from ares.export.trim import TrimmedMembers
 
         trimmed = TrimmedMembers(stores, request.set, request.trim)
-        reader = replace(reader, members=trimmed, are_spans=True, notes=ReadingNotes(*trimmed.notes()))
+        notes, count = ReadingNotes(*trimmed.notes()), trimmed.num_parts
+        reader = replace(reader, members=trimmed, are_spans=True, notes=notes, num_parts=count)
     if request.weights or request.progress:
         reader = _with_weights(reader, request)
     return reader

@@ -163,6 +163,11 @@ class TrimmedMembers:
             why = "; ".join(f"{count} episodes: {reason}" for reason, count in self._counts.gone.items())
             raise RequestError("nothing of the set is left", f"cut were {trim}; {why or 'the set is empty'}")
 
+    @property
+    def num_parts(self) -> int:
+        """How many parts are kept."""
+        return self._counts.parts
+
     def notes(self) -> Notes:
         """What is changed, left out and unknown of the episodes, as `ares.export.run.ReadingNotes`."""
         return self._counts.notes(self._trim)

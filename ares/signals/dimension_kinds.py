@@ -99,6 +99,8 @@ _ROTATION = frozenset(
         "rotation",
         "orientation",
         "orn",
+        "rotvec",
+        "axisangle",
     }
 )
 _AXES = frozenset("xyz")

@@ -24,9 +24,9 @@ from ares.curation import (
     read_lock,
     write_labels,
 )
-from ares.errors import RequestError
+from ares.errors import AresError, RequestError
 from ares.input import read_json
-from ares.io import walk_folders
+from ares.io import existing_path, open_file, relative_path, walk_folders
 from ares.jobs import IngestRequest, Progress
 from ares.store import (
     batched,
@@ -251,8 +251,9 @@ def _count_members(stores: Stores, selection: CurationSet) -> dict[DatasetKey, i
 def _describe_source(stores: Stores, key: DatasetKey, episodes: int, progress: Progress | None) -> CardSource:
     """A dataset with the hash of each file; without files where its folder is not known, or not there."""
     facts = read_contracts(stores.annotations, key).source
-    folder = Path(str(facts.get("folder", "")))
-    is_here = bool(facts.get("folder")) and folder.exists()
+    folder = _reachable_path(str(facts.get("folder", "")))
+    is_here = folder is not None
+    folder = folder or Path()
     file = folder.name if folder.is_file() else ""
     root = folder.parent if file else folder
     paths = [root / file] if file else _files_below(root, stores.location) if is_here else []
@@ -273,6 +274,14 @@ def _describe_source(stores: Stores, key: DatasetKey, episodes: int, progress: P
     )
 
 
+def _reachable_path(path: str) -> Path | None:
+    """A path or URL that exists; None where it does not, or nothing reaches it."""
+    try:
+        return existing_path(path) if path else None
+    except AresError:
+        return None
+
+
 def _files_below(root: Path, workspace: str) -> list[Path]:
     """The files of a dataset, without hidden ones and those of a workspace that lies in it."""
     paths: list[Path] = []
@@ -286,9 +295,10 @@ def _files_below(root: Path, workspace: str) -> list[Path]:
 
 def _hash_files(root: Path, paths: Iterable[Path], progress: Progress | None) -> Iterator[CardFile]:
     for path in paths:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        yield CardFile(path=path.relative_to(root).as_posix(), bytes=path.stat().st_size, sha256=digest)
+        with open_file(str(path), long_reads=True) as file:
+            digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+            size = file.tell()
+        yield CardFile(path=relative_path(path, root), bytes=size, sha256=digest)
         if progress:
             progress.advance(1)
 

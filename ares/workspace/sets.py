@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
-from ares.io import expanded_path
+from ares.io import absolute_path, expanded_path
 from ares.registry import refuse_unknown_keywords
 from ares.workspace.arguments import SelectionOptions, make_selection
 from ares.workspace.episodes import Episodes
@@ -412,7 +412,7 @@ class SetCollection(Mapping[str, StoredSet]):
 
         Args:
             card: What `write_lock` wrote; its labels lie beside it.
-            sources: Folders at or below which the sources are looked for.
+            sources: Folders or URLs at or below which the sources are looked for.
             export: Folder to write the export of the card to; "" writes none.
             quiet: Show no progress.
 
@@ -421,7 +421,7 @@ class SetCollection(Mapping[str, StoredSet]):
         """
         from ares.workspace.recipe_cards import rebuild_set
 
-        folders = [Path(expanded_path(source)).absolute() for source in sources]
+        folders = [absolute_path(expanded_path(source)) for source in sources]
         return rebuild_set(self._stores, Path(expanded_path(card)), folders, str(export), quiet=quiet)
 
     def delete(self, name: str) -> Action:

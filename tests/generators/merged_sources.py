@@ -7,7 +7,7 @@ shared with what proposes a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,6 +95,166 @@ def merged_sources(seed: int, folder: Path) -> MergedSources:
         )
         records.append([_make_record(source, episode, rng) for episode in range(len(half.tasks))])
     return MergedSources(first=records[0], second=records[1], planted=planted)
+
+
+# The forms of a rotation, and names of its numbers: those that say the form, and those that do not.
+ROTATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "euler": (("roll", "pitch", "yaw"), ("euler_0", "euler_1", "euler_2"), ("rot_0", "rot_1", "rot_2")),
+    "euler deg": (("roll", "pitch", "yaw"), ("euler_0", "euler_1", "euler_2"), ("rot_0", "rot_1", "rot_2")),
+    "axis-angle": (("rotvec_0", "rotvec_1", "rotvec_2"), ("rx", "ry", "rz"), ("rot_0", "rot_1", "rot_2")),
+    "xyzw": (
+        ("qx", "qy", "qz", "qw"),
+        ("quat_x", "quat_y", "quat_z", "quat_w"),
+        ("rot_0", "rot_1", "rot_2", "rot_3"),
+    ),
+    "wxyz": (
+        ("qw", "qx", "qy", "qz"),
+        ("quat_w", "quat_x", "quat_y", "quat_z"),
+        ("rot_0", "rot_1", "rot_2", "rot_3"),
+    ),
+    "6d": (tuple(f"rot6d_{number}" for number in range(6)), tuple(f"rot_{number}" for number in range(6))),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedSources:
+    """Records of two sources of one robot that record the pose of its tool.
+
+    Attributes:
+        first: Records of one.
+        second: Records of the other.
+        forms: The form of the rotation in each, of `ROTATIONS`.
+        rotations: By episode, the (T, 3, 3) rotations of its state.
+    """
+
+    first: list[Record]
+    second: list[Record]
+    forms: tuple[str, str]
+    rotations: dict[str, Array]
+
+
+def turned_sources(seed: int, folder: Path) -> TurnedSources:
+    """Two sources at random: half of them halves of one dataset, the others with rotations in other forms.
+
+    A third of these have as many numbers under the same names, so that values alone tell them apart.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng([seed, 38])
+    forms, names = _draw_forms(rng, np.random.default_rng([seed, 39]))
+    episodes, count = _turning_episodes(rng), int(rng.integers(4, 10))
+    records: list[list[Record]] = []
+    rotations: dict[str, Array] = {}
+    for number, form in enumerate(forms):
+        made = [next(episodes) for _ in range(count)]
+        tables = [
+            [_tool_table(path, form) for path in (own, np.concatenate([own[1:], own[-1:]]))] for own in made
+        ]
+        recorded = Recorded(
+            states=tuple(state for state, _ in tables),
+            actions=tuple(action for _, action in tables),
+            names=("x", "y", "z", *names[number], "gripper"),
+        )
+        source = _DrawnSource(
+            dataset=("first", "second")[number], recorded=recorded, views={}, texts=["turn the knob"] * count,
+            rate_hz=RATE_HZ, folder=folder,
+        )  # fmt: skip
+        records.append([_make_record(source, episode, rng) for episode in range(count)])
+        rotations |= {
+            record.episode.episode_id: own[:, 4:].reshape(-1, 3, 3)
+            for record, own in zip(records[-1], made, strict=True)
+        }
+    return TurnedSources(first=records[0], second=records[1], forms=(forms[0], forms[1]), rotations=rotations)
+
+
+def _draw_forms(
+    rng: np.random.Generator, hidden: np.random.Generator
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The forms of two sources, and the names of their numbers."""
+    forms = [str(form) for form in rng.choice(list(ROTATIONS), 2, replace=False)]
+    if rng.random() < 0.5:
+        forms[1] = forms[0]
+    is_hidden = forms[0] != forms[1] and hidden.random() < 0.35
+    if is_hidden:  # as many numbers under the same names, which say nothing
+        alike = [
+            form
+            for form in ROTATIONS
+            if form != forms[0] and len(ROTATIONS[form][0]) == len(ROTATIONS[forms[0]][0])
+        ]
+        forms[1] = str(hidden.choice(alike)) if alike else forms[0]
+    ways = [ROTATIONS[form] for form in forms]
+    kinds = [int(rng.integers(len(own))) for own in ways]
+    names = [own[kind] for own, kind in zip(ways, kinds, strict=True)]
+    if is_hidden:
+        names = [own[-1] for own in ways]
+    if forms[0] == forms[1]:
+        names[1] = names[0]
+    return forms, names
+
+
+def _turning_episodes(rng: np.random.Generator) -> Iterator[Array]:
+    """Yield episodes (T, 13) of one task: position, gripper and the rows of a rotation matrix."""
+    import numpy as np
+
+    places = rng.uniform(-0.4, 0.4, (5, 3)) + rng.choice([-1, 1], 3) * 0.5
+    turns = rng.choice([-1, 1], (5, 3)) * rng.uniform(0.2, 1.1, (5, 3)) * (1.0, 0.8, 1.0)
+    grips = np.array([1.0, 1.0, 0.0, 0.0, 1.0])
+    while True:
+        goals = places + rng.normal(0, 0.02, places.shape)
+        angles = turns + rng.normal(0, 0.05, turns.shape)
+        rows = []
+        for leg in range(4):
+            share = np.linspace(0, 1, int(rng.integers(14, 24)))[:, None]
+            smooth = 3 * share**2 - 2 * share**3
+            parts = [
+                part[leg] + (part[leg + 1] - part[leg]) * smooth for part in (goals, angles, grips[:, None])
+            ]
+            rows.append(np.hstack([parts[0], parts[2], _matrices(parts[1]).reshape(-1, 9)]))
+        table = np.concatenate(rows)
+        table[:, :3] += rng.normal(0, 1e-3, (len(table), 3))
+        yield table
+
+
+def _matrices(angles: Array) -> Array:
+    """(T, 3, 3) rotations by (T, 3) roll, pitch and yaw about fixed axes: the product of three."""
+    import numpy as np
+
+    product = np.eye(3)
+    for axis in range(3):
+        own, (first, second) = np.zeros((len(angles), 3, 3)), ((1, 2), (2, 0), (0, 1))[axis]
+        own[:, axis, axis] = 1
+        own[:, first, first] = own[:, second, second] = np.cos(angles[:, axis])
+        own[:, second, first], own[:, first, second] = np.sin(angles[:, axis]), -np.sin(angles[:, axis])
+        product = own @ product
+    return np.asarray(product)
+
+
+def _tool_table(table: Array, form: str) -> Array:
+    """(T, D) position, rotation in a form, and gripper of rows of `_turning_episodes`."""
+    import numpy as np
+
+    rotation = table[:, 4:].reshape(-1, 3, 3)
+    return np.hstack([table[:, :3], write_rotations(rotation, form), table[:, 3:4]])
+
+
+def write_rotations(matrices: Array, form: str) -> Array:
+    """Rotations (T, 3, 3) in a form of `ROTATIONS`, by textbook formulas that hold within half a turn."""
+    import numpy as np
+
+    skew = np.stack([matrices[:, b, a] - matrices[:, a, b] for a, b in ((1, 2), (2, 0), (0, 1))], axis=1) / 2
+    angle = np.arctan2(np.linalg.norm(skew, axis=1), (np.trace(matrices, axis1=1, axis2=2) - 1) / 2)[:, None]
+    axis = skew / np.maximum(np.linalg.norm(skew, axis=1), 1e-12)[:, None]
+    if form == "axis-angle":
+        return np.asarray(axis * angle)
+    if form == "6d":
+        return np.concatenate([matrices[:, :, 0], matrices[:, :, 1]], axis=1)
+    if form in ("xyzw", "wxyz"):
+        parts = [axis * np.sin(angle / 2), np.cos(angle / 2)]
+        return np.hstack(parts if form == "xyzw" else parts[::-1])
+    pitch = np.arcsin(np.clip(-matrices[:, 2, 0], -1, 1))
+    roll = np.arctan2(matrices[:, 2, 1], matrices[:, 2, 2])
+    yaw = np.arctan2(matrices[:, 1, 0], matrices[:, 0, 0])
+    return np.stack([roll, pitch, yaw], axis=1) * (_DEGREES if form == "euler deg" else 1.0)
 
 
 def recorded_sources(seed: int, planted: Sequence[str]) -> tuple[RecordedHalf, RecordedHalf]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ares.export.base import COLUMN_SIGNALS, annotator_columns
+from ares.export.base import annotator_columns, is_column_signal
 from ares.export.layout_groups import DatasetCounts, DatasetGroup
 from ares.export.lerobot.language import LANGUAGE_DTYPE, describe_language, language_type
 from ares.export.run import StagedExport
@@ -173,7 +173,7 @@ def data_features(group: DatasetGroup) -> LeRobotFeatures:
     if group.has_reward:
         features[REWARD_KEY] = _describe_feature("float32", None)
     for (name, names), count in group.extra_signals.items():
-        if name in COLUMN_SIGNALS and count == group.episodes:
+        if is_column_signal(name) and count == group.episodes:
             features[name] = _describe_feature("float32", names)
     return {**features, **{name: _describe_feature(dtype, None) for name, dtype in INDEX_DTYPES.items()}}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ares.clock import time_tolerance
 from ares.episode import Camera, Json, MediaRef
 from ares.errors import AresError, MediaError
-from ares.export.base import COLUMN_SIGNALS, MASK_SIGNALS, PROGRESS
+from ares.export.base import MASK_SIGNALS, PROGRESS, is_column_signal
 from ares.export.layout_groups import (
     DatasetCounts,
     DatasetGroup,
@@ -545,7 +545,7 @@ def make_episode_data_columns(
     if group.has_reward and trajectory.reward is not None:
         columns[REWARD_KEY] = trajectory.reward
     for (name, _), episodes in group.extra_signals.items():
-        if name in COLUMN_SIGNALS and episodes == group.episodes:
+        if is_column_signal(name) and episodes == group.episodes:
             columns[name] = trajectory.extra[name].values
     columns |= {
         "timestamp": (steps / group.rate_hz).astype(np.float32),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from app.cli.main import main
@@ -176,3 +178,33 @@ def test_labels_of_another_form_are_refused_in_one_line(
     )
     assert run(*ingest) == 2
     assert "these are no labels of a card" in capsys.readouterr().err
+
+
+def test_a_source_on_a_url_has_the_hashes_of_its_files(
+    tmp_path: Path, demo_samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The card is rebuilt from the URL, and from a copy on a disk; a changed byte there is named."""
+    store = fsspec.filesystem("memory")
+    try:
+        store.put(str(demo_samples / "rlds"), "/lab", recursive=True)
+        run("ingest", "memory://lab", "--dataset", "kept", "-w", tmp_path / "ws")
+        run("set", "create", "all", "-w", tmp_path / "ws")
+        capsys.readouterr()
+        assert run("set", "lock", "all", tmp_path / "all.json", "-w", tmp_path / "ws") == 0
+        assert "not where they were read" not in capsys.readouterr().err
+        (source,) = json.loads((tmp_path / "all.json").read_text())["sources"]
+        files = [path for path in (demo_samples / "rlds").rglob("*") if path.is_file()]
+        hashes = {path.name: sha256(path.read_bytes()).hexdigest() for path in files}
+        assert {file["path"]: file["sha256"] for file in source["files"]} == hashes
+        rebuild = ["set", "rebuild", tmp_path / "all.json", "--sources"]
+        assert run(*rebuild, "memory://lab", "-w", tmp_path / "again") == 0
+        shutil.copytree(demo_samples / "rlds", tmp_path / "disk" / "lab")
+        assert run(*rebuild, tmp_path / "disk", "-w", tmp_path / "third") == 0
+        name = next(name for name in store.find("/lab") if "tfrecord" in name)
+        store.pipe_file(name, store.cat_file(name)[:-1] + b"x")
+        capsys.readouterr()
+        assert run(*rebuild, "memory://lab", "-w", tmp_path / "other") == 1
+        assert f"{Path(name).name}: " in capsys.readouterr().out
+    finally:
+        store.store.clear()
+        store.pseudo_dirs[:] = [""]

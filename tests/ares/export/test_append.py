@@ -13,6 +13,7 @@ import pytest
 from app.cli.main import main
 from ares import open as open_workspace
 from ares.errors import MediaError, RequestError
+from ares.export import TrimRequest
 from ares.workspace import Workspace
 from ingest.base import SourceOptions
 from tests.ingesting import ingest_paths
@@ -48,6 +49,18 @@ def read_rows(folder: Path, pattern: str) -> list[dict[str, Any]]:
     return [row for file in sorted(folder.glob(pattern)) for row in pq.read_table(file).to_pylist()]
 
 
+def test_a_trim_cuts_what_is_appended(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.export("first", tmp_path / "out", quiet=True)
+    own = workspace.sets["second"].members[0].episode_id
+    spans = tmp_path / "spans.csv"
+    spans.write_text(f"episode_id,start_seconds,stop_seconds\n{own},0.5,1.5\n")
+    trim = TrimRequest(keep_spans=str(spans))
+    report = workspace.export("second", tmp_path / "out", append=True, trim=trim, quiet=True)
+    lines = (tmp_path / "out/manifest.episodes.jsonl").read_text().splitlines()
+    (added,) = [line for line in map(json.loads, lines) if line["episode_id"] == own]
+    assert (report.episodes, len(lines)) == (1, 3) and added["start_seconds"] == pytest.approx(0.5, abs=0.1)
+
+
 def test_lerobot_v30_goes_on_in_new_files(workspace: Workspace, tmp_path: Path) -> None:
     files = append_second(workspace, tmp_path / "out", "lerobot")
     workspace.export("both", tmp_path / "once", format="lerobot", quiet=True)
@@ -78,8 +91,15 @@ def test_lerobot_v21_has_what_an_export_at_once_has(workspace: Workspace, tmp_pa
     workspace.export("both", tmp_path / "once", format="lerobot-v2.1", quiet=True)
     out, once = read_files(tmp_path / "out"), read_files(tmp_path / "once")
     assert out.keys() == once.keys()
-    # What says of what both parts are made: a card of each, and its counts.
+    # What says of which sets it is made.
     assert [name for name in once if out[name] != once[name]] == ["README.md", "manifest.json"]
+    card, whole = (files["README.md"].decode() for files in (out, once))
+    for section in ("Sources", "Findings", "Which episode is which"):
+        own, expected = (text.split(f"## {section}\n")[1].split("\n## ")[0] for text in (card, whole))
+        assert own == expected, "one table over both, not one for each"
+    assert card.count("\n# ") == 1 and "\n# first@1 + second@1\n" in card and card.count("Not certified") == 2
+    assert whole.split("\n# ")[0] == card.split("\n# ")[0] and "5 episodes" in card
+    assert "ares export second@1 NEW_FOLDER --format lerobot-v2.1 --append" in card
 
 
 def test_rlds_shards_keep_their_bytes(workspace: Workspace, tmp_path: Path) -> None:

@@ -99,3 +99,18 @@ def test_a_purge_names_the_sets_and_exports_that_held_the_episode(
     said = json.loads(capsys.readouterr().out)
     assert said["sets"] == {"all@1": 1}
     assert said["exports"] == {str(tmp_path / "all-out"): 1, str(tmp_path / "told-out"): 1}
+
+
+def test_the_card_of_an_export_that_was_appended_to_has_the_licences_of_both(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.sets.create("silent", where="dataset = 'silent'")
+    workspace.export("told", tmp_path / "out", quiet=True)
+    workspace.export("silent", tmp_path / "out", append=True, task="caption", quiet=True)
+    card = (tmp_path / "out" / "README.md").read_text()
+    matter = yaml.safe_load(card.split("---\n")[1])
+    assert (matter["license"], matter["license_name"]) == ("other", "cc-by-nc-4.0; unknown")
+    table = card.split("## Sources\n")[1].split("**")[0]
+    assert table.count("\n| ") == 3 and "| told | lerobot | v3.0 | 2 | 0.000417 | cc-by-nc-4.0 |" in table
+    assert "**Licence not known** of silent" in card and "4 episodes, 30 steps" in card
+    assert "Options of silent@1: `task`: caption" in card

@@ -22,8 +22,7 @@ from ares.episode import Camera, Record, Signal
 from ares.errors import RequestError
 from ares.export import OpenQuestionsError, open_questions, propose_merge_plan, read_merge_plan
 from ares.export.merge_apply import rename_text_cameras
-from ares.export.merge_plan import ASK, DROP
-from ares.export.merge_proposal import match_dimensions
+from ares.export.merge_plan import ASK, DROP, match_dimensions
 from ares.export.segments import EpisodeSegments, ExportSegment
 from ares.media import all_frames
 from ares.workspace import Workspace

@@ -18,7 +18,7 @@ from ares.clock import time_tolerance
 from ares.curation import CurationSet
 from ares.episode import Camera, MediaRef, Record, Signal
 from ares.errors import RequestError
-from ares.export import ExportReport, ExportRequest, TrimRequest, open_reader
+from ares.export import ExportReport, ExportRequest, TrimRequest, export_set, open_reader
 from ares.export.base import ExportFailures
 from ares.export.retime import cut_record
 from ares.media import encode_mp4, frames_at
@@ -195,6 +195,19 @@ def test_spans_at_any_rate_keep_the_steps_whose_stamps_lie_in_them(
             kept = cut_record(episode, batch.trajectories[episode.episode_id], span).kept
             found.add((episode.episode_id, kept.start, kept.stop))
     assert found == expected and len(expected) > 200
+
+
+def test_progress_of_an_export_in_parts_ends_at_the_number_of_episodes(ws: Workspace, tmp_path: Path) -> None:
+    """Two episodes of which one has five parts: no bar passes its end."""
+    ids = [f"{number:016x}" for number in range(2)]
+    ws.sets.create("made", ids)
+    rows = [*((ids[0], part, part + 0.9) for part in range(5)), (ids[1], 0.0, 2.0)]
+    trim = TrimRequest(keep_spans=write_spans(tmp_path / "spans.csv", rows))
+    for format in ("lerobot", "parquet"):
+        destination, counts = tmp_path / format, list[int]()
+        request = ExportRequest(set=ws.sets["made"], destination=destination, format=format, trim=trim)
+        assert export_set(request, ws.stores, counts.append).episodes == 6
+        assert sum(counts) == 2 and min(counts) >= 0
 
 
 def test_a_dropped_segment_splits_and_what_is_said_of_the_whole_is_not_said_of_two_parts(
