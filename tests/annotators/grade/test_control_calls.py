@@ -164,7 +164,7 @@ def test_choices_are_quoted_as_a_share_of_those_that_were_expected(subject: Subj
     meter = RateMeter(ws.stores, "maker")
     for _ in range(20):
         meter.add(subject.episode.dataset, "foreign", {"choice": Cost(calls=1, tokens_in=60, tokens_out=3)})
-    meter.add_expected(subject.episode.dataset, {"foreign": 10.0})
+    meter.add_expected(subject, ControlCalls(choices={"foreign": 10.0}))
     meter.store()
     few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 5.0})
     assert _quote(ws, subject, few).calls == pytest.approx(10, rel=0.05), "two for each that was expected"
@@ -175,7 +175,7 @@ def test_what_was_not_expected_is_quoted_as_it_was_measured(subject: Subject, ws
     meter, dataset = RateMeter(ws.stores, "maker"), subject.episode.dataset
     for _ in range(20):
         meter.add(dataset, "claim", {"choice": Cost(calls=1, tokens_in=60, tokens_out=3)})
-    meter.add_expected(dataset, {"claim": 0.0}, {"claim": 0.0})
+    meter.add_expected(subject, ControlCalls(choices={"claim": 0.0}, unstated={"claim": 0.0}))
     meter.store()
     assert _quote(ws, subject, ControlCalls(controls={"claim": 30}, choices={"claim": 0.0})).calls == 30
 
@@ -188,7 +188,8 @@ def test_what_a_comparison_cannot_spare_is_quoted_of_a_judge_that_calls_all_valu
     for _ in range(40):
         meter.add(dataset, "near_miss", {})
         meter.add(dataset, "foreign", {})
-    meter.add_expected(dataset, {"near_miss": 40.0, "foreign": 30.0}, {"foreign": 0.0})
+    expected = ControlCalls(choices={"near_miss": 40.0, "foreign": 30.0}, unstated={"foreign": 0.0})
+    meter.add_expected(subject, expected)
     meter.store()
     few = ControlCalls(controls={"foreign": 20}, choices={"foreign": 15.0})
     assert _quote(ws, subject, few).calls < 1, "its comparisons spare them"
