@@ -500,7 +500,10 @@ class GradeAnnotator:
         The choices that it would count are kept.
         """
         by_dataset: dict[str, list[Subject]] = {}
-        for caption in prepared if self._meter else ():
+        meter = self._meter
+        if meter is None:
+            return {}
+        for caption in prepared:
             if isinstance(caption, _Caption):
                 by_dataset.setdefault(caption.work.episode.dataset, []).append(caption.work.subject)
         expected = {}
@@ -508,8 +511,8 @@ class GradeAnnotator:
             # By tables, as a quote reads the slots of a sentence.
             texts = draw_expected_controls(self._plan, subjects, slot_by_slot=self._grader.judge.reads_slots)
             expected[name] = self._expect_controls(texts).comparisons / len(texts)
-            for group in _split_by_kind(texts) if self._meter else ():
-                self._meter.add_expected(group[0].subject, self._expect_controls(group))
+            for group in _split_by_kind(texts):
+                meter.add_expected(group[0].subject, self._expect_controls(group))
         return expected
 
     def _expect_controls(self, texts: Sequence[TextExpectation]) -> ControlCalls:
