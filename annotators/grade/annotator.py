@@ -54,8 +54,8 @@ from annotators.grade.panel import (
     warn_of_missing_schema,
 )
 from annotators.grade.rates import (
-    CAPTIONS,
     COMPARISONS,
+    SENTENCES,
     TEXT_KINDS,
     CallKind,
     ControlCalls,
@@ -200,6 +200,11 @@ def _join_texts(
         controls=controls,
         texts=[own, *texts],
     )
+
+
+def _sentence_of(subject: Subject) -> tuple[str, str]:
+    """Dataset and text of a caption."""
+    return subject.episode.dataset, str(subject.annotation.value["text"] if subject.annotation else "")
 
 
 def _caption_of(work: Work) -> Annotation:
@@ -412,8 +417,7 @@ class GradeAnnotator:
             texts = draw_expected_controls(self._plan, subjects, slot_by_slot=judge.reads_slots)
             calls = self._expect_controls(texts)
             quote.add_comparisons(subjects[0], calls.comparisons)
-            groups = [[text for text in texts if text_kind(text.subject) == kind] for kind in TEXT_KINDS]
-            for group in filter(None, groups):
+            for group in _split_by_kind(texts):
                 own = calls if len(group) == len(texts) else self._expect_controls(group)
                 quote.add_controls(group[0].subject, own)
 
@@ -431,6 +435,10 @@ class GradeAnnotator:
         for subject in sample:
             if not is_refuted_by_label(subject, self._grader.rubric):
                 quote.add_caption(subject)
+        sentences = [subject for subject in sample if text_kind(subject) == SENTENCES]
+        if sentences:
+            calls = self._sentences.count_calls(list(map(_sentence_of, sentences)), self.batch_size)
+            quote.add_fills(sentences[0], calls)
         self._add_controls(quote, sample)
         return quote.total.scaled(planned / max(len(sample), 1)).to_cost(self._price, self._is_remote)
 
@@ -479,12 +487,9 @@ class GradeAnnotator:
 
     def _read_captions(self, works: Sequence[Work]) -> list[ReadSlots | PaidFailure | AresError]:
         """What captions state; sentences without slots are asked about at once."""
-        captions = [_caption_of(work) for work in works]
-        stored = [read_stored_slots(caption) for caption in captions]
+        stored = [read_stored_slots(_caption_of(work)) for work in works]
         sentences = [
-            (work.episode.dataset, str(caption.value["text"]))
-            for work, caption, own in zip(works, captions, stored, strict=True)
-            if own is None
+            _sentence_of(work.subject) for work, own in zip(works, stored, strict=True) if own is None
         ]
         filled = iter(self._sentences.read(sentences))
         return [own or next(filled) for own in stored]
@@ -494,19 +499,20 @@ class GradeAnnotator:
 
         The choices that it would count are kept.
         """
-        by_dataset: dict[str, list[TextExpectation]] = {}
-        for caption in prepared if self._meter else ():
+        by_dataset: dict[str, list[Subject]] = {}
+        meter = self._meter
+        if meter is None:
+            return {}
+        for caption in prepared:
             if isinstance(caption, _Caption):
-                text = TextExpectation(caption.work.subject, caption.read.slots, caption.controls)
-                by_dataset.setdefault(caption.work.episode.dataset, []).append(text)
+                by_dataset.setdefault(caption.work.episode.dataset, []).append(caption.work.subject)
         expected = {}
-        for name, texts in by_dataset.items():
+        for name, subjects in by_dataset.items():
+            # By tables, as a quote reads the slots of a sentence.
+            texts = draw_expected_controls(self._plan, subjects, slot_by_slot=self._grader.judge.reads_slots)
             expected[name] = self._expect_controls(texts).comparisons / len(texts)
-            # The slots of a sentence are read by tables in a quote: what is expected of them is another number there.
-            typed = [text for text in texts if text_kind(text.subject) == CAPTIONS]
-            if self._meter and typed:
-                calls = self._expect_controls(typed)
-                self._meter.add_expected(name, calls.choices, calls.unstated)
+            for group in _split_by_kind(texts):
+                meter.add_expected(group[0].subject, self._expect_controls(group))
         return expected
 
     def _expect_controls(self, texts: Sequence[TextExpectation]) -> ControlCalls:
@@ -570,6 +576,12 @@ def _read_segments(episodes: Sequence[Episode], captions: Sequence[Annotation]) 
         for episode in episodes
         for caption in by_episode.get(episode.episode_id, ())
     ]
+
+
+def _split_by_kind(texts: Sequence[TextExpectation]) -> list[list[TextExpectation]]:
+    """Typed captions, and sentences without slots."""
+    groups = [[text for text in texts if text_kind(text.subject) == kind] for kind in TEXT_KINDS]
+    return [group for group in groups if group]
 
 
 def _was_open(graded: GradeOutcome) -> bool:

@@ -12,7 +12,7 @@ from annotators.grade.grading import is_refuted_by_label
 from annotators.grade.judge import Judge
 from annotators.grade.questions import make_pair
 from annotators.grade.rates import CallTotals, ControlCalls
-from annotators.grade.settlement import MOST_FIRST_CHOICES, QUESTION_ORDER, without_values
+from annotators.grade.settlement import QUESTION_ORDER, without_values
 from annotators.grade.slot_values import read_stored_slots
 from ares.annotation import short_hash
 from ares.episode import Json
@@ -43,9 +43,8 @@ class _ContestCounts:
 
     def add(self, span: tuple[str, float, float], control: Control, slots: Sequence[SlotName]) -> None:
         """Count the first call about slots of a control that differ."""
-        together = slots if len(slots) <= MOST_FIRST_CHOICES else slots[:1]
-        call = (span, *((slot, control.slots[slot]) for slot in together))
-        self._counts[control.kind] += bool(together) and call not in self._counted_calls
+        call = (span, *((slot, control.slots[slot]) for slot in slots))
+        self._counts[control.kind] += bool(slots) and call not in self._counted_calls
         self._counted_calls.add(call)
 
     def expected(self) -> dict[str, float]:

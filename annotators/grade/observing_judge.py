@@ -32,7 +32,7 @@ from ares.episode import Json
 from ares.errors import AresError
 from ares.rubric import SlotName, is_same_value
 
-_CAPTIONS_TOGETHER = 16
+_CAPTIONS_TOGETHER = 32
 # Before anything was measured: calls for one caption, and tokens of a call.
 _DEFAULT_CALLS: Mapping[str, float] = {"comparison": 0.12, "choice": 0.25, "words": 0.08}
 _TEXT_TOKENS: Mapping[str, tuple[int, int]] = {"comparison": (290, 20), "words": (280, 8)}

@@ -31,7 +31,7 @@ _OPEN, _EXPECTED, _SEEN, _TRIED = "asked", "expected", "seen", "tried"
 # Of the expected choices those that no comparison of values can spare.
 _UNSTATED = "unstated"
 JUDGE_RATES = "judge_rates"
-_NEAR_MISS = "near_miss"
+_NEAR_MISSES = ("near_miss", f"{SENTENCES}:near_miss")
 # So many captions of a process count in full.
 _MOST_COUNTED = 200
 # What a process keeps for a dataset; what it notes beyond costs a quote little.
@@ -117,13 +117,11 @@ class RateMeter:
         """Count a text about which something was asked: of sentences nobody knows before which ones code settles."""
         self._add_to_row(dataset, f"{kind} {_OPEN}", 1.0)
 
-    def add_expected(
-        self, dataset: str, choices: Mapping[str, float], unstated: Mapping[str, float] | None = None
-    ) -> None:
-        """Count the choices that were expected of controls, by their kind, and what of them no comparison spares."""
-        for name, counts in ((_EXPECTED, choices), (_UNSTATED, unstated or {})):
+    def add_expected(self, subject: Subject, calls: ControlCalls) -> None:
+        """Count the choices that were expected of controls of captions like one, and what no comparison spares."""
+        for name, counts in ((_EXPECTED, calls.choices), (_UNSTATED, calls.unstated)):
             for kind, count in counts.items():
-                self._add_to_row(dataset, f"{kind} {name}", count)
+                self._add_to_row(subject.episode.dataset, f"{control_kind(kind, subject)} {name}", count)
 
     def add_known(self, dataset: str, *, blank_frames: Collection[str] = (), tried: str = "") -> None:
         """Note what costs nothing any more.
@@ -187,8 +185,9 @@ class MeasuredRates:
     @property
     def same_share(self) -> float:
         """Share of different values that the judge calls the same, by the choices that near misses took."""
-        expected = self._row(f"{_NEAR_MISS} {_EXPECTED}").calls
-        paid = self._row(f"{_NEAR_MISS} choice").calls
+        expected, paid = (
+            sum(self._row(f"{kind} {name}").calls for kind in _NEAR_MISSES) for name in (_EXPECTED, "choice")
+        )
         return max(0.0, 1 - paid / expected) if expected >= _FEWEST_MEASURED else 0.0
 
     def expect_choices(self, choices: float, unstated: float) -> float:
@@ -327,8 +326,13 @@ class RunQuote:
             observations = self._judge.count_open_observations(subject) * rates.open_share(kind)
             self._add(subject, kind, "observation", observations)
         for name, calls in (rates.per_text(kind) or self._judge.expect_calls(subject)).items():
-            if name not in ("observation", "comparison"):
+            # Which sentences fill their slots in one call is known before.
+            if name not in ("observation", "comparison", "slots"):
                 self.total += calls
+
+    def add_fills(self, subject: Subject, count: float) -> None:
+        """Calls that fill the slots of sentences like the caption of a subject."""
+        self._add(subject, SENTENCES, "slots", count)
 
     def add_controls(self, subject: Subject, calls: ControlCalls) -> None:
         """Controls of captions like one: as those of their kind were measured, else by the calls they ask for.

@@ -73,8 +73,6 @@ QUESTION_ORDER: tuple[SlotName, ...] = (
 )  # fmt: skip
 _SAME, _REWORDED = "the observation says the same", "the observation says it in other words"
 
-# Where more slots are contested, the caption is probably about something else: the first choice is asked alone.
-MOST_FIRST_CHOICES = 3
 # Chooses another value of a slot where the observation has none: of a dataset, beside a value, for a segment.
 RivalChooser = Callable[[str, SlotName, str, str], str]
 # The pairs of values of a caption, each with the claim, that may be asked about in one call.
@@ -123,8 +121,8 @@ class SlotSettlement:
         # By criterion why it is asked of the frames, and what the caption's value is set against.
         self._contested: dict[str, str] = {}
         self._rivals: dict[str, str] = {}
-        # Whether a choice was answered, and whether a reply to several could not be used.
-        self._has_answer = self._asks_singly = False
+        # Whether a reply to several choices could not be used.
+        self._asks_singly = False
         # The slot by which the frames tell a segment from its neighbour, where they are asked.
         self._span_slot: SlotName | None = None
         self._seen: WorkObservation | None = None
@@ -257,8 +255,6 @@ class SlotSettlement:
         if question.kind != "choice" or self._asks_singly or question.criterion.slot not in SLOTS:
             return question
         waiting = [item for item in self._queue if item.slot in SLOTS and not self._is_to_compare(item)]
-        if len(waiting) > MOST_FIRST_CHOICES and not self._has_answer:
-            return question
         pairs = {item.id: self._choice_pair(_slot_of(item)) for item in waiting}
         plain = {*select_plain([pair for pair in pairs.values() if pair[0].slot != "outcome"])}
         fit = [item for item in waiting if item.slot == "outcome" or pairs[item.id][0] in plain]
@@ -478,7 +474,6 @@ class SlotSettlement:
         )
         seen_value = part.value if part.is_visible else NOT_VISIBLE
         self._contested.setdefault(criterion.id, f"the observation says {seen_value!r}")
-        self._has_answer = True
         self._rule(criterion, verdict, reason, source="choice", part=seen, reply=reply)
 
     def _take_answer(self, criterion: Criterion, answer: FrameAnswer, reply: str) -> None:

@@ -83,10 +83,12 @@ def _verdict_and_reason(ruling: Mapping[str, Any]) -> tuple[str, str]:
 def _ruling_data(ruling: Mapping[str, Any], basis: _Basis, shared: Sequence[tuple[str, str]]) -> Json:
     _, observed, seconds = _ruling_basis(ruling)
     verdict, reason = _verdict_and_reason(ruling)
+    claimed = str(ruling.get("claimed") or "")
     return {
         "criterion": str(ruling.get("criterion") or ""),
         "category": str(ruling.get("category") or ""),
         "verdict": verdict,
+        "claimed": "" if claimed.lower() == observed.lower() else claimed,
         "observed": "" if observed == basis[1] else observed,
         "reason": "" if (verdict, reason) in shared else reason,
         "seconds": [] if seconds == basis[2] else list[Json](seconds),

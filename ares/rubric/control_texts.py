@@ -190,9 +190,10 @@ def _exclusive_values(value: str, others: Sequence[str], random: Random) -> str:
     common = {word.strip(",") for other in others for word in other.split()}
     for number, word in enumerate(words):
         bare = word.strip(",").lower()
-        row = next((row for row in _load_material()["exclusive"] if bare in row), None)
-        if row:
-            rest = [other for other in row if other not in value.lower().replace(",", " ").split()]
+        row = next((row for row in _load_material()["exclusive"] if bare in row), ())
+        # Of "left and right hand" nothing is left to exclude.
+        rest = [other for other in row if other not in value.lower().replace(",", " ").split()]
+        if rest:
             replacement = random.choice([other for other in rest if other in common] or rest)
             return " ".join([*words[:number], word.lower().replace(bare, replacement), *words[number + 1 :]])
     return ""

@@ -88,7 +88,9 @@ def test_what_was_seen_first_is_said_once_and_a_contested_claim_says_why_it_was_
     seen = {"observed": "open the drawer", "evidence": [1.0], "reason": "the observation says the same"}
     agreed = [_ruling(name, "MET", "observation", **seen) for name in ("VERB", "OBJECT")]
     contested = {"contested": "not visible in the observation", "reason": "judged by the frames cited"}
-    asked = _ruling("OUTCOME", "UNMET", "claim", observed="it is shut", evidence=[2.0], **contested)
+    asked = _ruling(
+        "OUTCOME", "UNMET", "claim", observed="it is shut", claimed="completed", evidence=[2.0], **contested
+    )
     groups: Any = group_rulings([*agreed, asked])
     first, second = groups
     assert first["source"] == "seen before anything was known of the caption"
@@ -99,3 +101,4 @@ def test_what_was_seen_first_is_said_once_and_a_contested_claim_says_why_it_was_
     assert [ruling["reason"] for ruling in first["rulings"]] == ["", ""]
     (ruling,) = second["rulings"]
     assert ruling["reason"] == "not visible in the observation; judged by the frames cited"
+    assert (ruling["claimed"], first["rulings"][0]["claimed"]) == ("completed", "")

@@ -77,6 +77,10 @@ def test_manners_that_may_both_be_true_are_no_near_misses() -> None:
     assert wrong and "smoothly" not in wrong
 
 
+def test_a_value_that_names_all_of_a_row_of_opposites_has_no_other_of_them() -> None:
+    assert "left" not in str(_wrong_values(_text(hand="left and right hand"), [], KnownDifferences(), "hand"))
+
+
 def test_an_action_in_other_words_is_no_near_miss() -> None:
     own = KnownText("toss the wug", {"action": "other: toss", "object": "wug"})
     others = [_text(action="throw"), _text(action="other: fling"), _text(action="wipe")]

@@ -9,6 +9,7 @@ import { h, mount, seekButton, verdictBadge } from "../dom.js";
  * @property {string} criterion
  * @property {string} category
  * @property {string} verdict
+ * @property {string} claimed What the caption says where the judge saw it otherwise or in other words, or "".
  * @property {string} observed What this criterion alone rests on, or "".
  * @property {string} reason
  * @property {number[]} seconds
@@ -64,11 +65,12 @@ function buildRuling(ruling) {
   );
 }
 
-/** @param {{ observed: string, reason: string }} ruling */
-function buildFinding({ observed, reason }) {
+/** @param {{ claimed?: string, observed: string, reason: string }} ruling */
+function buildFinding({ claimed, observed, reason }) {
   return [
-    observed && h("span", {}, `saw: ${observed} `),
-    reason && h("span", { class: "muted" }, reason, " "),
+    claimed && h("span", { class: "finding" }, `caption: ${claimed}`),
+    observed && h("span", { class: "finding" }, `saw: ${observed}`),
+    reason && h("span", { class: "finding muted" }, reason),
   ];
 }
 
