@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def time_numbers(dataset: Any) -> dict[str, float]:
         "random": random.Random(6).sample(range(len(dataset)), _STEPS),
         "in order by number": range(_STEPS),
     }
-    return {name: time_passes(lambda rows=rows: _read_rows(dataset, rows)) for name, rows in orders.items()}
+    return {name: time_passes(partial(_read_rows, dataset, rows)) for name, rows in orders.items()}
 
 
 def _read_rows(dataset: Any, rows: Iterable[int]) -> None:

@@ -52,9 +52,11 @@ def test_mp4_in_a_bucket_is_read_as_on_a_disk(
             workspace.export(both, tmp_path / f"out-{len(datasets)}", format="lerobot", quiet=True)
     assert_same_dataset(*datasets)
     rows = range(0, len(datasets[0]), 61)
-    assert_same_batches(*(torch.utils.data.Subset(dataset, rows) for dataset in datasets))
+    remote, local = (torch.utils.data.Subset(dataset, rows) for dataset in datasets)
+    assert_same_batches(remote, local)
 
     s3_environ.upload(tmp_path / "out-2", f"{bucket}/out")
     exports = [ares.torch_dataset(folder) for folder in (f"s3://{bucket}/out", tmp_path / "out-2")]
     assert_same_dataset(*exports)
-    assert_same_batches(*(export.stream(4, seed=2, lanes=2) for export in exports), workers=2)
+    remote, local = (export.stream(4, seed=2, lanes=2) for export in exports)
+    assert_same_batches(remote, local, workers=2)
