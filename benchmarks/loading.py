@@ -1,27 +1,33 @@
 """Steps of an mp4 dataset for training, by ARES and by lerobot's own dataset, from one folder.
 
-    python -m benchmarks.loading write FOLDER              an export of the demo's sample videos, by the Python of ARES
-    python -m benchmarks.loading ares FOLDER               by the Python of ARES
-    LEROBOT_PYTHON benchmarks/loading.py lerobot FOLDER [pyav|torchcodec]
+    python -m benchmarks.loading write FOLDER              an export of the demo's sample videos
+    ARES_LEROBOT_PYTHON=LEROBOT/bin/python python -m benchmarks.loading compare FOLDER [ROUNDS]
     python -m benchmarks.loading memory FOLDER [BATCHES]   memory of a stream after every tenth of the batches
 
-Every side reads in one process, 200 random steps and 200 in order, of all cameras. Of three times the least counts, of
-processors: other load on the machine does not.
+`compare` runs ARES and lerobot with PyAV and with torchcodec in turn, each in a process of its own, which reads 200
+random steps and 200 in order of all cameras. It counts milliseconds of processors: of two passes the least, of all
+rounds the median. torchcodec needs the shared libraries of FFmpeg; without them standard error says why it is not read.
 """
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import random
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from importlib import import_module
+from functools import partial
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-_STEPS, _ROUNDS = 200, 3
+_STEPS, _PASSES = 200, 2
+_PYTHON = "ARES_LEROBOT_PYTHON"
 
 
 def write_export(folder: str) -> None:
@@ -35,56 +41,98 @@ def write_export(folder: str) -> None:
         workspace.export(members, folder, format="lerobot", quiet=True)
 
 
-def time_reads(read: Callable[[int], Any], count: int) -> list[float]:
-    """Milliseconds for each step: of random steps, and of steps in order."""
-    rows = random.Random(6).sample(range(count), _STEPS)
-    return [
-        min(_time_once(read, order) for _ in range(_ROUNDS)) / _STEPS * 1e3 for order in (rows, range(_STEPS))
-    ]
+def time_passes(read: Callable[[], None]) -> float:
+    """Milliseconds of processors for a step of the fastest pass."""
+    times = []
+    for _ in range(_PASSES):
+        started = time.process_time()
+        read()
+        times.append((time.process_time() - started) / _STEPS * 1e3)
+    return min(times)
 
 
-def _time_once(read: Callable[[int], Any], rows: Iterable[int]) -> float:
-    started = time.process_time()
+def time_numbers(dataset: Any) -> dict[str, float]:
+    """Milliseconds of processors for a step: of random steps, and of steps in order."""
+    orders = {
+        "random": random.Random(6).sample(range(len(dataset)), _STEPS),
+        "in order by number": range(_STEPS),
+    }
+    return {name: time_passes(partial(_read_rows, dataset, rows)) for name, rows in orders.items()}
+
+
+def _read_rows(dataset: Any, rows: Iterable[int]) -> None:
     for row in rows:
-        read(row)
-    return time.process_time() - started
+        dataset[row]
+
+
+def _read_stream(stream: Iterable[Any]) -> None:
+    for _, _ in zip(range(_STEPS), stream, strict=False):
+        pass
 
 
 def time_ares(folder: str) -> None:
-    """Random steps by number, and steps in order by a stream."""
+    """Steps by number, and by streams; prints a JSON object."""
     import ares
 
     dataset = ares.torch_dataset(folder)
-    at_random, in_order = time_reads(dataset.__getitem__, len(dataset))
-    times = []
-    for _ in range(_ROUNDS):
-        started = time.process_time()
-        steps = iter(dataset.stream(1, shuffle=False, lanes=1))
-        for _ in range(_STEPS):
-            next(steps)
-        times.append((time.process_time() - started) / _STEPS * 1e3)
-    shuffled = iter(dataset.stream(8))
-    started = time.process_time()
-    for _ in range(_STEPS):
-        next(shuffled)
-    blocks = (time.process_time() - started) / _STEPS * 1e3
-    print(
-        f"ARES: {at_random:.2f} ms a random step, {in_order:.2f} ms in order by number, {min(times):.2f} ms by a stream"
-    )
-    print(f"ARES: {blocks:.2f} ms a step of a shuffled stream")
+    in_order, shuffled = dataset.stream(1, shuffle=False, lanes=1), dataset.stream(8)
+    times = {
+        "in order": time_passes(lambda: _read_stream(in_order)),
+        "shuffled in blocks": time_passes(lambda: _read_stream(shuffled)),
+    }
+    print(json.dumps({"name": "ARES", "times": times | time_numbers(dataset)}))
 
 
-def time_lerobot(folder: str, backend: str = "pyav") -> None:
-    """The same steps by `LeRobotDataset`."""
+def time_lerobot(folder: str, backend: str) -> None:
+    """The same steps by `LeRobotDataset`; prints a JSON object. It has no stream: in order is by number."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     lerobot = import_module("lerobot.datasets.lerobot_dataset")
-    dataset = lerobot.LeRobotDataset("local/benchmark", root=folder, video_backend=backend)
-    at_random, in_order = time_reads(dataset.__getitem__, len(dataset))
-    print(f"lerobot, {backend}: {at_random:.2f} ms a random step, {in_order:.2f} ms in order")
+    times = time_numbers(lerobot.LeRobotDataset("local/benchmark", root=folder, video_backend=backend))
+    version = f"lerobot {metadata.version('lerobot')}, {backend}"
+    print(json.dumps({"name": version, "times": times | {"in order": times["in order by number"]}}))
+
+
+def compare(folder: str, rounds: str = "5") -> None:
+    """Print the medians of all sides, and what of lerobot's time ARES takes in the same round."""
+    python = os.environ.get(_PYTHON)
+    if not python:
+        sys.exit(f"{_PYTHON} is the Python of an environment with lerobot, such as ~/lerobot/bin/python")
+    sides = ["ares", folder], ["lerobot", folder, "pyav"], ["lerobot", folder, "torchcodec"]
+    measured: dict[str, list[dict[str, float]]] = {}
+    for _ in range(int(rounds)):
+        for number, side in enumerate(sides):
+            if side_times := _run_side(sys.executable if number == 0 else python, side):
+                measured.setdefault(side_times[0], []).append(side_times[1])
+    ours = measured.pop("ARES")
+    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; median of {rounds} rounds")
+    print("| step | ARES | against | its time | times as fast (smallest to largest) |\n|---|---|---|---|---|")
+    for peer, theirs in measured.items():
+        for kind in [kind for kind in ours[0] if kind in theirs[0]]:
+            ratios = [other[kind] / own[kind] for own, other in zip(ours, theirs, strict=True)]
+            own, other = (statistics.median(times[kind] for times in side) for side in (ours, theirs))
+            span = f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+            print(f"| {kind} | {own:.2f} ms | {peer} | {other:.2f} ms | {span} |")
+    shuffled = statistics.median(times["shuffled in blocks"] for times in ours)
+    print(f"ARES, a stream that is shuffled in blocks: {shuffled:.2f} ms a step")
+
+
+def _run_side(python: str, side: list[str]) -> tuple[str, dict[str, float]] | None:
+    """The name and the times of a side; None where it cannot read, with the reason on standard error."""
+    program = ["-m", "benchmarks.loading"] if side[0] == "ares" else [__file__]
+    answer = subprocess.run([python, *program, *side], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        reason = (answer.stderr.strip().splitlines() or ["no message"])[-1]
+        print(f"{' '.join(side)}: {reason}", file=sys.stderr)
+        return None
+    read = json.loads(answer.stdout.splitlines()[-1])
+    return read["name"], read["times"]
 
 
 def measure_memory(folder: str, batches: str = "10000") -> None:
-    """Print the resident memory of this process after every tenth of the batches of a shuffled stream."""
+    """Print the memory of this process after every tenth of the batches of a shuffled stream.
+
+    Resident memory has what the allocator keeps for later, so that it rises where what is in use does not.
+    """
     import ares
 
     dataset, count, number, epoch = ares.torch_dataset(folder), int(batches), 0, 0
@@ -95,12 +143,28 @@ def measure_memory(folder: str, batches: str = "10000") -> None:
             if items % 2 == 0 and number < count:
                 number += 1
                 if number % (count // 10) == 0:
-                    print(f"{number} batches: {_resident_megabytes():.0f} MB", flush=True)
+                    resident, used = _resident_megabytes(), _used_megabytes()
+                    print(f"{number} batches: {resident:.0f} MB resident, {used:.1f} MB in use", flush=True)
         epoch += 1
 
 
 def _resident_megabytes() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class _AllocatorInfo(ctypes.Structure):
+    """What mallinfo2(3) of glibc returns: ten sizes."""
+
+    _fields_ = tuple((f"size_{number}", ctypes.c_size_t) for number in range(10))
+
+
+def _used_megabytes() -> float:
+    """Bytes that the program has allocated and not freed, by glibc."""
+    library = ctypes.CDLL(None)
+    library.mallinfo2.restype = _AllocatorInfo
+    info = library.mallinfo2()
+    mapped, in_heaps = info.size_4, info.size_7
+    return float(mapped + in_heaps) / 1e6
 
 
 def main() -> None:
@@ -109,6 +173,7 @@ def main() -> None:
         "write": write_export,
         "ares": time_ares,
         "lerobot": time_lerobot,
+        "compare": compare,
         "memory": measure_memory,
     }
     runs[sys.argv[1]](*sys.argv[2:])

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Opens an export with texts in lerobot itself, and a merged set: `verify_exports.sh` those of the demo's sample, `verify_exports.sh FOLDER` your own.
+# Opens an export with texts in lerobot itself, and a merged set with weights, of which it trains three steps: `verify_exports.sh` those of the demo's sample, `verify_exports.sh FOLDER` your own.
 # lerobot needs Python 3.12 and other libraries than ARES, so it has an environment of its own in .cache, some GB with PyTorch.
 # The merged set is read by the lerobot of ARES_LEROBOT_PYTHON (0.4.4), ARES_LEROBOT03_PYTHON (0.3.3, for v2.1) and the TensorFlow of
 # ARES_TENSORFLOW_PYTHON as well, where they are named.
@@ -22,12 +22,13 @@ find_python_312() { # prints the path of a Python 3.12; fails where there is non
 }
 
 make_environment() { # PYTHON
-    [ "$(cat "$environment/.ares-done" 2>/dev/null)" = "$LEROBOT" ] && return
+    local made="$LEROBOT training"
+    [ "$(cat "$environment/.ares-done" 2>/dev/null)" = "$made" ] && return
     echo "verify-exports: installing lerobot $LEROBOT into $environment (some GB)" >&2
     mkdir -p .cache
     "$1" -m venv --clear "$environment"
-    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "lerobot[dataset]==$LEROBOT"
-    echo "$LEROBOT" >"$environment/.ares-done"
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "lerobot[training]==$LEROBOT"
+    echo "$made" >"$environment/.ares-done"
 }
 
 if ! python="$(find_python_312)"; then
@@ -49,6 +50,15 @@ read_merged() { # FORMAT SCRIPT PYTHON; nothing without a Python
     "$bin/python" -m scripts.verify_merged check "$scratch/merged" "$read" ${frames:+"$frames"}
 }
 
+train_act() { # PYTHON; three steps of a small ACT on the processor, from the export with weights
+    (unset PYTHONPATH; HF_HUB_OFFLINE=1 "$(dirname "$1")/lerobot-train" --dataset.repo_id=local/merged \
+        --dataset.root="$scratch/merged/lerobot" --dataset.video_backend=pyav --policy.type=act --policy.device=cpu \
+        --policy.push_to_hub=false --policy.pretrained_backbone_weights=null --policy.dim_model=64 --policy.chunk_size=10 \
+        --policy.n_action_steps=10 --steps=3 --batch_size=2 --num_workers=0 --log_freq=1 --save_checkpoint=false \
+        --output_dir="$scratch/train") >"$scratch/train.log" 2>&1 || { tail -n 20 "$scratch/train.log" >&2; return 1; }
+    echo "three steps of ACT by $1: $(grep -o 'loss:[0-9.]*' "$scratch/train.log" | tr '\n' ' ')"
+}
+
 folder="${1:-}" scratch=""
 if [ -z "$folder" ]; then
     scratch="$(mktemp -d)"
@@ -60,6 +70,8 @@ fi
 if [ -n "$scratch" ]; then
     "$bin/python" -m scripts.verify_merged write "$scratch/merged"
     read_merged lerobot check_lerobot "$environment/bin/python"
+    "$environment/bin/python" scripts/verify_merged.py weights "$scratch/merged"
+    train_act "$environment/bin/python"
     read_merged lerobot check_lerobot "${ARES_LEROBOT_PYTHON:-}"
     read_merged lerobot-v2.1 check_lerobot "${ARES_LEROBOT03_PYTHON:-}"
     read_merged rlds check_rlds "${ARES_TENSORFLOW_PYTHON:-}"

@@ -2,14 +2,17 @@
 
     python -m scripts.verify_merged write FOLDER            the sources, and FOLDER/lerobot, lerobot-v2.1 and rlds
     python -m scripts.verify_merged check FOLDER READ.json [FRAMES.npz]
+    LEROBOT_PYTHON scripts/verify_merged.py weights FOLDER
 
 `write` runs with the Python of ARES; the sources are episodes of the demo's sample as RLDS, LeRobot v3.0 and v2.1, HDF5
-and raw video. `READ.json` and `FRAMES.npz` are what scripts/check_lerobot.py or scripts/check_rlds.py read.
+and raw video. `READ.json` and `FRAMES.npz` are what scripts/check_lerobot.py or scripts/check_rlds.py read. `weights`
+reads the weights of FOLDER/lerobot by lerobot, and draws steps by them with the sampler of PyTorch.
 """
 
 import argparse
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +20,9 @@ FORMATS = ("lerobot", "lerobot-v2.1", "rlds")
 EXPECTED_FILE, FRAMES_FILE = "expected.json", "expected_frames.npz"
 _RATE_HZ = 10.0
 _EPISODES = {"v30": 4, "v21": 3, "hdf5": 2}
+# The weight of the episodes of a source format in the LeRobot export; of the others it is 1.
+_WEIGHTS = {"rlds": 0.25, "hdf5": 0.0}
+_DRAWS = 20_000
 
 
 def write_folder(folder):
@@ -38,8 +44,11 @@ def write_folder(folder):
         chosen = merged.sets.create("merged", ids, {})
         merged.write_merge_plan(chosen, folder / "plan.yaml")
         answer_plan(folder / "plan.yaml")
+        factors = [f"{weight} where format = '{format}'" for format, weight in _WEIGHTS.items()]
         for name in FORMATS:
-            report = merged.export(chosen, folder / name, format=name, plan=folder / "plan.yaml", quiet=True)
+            options = {"format": name, "plan": folder / "plan.yaml", "quiet": True}
+            weights = factors if name == "lerobot" else ()
+            report = merged.export(chosen, folder / name, weights=weights, **options)
             print(
                 f"{name}: {report.episodes} episodes, {report.failed} failed, {report.copied_packets} packets copied, "
                 f"{report.encoded_frames} frames encoded"
@@ -162,12 +171,43 @@ def check_read(folder, read, frames):
     )
 
 
+def check_weights(folder):
+    """The weights that lerobot reads, and what a sampler draws by them: what differs, and a line on what is equal."""
+    # The folder of this script has a tree.py, which would hide a library.
+    sys.path.pop(0)
+    os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+    import torch
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    expected = json.loads((folder / EXPECTED_FILE).read_text())
+    dataset = LeRobotDataset("local/merged", root=folder / "lerobot", video_backend="pyav")
+    wanted = torch.cat([
+        torch.full((row["length"],), _WEIGHTS.get(expected[row["ares/episode_id"]]["format"], 1.0))
+        for row in dataset.meta.episodes
+    ])  # fmt: skip
+    weights = torch.as_tensor(dataset.hf_dataset["sample_weight"]).flatten()
+    differences = [] if torch.equal(weights, wanted) else ["lerobot reads other weights"]
+    if dataset[0]["sample_weight"].item() != wanted[0].item():
+        differences.append("an item has another weight")
+    generator = torch.Generator().manual_seed(0)
+    sampler = torch.utils.data.WeightedRandomSampler(weights, _DRAWS, generator=generator)
+    drawn = weights[list(sampler)]
+    shares = []
+    for weight in sorted({*_WEIGHTS.values(), 1.0}):
+        share = (drawn == weight).double().mean().item()
+        meant = (wanted[wanted == weight].sum() / wanted.sum()).item()
+        shares.append(f"{weight}: {share:.3f} of the draws, {meant:.3f} meant")
+        if abs(share - meant) > 5 * (meant * (1 - meant) / _DRAWS) ** 0.5:
+            differences.append(f"steps of weight {shares[-1]}")
+    return differences, f"{len(weights)} weights; " + "; ".join(shares)
+
+
 def main():
     """Write or check; a check ends with 1 where anything differs."""
     parser = argparse.ArgumentParser(
         description="merge sources of five formats, or check what was read of them"
     )
-    parser.add_argument("mode", choices=("write", "check"))
+    parser.add_argument("mode", choices=("write", "check", "weights"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("read", type=Path, nargs="?")
     parser.add_argument("frames", type=Path, nargs="?")
@@ -176,14 +216,17 @@ def main():
         args.folder.mkdir(parents=True, exist_ok=True)
         write_folder(args.folder)
         return 0
-    differences, summary = check_read(args.folder, args.read, args.frames)
+    if args.mode == "weights":
+        differences, summary = check_weights(args.folder)
+    else:
+        differences, summary = check_read(args.folder, args.read, args.frames)
     print(summary)
     for line in differences[:20]:
         print(line)
     print(
         f"not equal: {len(differences)} differences"
         if differences
-        else "verified: values and copied pictures are equal"
+        else "verified: values, weights or copied pictures are equal"
     )
     return 1 if differences else 0
 

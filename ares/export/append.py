@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ares.curation import Sets
 from ares.episode import Episode, Span, Trajectory
-from ares.errors import RequestError
+from ares.errors import RequestError, StoreError
 from ares.export.base import (
     ANSWERS_FILE,
     EPISODES_FILE,
@@ -48,6 +48,7 @@ from ares.export.run import (
     bring_back_folder,
     exchange_folders,
     export_set,
+    is_disk_full,
     leave_out,
     open_reader,
     refuse_other,
@@ -121,6 +122,18 @@ def append_set(request: ExportRequest, stores: Stores, progress: Callable[[int],
         StoreError: The disk is full.
     """
     old = Path(expanded_path(request.destination)).resolve()
+    try:
+        return _append_to(old, request, stores, progress)
+    except OSError as error:
+        if is_disk_full(error):
+            raise StoreError("the disk is full", f"{old} is as it was; run the same command again") from error
+        raise
+
+
+def _append_to(
+    old: Path, request: ExportRequest, stores: Stores, progress: Callable[[int], None]
+) -> ExportReport:
+    """Append a set to the export in a folder."""
     bring_back_folder(old)
     join_folders = _find_join(request, old)
     new, both = old.with_name(f"{old.name}.append"), old.with_name(f"{old.name}.joined")

@@ -441,6 +441,11 @@ class StagedExport:
         self.has_units = True
 
 
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that no more bytes can be written."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextmanager
 def staging_folder(destination: Path, *request: object) -> Iterator[StagedExport]:
     """Yield a folder to write into, which is renamed to the destination on success.
@@ -476,7 +481,7 @@ def staging_folder(destination: Path, *request: object) -> Iterator[StagedExport
         stopped = isinstance(error, OSError | StoreError) or not isinstance(error, Exception)
         if not (stopped and staged.has_units):
             shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             rest = f"{partial} has what is whole: run the same command again, or remove it"
             detail = rest if staged.has_units else f"nothing is left of the export to {destination}"
             raise StoreError("the disk is full", detail) from error

@@ -439,6 +439,10 @@ class _FrameRun:
         """Whether a row can be read without going back."""
         return row in self._decoded or row == self._next
 
+    def close(self) -> None:
+        """Close the video, whose decoder takes more memory than a block; what was decoded stays."""
+        self._frames = iter(())
+
     def read(self, rows: NDArray[np.int64], keep_from: int) -> NDArray[np.uint8]:
         """(K, H, W, 3) uint8 RGB at some rows; frames before another row are let go."""
         import numpy as np
@@ -485,8 +489,9 @@ class _BlockReader:
         self._runs[key] = run
         while len(self._runs) > self._most_runs:
             del self._runs[next(iter(self._runs))]
-        if self._order.shuffle and not run.has(needed.stop - 1):  # no video stays open for a block
+        if self._order.shuffle and not run.has(needed.stop - 1):
             run.read(_row_numbers(needed), needed.start)
+            run.close()
         return run.read(rows, needed.start)
 
 

@@ -80,6 +80,26 @@ def import_everything() -> None:
     gc.freeze()
 
 
+def import_as_in(job: Callable[[], object]) -> None:
+    """Run a job once in a child, and import here every module that it has then: later children find them.
+
+    Among them may be lancedb, so only for jobs whose files no thread of it writes.
+    """
+    from importlib import import_module
+
+    def list_modules() -> list[str]:
+        job()
+        return [name for name in sys.modules if name != "__main__"]
+
+    end = run_child(list_modules, seconds=120)
+    if end.value is None:
+        raise RuntimeError(end.errors[-1000:])
+    for name in end.value:
+        with suppress(ImportError):  # a module that was made in the process
+            import_module(name)
+    gc.freeze()
+
+
 def run_child(
     function: Callable[[], Any],
     *,

@@ -1,21 +1,27 @@
 """Disturbs an export at its writes: `python -m tests.torture.exports WORKSPACE FOLDER FORMAT FAULT SHARE [SET]`.
 
 The set "first" is exported, or SET is appended to an export of it. SHARE is the write that fails, as a share of all of
-them, or "every". It prints a line for each problem and, last, how many faults were tried. The process has opened no
-workspace before it forks: threads of Lance do not survive that.
+them; "every"; or "kinds", which tries the first, the middle and the last of consecutive equal calls on one file. It
+prints a line for each problem and, last, how many faults were tried. The process has opened no workspace before it
+forks: threads of Lance do not survive that. But it has imported what an export does, so that a fork takes little time.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from contextlib import suppress
+from itertools import count, groupby
 from pathlib import Path
 from typing import cast
 
-from tests.torture.children import import_everything, run_child
+from tests.torture.children import ChildEnd, import_as_in, import_everything, run_child
 from tests.torture.syscalls import Fault, Injector
 
 _SECONDS = 60.0
+# Which version of which bytes a file is: its inode, and when it was written.
+FileVersion = tuple[int, int]
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -25,6 +31,19 @@ def read_files(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and path.name != "manifest.times.json"
     }
+
+
+def select_writes(operations: list[str], fault: str, share: str) -> list[int]:
+    """The numbers of the writes that fail, from 1, of the calls of an undisturbed export."""
+    if share not in ("every", "kinds"):
+        return [max(1, int(float(share) * len(operations)))]
+    numbers, selected = count(1), set[int]()
+    for operation, run in groupby(operations):
+        same = [next(numbers) for _ in run]
+        # Of a call that writes no bytes no half is written: that is a kill.
+        if fault != "torn" or operation.startswith(("write ", "pwrite64 ")):
+            selected |= set(same) if share == "every" else {same[0], same[len(same) // 2], same[-1]}
+    return sorted(selected)
 
 
 class DisturbedExport:
@@ -39,39 +58,69 @@ class DisturbedExport:
     """
 
     def __init__(self, workspace: str, folder: Path, format: str, fault: Fault, appended: str) -> None:
-        self._workspace, self._out = workspace, folder / "out"
+        self._workspace, self.folder = workspace, folder / "exports" / "out"
         self._format, self._fault, self._appended = format, fault, appended
+        self._first = folder / "first"
+        self.whole_files = 0
 
-    def run(self, at: int = 0) -> Injector:
+    def prepare(self) -> None:
+        """Import what it needs, and write what it is appended to."""
+        import_everything()
+        self.folder.parent.mkdir()
+        import_as_in(lambda: self._export(is_first=True))
+        if self._appended:
+            self.folder.rename(self._first)
+
+    def run(self, at: int = 0) -> tuple[Injector, ChildEnd]:
         """Run it with a fault at a write; 0 for none."""
-        injector = Injector(folders=(str(self._out.parent),), at=at, fault=self._fault if at else "")
-        injector.run(lambda prepare: run_child(self._export, seconds=_SECONDS, prepare=prepare))
-        return injector
+        injector = Injector(folders=(str(self.folder.parent),), at=at, fault=self._fault if at else "")
+        end = injector.run(lambda prepare: run_child(self._export, seconds=_SECONDS, prepare=prepare))
+        return injector, end
 
     def start(self) -> dict[str, bytes]:
         """The files before it."""
-        shutil.rmtree(self._out.parent, ignore_errors=True)
-        self._out.parent.mkdir()
+        shutil.rmtree(self.folder.parent, ignore_errors=True)
+        self.folder.parent.mkdir()
         if self._appended:
-            run_child(lambda: self._export(is_first=True), seconds=_SECONDS)
-        return read_files(self._out)
+            shutil.copytree(self._first, self.folder)
+        return read_files(self.folder)
 
     def find_problem(self, at: int, before: dict[str, bytes], after: dict[str, bytes]) -> str:
         """What is wrong after a fault at a write, and after the same command again; "" for nothing."""
         self.start()
-        hit = self.run(at).hit
-        left = read_files(self._out)
+        injector, end = self.run(at)
+        left, place = read_files(self.folder), f"write {at} ({injector.hit})"
+        if self._fault == "ENOSPC" and end.status and "\nares.errors." not in end.errors:
+            return f"{place}: no clear error, but {end.errors[-300:]}"
         # Complete, but for the marker that was about to go.
         if left != before and not left.items() >= after.items():
-            return f"write {at} ({hit}): the export has {sorted(left.keys() ^ after.keys())[:5]}"
+            return f"{place}: the export has {sorted(left.keys() ^ after.keys())[:5]}"
+        whole = self._whole_files()
         is_done = left == after and self._names() == ["out"]
         errors = "" if is_done else run_child(self._export, seconds=_SECONDS).errors
-        if read_files(self._out) != after or self._names() != ["out"]:
-            return f"write {at} ({hit}): the next run leaves another export; {errors[-300:]}"
-        return ""
+        if read_files(self.folder) != after or self._names() != ["out"]:
+            return f"{place}: the next run leaves another export; {errors[-300:]}"
+        again = whole.keys() - _file_versions(self.folder).keys()
+        return f"{place}: written again: {sorted(whole[version] for version in again)}" if again else ""
+
+    def _whole_files(self) -> dict[FileVersion, str]:
+        """The finished files that a stopped export noted: they belong to the export, and need no other write."""
+        folder, names = self.folder.with_name("out.append.tmp" if self._appended else "out.tmp"), set[str]()
+        with suppress(OSError, ValueError):  # the last line may be cut off
+            for line in (folder / ".ares-export").read_text().splitlines():
+                names.add(str(json.loads(line).get("file")))
+        whole = {
+            version: name
+            for version, name in _file_versions(folder).items()
+            if name in names and not name.startswith(".")
+            # Rows of appended episodes are numbered anew.
+            if not (self._appended and name.endswith(".parquet"))
+        }
+        self.whole_files += len(whole)
+        return whole
 
     def _names(self) -> list[str]:
-        return sorted(path.name for path in self._out.parent.iterdir())
+        return sorted(path.name for path in self.folder.parent.iterdir())
 
     def _export(self, is_first: bool = False) -> None:
         from ares import open as open_workspace
@@ -79,19 +128,26 @@ class DisturbedExport:
         is_append = bool(self._appended) and not is_first
         with open_workspace(self._workspace) as workspace:
             selection = self._appended if is_append else "first"
-            workspace.export(selection, self._out, format=self._format, append=is_append, quiet=True)
+            workspace.export(selection, self.folder, format=self._format, append=is_append, quiet=True)
+
+
+def _file_versions(folder: Path) -> dict[FileVersion, str]:
+    """The files below a folder by what changes when they are written."""
+    files = [(path, path.stat()) for path in folder.rglob("*") if path.is_file()]
+    return {(stat.st_ino, stat.st_mtime_ns): path.relative_to(folder).as_posix() for path, stat in files}
 
 
 def main(workspace: str, folder: str, format: str, fault: str, share: str, appended: str = "") -> int:
     """Try the faults; returns the number of problems."""
-    import_everything()
-    export = DisturbedExport(workspace, Path(folder) / "exports", format, cast("Fault", fault), appended)
+    export = DisturbedExport(workspace, Path(folder), format, cast("Fault", fault), appended)
+    export.prepare()
     before = export.start()
-    count = export.run().count
-    after = read_files(Path(folder) / "exports" / "out")
-    tried = range(1, count + 1) if share == "every" else [max(1, int(float(share) * count))]
-    problems = [problem for at in tried if (problem := export.find_problem(at, before, after))]
-    print(*problems, f"{len(tried)} of {count} writes tried", sep="\n")
+    operations = export.run()[0].operations
+    after = read_files(export.folder)
+    writes = select_writes(operations, fault, share)
+    problems = [problem for at in writes if (problem := export.find_problem(at, before, after))]
+    counts = f"{len(writes)} of {len(operations)} writes tried, {export.whole_files} whole files kept"
+    print(*problems, f"{format} {appended or 'new'} {fault}: {counts}, {len(problems)} problems", sep="\n")
     return len(problems)
 
 

@@ -73,6 +73,7 @@ class Injector:
 
     Attributes:
         count: Operations seen so far.
+        operations: Name and file of each.
         hit: Name and file of the operation that failed, or "".
     """
 
@@ -81,6 +82,7 @@ class Injector:
     fault: Fault = ""
     reads: bool = False
     count: int = 0
+    operations: list[str] = field(default_factory=list)
     hit: str = ""
     _sockets: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
     _thread: threading.Thread | None = None
@@ -143,10 +145,11 @@ class Injector:
         if not path.startswith(self.folders):
             return 0
         self.count += 1
+        self.operations.append(f"{name} {path}")
         is_hit = self.count == self.at
         is_full = self.fault == "ENOSPC" and 0 < self.at <= self.count and _needs_space(name, path)
         if is_hit or (is_full and not self.hit):
-            self.hit = f"{name} {path}"
+            self.hit = self.operations[-1]
         if is_hit and self.fault == "torn" and name in ("write", "pwrite64"):
             _write_half(pid, name, arguments)
         if is_hit and self.fault in ("shrink", "vanish"):

@@ -177,12 +177,8 @@ class _VideoCursor:
         self._container, self._stream = container, stream
         self._time_base = float(stream.time_base or 1)
         self._first_second = (stream.start_time or 0) * self._time_base
-        # Decoding times, which are no later than presentation times.
-        self._keyframe_seconds = [
-            entry.timestamp * self._time_base - self._first_second
-            for entry in stream.index_entries
-            if entry.is_keyframe
-        ]
+        # Of thousands of episodes in a file; one frame is read without them.
+        self._keyframe_seconds: list[float] | None = None
         # AVI stores no presentation times, and those that FFmpeg derives are wrong with B-frames: one frame a tick.
         self._numbers_frames = container.format.name == "avi"
         self._frames: Iterator[VideoFrame] = iter(())
@@ -218,6 +214,12 @@ class _VideoCursor:
         if self.current is None:
             return True
         current_second = self.frame_second(self._next or self.current)
+        if self._keyframe_seconds is None:  # decoding times, which are no later than presentation times
+            self._keyframe_seconds = [
+                entry.timestamp * self._time_base - self._first_second
+                for entry in self._stream.index_entries
+                if entry.is_keyframe
+            ]
         if not self._keyframe_seconds:
             return second - current_second > _MAX_DECODE_AHEAD_SECONDS
         number = bisect_right(self._keyframe_seconds, second) - 1

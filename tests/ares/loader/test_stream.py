@@ -211,19 +211,25 @@ def test_a_stream_holds_few_frames(
 ) -> None:
     windows = {FRONT: [-0.05, 0.0, 0.05]}
     dataset = workspace.torch_dataset("video", cameras=["front"], delta_seconds=windows)
-    real, held, peaks = dataset.open_run, [0], [0]
+    real, held, peaks, videos = dataset.open_run, [0], [0], [0]
 
     def open_run(*arguments: Any) -> Iterator[Any]:
-        for frame in real(*arguments):
-            own = frame.copy()
-            weakref.finalize(own, lambda: held.__setitem__(0, held[0] - 1))
-            held[0] += 1
-            peaks.append(max(peaks.pop(), held[0]))
-            yield own
+        videos[0] += 1
+        try:
+            for frame in real(*arguments):
+                own = frame.copy()
+                weakref.finalize(own, lambda: held.__setitem__(0, held[0] - 1))
+                held[0] += 1
+                peaks.append(max(peaks.pop(), held[0]))
+                yield own
+        finally:
+            videos[0] -= 1
 
     monkeypatch.setattr(dataset, "open_run", open_run)
     stream = dataset.stream(2, shuffle=shuffle, block_steps=4, shuffle_blocks=2, lanes=2)
     for epoch in range(2):
         stream.set_epoch(epoch)
-        assert sum(1 for _ in stream) == len(dataset)
+        # A block is decoded at once; in order the video of each lane stays open.
+        open_videos = [videos[0] for _ in stream]
+        assert len(open_videos) == len(dataset) and max(open_videos) == (0 if shuffle else 2)
     assert 0 < peaks[0] <= most + 1
