@@ -417,9 +417,13 @@ class GradeAnnotator:
             texts = draw_expected_controls(self._plan, subjects, slot_by_slot=judge.reads_slots)
             calls = self._expect_controls(texts)
             quote.add_comparisons(subjects[0], calls.comparisons)
+            left = dict(calls.observations)
             for group in _split_by_kind(texts):
                 own = calls if len(group) == len(texts) else self._expect_controls(group)
-                quote.add_controls(group[0].subject, own)
+                # A typed caption and a sentence about one segment share what is seen in it.
+                seen = {name: min(count, left[name]) for name, count in own.observations.items()}
+                left = {name: count - seen.get(name, 0) for name, count in left.items()}
+                quote.add_controls(group[0].subject, replace(own, observations=seen))
 
     def estimate(self, subject: Subject) -> Cost:
         """The expected cost of a caption, with its share of the controls."""
@@ -488,10 +492,8 @@ class GradeAnnotator:
     def _read_captions(self, works: Sequence[Work]) -> list[ReadSlots | PaidFailure | AresError]:
         """What captions state; sentences without slots are asked about at once."""
         stored = [read_stored_slots(_caption_of(work)) for work in works]
-        sentences = [
-            _sentence_of(work.subject) for work, own in zip(works, stored, strict=True) if own is None
-        ]
-        filled = iter(self._sentences.read(sentences))
+        texts = [_sentence_of(work.subject) for work, own in zip(works, stored, strict=True) if own is None]
+        filled = iter(self._sentences.read(texts))
         return [own or next(filled) for own in stored]
 
     def _expect_comparisons(self, prepared: Sequence[_Caption | PaidFailure | AresError]) -> dict[str, float]:
@@ -500,10 +502,7 @@ class GradeAnnotator:
         The choices that it would count are kept.
         """
         by_dataset: dict[str, list[Subject]] = {}
-        meter = self._meter
-        if meter is None:
-            return {}
-        for caption in prepared:
+        for caption in prepared if self._meter else ():
             if isinstance(caption, _Caption):
                 by_dataset.setdefault(caption.work.episode.dataset, []).append(caption.work.subject)
         expected = {}
@@ -512,7 +511,8 @@ class GradeAnnotator:
             texts = draw_expected_controls(self._plan, subjects, slot_by_slot=self._grader.judge.reads_slots)
             expected[name] = self._expect_controls(texts).comparisons / len(texts)
             for group in _split_by_kind(texts):
-                meter.add_expected(group[0].subject, self._expect_controls(group))
+                if self._meter:
+                    self._meter.add_expected(group[0].subject, self._expect_controls(group))
         return expected
 
     def _expect_controls(self, texts: Sequence[TextExpectation]) -> ControlCalls:

@@ -198,3 +198,22 @@ def test_the_price_of_a_calibration_is_said_before_the_run(
     sample = [make_episode_subject(episode) for episode in ws.stores.tables.episodes.read(limit=3)]
     with_controls, without = (run.estimate_run(sample, 100).calls for run in (everything, unmeasured))
     assert with_controls > 2 * without > 0
+
+
+def test_shuffled_frames_that_a_typed_caption_and_a_sentence_share_are_quoted_once(
+    ws: Workspace, remote: Options, model_server: Any, caption_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A correction by a person stands beside the caption of the model, and is graded, too."""
+    model_server.replies(_judge_with_errors(0.0))
+    seen: list[int] = []
+    monkeypatch.setattr(
+        "annotators.grade.rates.RunQuote.add_controls",
+        lambda quote, subject, calls: seen.append(calls.observations["scrambled"]),
+    )
+    sample = []
+    for episode in ws.stores.tables.episodes.read(limit=3):
+        for slots in (None, DRAWER):
+            caption = caption_of(episode, "close the drawer", slots=slots)
+            sample.append(replace(make_episode_subject(episode), annotation=caption))
+    GradeAnnotator(replace(remote, planned_episodes=1_000), ws.stores).estimate_run(sample, len(sample))
+    assert seen == [3, 0]
