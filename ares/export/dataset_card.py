@@ -127,8 +127,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     """
     counts = manifest["counts"]
     sources = [source for _, source in sorted(manifest["card"]["sources"].items())]
-    parts = [manifest, *manifest.get("appended", [])]
-    labels = [f"{part['set']['name']}@{part['set']['version']}" for part in parts]
+    parts = [(_set_label(part), part) for part in (manifest, *manifest.get("appended", []))]
+    labels = [label for label, _ in parts]
     hours, name = sum(source["seconds"] for source in sources) / 3600, manifest["set"]["name"]
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
@@ -143,10 +143,10 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
             f"| {' '.join(', '.join(own['consents']).split()) or _UNKNOWN} |"
             for own in sources
         ),
-        *describe_licence_conflicts({own["dataset"]: own["licences"] for own in sources}),
-        *_describe_quality(dict(zip(labels, parts, strict=True)), manifest["card"]["values"]),
+        *describe_licence_conflicts(_licences_by_source(sources)),
+        *_describe_quality(parts, manifest["card"]["values"]),
         "## What the export changed",
-        *_describe_changes(dict(zip(labels, parts, strict=True)), counts),
+        *_describe_changes(parts, counts),
         "## Which episode is which",
         _TABLE_TEXT,
         "## To make it again",
@@ -157,6 +157,22 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         ),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _set_label(part: Mapping[str, Any]) -> str:
+    """Name and version of the set of a manifest."""
+    return f"{part['set']['name']}@{part['set']['version']}"
+
+
+def _licences_by_source(sources: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[str]]:
+    """The licences of each source by its dataset; datasets of one name have format and version beside it."""
+    counts = Counter(own["dataset"] for own in sources)
+    return {
+        own["dataset"]
+        if counts[own["dataset"]] == 1
+        else " ".join(filter(None, (own["dataset"], own["format"], own["version"]))): own["licences"]
+        for own in sources
+    }
 
 
 def _append_commands(labels: Sequence[str], manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -219,17 +235,17 @@ def describe_licence_conflicts(licences: Mapping[str, Sequence[str]]) -> Iterato
 
 
 def _describe_quality(
-    parts: Mapping[str, Mapping[str, Any]], values: Mapping[str, Mapping[str, int]]
+    parts: Sequence[tuple[str, Mapping[str, Any]]], values: Mapping[str, Mapping[str, int]]
 ) -> Iterator[str]:
     """Grades with what people certify of the captions of each part, outcomes, and what checks found.
 
     Args:
-        parts: What the manifest has of each set, by its label.
+        parts: The label of each set, and what the manifest has of it.
         values: How many episodes have each value, by title.
     """
     states: Counter[str] = Counter()
     yield "## Captions and grades"
-    for label, part in parts.items():
+    for label, part in parts:
         certificate, of_set = part.get("certificate"), f" of {label}" if len(parts) > 1 else ""
         states.update(part.get("grade_trust", {}))
         if isinstance(certificate, Mapping):
@@ -252,15 +268,17 @@ def _describe_quality(
             yield f"{title}: {', '.join(f'{count} {value}' for value, count in listed)}."
 
 
-def _describe_changes(parts: Mapping[str, Mapping[str, Any]], counts: Mapping[str, Any]) -> Iterator[str]:
+def _describe_changes(
+    parts: Sequence[tuple[str, Mapping[str, Any]]], counts: Mapping[str, Any]
+) -> Iterator[str]:
     """The merge plan, what was left out, and what was written otherwise than it was recorded.
 
     Args:
-        parts: What the manifest has of each set, by its label.
+        parts: The label of each set, and what the manifest has of it.
         counts: The counts of all.
     """
     lines = []
-    for number, (label, part) in enumerate(parts.items()):
+    for number, (label, part) in enumerate(parts):
         if (plan := part["export"].get("plan")) and not number:
             yield f"The sources became one dataset by `{plan}`."
         written = [

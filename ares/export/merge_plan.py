@@ -366,7 +366,7 @@ def _match_rotation(
 
 
 def _by_kind(names: tuple[str, ...], listed_names: Sequence[str]) -> dict[str, list[str]]:
-    """The listed_names names by kind, as all names together tell it."""
+    """Some of the names by their kinds, which all names together tell."""
     groups: dict[str, list[str]] = {}
     for name, kind in zip(names, classify_by_name(names), strict=True):
         if name in listed_names:
@@ -419,6 +419,7 @@ def pad_entries(matches: Mapping[str, NameMatch]) -> Iterator[str]:
 
 
 def shorten_names(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
 

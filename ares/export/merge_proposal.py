@@ -211,7 +211,7 @@ def _view_likeness(first: NDArray[np.float64] | None, second: NDArray[np.float64
 def match_cameras(goal: _SourceFacts, own: _SourceFacts) -> NameMatch:
     """Which camera of the merged dataset each camera of a source is: by name, else by role, else by view.
 
-    Cameras of one name whose views fit another one's far better are question for, and so are all that nothing tells.
+    A plan asks about cameras of one name whose views fit another one's far better, and about all that nothing tells.
     """
     shared = [name for name in own.cameras if name in goal.cameras]
     exchanged = _exchanged_cameras(goal, own, shared)

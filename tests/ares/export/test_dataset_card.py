@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from app.cli.main import main
 from ares import open as open_workspace
-from ares.export.dataset_card import describe_licence_conflicts
+from ares.export.dataset_card import describe_licence_conflicts, write_dataset_card
 from ares.workspace import Workspace
 from tests.ingest.lerobot.good_folders import write_good_folder
 from tests.ingesting import ingest_paths
@@ -82,6 +83,22 @@ def test_licences_that_cannot_stand_together_are_named() -> None:
     assert "several" not in "".join(describe_licence_conflicts({"a": ["mit"]}))
     (line,) = describe_licence_conflicts({"a": ["mit", "apache-2.0"]})
     assert "Files of one dataset name different licences" in line
+
+
+def test_datasets_of_one_name_keep_their_licences(tmp_path: Path) -> None:
+    """Two versions of a dataset: the licence of neither takes the place of the other's."""
+    source = {"format": "lerobot", "dataset": "mugs", "episodes": 1, "seconds": 2.0, "consents": []}
+    licences = {"v2.1": ["cc-by-nc-4.0"], "v3.0": ["mit"]}
+    sources = {name: {**source, "version": name, "licences": own} for name, own in licences.items()}
+    same_set = {"set": {"name": "all", "version": 1}, "export": {"format": "jsonl"}}
+    counts: dict[str, Any] = {"episodes": 1, "frames": 1, "tasks": 1, "reencoded": {}}
+    counts |= {"left_out": [], "changed": [], "datasets": []}
+    manifest = {**same_set, "ares": "0", "format": "jsonl", "counts": counts}
+    card = {"sources": sources, "values": {}}
+    write_dataset_card(tmp_path, {**manifest, "card": card, "appended": [same_set]})
+    text = (tmp_path / "README.md").read_text()
+    assert "cc-by-nc-4.0 (mugs lerobot v2.1); mit (mugs lerobot v3.0)" in text
+    assert text.count("Not certified") == 2, "an appended part of a set of the same label has its own line"
 
 
 def test_a_purge_names_the_sets_and_exports_that_held_the_episode(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,12 +38,18 @@ def records(make_record: MakeRecord, front_camera: Camera) -> list[Record]:
     return [*efforts, both, with_extra(second, touch=numbers(("a", "b"), 6))]
 
 
+def propose(
+    records: list[Record], workspace: Workspace, folder: Path
+) -> tuple[Workspace, Path, dict[str, Any]]:
+    """The workspace with a set of the records, and the plan of its merge with its file."""
+    freeze(workspace, records)
+    return workspace, *write_plan(workspace, folder)
+
+
 def test_a_feature_of_one_source_is_kept_with_a_mask(
     records: list[Record], empty_workspace: Workspace, tmp_path: Path
 ) -> None:
-    ws = empty_workspace
-    freeze(ws, records)
-    path, plan = write_plan(ws, tmp_path)
+    ws, path, plan = propose(records, empty_workspace, tmp_path)
     assert plan["features"] == {"feature.effort": [*EFFORT], "feature.touch": [*TOUCH]}
     said = confirmation_texts(plan)
     assert (
@@ -72,9 +79,7 @@ def test_a_feature_of_one_source_is_kept_with_a_mask(
 def test_a_feature_that_a_person_drops_is_reported_and_rlds_keeps_the_other(
     records: list[Record], empty_workspace: Workspace, tmp_path: Path
 ) -> None:
-    ws = empty_workspace
-    freeze(ws, records)
-    path, plan = write_plan(ws, tmp_path)
+    ws, path, plan = propose(records, empty_workspace, tmp_path)
     del plan["features"]["feature.touch"]
     with pytest.raises(RequestError, match=r"feature 'feature.touch' is not in the merged dataset"):
         ws.export("mix", tmp_path / "early", plan=save(path, plan), quiet=True)
