@@ -79,7 +79,9 @@ _VIEW_EPISODES, _VIEW_FRAMES, _VIEW_SIZE = 3, 3, (16, 12)
 _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
 _MOST_EXCHANGED = 6
 # Signals that formats have places of their own for.
-_NO_FEATURES = frozenset({"is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS})
+_NO_FEATURES = frozenset(
+    {"is_first", "is_last", "is_terminal", "discount", SAMPLE_WEIGHT, PROGRESS, *MASK_SIGNALS}
+)
 # Words of place that mean the same.
 _POSITION_WORDS = {"onto": "on", "into": "in", "inside": "in"}
 
@@ -401,10 +403,11 @@ class _Draft:
         if len(rates) < 2:
             return None
         fps = min(rates)
-        listed = "; ".join(
+        own = (
             f"{', '.join(f'{rate:g}' for rate in sorted(source.rates))} Hz in {source.label}"
             for source in self.sources
         )
+        listed = "; ".join(dict.fromkeys(own))
         self.notes.append(
             f"rates differ ({listed}): steps are selected at {fps:g} Hz; an action that is a change per step then is "
             "another motion"
