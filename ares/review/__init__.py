@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         read_labelled_items as read_labelled_items,
     )
     from ares.review.queue import (
+        LEASE_SECONDS as LEASE_SECONDS,
         QueueItem as QueueItem,
         QueueProgress as QueueProgress,
         ReviewQueue as ReviewQueue,

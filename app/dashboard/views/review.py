@@ -20,7 +20,7 @@ from app.dashboard.preloading import let_tables_follow
 from app.dashboard.view_state import AddressError
 from ares.episode import Json
 from ares.errors import AresError, RequestError
-from ares.review import Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
+from ares.review import LEASE_SECONDS, Queue, QueueItem, QueueRequest, ReviewQueue, find_earlier_answer
 from ares.settings import user_name
 
 if TYPE_CHECKING:
@@ -210,6 +210,11 @@ def _draw_item(named: str, person: str) -> None:
     item = shown.item
     if item is None:
         st.success(f"Nothing is left for you: {shown.progress}")
+        if unanswered := shown.progress.items - shown.progress.answered:
+            st.write(
+                f"{unanswered} not answered: shown to other people, for {LEASE_SECONDS / 60:.0f} minutes each, "
+                "or without their episode."
+            )
         st.write("The tab Judges says how far each judge agrees with people, and certifies a set.")
         st.button("Take the last answer back", key="review.undo", on_click=_undo_last, args=(queue, person))
     else:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, demo_samples: Path) -> Iterator[tuple[Workspace, str]]:
-    """Queues of 60 captions, one for a person alone and one for two."""
+    """Queues of 60 captions: for a person alone, for two, and one whose items nobody else asks for."""
     with open_workspace(str(tmp_path_factory.mktemp("review") / "w"), Settings()) as opened:
         fill_with_captions(opened.stores, demo_samples, per_episode=30)
-        for name, size in (("alone-12", 12), ("alone-60", 60), ("together", 8)):
+        for name, size in (("alone-12", 12), ("alone-60", 60), ("together", 8), ("spare", 1)):
             repeat = 0.25 if name == "together" else 0.0
             request = QueueRequest(
                 name=name, question="acceptable", person="Ada", random_items=size, repeat=repeat
@@ -79,7 +79,8 @@ def test_each_label_costs_a_key_and_no_click_and_a_reload_loses_none(
 def test_a_queue_is_made_on_the_page(browser: Browser, served: tuple[Workspace, str]) -> None:
     workspace, address = served
     with open_tab(browser, address) as page:
-        page.goto(f"{address}/review?person=Zoe")
+        # An item that is shown is hers for a while: not one of the queues of other tests.
+        page.goto(f"{address}/review?queue=spare&person=Zoe")
         page.get_by_role("button", name="New queue").click()
         page.get_by_label("Name", exact=True).fill("lids")
         page.get_by_label("Items drawn at random").fill("5")
@@ -93,6 +94,16 @@ def test_a_queue_is_made_on_the_page(browser: Browser, served: tuple[Workspace, 
         _press(page, "y", "1 of 5")
         (queue,) = (queue for queue in workspace.review.queues() if queue.name == "lids")
         assert (queue.person, queue.items, queue.recipe) == ("Zoe", 5, {"where": "dataset = 'video'"})
+
+
+def test_an_item_that_another_person_has_is_said(browser: Browser, served: tuple[Workspace, str]) -> None:
+    workspace, address = served
+    workspace.review.create(QueueRequest(name="held", question="acceptable", person="Ada", random_items=1))
+    assert workspace.review.queue("held").next("Ben")
+    with open_tab(browser, address) as page:
+        page.goto(f"{address}/review?queue=held&person=Ada")
+        page.get_by_text("Nothing is left for you: 0 of 1").wait_for()
+        page.get_by_text("1 not answered: shown to other people, for 15 minutes each").wait_for()
 
 
 def test_a_failure_has_a_kind_and_a_reason_that_fill_in_again(
