@@ -56,7 +56,7 @@ train_act() { # PYTHON; three steps of a small ACT on the processor, from the ex
         --policy.push_to_hub=false --policy.pretrained_backbone_weights=null --policy.dim_model=64 --policy.chunk_size=10 \
         --policy.n_action_steps=10 --steps=3 --batch_size=2 --num_workers=0 --log_freq=1 --save_checkpoint=false \
         --output_dir="$scratch/train") >"$scratch/train.log" 2>&1 || { tail -n 20 "$scratch/train.log" >&2; return 1; }
-    echo "three steps of ACT by $1: $(grep -o 'loss:[0-9.]*' "$scratch/train.log" | tr '\n' ' ')"
+    echo "three steps of ACT by $1: $(grep -o ' loss:[0-9.]*' "$scratch/train.log" | tr '\n' ' ')"
 }
 
 folder="${1:-}" scratch=""
