@@ -126,8 +126,16 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         manifest: The content of its manifest; its `card` is that of `collect_card_facts`.
     """
     counts = manifest["counts"]
-    sources = [source for _, source in sorted(manifest["card"]["sources"].items())]
-    parts = [(_set_label(part), part) for part in (manifest, *manifest.get("appended", []))]
+    by_key = dict(sorted(manifest["card"]["sources"].items()))
+    sources, names = list(by_key.values()), Counter(source["dataset"] for source in by_key.values())
+    # Datasets of one name, such as two versions of it, are told apart by their keys.
+    licences = {
+        own["dataset"] if names[own["dataset"]] == 1 else key: own["licences"] for key, own in by_key.items()
+    }
+    parts = [
+        (f"{part['set']['name']}@{part['set']['version']}", part)
+        for part in (manifest, *manifest.get("appended", []))
+    ]
     labels = [label for label, _ in parts]
     hours, name = sum(source["seconds"] for source in sources) / 3600, manifest["set"]["name"]
     sections = [
@@ -143,7 +151,7 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
             f"| {' '.join(', '.join(own['consents']).split()) or _UNKNOWN} |"
             for own in sources
         ),
-        *describe_licence_conflicts(_licences_by_source(sources)),
+        *describe_licence_conflicts(licences),
         *_describe_quality(parts, manifest["card"]["values"]),
         "## What the export changed",
         *_describe_changes(parts, counts),
@@ -157,22 +165,6 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
         ),
     ]
     (folder / CARD_FILE).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
-
-
-def _set_label(part: Mapping[str, Any]) -> str:
-    """Name and version of the set of a manifest."""
-    return f"{part['set']['name']}@{part['set']['version']}"
-
-
-def _licences_by_source(sources: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[str]]:
-    """The licences of each source by its dataset; datasets of one name have format and version beside it."""
-    counts = Counter(own["dataset"] for own in sources)
-    return {
-        own["dataset"]
-        if counts[own["dataset"]] == 1
-        else " ".join(filter(None, (own["dataset"], own["format"], own["version"]))): own["licences"]
-        for own in sources
-    }
 
 
 def _append_commands(labels: Sequence[str], manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -89,7 +89,9 @@ def test_datasets_of_one_name_keep_their_licences(tmp_path: Path) -> None:
     """Two versions of a dataset: the licence of neither takes the place of the other's."""
     source = {"format": "lerobot", "dataset": "mugs", "episodes": 1, "seconds": 2.0, "consents": []}
     licences = {"v2.1": ["cc-by-nc-4.0"], "v3.0": ["mit"]}
-    sources = {name: {**source, "version": name, "licences": own} for name, own in licences.items()}
+    sources = {
+        f"lerobot mugs {name}": {**source, "version": name, "licences": own} for name, own in licences.items()
+    }
     same_set = {"set": {"name": "all", "version": 1}, "export": {"format": "jsonl"}}
     counts: dict[str, Any] = {"episodes": 1, "frames": 1, "tasks": 1, "reencoded": {}}
     counts |= {"left_out": [], "changed": [], "datasets": []}
@@ -97,7 +99,7 @@ def test_datasets_of_one_name_keep_their_licences(tmp_path: Path) -> None:
     card = {"sources": sources, "values": {}}
     write_dataset_card(tmp_path, {**manifest, "card": card, "appended": [same_set]})
     text = (tmp_path / "README.md").read_text()
-    assert "cc-by-nc-4.0 (mugs lerobot v2.1); mit (mugs lerobot v3.0)" in text
+    assert "cc-by-nc-4.0 (lerobot mugs v2.1); mit (lerobot mugs v3.0)" in text
     assert text.count("Not certified") == 2, "an appended part of a set of the same label has its own line"
 
 
