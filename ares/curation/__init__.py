@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         SetDiff as SetDiff,
         Sets as Sets,
         hash_members as hash_members,
+        parse_lock as parse_lock,
         read_lock as read_lock,
         stream_json as stream_json,
     )

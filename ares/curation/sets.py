@@ -476,8 +476,16 @@ def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
     """
     try:
         document = json.loads(path.read_text())
-        selection, ids = _read_header(document), [str(id) for id in document["ids"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
+    return parse_lock(document, path)
+
+
+def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
+    """The set and the members of a document of `write_lock` that stands in a file; raises as `read_lock` does."""
+    try:
+        selection, ids = _read_header(document), [str(id) for id in cast("Any", document)["ids"]]
+    except (ValueError, KeyError, TypeError) as error:
         raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
     ids_hash, _, count = hash_members(ids)
     if (ids_hash, count) != (selection.ids_hash, selection.num_members):

@@ -7,7 +7,9 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import merge
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -20,6 +22,7 @@ from ares.curation import (
     LabelsFile,
     Sets,
     import_labels,
+    parse_lock,
     read_labels,
     read_lock,
     write_labels,
@@ -91,12 +94,27 @@ class CardSource(_CardModel):
         return DatasetKey(self.format, self.dataset, self.version)
 
 
+class CardAppended(_CardModel):
+    """A set that was appended to the export, as `write_lock` writes it, and what was asked for."""
+
+    set: dict[str, Any]
+    options: dict[str, Any]
+
+
 class CardExport(_CardModel):
-    """An export of the set: what was asked for, the merge plan or "", and the SHA-256 of each of its files."""
+    """An export of the set: what was asked for, the merge plan or "", and the SHA-256 of each of its files.
+
+    Attributes:
+        options: Options of the export of the set itself.
+        plan: Text of the merge plan.
+        files: SHA-256 by path.
+        appended: What was appended afterwards, in this order.
+    """
 
     options: dict[str, Any]
     plan: str
     files: dict[str, str]
+    appended: tuple[CardAppended, ...] = ()
 
 
 class RecipeCard(_CardModel):
@@ -199,7 +217,8 @@ def write_recipe_card(
         RequestError: The folder is no export of this set.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    counts = _count_members(stores, selection)
+    described = _describe_export(stores, selection, export)
+    counts = _count_members(stores, selection, described)
     sources = [_describe_source(stores, key, count, progress) for key, count in sorted(counts.items())]
     labels_path = path.with_name(f"{path.name.removesuffix('.json')}.labels.jsonl")
     labels, maker_ids = write_labels(stores, list(counts), labels_path)
@@ -213,7 +232,7 @@ def write_recipe_card(
             for id in sorted(maker_ids)
         },
         labels=labels,
-        export=_describe_export(stores, selection, export),
+        export=described,
     )
     Sets(stores.annotations).write_lock(selection, path, card.model_dump(mode="json"))
     return card
@@ -237,10 +256,16 @@ def read_recipe_card(path: Path) -> tuple[RecipeCard, CurationSet, list[str]]:
         raise RequestError("the card is not valid", f"{path}: {field}: {first['msg']}") from None
 
 
-def _count_members(stores: Stores, selection: CurationSet) -> dict[DatasetKey, int]:
-    """Number of members by dataset."""
+def _count_members(
+    stores: Stores, selection: CurationSet, export: CardExport | None
+) -> dict[DatasetKey, int]:
+    """Number of members by dataset, with those of the sets that were appended to the export."""
     counts: dict[DatasetKey, int] = {}
-    for ids in batched(Sets(stores.annotations).ids(selection), _PAGE):
+    parts = [Sets(stores.annotations).ids(selection)]
+    for part in export.appended if export else ():
+        parts.append(member.partition(" ")[0] for member in part.set["ids"])
+    distinct = (id for id, _ in groupby(merge(*parts)))
+    for ids in batched(distinct, _PAGE):
         rows = stores.tables.episodes.read_columns(["format", "dataset", "version"], ids_filter(ids))
         for row in rows.to_pylist():
             key = DatasetKey(row["format"], row["dataset"], row["version"])
@@ -326,7 +351,22 @@ def _describe_export(stores: Stores, selection: CurationSet, folder: str) -> Car
             "the export is of another set", f"{path} has {manifest['set']['name']}, with other members"
         )
     plan = (path / _PLAN_FILE).read_text(encoding="utf-8") if options.pop("plan", None) else ""
-    return CardExport(options=options, plan=plan, files=_hash_export(path))
+    appended = tuple(_describe_appended(stores, part, path) for part in manifest.get("appended", ()))
+    return CardExport(options=options, plan=plan, files=_hash_export(path), appended=appended)
+
+
+def _describe_appended(stores: Stores, part: dict[str, Any], path: Path) -> CardAppended:
+    """A set that was appended to an export, with its members. Raises RequestError where it is no longer here."""
+    sets, appended = Sets(stores.annotations), part["set"]
+    label = f"{appended['name']}@{appended['version']}"
+    frozen = (one for name in sets for one in sets.versions(name))
+    kept = [one for one in frozen if one.ids_hash == appended["ids_hash"]]
+    if not kept:
+        raise RequestError("a set that was appended to the export is not here", f"{path} has {label}")
+    options = {name: value for name, value in part["export"].items() if name != "plan"}
+    # Its name and version are those of the export, also where it was renamed since.
+    document = {**kept[0].to_json(), **appended, "ids": list(sets.members(kept[0]))}
+    return CardAppended(set=document, options=options)
 
 
 def _hash_export(path: Path) -> dict[str, str]:
@@ -361,6 +401,7 @@ def rebuild_set(
         )
     if stores.tables.episodes.count():
         raise RequestError("the workspace has episodes already", f"{stores.location}; name a new one with -w")
+    appended = [parse_lock(part.set, card_path) for part in (card.export.appended if card.export else ())]
     versions = (card.ares, version("ares-curation"))
     roots, differences = _locate_sources(card.sources, folders)
     if differences:
@@ -369,17 +410,22 @@ def rebuild_set(
         _ingest_source(stores, source, roots[source.key], quiet)
     count = import_labels(stores, labels_path)
     differences += _compare_makers(stores, card)
-    differences += _compare_episodes(stores, members, labels_path)
+    for locked in (members, *(own for _, own in appended)):
+        differences += _compare_episodes(stores, locked, labels_path)
     if any(difference.kind == "episode" for difference in differences):
         return RebuildReport(versions=versions, annotations=count, differences=tuple(differences))
-    frozen = Sets(stores.annotations).add_locked(selection, members)
+    sets = Sets(stores.annotations)
+    frozen = sets.add_locked(selection, members)
     report = RebuildReport(
         set=frozen.label, episodes=frozen.episodes, annotations=count, versions=versions,
         differences=tuple(differences),
     )  # fmt: skip
     if not (export and card.export):
         return report
-    return _export_again(stores, frozen, card.export, export, report, quiet=quiet)
+    parts = [(frozen, card.export.options)]
+    for (part, own), kept in zip(appended, card.export.appended, strict=True):
+        parts.append((frozen if part.label == frozen.label else sets.add_locked(part, own), kept.options))
+    return _export_again(stores, parts, card.export, export, report, quiet=quiet)
 
 
 def _check_labels(path: Path, labels: LabelsFile) -> None:
@@ -511,25 +557,28 @@ def _compare_episodes(
 
 def _export_again(
     stores: Stores,
-    frozen: CurationSet,
+    parts: Sequence[tuple[CurationSet, dict[str, Any]]],
     card: CardExport,
     folder: str,
     report: RebuildReport,
     *,
     quiet: bool,
 ) -> RebuildReport:
-    """Export the set as the card says, and compare every file."""
+    """Export the set as the card says, append what was appended, and compare every file."""
     from ares.export import TrimRequest
 
-    options = dict(card.options)
-    if trim := options.get("trim"):
-        options["trim"] = TrimRequest(**trim)
-    with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
-        if card.plan:
-            options["plan"] = str(Path(temporary) / _PLAN_FILE)
-            Path(options["plan"]).write_text(card.plan, encoding="utf-8")
-        written = WorkspaceJobs(stores).export(frozen, folder, quiet=quiet, **options)
-    actual = _hash_export(written.path)
+    path = Path()
+    for number, (part, kept) in enumerate(parts):
+        options = dict(kept)
+        if trim := options.get("trim"):
+            options["trim"] = TrimRequest(**trim)
+        with tempfile.TemporaryDirectory(prefix="ares-rebuild-") as temporary:
+            if card.plan:
+                options["plan"] = str(Path(temporary) / _PLAN_FILE)
+                Path(options["plan"]).write_text(card.plan, encoding="utf-8")
+            jobs = WorkspaceJobs(stores)
+            path = jobs.export(part, folder, quiet=quiet, append=number > 0, **options).path
+    actual = _hash_export(path)
     differences = tuple(
         RebuildDifference(
             kind="export",
@@ -542,5 +591,5 @@ def _export_again(
     )
     same = sum(card.files.get(name) == digest for name, digest in actual.items())
     return replace(
-        report, path=str(written.path), same_files=same, differences=(*report.differences, *differences)
+        report, path=str(path), same_files=same, differences=(*report.differences, *differences)
     )

@@ -93,6 +93,34 @@ def test_a_card_is_rebuilt_elsewhere_byte_for_byte(
     after.close()
 
 
+@pytest.mark.parametrize("format", ["lerobot", "lerobot-v2.1"])
+def test_an_export_that_was_appended_to_is_rebuilt_byte_for_byte(
+    card_folder: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the card of the set that was first there; the appended set was renamed since, and another is appended."""
+    shutil.copytree(card_folder / "ws", tmp_path / "ws")
+    here, out = ["-w", tmp_path / "ws"], tmp_path / "out"
+    for name, steps in (("one", 6), ("two", 9), ("three", 7)):
+        run("set", "create", name, "--where", f"dataset = 'arm' AND num_steps = {steps}", *here)
+        append = [] if name == "one" else ["--append"]
+        assert run("export", name, out, "--format", format, *append, *here) == 0
+    run("set", "rename", "two", "second", *here)
+    card = tmp_path / "one.json"
+    assert run("set", "lock", "one", card, "--export", out, *here) == 0
+    capsys.readouterr()
+    again = ["--sources", card_folder / "data", "--export", tmp_path / "again", "-w", tmp_path / "new"]
+    assert run("set", "rebuild", card, *again, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    one, two = files_of(out), files_of(tmp_path / "again")
+    assert {name for name in one.keys() | two.keys() if one.get(name) != two.get(name)} == {
+        "manifest.times.json"
+    }
+    assert (report["set"], report["same_files"], report["differences"]) == ("one@1", len(two) - 1, [])
+    run("set", "delete", "three", "--yes", *here)
+    assert run("set", "lock", "one", card, "--export", out, *here) == 2
+    assert "a set that was appended to the export is not here" in capsys.readouterr().err
+
+
 def rebuilt(
     card_folder: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, list[dict[str, Any]]]:
