@@ -137,7 +137,7 @@ def prepare_video(
     except NotCopyable as error:
         return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, error.reason)
     try:
-        sample_seconds = [seconds[number] for number in _sample_numbers(len(seconds))]
+        sample_seconds = [seconds[number] for number in _sample_numbers(len(seconds), span)]
         return PreparedVideo(span, image_stats(_downscale_images(frames_at(camera.media, sample_seconds))))
     except BaseException:
         span.close()
@@ -180,10 +180,24 @@ def _cut_part(media: MediaRef, retimed: RetimedEpisode, rate_hz: float, can_poin
         raise NotCopyable("a span of a video, which the format cannot point into", detail) from None
 
 
-def _sample_numbers(num_frames: int) -> list[int]:
-    """Numbers of at most MAX_SAMPLED_FRAMES frames, evenly spaced, the first and the last among them."""
+def _sample_numbers(num_frames: int, span: PacketSpan | None = None) -> list[int]:
+    """Numbers of at most MAX_SAMPLED_FRAMES frames, evenly spaced, the first and the last among them.
+
+    Of a span that is copied a keyframe stands for the samples that are less than a spacing away: any other frame
+    costs all that are decoded since its keyframe.
+    """
+    import numpy as np
+
     count = min(MAX_SAMPLED_FRAMES, num_frames)
-    return sorted({round(k * (num_frames - 1) / max(count - 1, 1)) for k in range(count)})
+    numbers = np.linspace(0, num_frames - 1, count).round().astype(int)
+    if span is not None:
+        pairs = zip(span.packets, span.positions, strict=True)
+        keys = np.array([position - span.lead for packet, position in pairs if packet.is_keyframe])
+        keys = keys[(keys >= 0) & (keys < num_frames)]
+        if len(keys):
+            nearest = keys[np.abs(numbers[:, None] - keys).argmin(axis=1)]
+            numbers = np.where(np.abs(nearest - numbers) * (count - 1) < num_frames, nearest, numbers)
+    return sorted(set(numbers.tolist()))
 
 
 def _downscale_images(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
