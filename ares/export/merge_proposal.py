@@ -77,6 +77,9 @@ _SPLITS = {"valid": "val", "validation": "val", "dev": "val", "training": "train
 _VIEW_EPISODES, _VIEW_FRAMES, _VIEW_SIZE = 3, 3, (16, 12)
 # Cameras look exchanged, or like one another, from these correlations of their views on.
 _EXCHANGED_GAIN, _SAME_VIEW = 0.3, 0.7
+# Of cameras that look alike, where a correlation gains little: how far views are from 1 in their places, and how many
+# times nearer in the other order.
+_FAR_VIEW, _TIMES_NEARER = 0.1, 4.0
 _MOST_EXCHANGED = 6
 # Signals that formats have places of their own for.
 _NO_FEATURES = frozenset(
@@ -267,8 +270,12 @@ def _exchanged_cameras(goal: _SourceFacts, own: _SourceFacts, names: Sequence[st
         default=(),
     )
     moved = {name: other for name, other in zip(seen, best, strict=True) if name != other}
-    gain = sum(likeness[pair] - likeness[pair[0], pair[0]] for pair in moved.items())
-    return moved if moved and gain / len(moved) >= _EXCHANGED_GAIN else {}
+    if not moved:
+        return {}
+    kept_gap = 1 - sum(likeness[name, name] for name in moved) / len(moved)
+    moved_gap = 1 - sum(likeness[pair] for pair in moved.items()) / len(moved)
+    is_nearer = kept_gap >= max(_FAR_VIEW, _TIMES_NEARER * moved_gap)
+    return moved if is_nearer or kept_gap - moved_gap >= _EXCHANGED_GAIN else {}
 
 
 @dataclass(slots=True)
