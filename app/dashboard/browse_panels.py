@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -26,11 +27,13 @@ from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, v
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
+from ares.store import TAGS
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from ares.store import Action
+    from ares.workspace import NamedThing
 
 
 # Facets that are open at first; of the others only the name is shown.
@@ -248,7 +251,40 @@ def _search_for_image(data: bytes) -> None:
     change_view(lambda newest: newest.with_query(image=image))
 
 
+_ID = re.compile(r"[0-9a-f]{16}")
+_MOST_NAMED = 6
+
+
+def draw_named(text: str) -> None:
+    """Draw a button for each thing that has exactly the name that was searched for."""
+    named = cached_reads.find_exact_names(text)[:_MOST_NAMED]
+    if not named:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Named so:", width="content")
+        for thing in named:
+            st.button(
+                escape_markdown(f"{thing.kind} {thing.name}"), key=f"named.{thing.kind}.{thing.name}",
+                help=escape_markdown(thing.detail) or None, on_click=_open_named, args=(thing,),
+            )  # fmt: skip
+
+
+def _open_named(thing: NamedThing) -> None:
+    if thing.kind == "episode":
+        navigation.open_page("episode", {"episode": [thing.name]})
+    elif thing.kind == "set":
+        navigation.open_page("sets", {"set": [thing.name]})
+    else:
+        column = TAGS if thing.kind == "tag" else thing.kind
+        navigation.write_view(ViewState().with_filter(ColumnFilter(column=column, values=(thing.name,))))
+
+
 def _apply_text() -> None:
+    entered = entered_text("browse.text").lower()
+    if _ID.fullmatch(entered) and cached_reads.read_episodes([entered]):
+        navigation.open_page("episode", {"episode": [entered]})
+        return
+
     def search(newest: ViewState) -> ViewState:
         text = entered_text("browse.text", newest.text)
         return replace(newest if text == newest.text else newest.with_query(text=text), page=1)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ares.reports import DatasetHealth
     from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
+    from ares.workspace import NamedThing
 
 
 T = TypeVar("T")
@@ -529,6 +530,14 @@ def list_saved_views() -> list[SavedView]:
     from ares.curation import list_views
 
     return limited(lambda: list_views(workspace().stores))
+
+
+def find_exact_names(text: str) -> list[NamedThing]:
+    """Return what has exactly this name: an episode by its id or record, a set, a dataset, a tag."""
+    from ares.workspace import find_names
+
+    named = limited(lambda: find_names(workspace().stores, text[:200]))
+    return [thing for thing in named if thing.is_exact]
 
 
 def read_episodes(ids: Sequence[str]) -> list[Episode]:

@@ -252,6 +252,14 @@ def build_pages() -> dict[str, Page]:
     }
 
 
+def draw_find_dialog() -> None:
+    """Draw the button and the dialog that open a page, or anything of the workspace, by its name."""
+    from app.dashboard.components import load_component
+
+    pages = [[name, page.title] for name, page in PAGES.items() if name != "episode"]
+    load_component("find")(data={"pages": pages}, key="find")
+
+
 def open_page(name: str, params: Mapping[str, Sequence[str]] | None = None) -> None:
     """Open another page with these query parameters; called by a reaction to a click.
 

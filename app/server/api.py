@@ -156,6 +156,7 @@ class Endpoints:
             ("GET", "/episodes", self.list_episodes),
             ("GET", "/episodes/{episode_id}", self.show_episode),
             ("GET", "/episodes/{episode_id}/signals/{signal}", self.show_signal),
+            ("GET", "/find", self.find),
             ("GET", "/search", self.search),
             ("GET", "/segments", self.search_segments),
             ("GET", "/facets", self.count_facets),
@@ -222,6 +223,14 @@ class Endpoints:
                 "values": signals[signal].values[span].tolist(),
             }
         )
+
+    @_limit_query_time
+    def find(self, text: str, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> Response:
+        """Sets, datasets, tags and episodes that a text names: a name, an id, a record or a file; exact ones first."""
+        from ares.workspace import find_names
+
+        names = find_names(self.workspace.stores, text, limit)
+        return _as_json({"names": [named.to_json() for named in names]})
 
     @_limit_query_time
     def search(

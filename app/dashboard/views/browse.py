@@ -11,6 +11,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import (
     draw_facets,
+    draw_named,
     draw_saved_views,
     draw_search_bar,
     draw_unknown,
@@ -36,6 +37,7 @@ def render() -> None:
         _draw_empty_workspace()
         return
     draw_search_bar(view)
+    named = st.container()
     with st.container():
         # Here, and not among the filters, the page says that it waits for a model.
         cached_reads.warm_up(**view.query)
@@ -58,6 +60,9 @@ def render() -> None:
     _draw_result_line(view, page)
     draw_selection_bar(view, page.shown)
     _draw_results(view, page, cards)
+    if view.text:  # last, as the cards do not wait for it
+        with named:
+            draw_named(view.text)
 
 
 def _draw_empty_workspace() -> None:
