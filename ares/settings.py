@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 _SECRETS = ("mongo_uri", "openai_api_key", "app_password")
-_FOLDERS = ("workspace", "cache", "export_dirs")
+_FOLDERS = ("workspace", "cache", "export_dirs", "source_dirs")
 _READABLE_BY_OTHERS = 0o044
 
 
@@ -37,6 +37,7 @@ class ConfigFile(TypedDict, total=False):
     media_cache_gb: float | int
     app_password: str
     export_dirs: str | tuple[str, ...]
+    source_dirs: str | tuple[str, ...]
     query_seconds: float | int
     trusted_proxies: str | tuple[str, ...]
     max_megapixels: float | int
@@ -90,7 +91,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _as_text(name: str, value: Any) -> str:
-    separator = os.pathsep if name == "export_dirs" else ","
+    separator = os.pathsep if name.endswith("_dirs") else ","
     values = [str(item) for item in (value if isinstance(value, tuple) else (value,))]
     # A shell would have replaced "~" in a variable.
     is_home = [name in _FOLDERS and text.startswith("~") for text in values]
@@ -144,6 +145,7 @@ _VARIABLES = {
     "media_cache_gb": "ARES_MEDIA_CACHE_GB",
     "app_password": "ARES_APP_PASSWORD",
     "export_dirs": "ARES_EXPORT_DIRS",
+    "source_dirs": "ARES_SOURCE_DIRS",
     "query_seconds": "ARES_QUERY_SECONDS",
     "trusted_proxies": "ARES_TRUSTED_PROXIES",
     "max_megapixels": "ARES_MAX_MEGAPIXELS",
@@ -198,6 +200,8 @@ class Settings:
         app_password: Password of the dashboard when it listens beyond loopback (ARES_APP_PASSWORD).
         export_dirs: Folders below which the dashboard exports, separated as in PATH (ARES_EXPORT_DIRS); by default
             `exports` in the workspace.
+        source_dirs: Folders below which pages read datasets to ingest, separated as in PATH (ARES_SOURCE_DIRS); none by
+            default.
         query_seconds: Time limit of each query of the dashboard (ARES_QUERY_SECONDS).
         trusted_proxies: Addresses or networks of reverse proxies before the dashboard (ARES_TRUSTED_PROXIES, separated
             by commas).
@@ -224,6 +228,7 @@ class Settings:
     media_cache_bytes: int = 10 * 2**30
     app_password: str = ""
     export_dirs: tuple[str, ...] = ()
+    source_dirs: tuple[str, ...] = ()
     query_seconds: float = 10.0
     trusted_proxies: tuple[str, ...] = ()
     max_megapixels: float = 100.0
@@ -256,6 +261,7 @@ def settings_from_environment(environ: Mapping[str, str] | None = None) -> Setti
         "price": _parse_price(texts.pop("price", "")),
         "media_cache_bytes": int(numbers.pop("media_cache_gb", _MEDIA_CACHE_GB) * 2**30),
         "export_dirs": _split_list(texts.pop("export_dirs", ""), os.pathsep),
+        "source_dirs": _split_list(texts.pop("source_dirs", ""), os.pathsep),
         "follow_links": _parse_flag("ARES_FOLLOW_LINKS", texts.pop("follow_links", "0")),
         "trusted_proxies": _split_list(texts.pop("trusted_proxies", ""), ","),
         "failure_kinds": _split_list(texts.pop("failure_kinds", ""), ",") or FAILURE_KINDS,

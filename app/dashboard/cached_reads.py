@@ -214,10 +214,10 @@ def clear_caches() -> None:
 
 def filter_columns() -> dict[str, str]:
     """Return the columns that can be filtered, with their types; a new one is seen at once, whoever made it."""
-    return _columns_of_version(_episodes_version())
+    return _columns_of_version(newest_version())
 
 
-def _episodes_version() -> int:
+def newest_version() -> int:
     """The version of the table: what was read of it holds until this changes, whoever changes it."""
     return limited(lambda: workspace().stores.tables.episodes.version())
 
@@ -229,7 +229,7 @@ def _columns_of_version(version: int) -> dict[str, str]:
 
 def count_episodes(where: str) -> int:
     """Return the number of episodes that match a filter."""
-    return _count_of_version(where, _episodes_version())
+    return _count_of_version(where, newest_version())
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
@@ -245,7 +245,7 @@ def read_facets(where: str, only: str = "", cut: SearchThresholdIds | None = Non
         only: One column; "" for every column that has a facet.
         cut: Only episodes that a search scores so high; None for all.
     """
-    return _facets_of_version(where, only, _episodes_version(), cut)
+    return _facets_of_version(where, only, newest_version(), cut)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -259,7 +259,7 @@ def _facets_of_version(where: str, only: str, version: int, cut: SearchThreshold
 
 def read_groups(where: str, name: str) -> GroupStatistics:
     """Return counts of the episodes that match a filter by the values of a name; see `Episodes.count_by`."""
-    return _groups_of_version(where, name, _episodes_version())
+    return _groups_of_version(where, name, newest_version())
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -388,7 +388,7 @@ def _search_query(text: str, like: str, image: str, by: str) -> Query:
 
 def read_ids(where: str, order_by: str, offset: int, limit: int) -> list[str]:
     """Return the ids of one page of the episodes that match a filter."""
-    return _ids_of_version(where, order_by, offset, limit, _episodes_version())
+    return _ids_of_version(where, order_by, offset, limit, newest_version())
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
@@ -413,7 +413,7 @@ def read_columns_for_plot(
         limit: About how many episodes to return at most.
         total: Number of episodes that match the filter; above `limit` a random sample is read.
     """
-    return _plot_columns_of_version(where, columns, limit, total, _episodes_version())
+    return _plot_columns_of_version(where, columns, limit, total, newest_version())
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -432,7 +432,7 @@ def _plot_columns_of_version(
 
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return captions, grades, and the columns that compare makers, of some episodes by episode id."""
-    return _captions_of_version(ids, _episodes_version())
+    return _captions_of_version(ids, newest_version())
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
@@ -453,7 +453,7 @@ def _is_stale_column(name: str) -> bool:
 
 def count_datasets() -> Mapping[str, int]:
     """Return the number of episodes of each dataset."""
-    return _datasets_of_version(_episodes_version())
+    return _datasets_of_version(newest_version())
 
 
 @st.cache_data(max_entries=1, show_spinner=False)
@@ -463,7 +463,7 @@ def _datasets_of_version(version: int) -> Mapping[str, int]:
 
 def read_health(dataset: str) -> DatasetHealth:
     """Return what is typical of a dataset, and what the checks say of a sample of its episodes."""
-    return _health_of_version(dataset, _episodes_version())
+    return _health_of_version(dataset, newest_version())
 
 
 @st.cache_resource(ttl=_HEALTH_AGE_SECONDS, max_entries=64, show_spinner=False)
@@ -480,7 +480,7 @@ def read_judgements(question: JudgedQuestion | None, group: str) -> list[Judgeme
         question: What they were asked; None for everything that they were.
         group: Column of the episodes table; "" for all together.
     """
-    return _judgements_of_version(question, group, _episodes_version())
+    return _judgements_of_version(question, group, newest_version())
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -498,7 +498,7 @@ def read_calibrations() -> list[Calibration]:
     from ares.review import read_audit_stamp
 
     stamp = limited(lambda: read_audit_stamp(workspace().stores))
-    return _calibrations_of_version(stamp, _episodes_version())
+    return _calibrations_of_version(stamp, newest_version())
 
 
 @st.cache_data(max_entries=1, show_spinner=False)
@@ -511,7 +511,7 @@ def read_instruction_audits() -> list[InstructionAudit]:
     from ares.review import read_audit_stamp
 
     stamp = limited(lambda: read_audit_stamp(workspace().stores))
-    return _audits_of_version(stamp, _episodes_version())
+    return _audits_of_version(stamp, newest_version())
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.dashboard.jobs import Job, read_job, write_job
+from app.server import Job, read_job, run_command_job, write_job
 from app.stop_signals import SignalWatch
 from ares.console import escape_logs
 from ares.errors import AresError
@@ -29,6 +29,9 @@ def main() -> None:
     location, settings = pickle.load(sys.stdin.buffer)
     job = read_job(path)
     assert job
+    if job.kind == "command":  # it answers signals itself
+        run_command_job(path, write_job(path, job, pid=os.getpid()), location)
+        return
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
     # Who reads the number of this process may stop it at once: that waits until the end is written down.

@@ -46,6 +46,7 @@ def draw_judges() -> None:
     makers = cached_reads.limited(cached_reads.workspace().stores.annotations.makers)
     if not counts:
         st.write("No judge has said anything yet: `ares annotate grade`.")
+        navigation.draw_job_button("Grade captions", "annotate", ("grade",))
         _draw_agreement(makers)
         return
     st.subheader("What judges accept")

@@ -7,6 +7,7 @@ import streamlit as st
 from app.dashboard.navigation import (
     accept_next_message,
     build_pages,
+    draw_changes,
     draw_find_dialog,
     draw_log_out_link,
     switch_page,
@@ -18,8 +19,8 @@ st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("ic
 accept_next_message()
 _STYLE = """<style>
 .st-key-tab_state { display: none; }
-/* Its button is fixed in the header. */
-.st-key-find { height: 0; }
+/* Their buttons are fixed in the header. */
+.st-key-find, .st-key-changes { position: absolute; height: 0; }
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
@@ -39,5 +40,6 @@ pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
 draw_find_dialog()
+draw_changes()
 keep_ticks()
 current_page.run()

@@ -38,10 +38,11 @@ PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
     "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
     "statistics": PageEntry("Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number")),
-    "episode": PageEntry("Episode", ":material/play_circle:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
+    "episode": PageEntry("Episode", ":material/movie:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
     "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
+    "jobs": PageEntry("Jobs", ":material/conveyor_belt:", ("job", "names")),
     "status": PageEntry("Status", ":material/monitoring:"),
 }
 _ALL_PARAMETERS = frozenset(name for page in PAGES.values() for name in page.parameters)
@@ -260,12 +261,38 @@ def draw_find_dialog() -> None:
     load_component("find")(data={"pages": pages}, key="find")
 
 
+def draw_changes() -> None:
+    """Draw what others do: a button to the jobs that run, and one that shows what has changed since this draw."""
+    from app.dashboard.components import load_component
+
+    version = cached_reads.newest_version()
+    load_component("changes")(
+        data={"version": version}, key="changes", on_shown_change=cached_reads.clear_caches
+    )
+
+
 def open_page(name: str, params: Mapping[str, Sequence[str]] | None = None) -> None:
     """Open another page with these query parameters; called by a reaction to a click.
 
     The page that was clicked is not drawn again: `switch_page` comes before it.
     """
     st.session_state[_NEXT_PAGE] = (name, {key: list(texts) for key, texts in (params or {}).items()})
+
+
+def draw_job_button(label: str, kind: str, names: Sequence[str] = (), key: str = "") -> None:
+    """Draw a button that opens the form of a job, beside what says that nothing is there yet.
+
+    Args:
+        label: Text of the button.
+        kind: "ingest", "annotate", "check" or "review".
+        names: Annotators that the form has selected.
+        key: What tells the button from others on the page.
+    """
+    params = {"job": [kind], **({"names": [",".join(names)]} if names else {})}
+    st.button(
+        label, key=f"jobs.open.{key or kind}", icon=":material/conveyor_belt:", on_click=open_page,
+        args=("jobs", params),
+    )  # fmt: skip
 
 
 def switch_page(page_list: Mapping[str, Page]) -> None:

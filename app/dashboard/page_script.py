@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from app.server import ServedPages, start_background_dashboard
 
 if TYPE_CHECKING:
+    from ares.episode import Json
     from ares.workspace import Dashboard, Workspace
 
 
@@ -25,6 +26,7 @@ def make_served_pages(export_dirs: Sequence[str] = (), query_seconds: float | No
         script=folder / "main.py",
         show=partial(_show_workspace, tuple(export_dirs), query_seconds),
         preload=_load_ahead,
+        changes=_describe_changes,
         show_error=_show_error,
         # `app.dashboard.navigation` has the same names, and imports Streamlit.
         names=tuple(path.stem for path in (folder / "views").glob("[a-z]*.py")),
@@ -76,6 +78,13 @@ def _load_ahead() -> None:
     from app.dashboard.preloading import preload
 
     preload()
+
+
+def _describe_changes(workspace: Workspace) -> dict[str, Json]:
+    from app.server import list_all_jobs
+
+    running = [job for job in list_all_jobs(workspace.stores) if not job.ended]
+    return {"version": workspace.stores.tables.episodes.version(), "running": len(running)}
 
 
 def _show_error(error: Exception) -> bool:

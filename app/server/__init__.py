@@ -10,7 +10,30 @@ if TYPE_CHECKING:
         start_background_dashboard as start_background_dashboard,
         start_module_process as start_module_process,
     )
+    from app.server.command_jobs import (
+        PLAN as PLAN,
+        describe_plan as describe_plan,
+        last_lines_of as last_lines_of,
+        make_annotate_words as make_annotate_words,
+        make_check_words as make_check_words,
+        make_ingest_words as make_ingest_words,
+        resume_job as resume_job,
+        run_command_job as run_command_job,
+        start_command as start_command,
+    )
     from app.server.command_searches import ask_dashboard_to_search as ask_dashboard_to_search
+    from app.server.jobs import (
+        Job as Job,
+        JobKind as JobKind,
+        find_job_folder as find_job_folder,
+        find_job_path as find_job_path,
+        list_all_jobs as list_all_jobs,
+        list_jobs as list_jobs,
+        read_job as read_job,
+        start_job as start_job,
+        stop_job as stop_job,
+        write_job as write_job,
+    )
     from app.server.message_order import (
         CONNECTION_HEADER as CONNECTION_HEADER,
         release_next_message as release_next_message,

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from functools import wraps
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
@@ -15,6 +16,16 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from app.server.command_jobs import (
+    PLAN,
+    last_lines_of,
+    make_annotate_words,
+    make_check_words,
+    make_ingest_words,
+    resume_job,
+    start_command,
+)
+from app.server.jobs import Job, find_job_path, list_all_jobs, stop_job
 from app.server.protection import VERSION_HEADER
 from ares import __version__
 from ares.deadline import Deadline, limit_time
@@ -30,6 +41,7 @@ from ares.errors import (
     UnknownEpisode,
 )
 from ares.registry import did_you_mean
+from ares.settings import Settings
 from ares.workspace import Workspace
 
 API_PREFIX = "/api"
@@ -91,6 +103,34 @@ class NewRuling(BaseModel):
     severity: str = ""
     text: str = ""
     slots: dict[str, str] = Field(default_factory=dict)
+
+
+class NewJob(BaseModel):
+    """What `ares ingest`, `annotate` or `check` is to do, in a process that goes on when the server ends."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    command: Literal["ingest", "annotate", "check"]
+    person: str = Field(min_length=1, description="who starts it")
+    plan: bool = Field(default=False, description="only say what would be done, and what it costs")
+    source: str = Field(default="", description="of ingest: a path below a folder of ARES_SOURCE_DIRS")
+    dataset: str = ""
+    format: str = ""
+    names: list[str] = Field(default_factory=list, description="of annotate: annotators, in this order")
+    where: str = Field(default="", description="of annotate: SQL filter")
+    limit: int | None = Field(default=None, ge=1, description="of annotate: at most so many episodes")
+    retry_failed: bool = False
+    instructions: bool = Field(default=False, description="of check: compare instructions with frames")
+
+    def words(self, settings: Settings) -> list[str]:
+        """The words of the command."""
+        if self.command == "ingest":
+            words = make_ingest_words(settings, self.source, self.dataset, self.format)
+        elif self.command == "annotate":
+            words = make_annotate_words(self.names, self.where, self.limit, self.retry_failed)
+        else:
+            words = make_check_words(self.instructions)
+        return [*words, *([PLAN] if self.plan else [])]
 
 
 def make_api(workspace: Workspace, *, files_allowed: bool = False) -> FastAPI:
@@ -172,6 +212,10 @@ class Endpoints:
             ("POST", "/tags/{tag}", self.add_tag),
             ("DELETE", "/tags/{tag}", self.remove_tag),
             ("POST", "/undo", self.undo),
+            ("GET", "/jobs", self.list_jobs),
+            ("POST", "/jobs", self.start_job),
+            ("POST", "/jobs/{job_id}/resume", self.resume_job),
+            ("DELETE", "/jobs/{job_id}", self.stop_job),
         )
 
     @_limit_query_time
@@ -338,6 +382,41 @@ class Endpoints:
     def undo(self, number: int | None = None) -> Response:
         """Take back an action by its number, by default the last."""
         return _as_json(self.workspace.undo(number).undone.to_json())
+
+    @_limit_query_time
+    def list_jobs(self) -> Response:
+        """The jobs that pages and programs have started, the newest first."""
+        return _as_json({"jobs": [self._describe_job(job) for job in list_all_jobs(self.workspace.stores)]})
+
+    @_limit_query_time
+    def start_job(self, new: NewJob) -> Response:
+        """Start a job, or a plan of one."""
+        job = start_command(self.workspace.stores, new.words(self.workspace.settings), new.person)
+        return _as_json(self._describe_job(job), HTTPStatus.CREATED)
+
+    @_limit_query_time
+    def resume_job(self, job_id: str, person: str) -> Response:
+        """Start an ended job again; it goes on with what is open."""
+        job = resume_job(self.workspace.stores, self._find_job(job_id), person)
+        return _as_json(self._describe_job(job), HTTPStatus.CREATED)
+
+    @_limit_query_time
+    def stop_job(self, job_id: str) -> Response:
+        """Ask a job to end; what it has done stays."""
+        job = self._find_job(job_id)
+        stop_job(self.workspace.stores, job)
+        return _as_json(self._describe_job(job))
+
+    def _find_job(self, job_id: str) -> Job:
+        jobs = {self._describe_job(job)["id"]: job for job in list_all_jobs(self.workspace.stores)}
+        if job_id not in jobs:
+            raise NotStored("there is no such job", f"{job_id[:100]!r}")
+        return jobs[job_id]
+
+    def _describe_job(self, job: Job) -> dict[str, Any]:
+        stores = self.workspace.stores
+        job_id = find_job_path(stores, job.kind, job.name).stem
+        return {"id": job_id, **asdict(job), "lines": last_lines_of(stores, job)}
 
     def _find_set(self, label: str) -> Any:
         if label not in self.workspace.sets:

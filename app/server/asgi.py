@@ -11,6 +11,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     import streamlit as st
     import uvicorn
+
+    from ares.episode import Json
 
 
 # An image to search by; a websocket message carries what a user typed or selected.
@@ -95,6 +98,7 @@ class ServedPages:
         show: Called once before the first page, with the workspace to show and whether users log in. Raises
             RequestError for a limit of the pages that cannot be used.
         preload: Loads what the first pages need; called from a thread.
+        changes: Returns the version of the data and what runs, for the pages that are open.
         show_error: Draws what a page raised; returns whether nothing else is to be shown.
         names: Names of the pages, which are their addresses.
         first: Name of the page that opens at the address of the server.
@@ -103,6 +107,7 @@ class ServedPages:
     script: Path
     show: Callable[[Workspace, bool], None]
     preload: Callable[[], None]
+    changes: Callable[[Workspace], Mapping[str, Json]]
     show_error: Callable[[Exception], bool]
     names: tuple[str, ...]
     first: str
@@ -222,6 +227,7 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
         from streamlit.logger import get_logger
 
     from app.server.api import API_PREFIX, make_api
+    from app.server.changes import build_changes_route
     from app.server.login import LoginMiddleware
     from app.server.message_order import MessageOrderMiddleware
     from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
@@ -247,7 +253,11 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     middleware.append(Middleware(MessageOrderMiddleware))
     return st.App(
         pages.script,
-        routes=[*build_media_routes(workspace.stores), Mount(API_PREFIX, make_api(workspace))],
+        routes=[
+            *build_media_routes(workspace.stores),
+            build_changes_route(partial(pages.changes, workspace)),
+            Mount(API_PREFIX, make_api(workspace)),
+        ],
         middleware=middleware,
         lifespan=_make_lifespan(workspace, pages.preload),
         on_script_error=pages.show_error,

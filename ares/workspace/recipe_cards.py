@@ -590,6 +590,4 @@ def _export_again(
         if card.files.get(name) != actual.get(name)
     )
     same = sum(card.files.get(name) == digest for name, digest in actual.items())
-    return replace(
-        report, path=str(path), same_files=same, differences=(*report.differences, *differences)
-    )
+    return replace(report, path=str(path), same_files=same, differences=(*report.differences, *differences))

@@ -69,6 +69,7 @@ def _draw_empty_workspace() -> None:
     st.header("No episodes yet")
     st.write("Put a dataset into this workspace, then reload the page:")
     st.code(f"ares ingest PATH --workspace {cached_reads.workspace().path}", language=None)
+    navigation.draw_job_button("Ingest from here", "ingest")
 
 
 def _draw_filter_buttons(view: ViewState) -> None:

@@ -438,6 +438,7 @@ def _draw_captions(episode: Episode, annotations: EpisodeAnnotations) -> None:
             _draw_rest(episode, len(annotations.captions), annotations.counts[0], "texts with their grades")
     else:
         st.caption("No caption yet: run `ares annotate caption grade`.")
+        navigation.draw_job_button("Caption and grade", "annotate", ("caption", "grade"), key="caption")
     draw_episode_failures(episode.episode_id, annotations.subjects)
 
 
@@ -538,6 +539,7 @@ def _draw_similar(episode: Episode) -> None:
         return
     if not hits:
         st.caption("Nothing to compare yet: run `ares annotate embed motion`.")
+        navigation.draw_job_button("Embed and measure motion", "annotate", ("embed", "motion"), key="embed")
         return
     ids = [hit.episode_id for hit in hits]
     episodes = cached_reads.read_episodes(ids)

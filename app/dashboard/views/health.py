@@ -37,6 +37,7 @@ def render() -> None:
     st.header("Data health")
     if not datasets:
         st.info("There are no episodes yet: run `ares ingest FOLDER`.", icon=":material/info:")
+        navigation.draw_job_button("Ingest from here", "ingest")
         return
     # The address decides: a list that keeps its own choice would show another dataset after the button "back".
     navigation.show_value(_DATASET, named or datasets[0])
@@ -77,6 +78,7 @@ def _draw_findings(health: DatasetHealth) -> None:
     st.subheader("Findings")
     if not health.counts:
         st.caption("The checks found nothing in this sample. `ares check` reads every episode.")
+        navigation.draw_job_button("Check every episode", "check")
         return
     st.dataframe(make_finding_rows(health), hide_index=True, key="health.findings")
     st.subheader("Worst episodes")
@@ -100,6 +102,7 @@ def _draw_instructions(dataset: str) -> None:
     audit = next((audit for audit in audits if audit.dataset == dataset), None)
     if audit is None:
         st.caption("Not audited yet: run `ares check --instructions`.")
+        navigation.draw_job_button("Audit instructions", "check", key="instructions")
         return
     st.caption(escape_markdown(str(audit)))
     shown = audit.findings[:_SHOWN_INSTRUCTIONS]

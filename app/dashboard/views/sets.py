@@ -17,7 +17,6 @@ from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
 from app.dashboard.jobs import (
-    Job,
     draw_exports,
     draw_jobs,
     find_reasons_path,
@@ -27,6 +26,7 @@ from app.dashboard.jobs import (
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
+from app.server import Job
 from ares.curation import DEFAULT_KEEP, NEAR_WAYS, SET_OPERATIONS, CurationSet
 from ares.errors import AresError, RequestError
 from ares.export import TASK_SOURCES, TaskSource

@@ -58,6 +58,7 @@ def render() -> None:
     st.header("Statistics")
     if not cached_reads.count_episodes(""):
         st.info("There are no episodes yet: run `ares ingest FOLDER`.", icon=":material/info:")
+        navigation.draw_job_button("Ingest from here", "ingest")
         return
     _draw_selection(view)
     statistics = _draw_choice(where)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from app.dashboard.jobs import list_jobs
+from app.server import list_jobs
 from ares.curation import undo
 from ares.episode import Record, Signal, Trajectory, make_episode_id
 from ares.review import Answer

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.dashboard.jobs import Job, list_jobs, start_export, stop_job
+from app.dashboard.jobs import start_export
+from app.server import Job, list_jobs, stop_job
 from ares.curation import CurationSet
 from ares.errors import RequestError
 from ares.workspace import Workspace

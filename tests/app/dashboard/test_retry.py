@@ -18,7 +18,7 @@ from annotators.base import Options
 from annotators.caption import CaptionAnnotator
 from app.dashboard import Retry, cached_reads
 from app.dashboard.failed_work import _possible_options, quote_retry, start_retry
-from app.dashboard.jobs import Job, list_jobs, stop_job
+from app.server import Job, list_jobs, stop_job
 from ares.annotation import Maker
 from ares.curation import list_failures
 from ares.errors import ModelError, ReadOnlyWorkspace, RequestError
@@ -175,7 +175,7 @@ def test_only_the_newest_jobs_are_kept(
     paid: tuple[Workspace, Retry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace, retry = paid
-    monkeypatch.setattr("app.dashboard.jobs._MAX_KEPT", 1)
+    monkeypatch.setattr("app.server.jobs._MAX_KEPT", 1)
     ids = sorted(workspace.stores.tables.episodes.ids())
     for episode_id in ids:
         quote = quote_retry(workspace, replace(retry, episode_id=episode_id))

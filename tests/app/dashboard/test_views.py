@@ -18,12 +18,12 @@ from app.cli.main import main
 from app.dashboard import cached_reads
 from app.dashboard.annotation_rows import make_finding_lanes
 from app.dashboard.failed_work import make_failure_rows
-from app.dashboard.jobs import Job, Kind, list_jobs
 from app.dashboard.results import find_neighbours, read_page
 from app.dashboard.user_limits import UserLimits
 from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_from_params
 from app.dashboard.views.health import accept_correction
 from app.dashboard.views.statistics import make_histogram_rows
+from app.server import Job, JobKind, list_jobs
 from ares.contract import DatasetKey, read_contracts, write_contracts
 from ares.curation import FailureSelection, list_failures
 from ares.errors import RequestError
@@ -322,7 +322,7 @@ def _wait_for_export(stores: Stores, label: str) -> Job:
     return _wait_for_job(stores, label, "export")
 
 
-def _wait_for_job(stores: Stores, label: str, kind: Kind) -> Job:
+def _wait_for_job(stores: Stores, label: str, kind: JobKind) -> Job:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         job = list_jobs(stores, kind, label)[0]

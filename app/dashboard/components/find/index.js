@@ -133,8 +133,9 @@ function answerKeys(dialog, results) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) results.move(step);
     else if (event.key === "Enter") results.openActive();
-    else if (event.key === "Escape")
-      dialog.close(); // a search field would only be emptied
+    else if (event.key === "Escape") {
+      dialog.close();
+    } // a search field would only be emptied
     else return;
     event.preventDefault();
   };

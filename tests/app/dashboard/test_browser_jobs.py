@@ -1,0 +1,111 @@
+"""The page Jobs: from an empty workspace to annotated episodes, seen by other pages without a reload."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from app.server import Job, list_all_jobs
+from ares.settings import Settings
+from ares.workspace import Workspace, open_workspace
+from tests.app.dashboard.browser import AXE, SERVE_COMMAND, VIOLATIONS, open_tab, serve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """One without episodes."""
+    opened = open_workspace(str(tmp_path_factory.mktemp("jobs") / "w"), Settings(), create=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def address(workspace: Workspace, demo_samples: Path) -> Iterator[str]:
+    settings = f"Settings(source_dirs=({str(demo_samples)!r},))"
+    with serve(workspace, SERVE_COMMAND.replace("Settings()", settings)) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with open_tab(browser, address) as tab:
+        yield tab
+
+
+def ended(workspace: Workspace, words: str, not_pid: int = 0) -> Job:
+    """The job of a command, a pattern, once it has ended; of a later process than one."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        jobs = [job for job in list_all_jobs(workspace.stores) if re.search(words, job.name)]
+        if jobs and jobs[0].ended and jobs[0].pid != not_pid:
+            return jobs[0]
+        time.sleep(0.05)
+    pytest.fail(f"{words} does not end")
+
+
+def test_a_workspace_is_filled_and_annotated_from_the_page(
+    page: Page, address: str, workspace: Workspace
+) -> None:
+    """Another page that is open says that there are changes, and shows them without a reload."""
+    page.goto(address)
+    page.get_by_role("button", name="Ingest from here").click()
+    page.get_by_role("textbox", name="File or folder on the server").fill("../../../..")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("outside of the allowed folders")).to_be_visible()
+    page.get_by_role("textbox", name="File or folder on the server").fill("video")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Plan").click()
+    expect(page.get_by_text("--dry-run").first).to_be_visible()
+    assert ended(workspace, "ingest.*--dry-run").report["document"]["episodes"] == 12  # type: ignore[index]
+    assert workspace.stores.tables.episodes.count() == 0
+    page.get_by_role("button", name="Start it").click()
+    job = ended(workspace, "ingest.*video$")
+    assert job.state == "finished" and job.arguments["person"]
+    assert workspace.stores.tables.episodes.count() == 12
+    expect(page.get_by_text("Report").first).to_be_visible()
+    assert page.evaluate(VIOLATIONS, AXE.read_text()) == []
+
+
+def test_another_page_says_what_has_changed_and_shows_it(
+    page: Page, address: str, workspace: Workspace
+) -> None:
+    page.goto(address)
+    expect(page.get_by_text("12 of 12 episodes")).to_be_visible()
+    expect(page.get_by_text("late", exact=True)).to_have_count(0)
+    workspace.tag("late", sorted(workspace.stores.tables.episodes.ids())[:1])
+    page.get_by_role("button", name=re.compile(r"new changes?, show")).click()
+    expect(page.get_by_text("late", exact=True)).not_to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("show$"))).to_have_count(0)
+
+
+def test_a_job_is_stopped_killed_and_resumed(page: Page, address: str, workspace: Workspace) -> None:
+    page.goto(f"{address}/jobs?job=annotate&names=motion")
+    page.get_by_role("button", name="Start", exact=True).click()
+    deadline = time.monotonic() + 300
+    while not (jobs := [job for job in list_all_jobs(workspace.stores) if "motion" in job.name and job.pid]):
+        assert time.monotonic() < deadline
+    os.kill(jobs[0].pid, signal.SIGKILL)
+    expect(page.get_by_text("its process was killed")).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
+    assert ended(workspace, "annotate motion", jobs[0].pid).state == "finished"
+
+
+def test_what_is_typed_is_a_value_and_never_an_option(page: Page, address: str, workspace: Workspace) -> None:
+    page.goto(f"{address}/jobs?job=annotate&names=motion")
+    page.get_by_role("textbox", name="Only episodes of this filter").fill("--budget=0; $(touch /tmp/x) '")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_text(re.compile("filter", re.IGNORECASE)).first).to_be_visible()
+    job = ended(workspace, "annotate motion '--where=--budget=0")
+    assert job.state == "failed" and "--where=--budget=0; $(touch /tmp/x) '" in job.arguments["words"]

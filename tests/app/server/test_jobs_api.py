@@ -1,0 +1,122 @@
+"""Jobs by the HTTP API: planned, started, stopped and resumed; paths outside of the allowed folders are refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from app.server.api import make_api
+from app.server.changes import build_changes_route
+from ares.errors import StoreError
+from ares.settings import Settings
+from ares.workspace import open_workspace
+
+
+@pytest.fixture
+def client(tmp_path: Path, demo_samples: Path) -> Iterator[TestClient]:
+    """An empty workspace whose pages may read the samples."""
+    settings = Settings(source_dirs=(str(demo_samples),))
+    with (
+        open_workspace(str(tmp_path / "w"), settings, create=True) as own,
+        TestClient(make_api(own)) as opened,
+    ):
+        yield opened
+
+
+def wait(client: TestClient, job_id: str) -> dict[str, Any]:
+    """The job, once it has ended."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        (job,) = [job for job in client.get("/jobs").json()["jobs"] if job["id"] == job_id]
+        if job["state"] != "running":
+            return dict(job)
+        time.sleep(0.05)
+    pytest.fail(f"{job} does not end")
+
+
+def test_a_dataset_is_planned_ingested_and_annotated(client: TestClient) -> None:
+    ingest = {"command": "ingest", "person": "Ada", "source": "video", "dataset": "films"}
+    plan = wait(client, client.post("/jobs", json={**ingest, "plan": True}).json()["id"])
+    assert plan["report"]["document"]["episodes"] == 12
+    assert client.get("/episodes").json()["total"] == 0
+    started = client.post(f"/jobs/{plan['id']}/resume", params={"person": "Ben"}).json()
+    assert (started["state"], started["arguments"]["person"]) == ("running", "Ben")
+    assert wait(client, started["id"])["state"] == "finished"
+    assert client.get("/episodes", params={"where": "dataset = 'films'"}).json()["total"] == 12
+    motion = {
+        "command": "annotate",
+        "person": "Ada",
+        "names": ["motion"],
+        "where": "num_steps > 0",
+        "limit": 2,
+    }
+    report = wait(client, client.post("/jobs", json=motion).json()["id"])["report"]
+    assert report["status"] == 0 and report["document"]
+    assert client.delete(f"/jobs/{started['id']}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ({"command": "ingest", "source": "/etc"}, "outside of the allowed folders"),
+        ({"command": "ingest", "source": "../../../.."}, "outside of the allowed folders"),
+        ({"command": "ingest", "source": "nothing"}, "no such file"),
+        ({"command": "annotate", "names": ["--help"]}, "--help"),
+        ({"command": "annotate", "names": []}, "no annotator is named"),
+        ({"command": "remove"}, "command"),
+        ({"command": "check", "workspace": "/tmp"}, "workspace"),
+        ({"command": "check", "person": ""}, "person"),
+    ],
+)
+def test_what_may_not_be_started_is_refused_in_one_line(
+    client: TestClient, job: dict[str, Any], words: str
+) -> None:
+    answer = client.post("/jobs", json={"person": "Ada", **job})
+    assert answer.status_code == 400
+    assert words in f"{answer.json()['reason']} {answer.json()['detail']}"
+    assert client.get("/jobs").json() == {"jobs": []}
+
+
+def test_where_no_folder_is_allowed_the_refusal_names_the_setting(tmp_path: Path) -> None:
+    with (
+        open_workspace(str(tmp_path / "w"), Settings(), create=True) as own,
+        TestClient(make_api(own)) as client,
+    ):
+        answer = client.post("/jobs", json={"command": "ingest", "person": "Ada", "source": "/"})
+        assert "ARES_SOURCE_DIRS" in answer.json()["detail"]
+
+
+def test_a_link_that_leads_out_of_an_allowed_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "out").symlink_to("/etc")
+    settings = Settings(source_dirs=(str(tmp_path / "data"),))
+    with (
+        open_workspace(str(tmp_path / "w"), settings, create=True) as own,
+        TestClient(make_api(own)) as client,
+    ):
+        answer = client.post("/jobs", json={"command": "ingest", "person": "Ada", "source": "out"})
+        assert "outside of the allowed folders" in answer.json()["reason"]
+
+
+def test_a_socket_gets_each_change_once_also_after_the_store_has_failed() -> None:
+    states: list[dict[str, int] | None] = [{"version": 1}, {"version": 1}, None, {"version": 2}]
+
+    def read() -> dict[str, int]:
+        state = states.pop(0) if len(states) > 1 else states[0]
+        if state is None:
+            raise StoreError("the store does not answer", "")
+        return state
+
+    with (
+        TestClient(Starlette(routes=[build_changes_route(read)])) as client,  # type: ignore[arg-type]
+        client.websocket_connect("/api/changes") as socket,
+    ):
+        socket.send_text("a page says nothing here")
+        assert socket.receive_json() == {"version": 1}
+        assert socket.receive_json() == {"version": 2}
