@@ -71,6 +71,7 @@ EXTRA_MODULES = {
     "mongo": ("pymongo",),
     "ray": ("ray",),
     "map": ("umap",),
+    "mcap": ("mcap", "mcap_protobuf", "mcap_ros2", "zstandard"),
     "rosbag": ("rosbags", "lz4"),
     "tfds": ("array_record", "tensorflow_datasets"),
     "zarr": ("zarr", "numcodecs"),

@@ -84,7 +84,7 @@ class Item:
     key: str = ""
 
 
-def failing_item(episode_id: str, location: str, error: SourceError) -> Item:
+def failing_item(episode_id: str, location: str, error: SourceError | PluginError) -> Item:
     """An item for a record that is known to be broken or missing: loading it raises the error."""
     load = functools.partial(_raise_source_error, error.reason, error.detail)
     return Item(episode_id=episode_id, location=location, load=load)
@@ -371,6 +371,8 @@ def names_that_state_outcome(episode: Episode) -> str:
 
 T = TypeVar("T")
 
+# What `make_episode_id` returns.
+_EPISODE_ID = re.compile("[0-9a-f]{16}")
 # Items that are listed under one deadline: so many, or as many as come in this time.
 _MOST_LISTED, _SECONDS_TO_LIST = 64, 0.05
 
@@ -512,11 +514,11 @@ class GuardedItems:
             error = self._list(items, listed)
             for item in listed:
                 fault = self._fault(item, count)
-                if fault:
+                if isinstance(fault, AresError):
                     self.error = fault
                     return
                 count += 1
-                yield item
+                yield fault or item
             if error or not listed:
                 self.error, self.is_exhausted = error, not error
                 return
@@ -528,14 +530,19 @@ class GuardedItems:
             return error
         return None
 
-    def _fault(self, item: Any, count: int) -> AresError | None:
-        """Why the list ends before an item, or None."""
+    def _fault(self, item: Any, count: int) -> AresError | Item | None:
+        """Why the list ends before an item, or what stands for an item without an id: one that fails. Else None."""
         if count == input_budgets().members:
             folder = self._source.folder
             return SourceError("dataset lists more episodes than allowed", f"{folder}: more than {count}")
-        if not isinstance(item, Item):
-            return PluginError(
-                f"{ingesters.label(self._source.format)} listed something that is no Item",
-                f"got a {type(item).__name__}",
-            )
-        return None
+        is_item = isinstance(item, Item)
+        if is_item and isinstance(item.episode_id, str) and _EPISODE_ID.fullmatch(item.episode_id):
+            return None
+        label = ingesters.label(self._source.format)
+        if not is_item:
+            return PluginError(f"{label} listed something that is no Item", f"got a {type(item).__name__}")
+        error = PluginError(
+            f"{label} listed an Item without an id",
+            f"{item.location}: got {item.episode_id!r}; use make_episode_id, or make it a FileIngester",
+        )
+        return failing_item("", f"{item.location}", error)

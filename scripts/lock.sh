@@ -8,4 +8,4 @@ compile() {
 }
 # The larger one first: what its libraries cannot live with must not be pinned in the smaller one.
 compile --extra all --extra dev --extra mongo-test -o requirements-dev.lock
-compile --extra models --extra app --extra mongo -c requirements-dev.lock -o requirements.lock
+compile --extra models --extra app --extra mcap --extra mongo -c requirements-dev.lock -o requirements.lock

@@ -109,7 +109,7 @@ install() {
     export VIRTUAL_ENV="$PWD/.venv"
     # Compiled now: where bytecode is not written (a read-only folder, PYTHONDONTWRITEBYTECODE) starts take twice as long.
     if [ "$kind" = app ]; then
-        .venv/bin/uv pip install --quiet --compile-bytecode -c "$lock" -r pyproject.toml --extra app --extra mongo &&
+        .venv/bin/uv pip install --quiet --compile-bytecode -c "$lock" -r pyproject.toml --extra app --extra mcap --extra mongo &&
             .venv/bin/uv pip install --quiet --no-deps -e . && return
         fail "uv could not install the dashboard; its messages are above"
     fi

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -110,6 +111,10 @@ def test_the_core_has_no_torch_no_page_and_no_samples(core: Path) -> None:
         "transformers",
         "streamlit",
         "pymongo",
+        "mcap",
+        "mcap_protobuf",
+        "mcap_ros2",
+        "zstandard",
         "ray",
         "nvidia",
         "app/demo/samples",
@@ -166,6 +171,22 @@ def test_what_needs_an_extra_is_answered_in_one_line(
     assert done.returncode == 2
     assert done.stderr.startswith(f"ares {arguments[0]}: ") and done.stderr.endswith(f"{line}\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_recordings_without_their_extra_cost_themselves_alone(
+    ares: Ares, demo_samples: Path, tmp_path: Path
+) -> None:
+    """A dataset of another format beside them is read; alone they are answered in one line."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "one.mcap").write_bytes(b"\x89MCAP0\r\n")
+    line = "mcap is not installed: pip install 'ares-curation[mcap]'"
+    done = ares(tmp_path, "ingest", "runs", "-w", "ws")
+    assert (done.returncode, done.stderr) == (2, f"ares ingest: {line}\n")
+    shutil.copytree(demo_samples / "rlds", tmp_path / "runs" / "rlds")
+    done = ares(tmp_path, "ingest", "runs", "--rate", "10", "-w", "ws", "--json")
+    report = json.loads(done.stdout)
+    assert (report["kept"], report["failed"]) == (12, 1)
+    assert line in done.stderr and "Traceback" not in done.stderr
 
 
 def test_mongodb_without_its_client_is_answered_in_one_line(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import json
 import os
 import re
@@ -23,7 +22,9 @@ from tests.command_server import CommandServer
 
 PAGE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
 RECIPES = dict(re.findall(r"^## To add an? (\w+)\n(.*?)(?=^## )", PAGE, flags=re.M | re.S))
-PLUGINS = ("ingester", "annotator", "exporter", "ranker", "valuer")
+PLUGINS = ("ranker", "valuer")
+# Their files stand on pages of their own, which tests/guests/test_mine.py runs.
+WITH_PAGES = ("ingester", "annotator", "exporter")
 
 # Runs `ares` with arguments in a process of its own; returns the document that it prints with --json.
 Ares = Callable[..., Any]
@@ -101,43 +102,12 @@ def _column(workspace: ares.Workspace, name: str) -> dict[str, float]:
 
 
 def test_every_kind_has_a_recipe_that_names_a_complete_file() -> None:
-    assert {*PLUGINS, "page"} <= RECIPES.keys()
+    assert {*PLUGINS, *WITH_PAGES, "page"} <= RECIPES.keys()
+    assert not [kind for kind in WITH_PAGES if f"(docs/plug-in-{kind}.md)" not in RECIPES[kind]]
     for recipe in (*PLUGINS, "page"):
         (text,) = _files(recipe).values()
         assert ast.get_docstring(ast.parse(text)), recipe
         assert len(text.splitlines()) <= 65, recipe
-
-
-def test_the_ingester_reads_its_files(run_ares: Ares, workspace: ares.Workspace, tmp_path: Path) -> None:
-    states = list(_states(workspace).values())
-    for number, values in enumerate(states):
-        document = {"instruction": f"task {number}", "rate_hz": 10, "state": values.tolist()}
-        (tmp_path / f"{number}.steps.json").write_text(json.dumps(document))
-    report = run_ares("ingest", str(tmp_path), "--dataset", "copied")
-    assert (report["kept"], report["failed"]) == (5, 0)
-    copied = {
-        episode.instruction: episode.num_steps for episode in workspace.episodes.where("dataset = 'copied'")
-    }
-    assert copied == {f"task {number}": len(values) for number, values in enumerate(states)}
-
-
-def test_the_annotator_fills_its_column(run_ares: Ares, workspace: ares.Workspace) -> None:
-    report = run_ares("annotate", "stillness", "--where", "format = 'rlds'")
-    assert (report["kept"], report["failed"]) == (5, 0)
-    shares = {
-        id: (np.diff(values, axis=0) == 0).all(axis=1).mean() for id, values in _states(workspace).items()
-    }
-    assert _column(workspace, "still_share") == pytest.approx(shares)
-    assert len(run_ares("search", "--where", "still_share >= 0", "--limit", "100")) == 5
-
-
-def test_the_exporter_writes_every_episode(run_ares: Ares, workspace: ares.Workspace, tmp_path: Path) -> None:
-    run_ares("set", "create", "sample", "--where", "format = 'rlds'")
-    report = run_ares("export", "sample", str(tmp_path / "out"), "--format", "csv")
-    assert (report["episodes"], report["failed"]) == (5, 0)
-    for id, values in _states(workspace).items():
-        rows = list(csv.reader((tmp_path / "out" / f"{id}.csv").read_text().splitlines()))
-        assert rows[0][0] == "seconds" and np.allclose(np.array(rows[1:], float)[:, 1:], values)
 
 
 def test_the_ranker_finds_by_what_it_compares(run_ares: Ares, workspace: ares.Workspace) -> None:

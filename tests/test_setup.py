@@ -251,7 +251,8 @@ def test_two_set_ups_at_once_make_one_environment(machine: Machine, locker: str)
 
 def test_a_larger_environment_serves_and_a_smaller_one_does_not(machine: Machine) -> None:
     machine.python("python3", "3, 11")
-    app = "uv pip install --quiet --compile-bytecode -c requirements.lock -r pyproject.toml --extra app --extra mongo"
+    app = "uv pip install --quiet --compile-bytecode -c requirements.lock -r pyproject.toml"
+    app += " --extra app --extra mcap --extra mongo"
     expected = [["python3 -m venv --clear .venv", PIN, app, RUN[-1]], [PIN, *RUN], [], [PIN, *DEV], [], []]
     for kind, lines in zip(("app", "run", "app", "dev", "run", "app"), expected, strict=True):
         assert machine.set_up(kind)[0] == 0

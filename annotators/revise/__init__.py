@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from annotators.revise.report import (
+    from annotators.revise.run import (
         RevisionQuote as RevisionQuote,
+        RevisionRequest as RevisionRequest,
         RevisionRound as RevisionRound,
         RevisionRun as RevisionRun,
-    )
-    from annotators.revise.run import (
-        RevisionRequest as RevisionRequest,
         quote_revision as quote_revision,
         run_revision as run_revision,
     )

@@ -52,10 +52,6 @@ if TYPE_CHECKING:
         check_signals as check_signals,
         count_idle_steps as count_idle_steps,
     )
-    from ares.checks.findings import (
-        QualityFinding as QualityFinding,
-        find_check_code as find_check_code,
-    )
     from ares.checks.planting import (
         ANGLES as ANGLES,
         PLANTERS as PLANTERS,
@@ -84,8 +80,10 @@ if TYPE_CHECKING:
         plant_state_sign_flip as plant_state_sign_flip,
     )
     from ares.checks.record import (
+        QualityFinding as QualityFinding,
         check_metadata as check_metadata,
         check_record as check_record,
+        find_check_code as find_check_code,
         finding_reason as finding_reason,
         missing_cameras as missing_cameras,
     )

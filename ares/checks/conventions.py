@@ -13,7 +13,7 @@ from ares.checks.codes import (
     UNIT_CLASH,
     CheckCode,
 )
-from ares.checks.findings import QualityFinding, finding_confidence, findings_of
+from ares.checks.record import QualityFinding, finding_confidence, findings_of
 from ares.signals import (
     CHECKED_KINDS,
     EpisodePositions,

@@ -26,11 +26,6 @@ from ares.checks.codes import (
     CheckCode,
 )
 from ares.checks.conventions import check_conventions, check_joint_unit
-from ares.checks.findings import (
-    QualityFinding,
-    finding_confidence,
-    findings_of,
-)
 from ares.checks.readings import (
     check_clock_values,
     check_levels,
@@ -40,7 +35,12 @@ from ares.checks.readings import (
     check_unusual_steps,
     merge_stale,
 )
-from ares.checks.record import check_single_episode
+from ares.checks.record import (
+    QualityFinding,
+    check_single_episode,
+    finding_confidence,
+    findings_of,
+)
 from ares.checks.values import check_jumps, check_state_values, find_zero_runs
 from ares.signals import (
     ActionLagEstimate,

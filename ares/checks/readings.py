@@ -18,7 +18,7 @@ from ares.checks.codes import (
     WRAP_AROUND,
     CheckCode,
 )
-from ares.checks.findings import QualityFinding, finding_confidence
+from ares.checks.record import QualityFinding, finding_confidence
 from ares.checks.values import find_zero_runs
 from ares.signals import (
     FEWEST_STEPS,

@@ -14,12 +14,12 @@ from ares.checks.codes import (
     STUCK,
     WRAP_AROUND,
 )
-from ares.checks.findings import (
+from ares.checks.record import (
     QualityFinding,
+    check_constant,
     finding_confidence,
     findings_of,
 )
-from ares.checks.record import check_constant
 from ares.signals import (
     CHECKED_KINDS,
     FEWEST_STEPS,

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         export_groups as export_groups,
     )
     from ares.export.lerobot.exporter import export_lerobot as export_lerobot
+    from ares.export.member_export import (
+        ExportedMember as ExportedMember,
+        export_members as export_members,
+    )
     from ares.export.merge_plan import (
         MergePlan as MergePlan,
         OpenQuestionsError as OpenQuestionsError,

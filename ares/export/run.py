@@ -311,7 +311,16 @@ def export_set(
     with plugin_faults(label):
         report = exporter(request, reader, progress)
     if not isinstance(report, ExportReport):
-        raise PluginError(f"{label} returned no ExportReport", f"got a {type(report).__name__}")
+        detail = f"got a {type(report).__name__}; `export_members` makes one"
+        raise PluginError(f"{label} returned no ExportReport", detail)
+    # A trim and a merge write more or fewer than the set has members.
+    is_changed = reader.num_parts is not None or request.plan is not None
+    total, count = request.set.num_members, report.episodes + report.failed
+    if not request.destination.is_dir() or count != (count if is_changed else total):
+        detail = (
+            f"{report.episodes} written, {report.failed} failed, of {total}; `export_members` counts them"
+        )
+        raise PluginError(f"{label} reports what it has not written", detail)
     _record_export(request, stores)
     return report
 

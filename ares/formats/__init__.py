@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.formats.lerobot import (
+    from ares.formats.markers import (
         ACTION_KEY as ACTION_KEY,
         ARES_PREFIX as ARES_PREFIX,
         CHUNK_FILES as CHUNK_FILES,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         MODALITY_PATH as MODALITY_PATH,
         RATE_SOURCE_COLUMN as RATE_SOURCE_COLUMN,
         REWARD_KEY as REWARD_KEY,
+        ROSBAG2_METADATA as ROSBAG2_METADATA,
         ROW_RANGE_COLUMNS as ROW_RANGE_COLUMNS,
         ROWS_HASH_COLUMN as ROWS_HASH_COLUMN,
         SEGMENTS_PATH as SEGMENTS_PATH,
@@ -44,13 +45,10 @@ if TYPE_CHECKING:
         camera_key as camera_key,
         hash_written_episode as hash_written_episode,
         is_subtask_column as is_subtask_column,
-        video_columns as video_columns,
-    )
-    from ares.formats.markers import (
-        ROSBAG2_METADATA as ROSBAG2_METADATA,
         is_zarr_folder as is_zarr_folder,
         is_zarr_zip as is_zarr_zip,
         recording_files as recording_files,
+        video_columns as video_columns,
         zarr_metadata_files as zarr_metadata_files,
     )
     from ares.formats.tfrecord import (

@@ -5,16 +5,11 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ares.io.listings import (
-        FolderEntries as FolderEntries,
-        cache_folder_listings as cache_folder_listings,
-        list_folder as list_folder,
-        use_folder_listings as use_folder_listings,
-        walk_folders as walk_folders,
-    )
     from ares.io.paths_and_urls import (
         FileState as FileState,
+        FolderEntries as FolderEntries,
         absolute_path as absolute_path,
+        cache_folder_listings as cache_folder_listings,
         copy_file as copy_file,
         describe_os_error as describe_os_error,
         existing_path as existing_path,
@@ -24,10 +19,13 @@ if TYPE_CHECKING:
         hash_files as hash_files,
         is_disk_full as is_disk_full,
         is_url as is_url,
+        list_folder as list_folder,
         open_file as open_file,
         parse_path as parse_path,
         relative_path as relative_path,
         translate_remote_errors as translate_remote_errors,
+        use_folder_listings as use_folder_listings,
+        walk_folders as walk_folders,
     )
 
 __getattr__ = lazy_exports(__name__)

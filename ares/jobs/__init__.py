@@ -39,11 +39,11 @@ if TYPE_CHECKING:
         make_concurrency_getter as make_concurrency_getter,
         run_pipeline as run_pipeline,
     )
-    from ares.jobs.progress import Progress as Progress
     from ares.jobs.report import (
         ACCEPTED_FAILURES as ACCEPTED_FAILURES,
         FAILURES as FAILURES,
         FailureLog as FailureLog,
+        Progress as Progress,
         Report as Report,
         location_subject as location_subject,
         record_job as record_job,

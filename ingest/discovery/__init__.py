@@ -5,10 +5,6 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from ingest.discovery.accounting import (
-        make_ingest_plan as make_ingest_plan,
-        unread_file_lines as unread_file_lines,
-    )
     from ingest.discovery.datasets import (
         OpenedDataset as OpenedDataset,
         StoredDataset as StoredDataset,
@@ -17,7 +13,9 @@ if TYPE_CHECKING:
     from ingest.discovery.discovery import (
         DiscoveredData as DiscoveredData,
         discover as discover,
+        make_ingest_plan as make_ingest_plan,
         refuse_options_for_several as refuse_options_for_several,
+        unread_file_lines as unread_file_lines,
     )
     from ingest.discovery.options_file import (
         collect_options_by_path as collect_options_by_path,

@@ -273,7 +273,9 @@ class SourceItemPlanner:
                     num_skipped += 1
                     continue
                 action = plan_item(item, seen=seen, stored_ids=stored_ids, unmoved=self._unmoved)
-                seen.add(item.episode_id)
+                seen.update(
+                    [item.episode_id] if item.episode_id else []
+                )  # each that lacks one fails by itself
                 outcome = None if action is ItemAction.SKIP else self._outcome(item, action)
                 if outcome is None and self.corrects:
                     self._counts.add_warning(_CORRECTED, item.location)

@@ -18,11 +18,14 @@ from ares.jobs import FailureLog, Report, location_subject, utc_now
 from ares.store import AnnotationRow, applied_sequence, arrow_type, batched, skip_applied
 from ingest.base import Item
 from ingest.pipeline.plan import IdentityConflict, ItemOutcome
-from ingest.pipeline.read import CHECKER, AnnotationTexts, CheckedBatch, make_findings_annotation
-from ingest.pipeline.segments import (
+from ingest.pipeline.read import (
+    CHECKER,
     ROWS_PER_APPEND,
+    AnnotationTexts,
+    CheckedBatch,
     find_changed_segments,
     list_source_annotators,
+    make_findings_annotation,
     make_source_maker,
 )
 

@@ -194,7 +194,14 @@ class McapIngester(FolderIngester):
         return "data" if MCAP_SUFFIX in folder.suffixes else None
 
     def open(self, path: str, options: SourceOptions) -> list[Source]:
-        """Open a folder, or a single file, as one dataset. Raises SourceError when there is no MCAP file."""
+        """Open a folder, or a single file, as one dataset.
+
+        Raises:
+            SourceError: There is no MCAP file.
+            RequestError: The library mcap is not installed.
+        """
+        if find_spec("mcap") is None:
+            raise missing_extra("mcap", "mcap")
         none_error = SourceError("folder holds no MCAP file", f"{path}: no {MCAP_SUFFIX}")
         dataset = open_recordings(path, options, _is_mcap, none_error)
         parts: list[_RecordingPart] = [(uri, span) for uri in dataset.uris for span in _episode_spans(uri)]

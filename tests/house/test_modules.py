@@ -24,8 +24,6 @@ SMALL = {
     "ares/__main__.py",
     "app/dashboard/main.py",
     "app/dashboard/preloading.py",
-    "ares/formats/lerobot.py",
-    "ares/formats/markers.py",
     "annotators/prompting.py",
 }
 # Doors of Python, which people call with keywords: what they make of them is one request.

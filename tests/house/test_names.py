@@ -22,12 +22,14 @@ BANNED = {
 TERMS = {"one_line", "one_hot", "mark_duplicates", "pytest_mark", "placeholder", "connection_made"}
 # Role words: every room of one kind of plug-in has such a file.
 ROLES = {"source", "episode", "annotator", "exporter", "run", "base", "tables"}
-# Doubles that stand beside their protocol, and what people call in Python, on a terminal or in a notebook.
+# Doubles that stand beside their protocol, and what people call in Python, in plug-ins, terminals or notebooks.
 WITHOUT_CALLERS = (
     "annotators/models/doubles.py",
+    "ares/export/member_export.py: export_members",
     "ares/review/labels.py",
     "ares/loader/dataset.py: make_weighted_sampler",
     "ares/workspace/workspace.py: torch_dataset",
+    "ingest/file_ingester.py: FileIngester",
 )
 # Methods that Python or a library calls: of files, of servers, of results in a notebook, and of data in a training.
 CALLED_BY_LIBRARIES = {

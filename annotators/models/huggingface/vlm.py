@@ -11,8 +11,12 @@ from pydantic import Field
 
 from annotators.models.base import IMAGE_SETTINGS, Capability, VlmFailure, VlmReply, VlmRequest, model_family
 from annotators.models.clip import hash_model_weights, select_device
-from annotators.models.huggingface.generation import choose_replies, generate_replies
-from annotators.models.huggingface.loaded_model import ChatEncoder, LoadedTransformer
+from annotators.models.huggingface.generation import (
+    ChatEncoder,
+    LoadedTransformer,
+    choose_replies,
+    generate_replies,
+)
 from annotators.models.model_info import prepare_hub
 from annotators.options import AnnotatorOptions
 from ares.errors import ModelError, shorten

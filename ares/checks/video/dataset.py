@@ -16,7 +16,7 @@ from ares.checks.codes import (
     VIDEO_LAG,
     VIDEO_RATE,
 )
-from ares.checks.findings import (
+from ares.checks.record import (
     QualityFinding,
     finding_confidence,
 )

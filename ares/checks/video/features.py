@@ -14,7 +14,7 @@ from ares.checks.codes import (
     UNDEREXPOSED,
     CheckCode,
 )
-from ares.checks.findings import (
+from ares.checks.record import (
     QualityFinding,
     finding_confidence,
 )

@@ -13,7 +13,7 @@ from ares.checks.codes import (
     REPEATED_FRAMES,
     VIDEO_LENGTH,
 )
-from ares.checks.findings import (
+from ares.checks.record import (
     QualityFinding,
     finding_confidence,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from ares.checks.findings import (
+from ares.checks.record import (
     QualityFinding,
 )
 from ares.checks.video.camera_lag import picture_motion, state_motion

@@ -137,8 +137,9 @@ def scan_mcap(path: str, warnings: list[str]) -> Iterator[McapMessage]:
     Unreadable parts are skipped and add TRUNCATED_WARNING or DAMAGED_WARNING to `warnings`. Raises SourceError when
     the file is missing, empty or not an MCAP file.
     """
-    from mcap.opcode import Opcode
-    from mcap.records import Channel, Message, Schema
+    with needs_extra("mcap"):
+        from mcap.opcode import Opcode
+        from mcap.records import Channel, Message, Schema
 
     opcodes = {Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK}
     schemas: dict[int, Schema] = {}
@@ -164,8 +165,9 @@ def read_metadata(path: str, name: str) -> list[dict[str, str]]:
 
     Records behind a cut are lost. Raises SourceError when the file is missing, empty or not an MCAP file.
     """
-    from mcap.opcode import Opcode
-    from mcap.records import Metadata
+    with needs_extra("mcap"):
+        from mcap.opcode import Opcode
+        from mcap.records import Metadata
 
     records = (record for _, group in _record_groups(path, [], {Opcode.METADATA}) for record in group)
     return [record.metadata for record in records if isinstance(record, Metadata) and record.name == name]
@@ -176,7 +178,8 @@ def read_mcap_messages(file: Any, offset: int) -> list[Message]:
 
     Raises SourceError when they cannot be read.
     """
-    from mcap.records import Message
+    with needs_extra("mcap"):
+        from mcap.records import Message
 
     file.seek(offset)
     header = file.read(_HEADER_BYTES)
@@ -268,8 +271,9 @@ class MessageDecoders:
     """The decoders of the channels of one file."""
 
     def __init__(self) -> None:
-        from mcap_protobuf.decoder import DecoderFactory as Protobuf
-        from mcap_ros2.decoder import DecoderFactory as Ros2
+        with needs_extra("mcap"):
+            from mcap_protobuf.decoder import DecoderFactory as Protobuf
+            from mcap_ros2.decoder import DecoderFactory as Ros2
 
         self._factories = (Ros2(), Protobuf())
         self._decoders: dict[int, Callable[[bytes], Any]] = {}

@@ -189,7 +189,8 @@ def _parse_bag_connection(record: _BagRecord) -> tuple[Channel, Schema]:
     """The topic and type of a connection record. Raises SourceError when it is damaged."""
     with needs_extra("rosbag"):
         from rosbags.rosbag1.reader import Header
-    from mcap.records import Channel, Schema
+    with needs_extra("mcap"):
+        from mcap.records import Channel, Schema
 
     with _translate_bag_errors():
         fields = Header.read(io.BytesIO(_LENGTH.pack(len(record.data)) + record.data))
@@ -279,7 +280,8 @@ class SqliteBag:
 
     def topics(self) -> dict[int, tuple[Channel, Schema]]:
         """Channel and schema by topic number. Raises SourceError for a file that rosbag2 has not written."""
-        from mcap.records import Channel, Schema
+        with needs_extra("mcap"):
+            from mcap.records import Channel, Schema
 
         try:
             definitions = self._definitions()

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ares.errors import StoreError
-from ares.store.filters import make_engine_filter_error
-from ares.store.sql import TrustedFilter
+from ares.store.filters import TrustedFilter, make_engine_filter_error
 
 if TYPE_CHECKING:
     import lance

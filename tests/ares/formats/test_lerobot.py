@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ares.formats import lerobot
+from ares.formats import markers as lerobot
 
 
 def test_a_camera_key_holds_no_slash() -> None:

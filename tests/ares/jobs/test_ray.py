@@ -218,7 +218,7 @@ def test_an_item_beyond_the_limits_fails_and_the_others_do_not(engine: Engine) -
 
 
 def test_workers_fit_into_their_share_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ares.jobs.ray_actors import count_fitting_workers as count_room, fit_worker_resources
+    from ares.jobs.ray_engine import count_fitting_workers as count_room, fit_worker_resources
 
     machine = {"CPU": 8.0, "GPU": 2.0, "memory": 32e9}
     monkeypatch.setattr(

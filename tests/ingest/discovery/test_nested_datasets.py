@@ -12,8 +12,8 @@ import pytest
 import ares
 from ares.workspace import Workspace
 from ingest.base import SourceFile, SourceOptions
-from ingest.discovery.accounting import make_ingest_plan
 from ingest.discovery.datasets import OpenedDataset, _dataset_folder
+from ingest.discovery.discovery import make_ingest_plan
 from ingest.discovery.tree import walk_folder_tree
 
 

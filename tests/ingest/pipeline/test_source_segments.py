@@ -20,8 +20,8 @@ from ares.settings import settings_from_environment
 from ares.store import StagedIds
 from ares.workspace import Workspace, open_workspace
 from ingest.base import Item, Source, SourceOptions
-from ingest.pipeline import segments as encoder
-from ingest.pipeline.segments import make_source_maker, name_source_annotator
+from ingest.pipeline import read as encoder
+from ingest.pipeline.read import make_source_maker, name_source_annotator
 from ingest.pipeline.write import CheckAnnotationLog
 from tests.ingesting import StubIngester, ingest_paths
 

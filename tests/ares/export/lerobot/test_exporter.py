@@ -388,7 +388,7 @@ def test_the_first_steps_of_a_longer_video_are_exported(
 
 def test_a_full_chunk_is_followed_by_the_first_file_of_the_next() -> None:
     from ares.export.lerobot.tables import FileNumber
-    from ares.formats.lerobot import CHUNK_FILES
+    from ares.formats.markers import CHUNK_FILES
 
     number, numbers = FileNumber(), []
     for _ in range(CHUNK_FILES + 1):

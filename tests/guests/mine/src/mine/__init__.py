@@ -1,0 +1,1 @@
+"""Formats and an annotator of a laboratory, beside ARES."""
