@@ -69,61 +69,57 @@ def shift_by_numpy(frames: NDArray[np.float32], right: float, down: float) -> ND
 
 def list_uses() -> Iterator[PictureUse]:
     """The uses, by what they are for."""
-    picture = make_picture()
+    yield from _uses_of_files(make_picture())
+    yield from _uses_of_sizes(make_picture())
+    yield from _uses_of_pixels(make_picture())
+
+
+def _decode(data: bytes, flags: int = cv2.IMREAD_COLOR_RGB) -> Any:
+    return cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+
+
+def _uses_of_files(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
     jpeg = encode_by_pillow(picture, format="JPEG", quality=90)
     png = encode_by_pillow(picture, format="PNG")
     depth = (make_picture(1)[..., 0].astype(np.uint16) * 37).copy()
     deep_png = cv2.imencode(".png", depth)[1].tobytes()
-    yuv = VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p")
-    small = cv2.resize(picture, (64, 48), interpolation=cv2.INTER_AREA)
-    grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
-    frames = np.stack([make_picture(seed)[:16, :16, 0] for seed in range(30)]).astype(np.float32)
-    weights = np.array([0.299, 0.587, 0.114], np.float32)
-    quality, box, linear = [cv2.IMWRITE_JPEG_QUALITY, 90], Image.Resampling.BOX, Image.Resampling.BILINEAR
-    shift = np.array([[1, 0, 0.3], [0, 1, 0.2]], np.float32)
-
-    def decode(data: bytes, flags: int = cv2.IMREAD_COLOR_RGB) -> Any:
-        return cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-
-    def area(image: NDArray[Any], size: tuple[int, int]) -> Any:
-        return cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-
-    def write_text_by_pillow() -> NDArray[np.uint8]:
-        image = Image.fromarray(picture.copy())
-        ImageDraw.Draw(image).text((10, 20), "front 12.5 s", fill=(255, 255, 255))
-        return np.asarray(image)
-
-    def write_text_by_opencv() -> Any:
-        image, white = picture.copy(), (255,) * 3
-        return cv2.putText(
-            image, "front 12.5 s", (10, 30), cv2.FONT_HERSHEY_SIMPLEX, 0.5, white, 1, cv2.LINE_AA
-        )
-
-    yield PictureUse("decode JPEG", lambda: decode(jpeg), lambda: decode_by_pillow(jpeg))
-    yield PictureUse("decode PNG", lambda: decode(png), lambda: decode_by_pillow(png))
+    quality = [cv2.IMWRITE_JPEG_QUALITY, 90]
+    yield PictureUse("decode JPEG", lambda: _decode(jpeg), lambda: decode_by_pillow(jpeg))
+    yield PictureUse("decode PNG", lambda: _decode(png), lambda: decode_by_pillow(png))
     yield PictureUse(
         "decode depth (PNG of 16 bits)",
-        lambda: decode(deep_png, cv2.IMREAD_UNCHANGED),
+        lambda: _decode(deep_png, cv2.IMREAD_UNCHANGED),
         lambda: decode_by_pillow(deep_png, ""),
     )
     yield PictureUse(
         "encode JPEG",
-        lambda: decode(cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), quality)[1].tobytes()),
-        lambda: decode(encode_by_pillow(picture, format="JPEG", quality=90)),
+        lambda: _decode(cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), quality)[1].tobytes()),
+        lambda: _decode(encode_by_pillow(picture, format="JPEG", quality=90)),
     )
+
+
+def _reduce(image: NDArray[Any], size: tuple[int, int]) -> Any:
+    return cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+
+
+def _uses_of_sizes(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
+    yuv = VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p")
+    small = cv2.resize(picture, (64, 48), interpolation=cv2.INTER_AREA)
+    grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    box, linear = Image.Resampling.BOX, Image.Resampling.BILINEAR
     yield PictureUse(
         "frame of a check (640 to 64)",
-        lambda: area(picture, (64, 48)),
+        lambda: _reduce(picture, (64, 48)),
         lambda: resize_by_pillow(picture, (64, 48), box),
     )
     yield PictureUse(
         "thumbnail (640 to 256)",
-        lambda: area(picture, (256, 192)),
+        lambda: _reduce(picture, (256, 192)),
         lambda: resize_by_pillow(picture, (256, 192), box),
     )
     yield PictureUse(
         "plane of a video (640 to 64)",
-        lambda: area(grey, (64, 48)),
+        lambda: _reduce(grey, (64, 48)),
         lambda: yuv.reformat(64, 48, format="gray", interpolation="AREA").to_ndarray(),
     )
     yield PictureUse(
@@ -131,6 +127,24 @@ def list_uses() -> Iterator[PictureUse]:
         lambda: cv2.resize(small, (224, 168), interpolation=cv2.INTER_LINEAR),
         lambda: resize_by_pillow(small, (224, 168), linear),
     )
+
+
+def _write_text_by_pillow(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    image = Image.fromarray(picture.copy())
+    ImageDraw.Draw(image).text((10, 20), "front 12.5 s", fill=(255, 255, 255))
+    return np.asarray(image)
+
+
+def _write_text_by_opencv(picture: NDArray[np.uint8]) -> Any:
+    image, font = picture.copy(), cv2.FONT_HERSHEY_SIMPLEX
+    return cv2.putText(image, "front 12.5 s", (10, 30), font, 0.5, (255,) * 3, 1, cv2.LINE_AA)
+
+
+def _uses_of_pixels(picture: NDArray[np.uint8]) -> Iterator[PictureUse]:
+    grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    frames = np.stack([make_picture(seed)[:16, :16, 0] for seed in range(30)]).astype(np.float32)
+    weights = np.array([0.299, 0.587, 0.114], np.float32)
+    shift = np.array([[1, 0, 0.3], [0, 1, 0.2]], np.float32)
     yield PictureUse(
         "grey of a frame",
         lambda: cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY),
@@ -160,7 +174,11 @@ def list_uses() -> Iterator[PictureUse]:
         ),
         lambda: shift_by_numpy(frames, 0.3, 0.2),
     )
-    yield PictureUse("label of a frame", write_text_by_opencv, write_text_by_pillow)
+    yield PictureUse(
+        "label of a frame",
+        lambda: _write_text_by_opencv(picture),
+        lambda: _write_text_by_pillow(picture),
+    )
 
 
 def time_both(use: PictureUse, rounds: int) -> tuple[float, float]:

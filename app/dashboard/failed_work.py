@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.jobs import draw_jobs
+from app.dashboard.job_panels import draw_jobs
 from app.dashboard.navigation import escape_markdown
 from app.server import Job, start_job
 from ares.curation import Failure, FailureSelection, episodes_of_failures, failures_of, list_failures

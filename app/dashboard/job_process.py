@@ -1,4 +1,4 @@
-"""The process of a job, whose command line is JOB_FILE LOCK; `app.dashboard.jobs.launch` starts it."""
+"""The process of a job, whose command line is JOB_FILE LOCK; `app.dashboard.job_panels.launch` starts it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _run_recorded_job(path: Path, job: Job, location: str, settings: Settings) -
 
 def _do_job(job: Job, location: str, settings: Settings, progress: _Progress) -> dict[str, Any]:
     from app.dashboard.failed_work import run_retry
-    from app.dashboard.jobs import run_export_job, run_set_job
+    from app.dashboard.job_panels import run_export_job, run_set_job
     from ares.workspace import open_workspace
 
     workspace = open_workspace(location, settings, create=False)

@@ -7,8 +7,7 @@ import streamlit as st
 from app.dashboard.navigation import (
     accept_next_message,
     build_pages,
-    draw_changes,
-    draw_find_dialog,
+    draw_header,
     draw_log_out_link,
     switch_page,
 )
@@ -39,7 +38,6 @@ draw_log_out_link()
 pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
-draw_find_dialog()
-draw_changes()
+draw_header()
 keep_ticks()
 current_page.run()

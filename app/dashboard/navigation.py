@@ -253,18 +253,12 @@ def build_pages() -> dict[str, Page]:
     }
 
 
-def draw_find_dialog() -> None:
-    """Draw the button and the dialog that open a page, or anything of the workspace, by its name."""
+def draw_header() -> None:
+    """Draw into the header what opens things by name, what runs, and what others have changed since this draw."""
     from app.dashboard.components import load_component
 
     pages = [[name, page.title] for name, page in PAGES.items() if name != "episode"]
     load_component("find")(data={"pages": pages}, key="find")
-
-
-def draw_changes() -> None:
-    """Draw what others do: a button to the jobs that run, and one that shows what has changed since this draw."""
-    from app.dashboard.components import load_component
-
     version = cached_reads.newest_version()
     load_component("changes")(
         data={"version": version}, key="changes", on_shown_change=cached_reads.clear_caches

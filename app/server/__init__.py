@@ -6,10 +6,7 @@ from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
     from app.server.asgi import ServedPages as ServedPages, serve as serve
-    from app.server.child_process import (
-        start_background_dashboard as start_background_dashboard,
-        start_module_process as start_module_process,
-    )
+    from app.server.child_process import start_background_dashboard as start_background_dashboard
     from app.server.command_jobs import (
         PLAN as PLAN,
         describe_plan as describe_plan,

@@ -13,53 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.server.asgi import ServedPages, listening
+from app.server.jobs import start_module_process
 from ares.console import escape_logs
 from ares.errors import AresError, RequestError
-from ares.settings import inherited_environment, inherited_path
 from ares.workspace import Dashboard, Workspace, open_workspace
 
 if TYPE_CHECKING:
     import uvicorn
-
-
-# Of two modules of one name the child finds the same.
-_PROGRAM = """\
-import json, runpy, sys
-sys.path[:] = json.loads(sys.argv.pop(1))
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
-"""
-
-
-def start_module_process(
-    module: str,
-    arguments: Sequence[str],
-    message: object,
-    *,
-    inherited: Sequence[int] = (),
-    stdout: int | None = None,
-) -> subprocess.Popen[bytes]:
-    """Run a module as the main one of a process that Ctrl+C in the terminal does not reach.
-
-    Args:
-        module: Name of the module.
-        arguments: Its command line; every user of the machine can read it.
-        message: What it reads from its standard input by `pickle.load`; the pipe stays open.
-        inherited: File descriptors that it keeps.
-        stdout: As for `subprocess.Popen`.
-    """
-    command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(inherited_path()), module, *arguments]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=stdout,
-        pass_fds=inherited,
-        start_new_session=True,
-        env=inherited_environment(),
-    )
-    assert process.stdin
-    pickle.dump(message, process.stdin)
-    process.stdin.flush()
-    return process
 
 
 # How long the server may take to end.

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.errors import ExitStatus
 from app.server.jobs import Job, find_job_path, start_job, write_job
 from ares.errors import RequestError
 
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
 
 # What a page shows of the lines that a command has printed.
 _LAST_LINES, _MOST_BYTES = 8, 20_000
-_STOPPED = 128
+# Exit statuses of a command that has ended by itself: all is done, or some items failed.
+_ENDED = (0, 1)
+# From here on, that of one that a signal has stopped.
+_SIGNALLED = 128
 # Words that end a plan: what they would do is printed, and nothing is done.
 PLAN = "--dry-run"
 
@@ -54,25 +56,25 @@ def run_command_job(path: Path, job: Job, location: str) -> None:
         job: The job.
         location: The workspace.
     """
-    from app.cli.main import main
+    from ares.registry import operations
 
     output = path.with_suffix(".out")
     for descriptor, target in ((1, output), (2, path.with_suffix(".log"))):
         with target.open("wb") as file:
             os.dup2(file.fileno(), descriptor)
-    status = main([*job.arguments["words"], "--workspace", location, "--json"])
+    status = operations.get("command")([*job.arguments["words"], "--workspace", location, "--json"])
     sys.stdout.flush()
     document = _read_document(output)
-    error = document.get("error", {}) if isinstance(document, dict) else {}
-    ending: dict[str, object] = {"report": {"status": status, "document": document}}
-    if status >= _STOPPED:
+    if status >= _SIGNALLED:
         write_job(path, job, state="stopped")
-    elif status in (0, ExitStatus.ITEMS_FAILED):
-        write_job(path, job, state="finished", done=1, **ending)
-    else:
-        reason = str(error.get("reason") or "the command failed")
-        detail = str(error.get("detail") or "\n".join(read_last_lines(path)[-1:]))
-        write_job(path, job, state="failed", reason=reason, detail=detail)
+        return
+    if status in _ENDED:
+        write_job(path, job, state="finished", done=1, report={"status": status, "document": document})
+        return
+    error = document.get("error", {}) if isinstance(document, dict) else {}
+    reason = str(error.get("reason") or "the command failed")
+    detail = str(error.get("detail") or "\n".join(read_last_lines(path)[-1:]))
+    write_job(path, job, state="failed", reason=reason, detail=detail)
 
 
 def _read_document(path: Path) -> Json:
@@ -109,7 +111,7 @@ def describe_plan(document: Json) -> list[dict[str, Json]]:
     """Rows of a plan: of `ingest` a row for each dataset, of `annotate` one for each annotator with its price."""
     if isinstance(document, Mapping) and "datasets" in document:
         names = ("dataset", "format", "episodes", "files", "bytes", "path", "error")
-        return [{name: row.get(name) for name in names} for row in _rows(document["datasets"])]
+        return [{name: row.get(name) for name in names} for row in _list_mappings(document["datasets"])]
     plans = document if isinstance(document, list) else [document]
     return [
         {
@@ -121,12 +123,12 @@ def describe_plan(document: Json) -> list[dict[str, Json]]:
             "tokens out": row.get("tokens_out"),
             "US dollars": row.get("usd"),
         }
-        for row in _rows(plans)
+        for row in _list_mappings(plans)
         if "annotator" in row
     ]
 
 
-def _rows(value: Any) -> list[Mapping[str, Any]]:
+def _list_mappings(value: Any) -> list[Mapping[str, Any]]:
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
 
 

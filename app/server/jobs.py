@@ -6,17 +6,20 @@ import fcntl
 import hashlib
 import json
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from app.server.child_process import start_module_process
 from ares.errors import ReadOnlyWorkspace, RequestError
+from ares.settings import inherited_environment, inherited_path
 from ares.store import Stores
 
 JobKind = Literal["export", "retry", "set", "command"]
@@ -40,6 +43,7 @@ class Job:
         report: Report of the work, once it has finished.
         reason: Why it failed, or "".
         detail: The value and the location of the failure.
+        stopped_by: Who stopped it, or "".
     """
 
     kind: JobKind
@@ -54,6 +58,7 @@ class Job:
     report: Mapping[str, Any] | None = None
     reason: str = ""
     detail: str = ""
+    stopped_by: str = ""
 
     @property
     def ended(self) -> bool:
@@ -92,7 +97,12 @@ def read_job(path: Path) -> Job | None:
         job = Job(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
-    return job if job.ended or is_alive else replace(job, state="lost")
+    stop = path.with_suffix(".stop")
+    if job.state == "stopped" or not (job.ended or is_alive):
+        is_stopped = stop.exists()
+        stopped_by = stop.read_text() if is_stopped else ""
+        return replace(job, state="stopped" if is_stopped or job.ended else "lost", stopped_by=stopped_by)
+    return job
 
 
 def write_job(path: Path, job: Job, **changes: object) -> Job:
@@ -160,6 +170,7 @@ def start_job(
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )  # fmt: skip
     try:
+        path.with_suffix(".stop").unlink(missing_ok=True)
         write_job(path, job)
         _start_process(stores, path, lock)
     finally:
@@ -172,7 +183,7 @@ def _forget_oldest(folder: Path) -> None:
     for path in newest_first[_MAX_KEPT:]:
         if not is_job_process_alive(path):
             path.unlink(missing_ok=True)
-            for ending in (".lock", ".csv", ".log", ".out"):
+            for ending in (".lock", ".stop", ".csv", ".log", ".out"):
                 path.with_suffix(ending).unlink(missing_ok=True)
 
 
@@ -189,11 +200,18 @@ def _wait_for_job_lock(path: Path) -> int:
         time.sleep(_LOCK_SECONDS / 4)
 
 
-def stop_job(stores: Stores, job: Job) -> None:
-    """Ask the process of a job to end as Ctrl+C would: an export has no folder of its name then."""
+def stop_job(stores: Stores, job: Job, person: str = "") -> None:
+    """Ask the process of a job to end as Ctrl+C would: an export has no folder of its name then.
+
+    Args:
+        stores: Stores of the workspace.
+        job: The job.
+        person: Who stops it.
+    """
     path = find_job_path(stores, job.kind, job.name)
     current = read_job(path)
     if current and current.pid and is_job_process_alive(path):
+        path.with_suffix(".stop").write_text(person)
         os.kill(current.pid, signal.SIGINT)
 
 
@@ -206,3 +224,43 @@ def _start_process(stores: Stores, path: Path, lock: int) -> None:
     assert process.stdin
     process.stdin.close()
     threading.Thread(target=process.wait, daemon=True).start()
+
+
+# Of two modules of one name the child finds the same.
+_PROGRAM = """\
+import json, runpy, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+
+
+def start_module_process(
+    module: str,
+    arguments: Sequence[str],
+    message: object,
+    *,
+    inherited: Sequence[int] = (),
+    stdout: int | None = None,
+) -> subprocess.Popen[bytes]:
+    """Run a module as the main one of a process that Ctrl+C in the terminal does not reach.
+
+    Args:
+        module: Name of the module.
+        arguments: Its command line; every user of the machine can read it.
+        message: What it reads from its standard input by `pickle.load`; the pipe stays open.
+        inherited: File descriptors that it keeps.
+        stdout: As for `subprocess.Popen`.
+    """
+    command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(inherited_path()), module, *arguments]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        pass_fds=inherited,
+        start_new_session=True,
+        env=inherited_environment(),
+    )
+    assert process.stdin
+    pickle.dump(message, process.stdin)
+    process.stdin.flush()
+    return process

@@ -484,7 +484,10 @@ def read_lock(path: Path) -> tuple[CurationSet, list[str]]:
 def parse_lock(document: Json, path: Path) -> tuple[CurationSet, list[str]]:
     """The set and the members of a document of `write_lock` that stands in a file; raises as `read_lock` does."""
     try:
-        selection, ids = _read_header(document), [str(id) for id in cast("Any", document)["ids"]]
+        selection, ids = (
+            _read_header(document),
+            [str(id) for id in cast("dict[str, list[object]]", document)["ids"]],
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise RequestError("the lock file cannot be read", f"{path}: {error!r}"[:500]) from None
     ids_hash, _, count = hash_members(ids)

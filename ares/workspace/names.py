@@ -65,9 +65,9 @@ def find_names(stores: Stores, text: str, limit: int = 10) -> list[NamedThing]:
     sets, datasets = Sets(stores.annotations), _list_datasets(stores)
     tags = {action.tag for action in read_history(stores.annotations).effective(TAG_KINDS)}
     named = [
-        *(_name_set(sets, label, text) for label in _matching(_set_labels(sets, text), text, limit)),
-        *(_name("dataset", name, "", text) for name in _matching(datasets, text, limit)),
-        *(_name("tag", name, "", text) for name in _matching(tags, text, limit)),
+        *(_name_set(sets, label, text) for label in _select_matching(_set_labels(sets, text), text, limit)),
+        *(_name_thing("dataset", name, "", text) for name in _select_matching(datasets, text, limit)),
+        *(_name_thing("tag", name, "", text) for name in _select_matching(tags, text, limit)),
         *_find_episodes(stores, text, datasets, limit),
     ]
     return sorted(named, key=lambda thing: not thing.is_exact)
@@ -84,11 +84,11 @@ def _name_set(sets: Sets, label: str, text: str) -> NamedThing:
     return NamedThing(kind="set", name=selection.label, detail=selection.size, is_exact=is_exact)
 
 
-def _name(kind: NameKind, name: str, detail: str, text: str) -> NamedThing:
+def _name_thing(kind: NameKind, name: str, detail: str, text: str) -> NamedThing:
     return NamedThing(kind=kind, name=name, detail=detail, is_exact=name.casefold() == text.casefold())
 
 
-def _matching(names: Iterable[str], text: str, limit: int) -> list[str]:
+def _select_matching(names: Iterable[str], text: str, limit: int) -> list[str]:
     """Names that have the text in them, the shortest first; those that begin with it before others."""
     part = text.casefold()
     matches = {name for name in names if part in name.casefold()}

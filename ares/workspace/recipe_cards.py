@@ -359,8 +359,8 @@ def _describe_appended(stores: Stores, part: dict[str, Any], path: Path) -> Card
     """A set that was appended to an export, with its members. Raises RequestError where it is no longer here."""
     sets, appended = Sets(stores.annotations), part["set"]
     label = f"{appended['name']}@{appended['version']}"
-    frozen = (one for name in sets for one in sets.versions(name))
-    kept = [one for one in frozen if one.ids_hash == appended["ids_hash"]]
+    frozen = (version for name in sets for version in sets.versions(name))
+    kept = [version for version in frozen if version.ids_hash == appended["ids_hash"]]
     if not kept:
         raise RequestError("a set that was appended to the export is not here", f"{path} has {label}")
     options = {name: value for name, value in part["export"].items() if name != "plan"}

@@ -36,7 +36,7 @@ _KINDS = {
     "review": "Import answers of people",
 }
 _READ_ONLY = "The workspace is read-only for the user of this server."
-_MARKS = {
+_ICONS = {
     "running": ":material/hourglass_top:",
     "finished": ":material/check_circle:",
     "failed": ":material/error:",
@@ -144,11 +144,11 @@ def _draw_buttons(words: Sequence[str]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Plan", key="jobs.plan", icon=":material/calculate:", disabled=not (words and can_plan and is_writable),
-            on_click=_start, args=([*words, PLAN],), help="What would be done, and what it costs",
+            on_click=_start_job, args=([*words, PLAN],), help="What would be done, and what it costs",
         )  # fmt: skip
         st.button(
             "Start", key="jobs.start", type="primary", icon=":material/play_arrow:",
-            disabled=not (words and is_writable), on_click=_start, args=(list(words),),
+            disabled=not (words and is_writable), on_click=_start_job, args=(list(words),),
             help=None if is_writable else _READ_ONLY,
         )  # fmt: skip
     if words:
@@ -157,7 +157,7 @@ def _draw_buttons(words: Sequence[str]) -> None:
         st.code(line, language=None, wrap_lines=True)
 
 
-def _start(words: Sequence[str]) -> None:
+def _start_job(words: Sequence[str]) -> None:
     navigation.settle_address()
     try:
         start_command(cached_reads.workspace().stores, words, read_person_name())
@@ -188,7 +188,7 @@ def _draw_job(job: Job) -> None:
     stores = cached_reads.workspace().stores
     with st.container(border=True, key=f"jobs.{job.started}.{job.kind}"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"{_MARKS[job.state]} **{escape_markdown(_title_of(job))}**", width="content")
+            st.markdown(f"{_ICONS[job.state]} **{escape_markdown(_title_of(job))}**", width="content")
             st.caption(_describe_state(job), width="content")
             st.space("stretch")
             key = f"{job.kind}.{job.name}"
@@ -202,7 +202,11 @@ def _draw_job(job: Job) -> None:
                 )
             elif label := _again_label(job):
                 st.button(
-                    label, key=f"jobs.again.{key}", icon=":material/replay:", on_click=_resume, args=(job,)
+                    label,
+                    key=f"jobs.again.{key}",
+                    icon=":material/replay:",
+                    on_click=_resume_job,
+                    args=(job,),
                 )
         if job.reason:
             navigation.show_error(AresError(job.reason, job.detail))
@@ -222,6 +226,7 @@ def _describe_state(job: Job) -> str:
     state = states.get(job.state, job.state)
     if job.state == "finished" and (job.report or {}).get("status"):
         state = "done, with losses"
+    state += f" by {escape_markdown(job.stopped_by)}" if job.stopped_by else ""
     by = f" by {escape_markdown(person)}" if person else ""
     return f"{state}, started {started}{by}"
 
@@ -233,7 +238,7 @@ def _again_label(job: Job) -> str:
     return "Start it" if PLAN in job.arguments.get("words", ()) else ""
 
 
-def _resume(job: Job) -> None:
+def _resume_job(job: Job) -> None:
     """Start a job again: it goes on with what is open. Of a plan, start what was planned."""
     navigation.settle_address()
     try:

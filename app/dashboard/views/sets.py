@@ -16,7 +16,7 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.cards import build_cards, make_episode_page_params
 from app.dashboard.components import draw_grid
-from app.dashboard.jobs import (
+from app.dashboard.job_panels import (
     draw_exports,
     draw_jobs,
     find_reasons_path,

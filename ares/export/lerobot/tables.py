@@ -50,6 +50,8 @@ FeatureStats = Mapping[str, "NDArray[Any]"]
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 # Frames per episode for image statistics; for copied videos, decoding them is the main cost.
 MAX_SAMPLED_FRAMES = 16
+# Image statistics need no more pixels than this on the longer side (LeRobot: 150 to 300).
+_STATS_PIXELS = 150
 
 
 def column_stats(columns: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]:
@@ -82,7 +84,7 @@ def column_stats(columns: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]
 
 
 def image_stats(images: NDArray[np.uint8]) -> FeatureStats:
-    """Statistics per channel, scaled to [0, 1].
+    """Statistics per channel, scaled to [0, 1], of at most some pixels on the longer side.
 
     Args:
         images: (K, H, W, 3) RGB, K >= 1.
@@ -92,6 +94,8 @@ def image_stats(images: NDArray[np.uint8]) -> FeatureStats:
     """
     import numpy as np
 
+    step = max(1, max(images.shape[1:3]) // _STATS_PIXELS)
+    images = images[:, ::step, ::step]
     bins = np.stack([np.bincount(images[..., c].ravel(), minlength=256) for c in range(3)])  # (3, 256)
     levels, total = np.arange(256) / 255.0, bins.sum(axis=1)
     mean = bins @ levels / total

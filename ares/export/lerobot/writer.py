@@ -85,8 +85,6 @@ MAX_FILE_SECONDS = 1000.0
 # See docs/why/004-lerobot-export.md.
 EXPORT_CODEC: Literal["h264"] = "h264"
 _NO_VIDEO = "the source has images, not a video file"
-# Image statistics need no more pixels than this on the longer side (LeRobot: 150 to 300).
-_STATS_PIXELS = 150
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +136,7 @@ def prepare_video(
         return _encode_video(camera, retimed, seconds, rate_hz, scratch_file, error.reason)
     try:
         sample_seconds = [seconds[number] for number in _sample_numbers(len(seconds), span)]
-        return PreparedVideo(span, image_stats(_downscale_images(frames_at(camera.media, sample_seconds))))
+        return PreparedVideo(span, image_stats(frames_at(camera.media, sample_seconds)))
     except BaseException:
         span.close()
         raise
@@ -183,26 +181,18 @@ def _cut_part(media: MediaRef, retimed: RetimedEpisode, rate_hz: float, can_poin
 def _sample_numbers(num_frames: int, span: PacketSpan | None = None) -> list[int]:
     """Numbers of at most MAX_SAMPLED_FRAMES frames, evenly spaced, the first and the last among them.
 
-    Of a span that is copied a keyframe stands for the samples that are less than a spacing away: any other frame
-    costs all that are decoded since its keyframe.
+    Of a copied span a keyframe stands for the samples near it: any other frame costs all since its keyframe.
     """
     import numpy as np
 
     count = min(MAX_SAMPLED_FRAMES, num_frames)
     numbers = np.linspace(0, num_frames - 1, count).round().astype(int)
-    if span is not None:
-        pairs = zip(span.packets, span.positions, strict=True)
-        keys = np.array([position - span.lead for packet, position in pairs if packet.is_keyframe])
-        keys = keys[(keys >= 0) & (keys < num_frames)]
-        if len(keys):
-            nearest = keys[np.abs(numbers[:, None] - keys).argmin(axis=1)]
-            numbers = np.where(np.abs(nearest - numbers) * (count - 1) < num_frames, nearest, numbers)
+    pairs = zip(span.packets, span.positions, strict=True) if span else ()
+    keys = np.array([position - span.lead for packet, position in pairs if packet.is_keyframe and span])
+    if len(keys := keys[(keys >= 0) & (keys < num_frames)]):
+        nearest = keys[np.abs(numbers[:, None] - keys).argmin(axis=1)]
+        numbers = np.where(np.abs(nearest - numbers) * (count - 1) < num_frames, nearest, numbers)
     return sorted(set(numbers.tolist()))
-
-
-def _downscale_images(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    step = max(1, max(images.shape[1:3]) // _STATS_PIXELS)
-    return images[:, ::step, ::step]
 
 
 def _encode_video(
@@ -231,7 +221,7 @@ def _encode_video(
         raise MediaError(
             "the source has fewer frames than it had", f"{camera.media.uri}: {written}, not {num_frames}"
         )
-    stats = image_stats(_downscale_images(np.stack(samples)))
+    stats = image_stats(np.stack(samples))
     return PreparedVideo(
         span=cut_encoded(scratch_file, num_frames, rate_hz),
         stats=stats,

@@ -12,7 +12,7 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from app.server import start_module_process
+from app.server.jobs import start_module_process
 from ares.settings import drop_current_folder_from_path, inherited_environment
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.dashboard.jobs import start_export
+from app.dashboard.job_panels import start_export
 from app.server import Job, list_jobs, stop_job
 from ares.curation import CurationSet
 from ares.errors import RequestError

@@ -114,7 +114,7 @@ def test_a_socket_gets_each_change_once_also_after_the_store_has_failed() -> Non
         return state
 
     with (
-        TestClient(Starlette(routes=[build_changes_route(read)])) as client,  # type: ignore[arg-type]
+        TestClient(Starlette(routes=[build_changes_route(read)])) as client,
         client.websocket_connect("/api/changes") as socket,
     ):
         socket.send_text("a page says nothing here")
