@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -26,6 +27,7 @@ from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, v
 from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
+from ares.workspace import find_names
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -51,6 +53,10 @@ _FIRST_FACETS = (
 # Name of the score of a search among the facets; no column has a name like it. The value of its filter while a cut
 # is in force, so that "clear" differs from a cut at 0.
 _SCORE, _CUT = "~score", "cut"
+
+
+# Six digits of an id, one of them no letter: no word of a caption.
+_SURE_ID = re.compile(r"(?=[a-f]*\d)[0-9a-f]{6,16}")
 
 
 def draw_words_filter(view: ViewState) -> None:
@@ -249,6 +255,14 @@ def _search_for_image(data: bytes) -> None:
 
 
 def _apply_text() -> None:
+    """Search for the text; the id of an episode, or the beginning of one id alone, opens the episode."""
+    typed = entered_text("browse.text").lower()
+    if _SURE_ID.fullmatch(typed):
+        hits = cached_reads.limited(lambda: find_names(cached_reads.workspace().stores, typed, limit=2))
+        if [hit.why for hit in hits] == ["id"]:
+            navigation.open_page("episode", {"episode": [hits[0].name]})
+            return
+
     def search(newest: ViewState) -> ViewState:
         text = entered_text("browse.text", newest.text)
         return replace(newest if text == newest.text else newest.with_query(text=text), page=1)

@@ -209,6 +209,17 @@ def draw_player(
     load_component("player")(data=shown, key=key, on_frame_change=handle_frame, on_acts_change=handle_acts)
 
 
+def draw_find(pages: Mapping[str, str], key: str) -> None:
+    """Draw the button that opens anything by its name; its dialog opens by Ctrl+K too.
+
+    Args:
+        pages: Titles of the pages by their addresses.
+        key: Streamlit key of the component, the same on every page.
+    """
+    named: list[Json] = [{"name": name, "title": title} for name, title in pages.items()]
+    load_component("find")(data={"pages": named}, key=key)
+
+
 def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:
     """Draw nothing; let the tab keep the ticks and the scroll over a reload.
 

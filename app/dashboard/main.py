@@ -4,7 +4,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.navigation import accept_next_message, build_pages, draw_log_out_link, switch_page
+from app.dashboard.components import draw_find
+from app.dashboard.navigation import PAGES, accept_next_message, build_pages, draw_log_out_link, switch_page
 from app.dashboard.selection_bar import keep_ticks
 
 # A named icon would be fetched from the internet; this file is not.
@@ -12,6 +13,8 @@ st.set_page_config(page_title="ARES", page_icon=str(Path(__file__).with_name("ic
 accept_next_message()
 _STYLE = """<style>
 .st-key-tab_state { display: none; }
+/* In the header, beside its menu. */
+.st-key-find { position: fixed; top: 0.85rem; right: 3.6rem; z-index: 999991; width: auto; }
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
@@ -31,4 +34,6 @@ pages = build_pages()
 current_page = st.navigation(list(pages.values()), position="top")
 switch_page(pages)
 keep_ticks()
+with st.container(key="find"):
+    draw_find({"" if name == "browse" else name: page.title for name, page in PAGES.items()}, "find.dialog")
 current_page.run()

@@ -30,7 +30,7 @@ from ares.errors import (
     UnknownEpisode,
 )
 from ares.registry import did_you_mean
-from ares.workspace import Workspace
+from ares.workspace import MOST_NAMES, Workspace, find_names
 
 API_PREFIX = "/api"
 _MOST_ROWS, _MOST_HITS, _MOST_STEPS = 1_000, 10_000, 100_000
@@ -156,6 +156,7 @@ class Endpoints:
             ("GET", "/episodes", self.list_episodes),
             ("GET", "/episodes/{episode_id}", self.show_episode),
             ("GET", "/episodes/{episode_id}/signals/{signal}", self.show_signal),
+            ("GET", "/find", self.find),
             ("GET", "/search", self.search),
             ("GET", "/segments", self.search_segments),
             ("GET", "/facets", self.count_facets),
@@ -222,6 +223,11 @@ class Endpoints:
                 "values": signals[signal].values[span].tolist(),
             }
         )
+
+    @_limit_query_time
+    def find(self, text: str = "", limit: Annotated[int, Field(ge=1, le=MOST_NAMES)] = 20) -> Response:
+        """Episodes by id, record or file, and datasets, tags and sets by name, the surest first."""
+        return _as_json({"hits": [hit.to_json() for hit in find_names(self.workspace.stores, text, limit)]})
 
     @_limit_query_time
     def search(
