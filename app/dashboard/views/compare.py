@@ -41,6 +41,7 @@ class _Side:
         maker: Id of the maker, or "" for what the columns show.
         documents: What it says, of `ares.workspace.describe_annotations`.
         makers: Names of all makers that say something of the episode, by id.
+        describers: Ids of those of them that wrote a caption.
     """
 
     episode: Episode
@@ -48,6 +49,7 @@ class _Side:
     maker: str
     documents: Sequence[Mapping[str, Any]]
     makers: Mapping[str, str]
+    describers: Sequence[str]
 
     @property
     def text(self) -> str:
@@ -83,6 +85,9 @@ def render() -> None:
         _read_side(episode_id or ids[0], maker, f"maker_{name}")
         for episode_id, maker, name in zip(ids, makers, _SIDES, strict=True)
     )
+    if not any([ids[1], *makers]) and len(first.describers) > 1:
+        # The columns beside themselves would differ in nothing: two that describe it do.
+        first, second = (_read_side(ids[0], maker, "maker_a") for maker in first.describers[:2])
     events = [_event_seconds(side.trajectory) for side in (first, second)]
     aligned = _draw_choices(first, second, min(map(len, events)))
     shifts = (0.0, 0.0)
@@ -119,6 +124,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
         maker=maker,
         documents=said,
         makers=makers,
+        describers=list(dict.fromkeys(str(one["maker_id"]) for one in documents if one["value"].get("text"))),
     )
 
 
@@ -167,9 +173,13 @@ def _compare_data(
     duration = max(side.episode.duration_seconds + shift for side, shift in zip(sides, shifts, strict=True))
     texts = mark_words(first.text, second.text)
     ticks: list[Json] = [
-        {"seconds": second_ + shift, "kind": "changes", "label": f"{name.upper()}: gripper event {number}"}
-        for name, seconds, shift in zip(_SIDES, events, shifts, strict=True)
-        for number, second_ in enumerate(seconds, 1)
+        {
+            "seconds": second_of_event + shift,
+            "kind": "changes",
+            "label": f"{name.upper()}: gripper event {number}",
+        }
+        for name, seconds, shift in list(zip(_SIDES, events, shifts, strict=True))[: 1 if is_one else 2]
+        for number, second_of_event in enumerate(seconds, 1)
     ]
     return {
         "isOne": is_one,
@@ -182,7 +192,7 @@ def _compare_data(
                 "name": name.upper(),
                 "shift": shift,
                 "title": side.episode.instruction or side.episode.key,
-                "said": side.makers.get(side.maker, ""),
+                "maker": side.makers.get(side.maker, ""),
                 "words": words,
             }
             for name, side, shift, words in zip(_SIDES, sides, shifts, texts, strict=True)
@@ -208,15 +218,16 @@ def mark_words(first: str, second: str) -> tuple[list[Json], list[Json]]:
     """The words of two texts, each with whether the other text lacks it at that place."""
     words = first.split(), second.split()
     folded = [[word.casefold().strip(".,;:!?") for word in text] for text in words]
-    matcher = SequenceMatcher(None, *folded, autojunk=False)
+    matcher = SequenceMatcher(a=folded[0], b=folded[1], autojunk=False)
     same = matcher.get_matching_blocks()
     shared = [
         {index for block in same for index in range(block[side], block[side] + block.size)} for side in (0, 1)
     ]
-    marked = [
-        [[word, index not in shared[side]] for index, word in enumerate(words[side])] for side in (0, 1)
-    ]
-    return list[Json](marked[0]), list[Json](marked[1])
+    first_marked, second_marked = (
+        [list[Json]((word, index not in shared[side])) for index, word in enumerate(words[side])]
+        for side in (0, 1)
+    )
+    return list[Json](first_marked), list[Json](second_marked)
 
 
 def compare_rows(first: Mapping[str, str], second: Mapping[str, str]) -> list[Json]:
@@ -294,7 +305,7 @@ def _make_curves(sides: tuple[_Side, _Side], shifts: tuple[float, float], durati
 
 def _sampled(
     signal: Signal, names: Sequence[str], stamps: NDArray[np.float64], times: NDArray[np.float64]
-) -> list[list[float | None]]:
+) -> list[list[Json]]:
     """Values of some dimensions at some seconds, each that of the last step before; None beyond both ends."""
     import numpy as np
 

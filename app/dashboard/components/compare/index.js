@@ -1,4 +1,4 @@
-// Two episodes on one clock, or what two makers say of one: pictures side by side, curves of both, what differs.
+// Two episodes on one clock, or what two makers say of one: pictures side by side, curves, and what differs.
 import { h, mount } from "../dom.js";
 import { Address } from "../player/address.js";
 import { CameraGrid } from "../player/camera.js";
@@ -17,7 +17,7 @@ import { buildHelp, buildTransport, keyListener } from "../player/transport.js";
  * @property {string} episode
  * @property {string} title
  * @property {string} dataset The arrangement of its cameras is kept by it.
- * @property {string} said The maker that describes it; "" for the columns.
+ * @property {string} maker The maker that describes it; "" for the columns.
  * @property {number} shift Seconds of the common clock before it begins.
  * @property {number} duration
  * @property {number} rate
@@ -38,33 +38,64 @@ import { buildHelp, buildTransport, keyListener } from "../player/transport.js";
  * @property {Table[]} tables
  */
 
-function ignore() {}
+function doNothing() {}
 
 /** @param {Side} side */
 function buildText(side) {
   const words = side.words.flatMap(([word, differs]) => [differs ? h("mark", {}, word) : word, " "]);
   const href = `episode?${new URLSearchParams({ episode: side.episode })}`;
-  const head = h("div", { class: "side-head" }, h("b", {}, side.name), " ", h("a", { href, target: "_self" }, side.title));
-  const said = side.said && h("div", { class: "muted" }, `as described by ${side.said}`);
-  const text = h("p", { class: "side-text" }, words.length ? words : h("span", { class: "muted" }, "no caption"));
-  return h("div", { class: "side-about" }, head, said, text);
+  const head = h(
+    "div",
+    { class: "side-head" },
+    h("b", {}, side.name),
+    " ",
+    h("a", { href, target: "_self" }, side.title),
+  );
+  const described = side.maker && h("div", { class: "muted" }, `as described by ${side.maker}`);
+  const text = h(
+    "p",
+    { class: "side-text" },
+    words.length ? words : h("span", { class: "muted" }, "no caption"),
+  );
+  return h("div", { class: "side-about" }, head, described, text);
 }
 
 /** @param {Table} table */
 function buildTable({ title, rows }) {
   const build = (/** @type {Row} */ [name, first, second, differs]) => {
-    const cells = [first, second].map((value) => h("td", {}, differs ? h("mark", {}, value || "none") : value));
+    const cells = [first, second].map((value) =>
+      h("td", {}, differs ? h("mark", {}, value || "none") : value),
+    );
     return h("tr", { class: differs ? "differs" : "same" }, h("th", { scope: "row" }, name), cells);
   };
   const different = rows.filter((row) => row[3]);
   const same = rows.filter((row) => !row[3]);
   const heads = ["", "A", "B"].map((name) => h("th", { scope: "col" }, name));
   const draw = (/** @type {Row[]} */ shown) =>
-    h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => head.cloneNode(true)))), h("tbody", {}, shown.map(build)));
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          heads.map((head) => head.cloneNode(true)),
+        ),
+      ),
+      h("tbody", {}, shown.map(build)),
+    );
   const folded =
     same.length > 0 && h("details", {}, h("summary", {}, `${same.length} that are the same`), draw(same));
   const none = h("div", { class: "muted" }, rows.length ? "Nothing differs." : "Neither has any.");
-  return h("section", { class: "differences" }, h("h3", {}, title), different.length ? draw(different) : none, folded);
+  return h(
+    "section",
+    { class: "differences" },
+    h("h3", {}, title),
+    different.length ? draw(different) : none,
+    folded,
+  );
 }
 
 class Comparison {
@@ -77,7 +108,7 @@ class Comparison {
     this.plots = data.signals.flatMap((signal) =>
       signal.groups.map((group) => new Plot(signal, group, this.shown, actions)),
     );
-    this.timeline = new Timeline({ ...data, segments: { lanes: [] } }, this.clock, actions);
+    this.timeline = new Timeline(data, this.clock, actions);
     this.commands = this.buildCommands();
     this.transport = buildTransport(this.clock, this.commands);
     this.help = buildHelp();
@@ -91,20 +122,37 @@ class Comparison {
 
   /** @param {Side} side */
   buildCameras(side) {
-    const clock = new Clock(side.duration, side.rate, ignore, side.stamps, side.paired_by_index);
+    const clock = new Clock(side.duration, side.rate, doNothing, side.stamps, side.paired_by_index);
     this.clock.lead(clock, side.shift);
-    return new CameraGrid(side.cameras, side.dataset, clock, ignore);
+    return new CameraGrid(side.cameras, side.dataset, clock, doNothing);
   }
 
   build() {
     const { sides, isOne, tables } = this.data;
     const columns = sides.map((side, index) =>
-      h("section", { class: "side", "aria-label": `Side ${side.name}` }, buildText(side), !isOne && this.grids[index].node),
+      h(
+        "section",
+        { class: "side", "aria-label": `Side ${side.name}` },
+        buildText(side),
+        !isOne && this.grids[index].node,
+      ),
     );
-    const plots = h("div", { class: "plots" }, this.plots.map((plot) => plot.node));
+    const plots = h(
+      "div",
+      { class: "plots" },
+      this.plots.map((plot) => plot.node),
+    );
     const dock = h("div", { class: "dock" }, this.timeline.node, this.transport.node, this.help);
     const pictures = isOne && h("div", { class: "one-episode" }, this.grids[0].node);
-    return h("div", { class: "player compare" }, h("div", { class: "sides" }, columns), pictures, dock, plots, tables.map(buildTable));
+    return h(
+      "div",
+      { class: "player compare" },
+      h("div", { class: "sides" }, columns),
+      pictures,
+      dock,
+      plots,
+      tables.map(buildTable),
+    );
   }
 
   /** @returns {import("../player/pointer.js").TimeActions} */
@@ -120,7 +168,7 @@ class Comparison {
   /** @returns {import("../player/transport.js").Commands} */
   buildCommands() {
     const all = { start: 0, stop: this.data.duration };
-    const rulings = { jumpToBoundary: ignore, tick: ignore, tag: ignore, undo: ignore };
+    const rulings = { jumpToBoundary: doNothing, tick: doNothing, tag: doNothing, undo: doNothing };
     return {
       ...rulings,
       zoom: (factor) =>

@@ -7,7 +7,8 @@ import { h, mount } from "../dom.js";
 
 const WAIT_MS = 120;
 const MOST = 20;
-const HINT = "An id or its beginning, a record such as 12 or train/12, a file, a dataset, a tag, a set, a page";
+const HINT =
+  "An id or its beginning, a record such as 12 or train/12, a file, a dataset, a tag, a set, a page";
 
 /** @type {(name: string, value: string) => string} */
 function browseAddress(name, value) {
@@ -59,12 +60,18 @@ class Finder {
       ["aria-label", "Find by name"],
       ["aria-controls", "hits"],
       ["aria-expanded", "true"],
-    ])
+    ]) {
       this.field.setAttribute(name, value);
+    }
     this.status = h("div", { class: "muted status", role: "status" }, HINT);
     this.list = h("div", { id: "hits", class: "hits", role: "listbox", "aria-label": "Found" });
     this.dialog = h("dialog", { "aria-label": "Find" }, this.field, this.list, this.status);
-    const open = h("button", { class: "open-find", title: "Find by name (Ctrl+K)" }, "Find ", h("kbd", {}, "Ctrl K"));
+    const open = h(
+      "button",
+      { class: "open-find", title: "Find by name (Ctrl+K)" },
+      "Find ",
+      h("kbd", {}, "Ctrl K"),
+    );
     open.addEventListener("click", () => this.open());
     this.node = h("div", { class: "find" }, open, this.dialog);
     this.field.addEventListener("input", () => this.ask());
@@ -105,7 +112,11 @@ class Finder {
   /** @type {(entries: Entry[], status: string) => void} */
   show(entries, status) {
     this.links = entries.map(({ kind, name, about, href }, index) => {
-      const parts = [h("span", { class: "badge none" }, kind), h("b", {}, name), h("span", { class: "about" }, about)];
+      const parts = [
+        h("span", { class: "badge none" }, kind),
+        h("b", {}, name),
+        h("span", { class: "about" }, about),
+      ];
       const link = h("a", { id: `hit-${index}`, class: "hit", href, tabIndex: -1 }, parts);
       link.setAttribute("role", "option");
       return link;
@@ -141,7 +152,14 @@ function buildFind(root, data) {
   const finder = new Finder(data.pages);
   const listeners = new AbortController();
   const press = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+    if (
+      event.key.toLowerCase() !== "k" ||
+      !(event.ctrlKey || event.metaKey) ||
+      event.shiftKey ||
+      event.altKey
+    ) {
+      return;
+    }
     event.preventDefault();
     event.stopPropagation();
     finder.open();

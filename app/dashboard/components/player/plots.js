@@ -13,7 +13,7 @@ import { bandColumns, bounds, niceSteps, shareOf, timeSteps, writeSecond } from 
  * @property {string} title
  * @property {number[]} times
  * @property {Group[]} groups Each has a plot.
- * @property {[solid: string, dashed: string]} [pair] What both lines of a dimension are: state and action by default.
+ * @property {[solid: string, dashed: string]} [pair] What both lines of a dimension are.
  * @property {number} block Seconds of which only the extremes are drawn; 0 where every step is.
  */
 /**
