@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ares.curation import Sets
 from ares.errors import RequestError
-from ares.store import TAGS, TrustedFilter, quote_literal
+from ares.store import TAGS, TrustedFilter, in_condition, quote_literal
 
 if TYPE_CHECKING:
     from ares.episode import Json
@@ -120,15 +120,16 @@ def _range(column: str, start: str) -> str:
 
 def _record_condition(text: str) -> str:
     """The condition that a text is the record of an episode, with or without its dataset and its split before it."""
-    parts, conditions = text.split("/"), list[str]()
+    parts, conditions, all_keys = text.split("/"), list[str](), dict[str, None]()
     scopes: tuple[tuple[str, ...], ...] = ((), ("split",), ("dataset",), ("dataset", "split"))
     for columns in scopes:
         if len(columns) < len(parts):
-            keys = ", ".join(map(quote_literal, _record_keys("/".join(parts[len(columns) :]))))
-            pairs = zip(columns, parts, strict=False)
-            same = [f"{column} = {quote_literal(part)}" for column, part in pairs]
-            conditions.append(" AND ".join([f"key IN ({keys})", *same]))
-    return " OR ".join(f"({condition})" for condition in conditions)
+            keys = _record_keys("/".join(parts[len(columns) :]))
+            same = [f"{column} = {quote_literal(part)}" for column, part in zip(columns, parts, strict=False)]
+            conditions.append(" AND ".join([in_condition("key", keys), *same]))
+            all_keys |= keys
+    # The index of keys answers the first part, whatever is in the others.
+    return f"{in_condition('key', all_keys)} AND ({' OR '.join(f'({part})' for part in conditions)})"
 
 
 def _record_keys(text: str) -> dict[str, None]:
@@ -139,9 +140,8 @@ def _record_keys(text: str) -> dict[str, None]:
 
 
 def _file_condition(text: str) -> str:
-    """The condition that the file or the record of an episode has a name, or a part of a path, like the text."""
-    within = quote_literal("/" + text.strip("/"))
-    return f"contains(source, {within}) OR contains(key, {within})"
+    """The condition that the file of an episode has a name, or a part of its path, that begins like the text."""
+    return f"contains(source, {quote_literal('/' + text.strip('/'))})"
 
 
 # By workspace: the version of its episodes, and how many of them each dataset and each tag has.
