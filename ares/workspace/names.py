@@ -91,9 +91,9 @@ def find_names(stores: Stores, text: str, limit: int = 20) -> list[NameHit]:
 def _find_episodes(stores: Stores, text: str, limit: int, is_named: bool) -> Iterator[NameHit]:
     """Episodes by id, by record, and where nothing is named so by file."""
     start, is_known = text.lower(), is_named
-    queries = [("record", _record_condition(text)), ("record", _range("key", text))]
+    queries = [("record", _record_condition(text)), ("record", _prefix_condition("key", text))]
     if _ID.fullmatch(start):
-        by_id = ("id", _range("episode_id", start))
+        by_id = ("id", _prefix_condition("episode_id", start))
         # A short number is sooner a record than the beginning of an id.
         queries.insert(0 if len(start) > 6 or not start.isdigit() else 1, by_id)
     for why, condition in queries:
@@ -113,7 +113,7 @@ def _read_hits(stores: Stores, condition: str, why: str, limit: int) -> Iterator
         yield NameHit(kind="episode", name=row["episode_id"], why=why, about=about)
 
 
-def _range(column: str, start: str) -> str:
+def _prefix_condition(column: str, start: str) -> str:
     """The condition that a column begins with a text, as a range that an index answers."""
     return f"{column} >= {quote_literal(start)} AND {column} < {quote_literal(start + _LAST)}"
 

@@ -113,7 +113,7 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
     }
     if maker and maker not in makers:
         raise AddressError(parameter, f"no maker {maker!r} says anything of {episode_id}", "select one again")
-    said = [
+    own_documents = [
         document
         for document in documents
         if (document["maker_id"] == maker if maker else document.get("shown"))
@@ -122,9 +122,11 @@ def _read_side(episode_id: str, maker: str, parameter: str) -> _Side:
         episode=episode,
         trajectory=cached_reads.limited(lambda: stores.tables.trajectories.get(episode.episode_id)),
         maker=maker,
-        documents=said,
+        documents=own_documents,
         makers=makers,
-        describers=list(dict.fromkeys(str(one["maker_id"]) for one in documents if one["value"].get("text"))),
+        describers=list(
+            dict.fromkeys(str(entry["maker_id"]) for entry in documents if entry["value"].get("text"))
+        ),
     )
 
 
@@ -169,20 +171,22 @@ def _compare_data(
 ) -> dict[str, Json]:
     """What the component draws: both players, curves of both, and tables of what each says."""
     first, second = sides
-    is_one = first.episode.episode_id == second.episode.episode_id
+    is_same_episode = first.episode.episode_id == second.episode.episode_id
     duration = max(side.episode.duration_seconds + shift for side, shift in zip(sides, shifts, strict=True))
-    texts = mark_words(first.text, second.text)
+    texts = compare_words(first.text, second.text)
     ticks: list[Json] = [
         {
             "seconds": second_of_event + shift,
             "kind": "changes",
             "label": f"{name.upper()}: gripper event {number}",
         }
-        for name, seconds, shift in list(zip(_SIDES, events, shifts, strict=True))[: 1 if is_one else 2]
+        for name, seconds, shift in list(zip(_SIDES, events, shifts, strict=True))[
+            : 1 if is_same_episode else 2
+        ]
         for number, second_of_event in enumerate(seconds, 1)
     ]
     return {
-        "isOne": is_one,
+        "isOne": is_same_episode,
         "duration": duration,
         "rate": max(side.episode.rate_hz for side in sides),
         "start": _requested_second(duration),
@@ -198,7 +202,7 @@ def _compare_data(
             for name, side, shift, words in zip(_SIDES, sides, shifts, texts, strict=True)
         ],
         "ticks": ticks,
-        "signals": [] if is_one else _make_curves(sides, shifts, duration),
+        "signals": [] if is_same_episode else _make_curves(sides, shifts, duration),
         "tables": [
             {"title": "Rulings", "rows": compare_rows(first.rulings, second.rulings)},
             {"title": "Values", "rows": compare_rows(_values_of(first), _values_of(second))},
@@ -214,7 +218,7 @@ def _requested_second(duration: float) -> float:
         raise AddressError("t", "a second cannot be read", f"got {text!r}; give a number") from None
 
 
-def mark_words(first: str, second: str) -> tuple[list[Json], list[Json]]:
+def compare_words(first: str, second: str) -> tuple[list[Json], list[Json]]:
     """The words of two texts, each with whether the other text lacks it at that place."""
     words = first.split(), second.split()
     folded = [[word.casefold().strip(".,;:!?") for word in text] for text in words]
@@ -223,11 +227,11 @@ def mark_words(first: str, second: str) -> tuple[list[Json], list[Json]]:
     shared = [
         {index for block in same for index in range(block[side], block[side] + block.size)} for side in (0, 1)
     ]
-    first_marked, second_marked = (
+    first_words, second_words = (
         [list[Json]((word, index not in shared[side])) for index, word in enumerate(words[side])]
         for side in (0, 1)
     )
-    return list[Json](first_marked), list[Json](second_marked)
+    return list[Json](first_words), list[Json](second_words)
 
 
 def compare_rows(first: Mapping[str, str], second: Mapping[str, str]) -> list[Json]:
@@ -235,7 +239,7 @@ def compare_rows(first: Mapping[str, str], second: Mapping[str, str]) -> list[Js
     names = dict.fromkeys([*first, *second])
     rows = [(name, first.get(name, ""), second.get(name, "")) for name in names]
     rows.sort(key=lambda row: row[1] == row[2])
-    return [[name, one, other, one != other] for name, one, other in rows]
+    return [[name, left, right, left != right] for name, left, right in rows]
 
 
 def _values_of(side: _Side) -> dict[str, str]:
@@ -267,13 +271,13 @@ def _make_curves(sides: tuple[_Side, _Side], shifts: tuple[float, float], durati
     plots: list[Json] = []
     for title in ("state", "action"):
         signals: list[Signal | None] = [getattr(side.trajectory, title) for side in sides]
-        one, other = signals
-        if one is None or other is None:
+        left, right = signals
+        if left is None or right is None:
             continue
-        names = [name for name in one.names if name in other.names]
+        names = [name for name in left.names if name in right.names]
         rows = [
-            _sampled(signal, names, side.trajectory.timestamps, times - shift)
-            for signal, side, shift in zip((one, other), sides, shifts, strict=True)
+            _sample_signal(signal, names, side.trajectory.timestamps, times - shift)
+            for signal, side, shift in zip((left, right), sides, shifts, strict=True)
         ]
         groups: list[Json] = [
             {
@@ -303,7 +307,7 @@ def _make_curves(sides: tuple[_Side, _Side], shifts: tuple[float, float], durati
     return plots
 
 
-def _sampled(
+def _sample_signal(
     signal: Signal, names: Sequence[str], stamps: NDArray[np.float64], times: NDArray[np.float64]
 ) -> list[list[Json]]:
     """Values of some dimensions at some seconds, each that of the last step before; None beyond both ends."""
