@@ -142,7 +142,8 @@ class Finder {
     const steps = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (steps) this.move(this.active + steps);
     else if (event.key === "Enter") this.links[this.active]?.click();
-    else if (event.key === "Escape") this.dialog.close(); // a search field would only empty itself
+    else if (event.key === "Escape")
+      this.dialog.close(); // a search field would only empty itself
     else return;
     event.preventDefault();
   }
