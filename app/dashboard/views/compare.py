@@ -174,17 +174,6 @@ def _compare_data(
     is_same_episode = first.episode.episode_id == second.episode.episode_id
     duration = max(side.episode.duration_seconds + shift for side, shift in zip(sides, shifts, strict=True))
     texts = compare_words(first.text, second.text)
-    ticks: list[Json] = [
-        {
-            "seconds": second_of_event + shift,
-            "kind": "changes",
-            "label": f"{name.upper()}: gripper event {number}",
-        }
-        for name, seconds, shift in list(zip(_SIDES, events, shifts, strict=True))[
-            : 1 if is_same_episode else 2
-        ]
-        for number, second_of_event in enumerate(seconds, 1)
-    ]
     return {
         "isOne": is_same_episode,
         "duration": duration,
@@ -201,13 +190,22 @@ def _compare_data(
             }
             for name, side, shift, words in zip(_SIDES, sides, shifts, texts, strict=True)
         ],
-        "ticks": ticks,
+        "ticks": _make_event_ticks(events[:1] if is_same_episode else events, shifts),
         "signals": [] if is_same_episode else _make_curves(sides, shifts, duration),
         "tables": [
             {"title": "Rulings", "rows": compare_rows(first.rulings, second.rulings)},
             {"title": "Values", "rows": compare_rows(_values_of(first), _values_of(second))},
         ],
     }
+
+
+def _make_event_ticks(events: Sequence[Sequence[float]], shifts: Sequence[float]) -> list[Json]:
+    """The gripper events of both on the common clock; of one episode they are the same."""
+    return [
+        {"seconds": second + shift, "kind": "changes", "label": f"{name.upper()}: gripper event {number}"}
+        for name, seconds, shift in zip(_SIDES, events, shifts, strict=False)
+        for number, second in enumerate(seconds, 1)
+    ]
 
 
 def _requested_second(duration: float) -> float:

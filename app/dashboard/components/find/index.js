@@ -137,13 +137,12 @@ class Finder {
     } else this.field.removeAttribute("aria-activedescendant");
   }
 
-  /** @param {KeyboardEvent} event */
+  /** @param {KeyboardEvent} event Escape closes at once: a search field would only empty itself. */
   press(event) {
     const steps = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (steps) this.move(this.active + steps);
     else if (event.key === "Enter") this.links[this.active]?.click();
-    else if (event.key === "Escape")
-      this.dialog.close(); // a search field would only empty itself
+    else if (event.key === "Escape") this.dialog.close();
     else return;
     event.preventDefault();
   }
