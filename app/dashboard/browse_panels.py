@@ -28,12 +28,13 @@ from ares.episode import Json
 from ares.errors import AresError, QueryTimeout
 from ares.search import Facet
 from ares.store import TAGS
+from ares.workspace import find_names
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from ares.store import Action
-    from ares.workspace import NamedThing
+    from ares.workspace import NameHit
 
 
 # Facets that are open at first; of the others only the name is shown.
@@ -54,6 +55,10 @@ _FIRST_FACETS = (
 # Name of the score of a search among the facets; no column has a name like it. The value of its filter while a cut
 # is in force, so that "clear" differs from a cut at 0.
 _SCORE, _CUT = "~score", "cut"
+
+
+# Six digits of an id, one of them no letter: no word of a caption.
+_SURE_ID = re.compile(r"(?=[a-f]*\d)[0-9a-f]{6,16}")
 
 
 def draw_words_filter(view: ViewState) -> None:
@@ -251,7 +256,6 @@ def _search_for_image(data: bytes) -> None:
     change_view(lambda newest: newest.with_query(image=image))
 
 
-_ID = re.compile(r"[0-9a-f]{16}")
 _MOST_NAMED = 6
 
 
@@ -265,11 +269,11 @@ def draw_named(text: str) -> None:
         for thing in named:
             st.button(
                 escape_markdown(f"{thing.kind} {thing.name}"), key=f"named.{thing.kind}.{thing.name}",
-                help=escape_markdown(thing.detail) or None, on_click=_open_named, args=(thing,),
+                help=escape_markdown(thing.about) or None, on_click=_open_named, args=(thing,),
             )  # fmt: skip
 
 
-def _open_named(thing: NamedThing) -> None:
+def _open_named(thing: NameHit) -> None:
     if thing.kind == "episode":
         navigation.open_page("episode", {"episode": [thing.name]})
     elif thing.kind == "set":
@@ -280,10 +284,13 @@ def _open_named(thing: NamedThing) -> None:
 
 
 def _apply_text() -> None:
-    entered = entered_text("browse.text").lower()
-    if _ID.fullmatch(entered) and cached_reads.read_episodes([entered]):
-        navigation.open_page("episode", {"episode": [entered]})
-        return
+    """Search for the text; the id of an episode, or the beginning of one id alone, opens the episode."""
+    typed = entered_text("browse.text").lower()
+    if _SURE_ID.fullmatch(typed):
+        hits = cached_reads.limited(lambda: find_names(cached_reads.workspace().stores, typed, limit=2))
+        if [hit.why for hit in hits] == ["id"]:
+            navigation.open_page("episode", {"episode": [hits[0].name]})
+            return
 
     def search(newest: ViewState) -> ViewState:
         text = entered_text("browse.text", newest.text)

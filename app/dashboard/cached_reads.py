@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ares.reports import DatasetHealth
     from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
-    from ares.workspace import NamedThing
+    from ares.workspace import NameHit
 
 
 T = TypeVar("T")
@@ -532,12 +532,14 @@ def list_saved_views() -> list[SavedView]:
     return limited(lambda: list_views(workspace().stores))
 
 
-def find_exact_names(text: str) -> list[NamedThing]:
-    """Return what has exactly this name: an episode by its id or record, a set, a dataset, a tag."""
-    from ares.workspace import find_names
+def find_exact_names(text: str) -> list[NameHit]:
+    """Return the sets, datasets and tags of exactly this name."""
+    from ares.workspace import MOST_CHARACTERS, find_names
 
-    named = limited(lambda: find_names(workspace().stores, text[:200]))
-    return [thing for thing in named if thing.is_exact]
+    hits = limited(lambda: find_names(workspace().stores, text)) if len(text) <= MOST_CHARACTERS else []
+    return [
+        hit for hit in hits if hit.why == "name" and text.casefold() == hit.name.partition("@")[0].casefold()
+    ]
 
 
 def read_episodes(ids: Sequence[str]) -> list[Episode]:

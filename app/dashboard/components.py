@@ -34,7 +34,10 @@ def load_component(name: str) -> ComponentRenderer:
 
     folder = _FOLDER / name
     code = bundle_javascript_modules(folder / "index.js")
-    css = (_FOLDER / "common.css").read_text() + (folder / "style.css").read_text()
+    # Two players side by side are drawn as one is.
+    shared = ["player/style.css"] if name == "compare" else []
+    files = [_FOLDER / "common.css", *(_FOLDER / path for path in shared), folder / "style.css"]
+    css = "".join(path.read_text() for path in files)
     return st.components.v2.component(f"ares_{name}", js=code, css=css, html="<div class='root'></div>")
 
 
@@ -207,6 +210,22 @@ def draw_player(
 
     shown = {**data, "judge": {**judge, "number": _newest_click(key)}}
     load_component("player")(data=shown, key=key, on_frame_change=handle_frame, on_acts_change=handle_acts)
+
+
+def draw_find(pages: Mapping[str, str], key: str) -> None:
+    """Draw the button that opens anything by its name; its dialog opens by Ctrl+K too.
+
+    Args:
+        pages: Titles of the pages by their addresses.
+        key: Streamlit key of the component, the same on every page.
+    """
+    named: list[Json] = [{"name": name, "title": title} for name, title in pages.items()]
+    load_component("find")(data={"pages": named}, key=key)
+
+
+def draw_compare(data: dict[str, Json], key: str) -> None:
+    """Draw two episodes on one clock, and what differs; see `components/compare/index.js`."""
+    load_component("compare")(data=data, key=key)
 
 
 def draw_tab_state(data: dict[str, Json], key: str, on_restored: Callable[[list[str], Any], None]) -> None:

@@ -19,7 +19,8 @@ accept_next_message()
 _STYLE = """<style>
 .st-key-tab_state { display: none; }
 /* Their buttons are fixed in the header. */
-.st-key-find, .st-key-changes { position: absolute; height: 0; }
+.st-key-changes { position: absolute; height: 0; }
+.st-key-find { position: fixed; top: 0.85rem; right: 3.6rem; z-index: 999991; width: auto; }
 /* What is being renewed looks so at once: Streamlit waits for half a second, then fades for a second. */
 [data-stale="true"] { opacity: 0.4 !important; transition: opacity 0.1s ease-in 0.1s !important; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }

@@ -39,6 +39,7 @@ PAGES = {
     "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
     "statistics": PageEntry("Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number")),
     "episode": PageEntry("Episode", ":material/movie:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
+    "compare": PageEntry("Compare", ":material/compare:", ("a", "b", "maker_a", "maker_b", "align", "t")),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),
     "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
@@ -255,10 +256,11 @@ def build_pages() -> dict[str, Page]:
 
 def draw_header() -> None:
     """Draw into the header what opens things by name, what runs, and what others have changed since this draw."""
-    from app.dashboard.components import load_component
+    from app.dashboard.components import draw_find, load_component
 
-    pages = [[name, page.title] for name, page in PAGES.items() if name != "episode"]
-    load_component("find")(data={"pages": pages}, key="find")
+    pages = {"" if name == "browse" else name: page.title for name, page in PAGES.items()}
+    with st.container(key="find"):
+        draw_find(pages, "find.dialog")
     version = cached_reads.newest_version()
     load_component("changes")(
         data={"version": version}, key="changes", on_shown_change=cached_reads.clear_caches

@@ -8,6 +8,9 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from app.dashboard import cached_reads
+from app.dashboard.cards import lost_reason, make_poster_url, make_video_url
+from ares.clock import time_tolerance
 from ares.contract import DatasetKey, MeaningContract, SignalName, read_contracts
 from ares.episode import Episode, Json, Signal, Trajectory
 from ares.signals import DimensionKind, classify_by_name
@@ -121,6 +124,34 @@ def _split_glued_word(word: str) -> list[str]:
     """ "lshoulderpitch" as "l", "shoulder", "pitch"; any other word as it is."""
     match = _GLUED.match(word)
     return [part for part in match.groups() if part] if match else [word]
+
+
+def make_player_source(episode: Episode, trajectory: Trajectory, start: float) -> dict[str, Json]:
+    """The cameras and the clock of an episode as a player reads them, with posters of a second."""
+    reasons = cached_reads.limited(lambda: [lost_reason(camera) for camera in episode.cameras])
+    cameras: list[Json] = [
+        {
+            "lost": lost,
+            "name": camera.name,
+            "about": f"{camera.role} · {camera.width}×{camera.height} · {camera.codec}",
+            "video": make_video_url(episode, camera.name),
+            "poster": make_poster_url(episode, camera.name, start, 640),
+            "flags": list(camera.flags),
+            "rate": camera.media.rate_hz,
+        }
+        for camera, lost in zip(episode.cameras, reasons, strict=True)
+    ]
+    is_uneven = episode.clock_shift_seconds > time_tolerance(episode.rate_hz)
+    return {
+        "episode": episode.episode_id,
+        "dataset": f"{episode.format} {episode.dataset}",
+        "duration": episode.duration_seconds,
+        "rate": episode.rate_hz,
+        # Only where the clock is not even; the player then finds steps and frames by them.
+        "stamps": trajectory.timestamps.tolist() if is_uneven else [],
+        "paired_by_index": is_uneven and episode.frame_pairing == "index",
+        "cameras": cameras,
+    }
 
 
 MOST_POINTS = 2000

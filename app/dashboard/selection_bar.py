@@ -181,6 +181,12 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
             _draw_tags(view, is_all, count)
             _draw_note(view, is_all, count)
             _draw_exclusion(view, is_all, count)
+            if count == 2 and not is_all:
+                st.button(
+                    "Compare", key="selection.compare", icon=":material/compare:",
+                    on_click=navigation.open_page,
+                    args=("compare", {name: [id] for name, id in zip("ab", sorted(read_ticked_ids()), strict=True)}),
+                )  # fmt: skip
             _draw_person()
             st.button("Clear", key="selection.clear", type="tertiary", on_click=_clear_selection)
         if shown and not is_all:

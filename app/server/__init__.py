@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 from ares.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from app.server.asgi import ServedPages as ServedPages, serve as serve
-    from app.server.child_process import start_background_dashboard as start_background_dashboard
+    from app.server.asgi import (
+        ServedPages as ServedPages,
+        serve as serve,
+        start_background_dashboard as start_background_dashboard,
+    )
     from app.server.command_jobs import (
         PLAN as PLAN,
         describe_plan as describe_plan,
@@ -28,13 +31,14 @@ if TYPE_CHECKING:
         list_jobs as list_jobs,
         read_job as read_job,
         start_job as start_job,
+        start_module_process as start_module_process,
         stop_job as stop_job,
         write_job as write_job,
     )
-    from app.server.message_order import (
+    from app.server.routes import (
         CONNECTION_HEADER as CONNECTION_HEADER,
+        UNKNOWN_PAGE as UNKNOWN_PAGE,
         release_next_message as release_next_message,
     )
-    from app.server.routes import UNKNOWN_PAGE as UNKNOWN_PAGE
 
 __getattr__ = lazy_exports(__name__)

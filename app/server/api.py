@@ -42,7 +42,7 @@ from ares.errors import (
 )
 from ares.registry import did_you_mean
 from ares.settings import Settings
-from ares.workspace import Workspace
+from ares.workspace import MOST_NAMES, Workspace, find_names
 
 API_PREFIX = "/api"
 _MOST_ROWS, _MOST_HITS, _MOST_STEPS = 1_000, 10_000, 100_000
@@ -269,12 +269,9 @@ class Endpoints:
         )
 
     @_limit_query_time
-    def find(self, text: str, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> Response:
-        """Sets, datasets, tags and episodes that a text names: a name, an id, a record or a file; exact ones first."""
-        from ares.workspace import find_names
-
-        names = find_names(self.workspace.stores, text, limit)
-        return _as_json({"names": [named.to_json() for named in names]})
+    def find(self, text: str = "", limit: Annotated[int, Field(ge=1, le=MOST_NAMES)] = 20) -> Response:
+        """Episodes by id, record or file, and datasets, tags and sets by name, the surest first."""
+        return _as_json({"hits": [hit.to_json() for hit in find_names(self.workspace.stores, text, limit)]})
 
     @_limit_query_time
     def search(

@@ -565,6 +565,7 @@ def _create_scalar_indexes(table: TableWriter, dataset: lance.LanceDataset, name
     indexed = {column for columns in table.indexed_columns().values() for column in columns}
     kinds: dict[str, ScalarIndexKind] = {"episode_id": "BTREE"}
     if name == "episodes":
+        kinds["key"] = "BTREE"
         kinds |= dict.fromkeys(("dataset", *_categorical_columns(dataset, indexed)), "BITMAP")
     for column, kind in kinds.items():
         if column in dataset.schema.names and column not in indexed:

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
         StoredEpisode as StoredEpisode,
     )
     from ares.workspace.episodes import Episodes as Episodes
-    from ares.workspace.names import NamedThing as NamedThing, find_names as find_names
+    from ares.workspace.names import (
+        MOST_CHARACTERS as MOST_CHARACTERS,
+        MOST_NAMES as MOST_NAMES,
+        NameHit as NameHit,
+        find_names as find_names,
+    )
     from ares.workspace.operations import (
         annotate_operation as annotate_operation,
         check_operation as check_operation,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ares.curation import SavedView, SelectedEpisodes, TagUse, UndoReport
     from ares.store import Action, Stores
     from ares.workspace.arguments import EpisodesLike
+    from ares.workspace.names import NameHit
 
 
 class EpisodeActions:
@@ -25,6 +26,17 @@ class EpisodeActions:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
+
+    def find(self, text: str, limit: int = 20) -> list[NameHit]:
+        """Episodes by id, record or file, and datasets, tags and sets by name; the surest first.
+
+            >>> ws.find("episode_000012.parquet")[0].name
+
+        Raises RequestError as `find_names`.
+        """
+        from ares.workspace.names import find_names
+
+        return find_names(self._stores, text, limit)
 
     @refuse_unknown_keywords
     def remove(

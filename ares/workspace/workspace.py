@@ -187,6 +187,7 @@ class Workspace:
         """What can be done to episodes; each is a method of the workspace, too."""
         return EpisodeActions(self.stores)
 
+    find = _method_of("actions", EpisodeActions.find)
     remove = _method_of("actions", EpisodeActions.remove)
     tag = _method_of("actions", EpisodeActions.tag)
     untag = _method_of("actions", EpisodeActions.untag)

@@ -23,10 +23,7 @@ from app.dashboard.cards import (
     format_grade_label,
     format_outcome_label,
     list_column_notices,
-    lost_reason,
     make_episode_page_params,
-    make_poster_url,
-    make_video_url,
 )
 from app.dashboard.components import (
     draw_findings,
@@ -39,7 +36,7 @@ from app.dashboard.components import (
 )
 from app.dashboard.failed_work import draw_episode_failures
 from app.dashboard.navigation import escape_markdown, read_parameter, read_view
-from app.dashboard.player_data import make_signal_plots, make_timeline_ticks
+from app.dashboard.player_data import make_player_source, make_signal_plots, make_timeline_ticks
 from app.dashboard.results import Neighbourhood, check_view, find_best_second, find_neighbours
 from app.dashboard.selection_bar import (
     change_ticks,
@@ -49,7 +46,6 @@ from app.dashboard.selection_bar import (
     remember_person_name,
 )
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
-from ares.clock import time_tolerance
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError, RequestError
 from ares.reports import check_stored_episode
@@ -142,6 +138,10 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
         draw_headline(_headline_data(view, episode, columns.get(NOTES) or ()), key="episode.headline")
+        st.button(
+            "Compare makers", key="episode.compare", help="What two makers say of this episode, side by side",
+            on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
+        )  # fmt: skip
         key = f"episode.select.{episode.episode_id}"
         navigation.show_value(key, episode.episode_id in read_ticked_ids())
         st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))
@@ -211,30 +211,9 @@ def _requested_second(view: ViewState, episode: Episode) -> float:
 def _player_data(
     episode: Episode, trajectory: Trajectory, annotations: EpisodeAnnotations, start: float
 ) -> dict[str, Json]:
-    reasons = cached_reads.limited(lambda: [lost_reason(camera) for camera in episode.cameras])
-    cameras: list[Json] = [
-        {
-            "lost": lost,
-            "name": camera.name,
-            "about": f"{camera.role} · {camera.width}×{camera.height} · {camera.codec}",
-            "video": make_video_url(episode, camera.name),
-            "poster": make_poster_url(episode, camera.name, start, 640),
-            "flags": list(camera.flags),
-            "rate": camera.media.rate_hz,
-        }
-        for camera, lost in zip(episode.cameras, reasons, strict=True)
-    ]
-    is_uneven = episode.clock_shift_seconds > time_tolerance(episode.rate_hz)
     return {
-        "episode": episode.episode_id,
-        "dataset": f"{episode.format} {episode.dataset}",
-        "duration": episode.duration_seconds,
-        "rate": episode.rate_hz,
-        # Only where the clock is not even; the player then finds steps and frames by them.
-        "stamps": trajectory.timestamps.tolist() if is_uneven else [],
-        "paired_by_index": is_uneven and episode.frame_pairing == "index",
+        **make_player_source(episode, trajectory, start),
         "start": start,
-        "cameras": cameras,
         "signals": make_signal_plots(trajectory),
         "ticks": cached_reads.limited(
             lambda: make_timeline_ticks(

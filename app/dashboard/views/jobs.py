@@ -76,7 +76,7 @@ def _draw_form() -> None:
 
 
 def _put_kind_in_address() -> None:
-    navigation.write_parameter("job", str(st.session_state["jobs.kind"]))
+    navigation.write_parameter("job", entered_text("jobs.kind", "ingest"))
 
 
 def _draw_ingest() -> list[str]:

@@ -35,7 +35,7 @@ _WRONG = {
     "view=mine": ["this page reads no parameter 'view'", "words"],
     "unknown_page=nope": [
         "there is no page 'nope'",
-        "Browse, Map, Statistics, Episode, Review, Sets, Health, Status",
+        "Browse, Map, Statistics, Episode, Compare, Review, Sets, Health, Jobs, Status",
     ],
 }
 _WRONG_ELSEWHERE = {

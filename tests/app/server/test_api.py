@@ -210,3 +210,14 @@ def test_a_query_has_the_time_of_a_page(workspace: Workspace) -> None:
     hurried.close()
     assert answer.status_code == 503
     assert "longer than" in answer.json()["reason"]
+
+
+def test_names_are_those_of_python(client: TestClient, workspace: Workspace) -> None:
+    episode = next(iter(workspace.episodes))
+    for text in (episode.episode_id[:8], episode.key, "metaworld", "%", "' OR 1=1 --"):
+        expected = [hit.to_json() for hit in workspace.find(text, limit=5)]
+        assert _read(client, "/find", text=text, limit=5)["hits"] == expected
+    assert _read(client, "/find", text=episode.episode_id)["hits"][0]["name"] == episode.episode_id
+    assert client.get("/find", params={"text": "x" * 500}).status_code == 400
+    assert client.get("/find", params={"text": "x", "limit": 0}).status_code == 400
+    assert "text" in client.get("/find", params={"txt": "x"}).json()["detail"]

@@ -232,7 +232,9 @@ def test_a_program_gets_a_token_for_the_password_and_uses_it_until_it_ends() -> 
     )
     token = json.loads(ask(_basic("s3cret"))[1]["body"])["token"]
     bearer = ("authorization", f"Bearer {token}")
-    assert status_of(send_request(middleware, "http", [bearer], path="/api/episodes")) == 200
+    for path in ("/api/episodes", "/api/find"):
+        assert status_of(send_request(middleware, "http", [bearer], path=path)) == 200
+        assert status_of(send_request(middleware, "http", path=path)) == 401, "and not without one"
     assert status_of(send_request(middleware, "websocket", [bearer])) == 200
     send_request(middleware, "http", [bearer], path="/api/logout")
     for _ in range(2 * FREE_FAILURES):

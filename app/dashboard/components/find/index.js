@@ -1,193 +1,187 @@
-// A dialog on every page that opens what has a name: an episode, a set, a dataset, a tag or a page.
+// The dialog that opens anything by its name: a button in the header, and Ctrl+K on every page.
 import { h, mount } from "../dom.js";
 
-/** @typedef {{ pages: [name: string, title: string][] }} FindData */
-/** @typedef {{ kind: string, name: string, detail: string }} Named */
+/** @typedef {{ kind: string, name: string, why: string, about: string }} Hit */
+/** @typedef {{ name: string, title: string }} Page */
+/** @typedef {{ kind: string, name: string, about: string, href: string }} Entry */
 
 const WAIT_MS = 120;
-const MOST = 10;
-/** @type {Record<string, (name: string) => string>} The address of what has a name, by its kind. */
+const MOST = 20;
+const HINT =
+  "An id or its beginning, a record such as 12 or train/12, a file, a dataset, a tag, a set, a page";
+
+/** @type {(name: string, value: string) => string} */
+function browseAddress(name, value) {
+  // A value that begins with "~" is written with two, as in the filters of Browse.
+  return `./?${new URLSearchParams({ [name]: value.startsWith("~") ? `~${value}` : value })}`;
+}
+
+/** @type {Record<string, (name: string) => string>} */
 const ADDRESSES = {
-  page: (name) => (name === "browse" ? "/" : `/${name}`),
-  episode: (name) => `/episode?${new URLSearchParams({ episode: name })}`,
-  dataset: (name) => `/?${new URLSearchParams({ "f.dataset": name })}`,
-  tag: (name) => `/?${new URLSearchParams({ "f.tags": name })}`,
-  set: (name) => `/sets?${new URLSearchParams({ set: name })}`,
+  episode: (name) => `episode?${new URLSearchParams({ episode: name })}`,
+  dataset: (name) => browseAddress("f.dataset", name),
+  tag: (name) => browseAddress("f.tags", name),
+  set: (name) => `sets?${new URLSearchParams({ set: name })}`,
 };
 
-/**
- * Opens what has a name in this page, as the button "back" of the browser does: the page follows the address.
- *
- * @param {Named} named
- */
-function open(named) {
-  history.pushState({}, "", ADDRESSES[named.kind]?.(named.name) ?? "/");
-  window.dispatchEvent(new PopStateEvent("popstate", { state: {} }));
-}
-
-/** @type {(text: string, pages: FindData["pages"]) => Named[]} */
-function matchingPages(text, pages) {
-  const part = text.toLowerCase();
+/** @type {(pages: Page[], text: string) => Entry[]} */
+function findPages(pages, text) {
+  const start = text.toLowerCase();
   return pages
-    .filter(([, title]) => title.toLowerCase().includes(part))
-    .map(([name, title]) => ({ kind: "page", name, detail: title }));
+    .filter(({ title }) => title.toLowerCase().startsWith(start))
+    .map(({ name, title }) => ({ kind: "page", name: title, about: "", href: name || "./" }));
 }
 
-/**
- * What the workspace has of that name. Throws an error with the reason where the server refuses.
- *
- * @type {(text: string, signal: AbortSignal) => Promise<Named[]>}
- */
-async function askServer(text, signal) {
+/** @type {(text: string, signal: AbortSignal) => Promise<Entry[]>} */
+async function findNames(text, signal) {
   const answer = await fetch(`/api/find?${new URLSearchParams({ text, limit: String(MOST) })}`, { signal });
   const document = await answer.json();
   if (!answer.ok) throw new Error(`${document.reason}: ${document.detail}`);
-  return document.names;
+  return document.hits.map((/** @type {Hit} */ { kind, name, why, about }) => ({
+    kind: why === "name" ? kind : `${kind} by ${why}`,
+    name,
+    about,
+    href: ADDRESSES[kind](name),
+  }));
 }
 
-/** @type {(named: Named, id: string, isActive: boolean, onclick: () => void) => HTMLElement} */
-function buildRow(named, id, isActive, onclick) {
-  const isPage = named.kind === "page";
-  return h(
-    "li",
-    { id, role: "option", "aria-selected": String(isActive), onclick },
-    h("span", { class: "badge none" }, named.kind),
-    h("b", {}, isPage ? named.detail : named.name),
-    h("span", { class: "muted" }, isPage ? "" : named.detail),
-  );
-}
-
-/** The list of the dialog: its rows, which of them is active, and what is said where there is none. */
-class Results {
-  /**
-   * @param {HTMLInputElement} field
-   * @param {(named: Named) => void} onOpen
-   */
-  constructor(field, onOpen) {
-    this.field = field;
-    this.onOpen = onOpen;
-    this.list = h("ul", { role: "listbox", id: "results", "aria-label": "Names" });
-    this.status = h("p", { class: "muted", role: "status" });
-    /** @type {Named[]} */
-    this.rows = [];
+class Finder {
+  /** @param {Page[]} pages */
+  constructor(pages) {
+    this.pages = pages;
     this.active = 0;
-  }
-
-  /** @type {(rows: Named[], status?: string) => void} */
-  show(rows, status = "") {
-    [this.rows, this.active] = [rows, 0];
-    this.status.textContent = status;
-    this.draw();
-  }
-
-  draw() {
-    const rows = this.rows.map((row, number) =>
-      buildRow(row, `row${number}`, number === this.active, () => this.onOpen(row)),
-    );
-    this.list.replaceChildren(...rows);
-    this.field.setAttribute("aria-activedescendant", rows.length ? `row${this.active}` : "");
-    this.field.setAttribute("aria-expanded", String(rows.length > 0));
-    rows[this.active]?.scrollIntoView({ block: "nearest" });
-  }
-
-  /** @param {number} step */
-  move(step) {
-    if (!this.rows.length) return;
-    this.active = (this.active + step + this.rows.length) % this.rows.length;
-    this.draw();
-  }
-
-  openActive() {
-    const row = this.rows[this.active];
-    if (row) this.onOpen(row);
-  }
-}
-
-/** @type {(field: HTMLInputElement, results: Results, pages: FindData["pages"]) => () => void} */
-function searchWhileTyping(field, results, pages) {
-  let running = new AbortController();
-  let timer = 0;
-  /** @type {(text: string, signal: AbortSignal) => Promise<void>} */
-  const ask = async (text, signal) => {
-    try {
-      const rows = [...matchingPages(text, pages), ...(await askServer(text, signal))];
-      if (!signal.aborted) results.show(rows, rows.length ? "" : `Nothing is named “${text}”.`);
-    } catch (error) {
-      if (!signal.aborted) results.show(matchingPages(text, pages), String(error).slice(0, 300));
+    this.timer = 0;
+    this.request = new AbortController();
+    /** @type {HTMLAnchorElement[]} */
+    this.links = [];
+    this.field = h("input", { type: "search", placeholder: "Find by name", autocomplete: "off" });
+    for (const [name, value] of [
+      ["role", "combobox"],
+      ["aria-label", "Find by name"],
+      ["aria-controls", "hits"],
+      ["aria-expanded", "true"],
+    ]) {
+      this.field.setAttribute(name, value);
     }
-  };
-  return () => {
-    running.abort();
-    running = new AbortController();
-    clearTimeout(timer);
-    const [text, { signal }] = [field.value.trim(), running];
-    results.show(text ? [] : matchingPages("", pages), text ? "Searching …" : "");
-    if (text) timer = window.setTimeout(() => ask(text, signal), WAIT_MS);
-  };
-}
+    this.status = h("div", { class: "muted status", role: "status" }, HINT);
+    this.list = h("div", { id: "hits", class: "hits", role: "listbox", "aria-label": "Found" });
+    this.dialog = h("dialog", { "aria-label": "Find" }, this.field, this.list, this.status);
+    const open = h(
+      "button",
+      { class: "open-find", title: "Find by name (Ctrl+K)" },
+      "Find ",
+      h("kbd", {}, "Ctrl K"),
+    );
+    open.addEventListener("click", () => this.open());
+    this.node = h("div", { class: "find" }, open, this.dialog);
+    this.field.addEventListener("input", () => this.ask());
+    this.dialog.addEventListener("keydown", (event) => this.press(event));
+    // A click beside it closes it: the dialog itself has no room around what is in it.
+    this.dialog.addEventListener("click", (event) => {
+      if (event.composedPath()[0] === this.dialog) this.dialog.close();
+    });
+  }
 
-/** @type {(dialog: HTMLDialogElement, results: Results) => (event: KeyboardEvent) => void} */
-function answerKeys(dialog, results) {
-  return (event) => {
-    event.stopPropagation(); // the keys of the page behind the dialog
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) results.move(step);
-    else if (event.key === "Enter") results.openActive();
-    else if (event.key === "Escape") {
-      dialog.close();
-    } // a search field would only be emptied
+  open() {
+    if (!this.dialog.open) this.dialog.showModal();
+    this.field.focus();
+    this.field.select();
+  }
+
+  ask() {
+    this.request.abort();
+    this.request = new AbortController();
+    clearTimeout(this.timer);
+    const text = this.field.value.trim();
+    // What was shown is of another text: Enter must not open it.
+    this.show([], text ? "Searching" : HINT);
+    if (text) this.timer = window.setTimeout(() => this.answer(text, this.request.signal), WAIT_MS);
+  }
+
+  /** @type {(text: string, signal: AbortSignal) => Promise<void>} */
+  async answer(text, signal) {
+    try {
+      const entries = [...(await findNames(text, signal)), ...findPages(this.pages, text)];
+      const none = `Nothing has the name “${text}”. Browse searches by meaning and words.`;
+      if (!signal.aborted) this.show(entries, entries.length ? "Enter opens, ↑ and ↓ move" : none);
+    } catch (error) {
+      if (!signal.aborted) this.show([], String(error instanceof Error ? error.message : error));
+    }
+  }
+
+  /** @type {(entries: Entry[], status: string) => void} */
+  show(entries, status) {
+    this.links = entries.map(({ kind, name, about, href }, index) => {
+      const parts = [
+        h("span", { class: "badge none" }, kind),
+        h("b", {}, name),
+        h("span", { class: "about" }, about),
+      ];
+      const link = h("a", { id: `hit-${index}`, class: "hit", href, tabIndex: -1 }, parts);
+      link.setAttribute("role", "option");
+      link.addEventListener("click", (event) => this.follow(event, href));
+      return link;
+    });
+    this.list.replaceChildren(...this.links);
+    this.status.textContent = status;
+    this.move(0);
+  }
+
+  /** @type {(event: MouseEvent, href: string) => void} Opens in this page; with Ctrl in a tab of its own. */
+  follow(event, href) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    this.dialog.close();
+    // The page follows the address, as after the button "back" of the browser.
+    history.pushState({}, "", href);
+    window.dispatchEvent(new PopStateEvent("popstate", { state: {} }));
+  }
+
+  /** @param {number} index */
+  move(index) {
+    this.active = Math.max(0, Math.min(index, this.links.length - 1));
+    this.links.forEach((link, at) => link.setAttribute("aria-selected", String(at === this.active)));
+    const link = this.links[this.active];
+    if (link) {
+      this.field.setAttribute("aria-activedescendant", link.id);
+      link.scrollIntoView({ block: "nearest" });
+    } else this.field.removeAttribute("aria-activedescendant");
+  }
+
+  /** @param {KeyboardEvent} event Escape closes at once: a search field would only empty itself. */
+  press(event) {
+    const steps = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (steps) this.move(this.active + steps);
+    else if (event.key === "Enter") this.links[this.active]?.click();
+    else if (event.key === "Escape") this.dialog.close();
     else return;
     event.preventDefault();
-  };
+  }
 }
 
-/** @param {FindData} data */
-function buildDialog(data) {
-  const field = h("input", {
-    type: "search",
-    role: "combobox",
-    placeholder: "Id, record, file, dataset, set, tag or page",
-    "aria-label": "Find by name",
-    "aria-controls": "results",
-    autocomplete: "off",
-    maxLength: 200,
-  });
-  const results = new Results(field, (named) => {
-    node.close();
-    open(named);
-  });
-  const search = searchWhileTyping(field, results, data.pages);
-  field.addEventListener("input", search);
-  const node = h("dialog", { "aria-label": "Find by name" }, field, results.list, results.status);
-  node.addEventListener("keydown", answerKeys(node, results));
-  node.addEventListener("click", (event) => {
-    if (event.target === node) node.close();
-  });
-  const show = () => {
-    if (node.open) return;
-    field.value = "";
-    search();
-    node.showModal();
-  };
-  return { node, show };
-}
-
-/** @type {(root: HTMLElement, data: FindData) => () => void} */
+/** @type {(root: HTMLElement, data: { pages: Page[] }) => () => void} */
 function buildFind(root, data) {
-  const { node, show } = buildDialog(data);
-  const label = [h("span", {}, "Find"), h("kbd", {}, "Ctrl K")];
-  root.append(h("button", { class: "find", onclick: show, title: "Open by name (Ctrl K)" }, label), node);
+  const finder = new Finder(data.pages);
+  const listeners = new AbortController();
   const press = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey) return;
+    if (
+      event.key.toLowerCase() !== "k" ||
+      !(event.ctrlKey || event.metaKey) ||
+      event.shiftKey ||
+      event.altKey
+    ) {
+      return;
+    }
     event.preventDefault();
     event.stopPropagation();
-    show();
+    finder.open();
   };
-  document.addEventListener("keydown", press, { capture: true });
-  return () => document.removeEventListener("keydown", press, { capture: true });
+  document.addEventListener("keydown", press, { signal: listeners.signal, capture: true });
+  root.append(finder.node);
+  return () => listeners.abort();
 }
 
-/** @param {import("../dom.js").Component<FindData>} component */
+/** @param {import("../dom.js").Component<{ pages: Page[] }>} component */
 export default function (component) {
   return mount(component, buildFind);
 }

@@ -18,8 +18,10 @@ export class JointTable {
    * @param {Line[]} lines
    * @param {[low: number, high: number]} limits Of all lines of the plot.
    * @param {() => void} onChange
+   * @param {[solid: string, dashed: string]} pair What both values of a dimension are.
    */
-  constructor(lines, limits, onChange) {
+  constructor(lines, limits, onChange, pair = ["state", "action"]) {
+    this.pair = pair;
     this.limits = limits;
     this.onChange = onChange;
     this.lines = lines;
@@ -37,7 +39,7 @@ export class JointTable {
   }
 
   buildHead() {
-    const names = ["dimension", "range", "state", "action"].slice(0, this.hasAction ? 4 : 3);
+    const names = ["dimension", "range", ...this.pair].slice(0, this.hasAction ? 4 : 3);
     if (!this.hasAction) names[2] = "value";
     return h(
       "thead",

@@ -13,6 +13,7 @@ import { bandColumns, bounds, niceSteps, shareOf, timeSteps, writeSecond } from 
  * @property {string} title
  * @property {number[]} times
  * @property {Group[]} groups Each has a plot.
+ * @property {[solid: string, dashed: string]} [pair] What both lines of a dimension are.
  * @property {number} block Seconds of which only the extremes are drawn; 0 where every step is.
  */
 /**
@@ -61,7 +62,7 @@ export class Plot {
     this.count = h("span", { class: "muted" });
     this.all = h("button", { onclick: () => this.table.showOnly(this.lines) }, "show all");
     this.limits = bounds(this.lines.flatMap(valueRows));
-    this.table = new JointTable(this.lines, this.limits, () => this.draw());
+    this.table = new JointTable(this.lines, this.limits, () => this.draw(), signal.pair);
     this.canvas = h("canvas", { role: "img", "aria-label": `${signal.title}, ${this.title}, over time` });
     this.cursor = h("div", { class: "cursor" });
     this.ghost = h("div", { class: "ghost" });
@@ -74,9 +75,10 @@ export class Plot {
   }
 
   build() {
-    const key = this.table.hasAction ? "solid: state, dashed: action" : this.signal.title.toLowerCase();
+    const [solid, dashed] = this.table.pair;
+    const key = this.table.hasAction ? `solid: ${solid}, dashed: ${dashed}` : this.signal.title.toLowerCase();
     const name = h("span", { class: "plot-name" }, this.title);
-    const what = this.title !== this.signal.title && h("span", { class: "key" }, key);
+    const what = (this.signal.pair || this.title !== this.signal.title) && h("span", { class: "key" }, key);
     const title = h("div", { class: "plot-title" }, name, this.count, this.all, what);
     const row = h("div", { class: "plot-row" }, this.area, this.table.node);
     const data = { "data-signal": this.signal.title, "data-group": this.title };
