@@ -13,7 +13,8 @@ from tests.house.imports import ROOT
 # what is not needed, and is lowered with what is measured. Five were raised by a few functions, and by no file, when a
 # row got the trust in its judge, and a maker was shown only where it covers what the shown one covers; ingest and
 # export once more when datasets of a set were laid over each other; the two pages when the server held clicks back
-# until the reactions to the last one had run, and lists, counts and captions were kept by version of the tables.
+# until the reactions to the last one had run, and lists, counts and captions were kept by version of the tables,
+# and again when their header found things by name and told of jobs and of what others had changed.
 BUDGETS = {
     "ingest": (80, 692),
     "annotate motion": (62, 556),
@@ -21,8 +22,8 @@ BUDGETS = {
     "text search": (42, 306),
     "search --where": (28, 181),
     "show": (36, 224),
-    "open an episode": (64, 510),
-    "Browse": (30, 255),
+    "open an episode": (64, 518),
+    "Browse": (30, 260),
 }
 # Functions may grow by this share; a budget that is further above what is entered than this holds nothing.
 GROWTH, SLACK = 1.05, 0.8
