@@ -136,7 +136,7 @@ def serve(
         host: Address to listen on.
         port: Port to listen on; 0 for any free one.
         open_browser: Whether to open the user's browser.
-        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count.
+        trusted_proxies: Addresses or networks of reverse proxies whose X-Forwarded-For, -Proto and -User count.
 
     Raises:
         RequestError: The port is in use, the host needs a password, an option cannot be read, or the extra `app` is not
@@ -204,7 +204,7 @@ def listening(
         import uvicorn
 
     proxies = _parse_proxies(trusted_proxies or workspace.settings.trusted_proxies)
-    app = _make_application(workspace, pages, host)
+    app = _make_application(workspace, pages, host, proxies)
     _log_to_stderr()
     with _open_listener(host, port) as listener:
         url_host = f"[{host}]" if ":" in host else host
@@ -214,8 +214,7 @@ def listening(
             log_level="warning",
             ws="websockets-sansio",
             ws_max_size=_MAX_MESSAGE_BYTES,
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=proxies,
+            proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=3,
             limit_concurrency=_MOST_CONNECTIONS,
@@ -224,18 +223,24 @@ def listening(
         yield uvicorn.Server(config), listener, address
 
 
-def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st.App:
+def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxies: list[str]) -> st.App:
     with needs_extra("app"):
         import streamlit as st
         from starlette.middleware import Middleware
         from starlette.routing import Mount
         from streamlit import config
         from streamlit.logger import get_logger
+        from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
     from app.server.api import API_PREFIX, make_api
     from app.server.changes import build_changes_route
     from app.server.login import LoginMiddleware
-    from app.server.protection import SameOriginMiddleware, SecurityHeadersMiddleware, is_loopback
+    from app.server.protection import (
+        ProxyPersonMiddleware,
+        SameOriginMiddleware,
+        SecurityHeadersMiddleware,
+        is_loopback,
+    )
     from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware, build_media_routes
 
     password = workspace.settings.app_password
@@ -248,6 +253,9 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str) -> st
     get_logger("streamlit.runtime.caching.cache_data_api").setLevel("ERROR")
     pages.show(workspace, bool(password))
     middleware = [
+        Middleware(ProxyPersonMiddleware, networks=proxies),
+        # Behind it, since it puts the address of the browser in place of that of the proxy.
+        *([Middleware(ProxyHeadersMiddleware, trusted_hosts=proxies)] if proxies else []),
         Middleware(SecurityHeadersMiddleware),
         Middleware(SameOriginMiddleware, loopback_only=is_loopback(host)),
     ]

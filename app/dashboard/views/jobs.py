@@ -9,7 +9,7 @@ from datetime import datetime
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.navigation import escape_markdown, read_parameter
+from app.dashboard.navigation import entered_text, escape_markdown, read_parameter
 from app.dashboard.selection_bar import read_person_name
 from app.server import (
     PLAN,
