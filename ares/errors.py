@@ -84,6 +84,14 @@ class EpisodeIndexError(RequestError, IndexError):
     """A view has no episode of this number; an IndexError too, as the index of a sequence is."""
 
 
+class UnknownAttribute(RequestError, AttributeError):
+    """An object has no attribute of this name; an AttributeError too, so that `hasattr` says so."""
+
+
+class WrongArguments(RequestError, TypeError):
+    """A function does not take these arguments; a TypeError too, as that of Python is."""
+
+
 class SourceError(AresError):
     """A source, or one record of it, cannot be read."""
 

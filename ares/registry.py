@@ -8,7 +8,7 @@ from functools import cache, wraps
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ares.errors import AresError, PluginError, RequestError
+from ares.errors import AresError, PluginError, RequestError, WrongArguments
 from ares.imports import find_moved_package, refuse_shadowing
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ Returned = TypeVar("Returned")
 
 
 def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Let a function refuse an unknown keyword with the names of those that it has.
+    """Let a function refuse arguments that it does not have, or cannot take, with the names of those that it has.
 
     Those of a `TypedDict` that it takes as `**keywords: Unpack[...]` are among them. Type checkers see the function
     as it is.
@@ -221,13 +221,20 @@ def refuse_unknown_keywords(function: Callable[Parameters, Returned]) -> Callabl
     code = function.__code__  # a plain function; importing inspect takes 6 ms
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
     names += _typed_keywords(function)
+    takes_any = bool(code.co_flags & 0x08) and len(names) == code.co_argcount + code.co_kwonlyargcount - 1
 
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
-        for name in kwargs:
+        for name in () if takes_any else kwargs:
             if name not in names:
-                hint = f"{did_you_mean(name, names)}there are: {', '.join(names)}"
-                raise TypeError(f"{function.__name__}() has no argument {name!r}: {hint}")
-        return function(*args, **kwargs)
+                hint = f"{did_you_mean(name, names)}there are: {', '.join(names) or 'none'}"
+                raise WrongArguments(f"{function.__name__}() has no argument {name!r}", hint)
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            if isinstance(error, AresError):
+                raise
+            hint = f"{_first_line(error)[:200]}; it takes {', '.join(names) or 'nothing'}"
+            raise WrongArguments(f"{function.__name__}() cannot take these arguments", hint) from error
 
     return call

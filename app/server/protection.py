@@ -98,7 +98,11 @@ class ProxyPersonMiddleware:
             return b""
         names = [value.strip() for name, value in scope["headers"] if name.lower() == _PROXY_PERSON]
         is_trusted = any(address in network for network in self._networks)
-        is_name = len(names) == 1 and len(names[0]) <= _MOST_NAME and names[0].decode("utf-8", "replace").isprintable()
+        is_name = (
+            len(names) == 1
+            and len(names[0]) <= _MOST_NAME
+            and names[0].decode("utf-8", "replace").isprintable()
+        )
         return names[0] if is_trusted and is_name else b""
 
 

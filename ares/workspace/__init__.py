@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         find_names as find_names,
     )
     from ares.workspace.operations import (
+        Dashboard as Dashboard,
         annotate_operation as annotate_operation,
+        app_operation as app_operation,
         check_operation as check_operation,
         estimate_operation as estimate_operation,
         fix_operation as fix_operation,
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
         shown_annotation_ids as shown_annotation_ids,
     )
     from ares.workspace.workspace import (
-        Dashboard as Dashboard,
         Workspace as Workspace,
-        app_operation as app_operation,
         new_workspace as new_workspace,
         open_workspace as open_workspace,
     )

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.annotation import Annotation
 from ares.console import visible
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
 from ares.search import Hit
+from ares.workspace.mistakes import explain_mistakes
 from ares.workspace.printed_tables import ResultTable, html_table
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ _POSTERS = 4
 _ROUNDING_SECONDS = 1e-3
 
 
+@explain_mistakes
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StoredEpisode(Episode):
     """An episode with access to what the workspace has of it.
@@ -205,6 +207,16 @@ class StoredEpisode(Episode):
 
         media = self._camera(camera).media
         return PlayableVideo(path=browser_video(media, "h264", self._stores.media_cache))
+
+    def plot(self) -> Any:
+        """A chart of state and action over the seconds, for a notebook.
+
+        Raises:
+            RequestError: It has neither, or the extra `notebook` is not installed.
+        """
+        from ares.workspace.view_tables import plot_signals
+
+        return plot_signals(self, self.trajectory)
 
     def to_json(self) -> dict[str, Json]:
         """Everything known of it, as `ares show --json` prints it."""

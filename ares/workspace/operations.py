@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ares.registry import operations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     )
     from ares.reports import CheckReport, FixReport
     from ares.store import Stores
+    from ares.workspace.workspace import Workspace
 
 
 class IngestOperation(Protocol):
@@ -101,3 +104,50 @@ def annotate_operation() -> AnnotateOperation:
 def estimate_operation() -> EstimateOperation:
     """The estimate of a run, `annotators.runner.estimate`. Raises RequestError where it is missing."""
     return cast("EstimateOperation", operations.get("estimate"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    """A dashboard that is being served in the background, by a process of its own.
+
+        >>> dashboard = ares.app(ws)
+        >>> dashboard.url
+        'http://127.0.0.1:8501'
+        >>> dashboard.close()
+
+    Attributes:
+        url: Its address.
+        close: Ends it.
+    """
+
+    url: str
+    close: Callable[[], None]
+
+    def __repr__(self) -> str:
+        return f"Dashboard({self.url!r}; close() ends it)"
+
+    def _repr_html_(self) -> str:
+        """A link, for notebooks."""
+        return f'<a href="{escape(self.url)}" target="_blank">ARES dashboard: {escape(self.url)}</a>'
+
+
+class AppOperation(Protocol):
+    """The entry point `app` of the group "ares.operations"; see `ares.app`."""
+
+    def __call__(
+        self,
+        workspace: Workspace,
+        *,
+        host: str,
+        port: int,
+        open_browser: bool,
+        export_dirs: Sequence[str],
+        query_seconds: float | None,
+        trusted_proxies: Sequence[str],
+    ) -> Dashboard:
+        """Serve the dashboard in the background."""
+
+
+def app_operation() -> AppOperation:
+    """The server of the dashboard, `app.dashboard.page_script.start`. Raises RequestError where it is missing."""
+    return cast("AppOperation", operations.get("app"))
