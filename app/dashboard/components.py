@@ -178,6 +178,36 @@ def draw_headline(data: dict[str, Json], key: str) -> None:
     load_component("headline")(data=data, key=key)
 
 
+def draw_map(
+    data: dict[str, Json],
+    key: str,
+    on_view: Callable[[Any], None],
+    on_region: Callable[[Any], None],
+    on_opened: Callable[[str], None],
+) -> None:
+    """Draw the map of the episodes.
+
+    Args:
+        data: What `app.dashboard.views.map` reads; see `components/map/index.js`.
+        key: Streamlit key of the component: one for every part, so that the browser moves it and asks for points.
+        on_view: Called with the four sides of the part that is shown.
+        on_region: Called with the corners of a lasso.
+        on_opened: Called with the id of an episode that is clicked.
+    """
+
+    def handler(name: str, call: Callable[[Any], None]) -> Callable[[], None]:
+        def handle() -> None:
+            if (sent := sent_value(key, name)) is not None:
+                call(sent)
+
+        return handle
+
+    load_component("map")(
+        data=data, key=key, on_view_change=handler("view", on_view),
+        on_region_change=handler("region", on_region), on_opened_change=handler("opened", on_opened),
+    )  # fmt: skip
+
+
 def draw_player(
     data: dict[str, Json],
     judge: Mapping[str, Json],

@@ -33,10 +33,12 @@ class PageEntry(NamedTuple):
     parameters: tuple[str, ...] = ()
 
 
-_VIEW_PARAMETERS = ("q", "like", "image", "by", "words", "where", "sort", "page", "cut")
+_VIEW_PARAMETERS = (
+    *("q", "like", "image", "by", "words", "where", "region", "region_name", "sort", "page", "cut"),
+)
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
-    "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
+    "map": PageEntry("Map", ":material/scatter_plot:", (*_VIEW_PARAMETERS, "colour")),
     "statistics": PageEntry("Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number")),
     "episode": PageEntry("Episode", ":material/play_circle:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
@@ -44,6 +46,8 @@ PAGES = {
     "health": PageEntry("Health", ":material/health_metrics:", ("dataset",)),
     "status": PageEntry("Status", ":material/monitoring:"),
 }
+# Parameters beside the view that a change of the view leaves as they are.
+_KEPT_PARAMETERS = ("colour",)
 _ALL_PARAMETERS = frozenset(name for page in PAGES.values() for name in page.parameters)
 # Session keys: the page that was drawn last, and the parameters of each page.
 _PAGE, _SAVED = "url.page", "url.saved"
@@ -176,7 +180,9 @@ def change_view(change: Callable[[ViewState], ViewState]) -> None:
     Args:
         change: Returns the new view for the present one.
     """
-    write_view(change(read_view(_newest_parameters())))
+    newest = _newest_parameters()
+    kept = {name: newest[name] for name in _KEPT_PARAMETERS if name in newest}
+    write_parameters({**view_to_params(change(read_view(newest))), **kept})
 
 
 def write_view(view: ViewState) -> None:

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         read_spending as read_spending,
         spending_document as spending_document,
     )
+    from ares.store.filters import polygon_fault as polygon_fault
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,

@@ -1,0 +1,229 @@
+"""The map as the browser gets it: points of a part of it, their colours, and a picture of the density behind them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ares.episode import Json
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from ares.store import EpisodeTable
+
+
+AXES = ("map_x", "map_y")
+# More points than this only cover each other: of more, those with the smallest ids, a fair sample, are sent.
+MOST_POINTS = 10_000
+# Cells of the picture of the density, across and up.
+_CELLS = (160, 120)
+# Colours of values; a code behind them is "other values", and one is "no value".
+COLOURS, OTHER, MISSING = 9, 9, 255
+_SCALE = 254
+# The ends of a scale of colours leave out so much of the values on each side.
+_TAIL = 0.02
+_MARGIN = 0.04
+
+
+class View(NamedTuple):
+    """A part of the map.
+
+    Attributes:
+        left: Least x.
+        bottom: Least y.
+        right: Largest x.
+        top: Largest y.
+    """
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPoints:
+    """The episodes of a filter on the map, in columns.
+
+    Attributes:
+        x: (N,) float32.
+        y: (N,) float32.
+        ids: (N,) uint64, the ids as numbers.
+        codes: (N,) uint8, a colour; `OTHER` and `MISSING` are no values.
+        values: Values of the colours by their number, with the number of episodes; None is every other one.
+        low: Lowest value of the scale of a column of numbers, else None.
+        high: Its highest value.
+    """
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    ids: NDArray[np.uint64]
+    codes: NDArray[np.uint8]
+    values: tuple[tuple[str, int], ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def extent(self) -> View:
+        """The part that shows every point, with a margin."""
+        if not len(self.x):
+            return View(0.0, 0.0, 1.0, 1.0)
+        sides = []
+        for own in (self.x, self.y):
+            low, high = float(own.min()), float(own.max())
+            sides.append((low, high, _MARGIN * (high - low) or 1.0))
+        (left, right, across), (bottom, top, up) = sides
+        return View(left - across, bottom - up, right + across, top + up)
+
+
+def read_map_points(table: EpisodeTable, where: str, column: str) -> MapPoints:
+    """Read the episodes of a filter that have a place on the map, batch by batch into a few bytes each.
+
+    Args:
+        table: The episodes.
+        where: SQL filter, or "".
+        column: Column that colours them.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    parts: list[tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint64]]] = []
+    values: list[pa.Array] = []
+    for batch in table.scan(list(dict.fromkeys(("episode_id", *AXES, column))), where):
+        x, y = (batch[axis].to_numpy(zero_copy_only=False).astype(np.float32) for axis in AXES)
+        kept = np.isfinite(x) & np.isfinite(y)
+        digits = "".join(batch["episode_id"].to_pylist())
+        ids = np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
+        parts.append((x[kept], y[kept], ids[kept]))
+        values.append(batch[column].filter(pa.array(kept)))
+    if not parts:
+        empty = np.zeros(0, np.float32)
+        return MapPoints(x=empty, y=empty, ids=np.zeros(0, np.uint64), codes=np.zeros(0, np.uint8))
+    x, y, ids = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    codes, legend, ends = _colour_codes(pa.chunked_array(values))
+    return MapPoints(x=x, y=y, ids=ids, codes=codes, values=legend, low=ends[0], high=ends[1])
+
+
+def _colour_codes(
+    values: pa.ChunkedArray,
+) -> tuple[NDArray[np.uint8], tuple[tuple[str, int], ...], tuple[float | None, float | None]]:
+    """A colour for every value, the values that have a colour of their own, and the ends of a scale."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(values.type):
+        values = pc.divide(pc.cast(pc.cast(values, pa.timestamp("us")), pa.int64()), 1_000_000)
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        return _scale_codes(pc.cast(values, pa.float64()).to_numpy())
+    if pa.types.is_list(values.type):
+        # A colour shows one of several tags.
+        values = pa.chunked_array([[texts[0] if texts else None for texts in values.to_pylist()]], pa.string())
+    encoded = pc.cast(values, pa.string()).combine_chunks().dictionary_encode()
+    indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+    counts = np.bincount(indices, minlength=len(encoded.dictionary) + 1)
+    order = np.argsort(-counts[:-1], kind="stable")
+    codes = np.full(len(counts), OTHER, np.uint8)
+    codes[order[:COLOURS]] = np.arange(len(order[:COLOURS]))
+    codes[-1] = MISSING
+    names = encoded.dictionary.to_pylist()
+    legend = tuple((str(names[index]), int(counts[index])) for index in order[:COLOURS])
+    return codes[indices], legend, (None, None)
+
+
+def _scale_codes(
+    numbers: NDArray[np.float64],
+) -> tuple[NDArray[np.uint8], tuple[tuple[str, int], ...], tuple[float | None, float | None]]:
+    import numpy as np
+
+    finite = np.isfinite(numbers)
+    codes = np.full(len(numbers), MISSING, np.uint8)
+    if not finite.any():
+        return codes, (), (None, None)
+    low, high = (float(end) for end in np.quantile(numbers[finite], (_TAIL, 1 - _TAIL)))
+    shares = (numbers[finite] - low) / (high - low) if high > low else np.zeros(finite.sum())
+    codes[finite] = np.rint(np.clip(shares, 0, 1) * _SCALE).astype(np.uint8)
+    return codes, (), (low, high)
+
+
+def make_tile(points: MapPoints, view: View) -> dict[str, Json]:
+    """The points of a part of the map as binary text, and where there are more than are sent, their density.
+
+    Args:
+        points: All points.
+        view: The part.
+    """
+    import numpy as np
+
+    inside = (
+        (points.x >= view.left) & (points.x <= view.right) & (points.y >= view.bottom) & (points.y <= view.top)
+    )
+    rows = np.flatnonzero(inside)
+    tile: dict[str, Json] = {"box": list[Json](view), "count": len(rows), "grid": None}
+    if len(rows) > MOST_POINTS:
+        tile["grid"] = _make_grid(points, rows, view)
+        rows = rows[np.argpartition(points.ids[rows], MOST_POINTS)[:MOST_POINTS]]
+    tile["positions"] = _to_text(np.stack([points.x[rows], points.y[rows]], axis=1).astype("<f4"))
+    tile["codes"] = _to_text(points.codes[rows])
+    tile["ids"] = _to_text(points.ids[rows].astype(">u8"))
+    return tile
+
+
+def _make_grid(points: MapPoints, rows: NDArray[np.int64], view: View) -> dict[str, Json]:
+    """For each cell how many points it holds, 0 to 255 by logarithm, and the colour of one of them."""
+    import numpy as np
+
+    columns, lines = _CELLS
+    across = (points.x[rows] - view.left) / ((view.right - view.left) or 1.0) * columns
+    up = (points.y[rows] - view.bottom) / ((view.top - view.bottom) or 1.0) * lines
+    cells = np.clip(up, 0, lines - 1).astype(np.int32) * columns + np.clip(across, 0, columns - 1).astype(np.int32)
+    counts = np.bincount(cells, minlength=columns * lines)
+    colours = np.full(columns * lines, MISSING, np.uint8)
+    colours[cells] = points.codes[rows]
+    levels = np.log1p(counts) / np.log1p(max(1, counts.max())) * 255
+    return {
+        "columns": columns,
+        "lines": lines,
+        "levels": _to_text(np.ceil(levels).astype(np.uint8)),
+        "codes": _to_text(colours),
+    }
+
+
+def _to_text(array: NDArray[np.generic]) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def read_marked_places(table: EpisodeTable, ids: Sequence[str]) -> str:
+    """Places of some episodes as binary text."""
+    import numpy as np
+
+    id_list = ", ".join(f"'{episode_id}'" for episode_id in ids)
+    where = f"episode_id IN ({id_list}) AND map_x IS NOT NULL"
+    rows = table.read_columns(list(AXES), where) if ids else None
+    columns = [rows[axis].to_numpy() for axis in AXES] if rows is not None else [np.zeros(0), np.zeros(0)]
+    return _to_text(np.stack(columns, axis=1).astype("<f4"))
+
+
+def parse_view(sides: object) -> View | None:
+    """The part of the map that the browser asks for; None for what is none."""
+    import math
+
+    if not isinstance(sides, Sequence) or len(sides) != 4:
+        return None
+    if not all(isinstance(side, int | float) and math.isfinite(side) for side in sides):
+        return None
+    view = View(*map(float, sides))
+    return view if view.left < view.right and view.bottom < view.top else None
+
+
+def format_corners(corners: object) -> str:
+    """The corners that the browser sent as the text of a region; "" for what is none."""
+    if not isinstance(corners, Sequence):
+        return ""
+    pairs = [(corner["x"], corner["y"]) for corner in corners if isinstance(corner, Mapping)]
+    return ", ".join(f"{float(x):.6g} {float(y):.6g}" for x, y in pairs)
