@@ -199,7 +199,7 @@ def _draw_region(view: ViewState, columns: Mapping[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="map.region"):
         st.text_input(
             "Name of the region", key=_NAME, max_chars=MAX_REGION_NAME, width=240, on_change=_name_region,
-            placeholder="red cups", help="Browse shows it in place of the corners; the address keeps it",
+            placeholder="red cups",
         )  # fmt: skip
         st.button(
             f"Open these {count:,} in Browse", type="primary", icon=":material/grid_view:", key="map.open",

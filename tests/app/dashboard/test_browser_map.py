@@ -94,7 +94,7 @@ def test_a_lasso_gets_a_name_that_browse_and_the_address_keep(
 
 def test_ticks_and_filters_of_browse_show_on_the_map(page: Page, address: str, several: Workspace) -> None:
     page.goto(address)
-    page.locator(".card input[type=checkbox]").first.check()
+    page.locator(".tick").first.click()
     page.get_by_text("1 selected").wait_for()
     page.get_by_role("link", name="Map").click()
     expect(page.locator("canvas[data-ticked='1']")).to_be_visible()

@@ -98,8 +98,8 @@ def test_the_map_says_what_to_run_until_it_is_drawn_and_then_shows_what_the_filt
     cached_reads.use_workspace(mapped)
     app = _draw("map", {"f.success": "true"})
     assert "**2 episodes on the map**" in _markdown(app)
-    (chart,) = app.get("vega_lite_chart")
-    assert "map_x" in chart.proto.spec
+    (drawn,) = [part for part in app.get("bidi_component") if "map" in part.proto.component_name]
+    assert json.loads(drawn.proto.mixed.json if drawn.proto.HasField("mixed") else drawn.proto.json)["tile"]["count"] == 2
     cached_reads.use_workspace(displayed)
 
 

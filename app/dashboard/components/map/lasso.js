@@ -2,7 +2,8 @@
 
 /** @typedef {import("./scene.js").Point} Point */
 
-export const MOST_CORNERS = 40;
+const MOST_CORNERS = 40;
+const CLOSED_PIXELS = 12;
 
 /** @type {(point: Point, start: Point, stop: Point) => number} */
 function distanceToLine({ x, y }, start, stop) {
@@ -41,6 +42,9 @@ export function simplifyOutline(points) {
     tolerance *= 1.5;
     corners = reduceCorners(points, tolerance);
   }
+  const [start, end] = [corners[0], corners[corners.length - 1]];
+  // Back where it began: that corner is there already.
+  if (Math.hypot(end.x - start.x, end.y - start.y) < CLOSED_PIXELS) corners.pop();
   return corners.length < 3 ? [] : corners;
 }
 
