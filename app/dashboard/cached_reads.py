@@ -22,7 +22,7 @@ from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
-    from app.dashboard.map_points import MapPoints
+    from app.dashboard.map_points import MapColours, MapPoints
     from ares.curation import CurationSet, GroupStatistics, SavedView
     from ares.episode import Episode
     from ares.reports import DatasetHealth
@@ -203,6 +203,7 @@ def clear_caches() -> None:
         _similar_hits,
         _ids_of_version,
         _map_points_of_version,
+        _map_colours_of_version,
         _captions_of_version,
         _datasets_of_version,
         _health_of_version,
@@ -404,15 +405,26 @@ def _ids_of_version(where: str, order_by: str, offset: int, limit: int, version:
     return limited(read, where)
 
 
-def read_map_points(where: str, column: str) -> MapPoints:
-    """Return the places, the colours by a column and the ids of the episodes that match a filter, a few bytes each."""
-    return _map_points_of_version(where, column, _episodes_version())
+def read_map_points(where: str) -> MapPoints:
+    """Return the places and the ids of the episodes that match a filter, a few bytes each."""
+    return _map_points_of_version(where, _episodes_version())
 
 
-@st.cache_resource(max_entries=6, show_spinner=False)
-def _map_points_of_version(where: str, column: str, version: int) -> MapPoints:
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _map_points_of_version(where: str, version: int) -> MapPoints:
     table = workspace().stores.tables.episodes
-    return limited(lambda: map_points.read_map_points(table, where, column), where)
+    return limited(lambda: map_points.read_map_points(table, where), where)
+
+
+def read_map_colours(where: str, column: str) -> MapColours:
+    """Return the colours of the same episodes by a column, a byte each."""
+    return _map_colours_of_version(where, column, _episodes_version())
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _map_colours_of_version(where: str, column: str, version: int) -> MapColours:
+    table = workspace().stores.tables.episodes
+    return limited(lambda: map_points.read_map_colours(table, where, column), where)
 
 
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:

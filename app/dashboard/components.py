@@ -267,7 +267,9 @@ def draw_pairs(rows: Mapping[str, str], key: str) -> None:
     load_component("rulings")(data={"captions": [], "pairs": pairs}, key=key)
 
 
-def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
+def draw_bars(
+    rows: Sequence[Json], name: str, measure: str, key: str, on_act: Callable[[int], None] | None = None
+) -> None:
     """Draw shares as bars whose parts are links.
 
     Args:
@@ -275,8 +277,20 @@ def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
         name: What the rows are.
         measure: What their numbers are.
         key: Streamlit key of the component.
+        on_act: Called with the number of a row whose episodes shall be tagged, excluded or frozen; None offers none.
     """
-    load_component("bars")(data={"rows": list(rows), "name": name, "measure": measure}, key=key)
+
+    def handle_act() -> None:
+        if on_act and (sent := sent_value(key, "acted")):
+            on_act(int(sent["row"]))
+
+    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": on_act is not None}
+    load_component("bars")(data=data, key=key, on_acted_change=handle_act)
+
+
+def draw_spreads(rows: Sequence[Json], key: str) -> None:
+    """Draw how numbers spread over a dataset with one episode among them; see `components/spreads/index.js`."""
+    load_component("spreads")(data={"rows": list(rows)}, key=key)
 
 
 def draw_review(

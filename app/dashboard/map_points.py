@@ -51,62 +51,63 @@ class MapPoints:
     """The episodes of a filter on the map, in columns.
 
     Attributes:
-        x: (N,) float32.
+        x: (N,) float32; NaN where an episode has no place.
         y: (N,) float32.
         ids: (N,) uint64, the ids as numbers.
-        codes: (N,) uint8, a colour; `OTHER` and `MISSING` are no values.
-        values: Values of the colours by their number, with the number of episodes; None is every other one.
-        low: Lowest value of the scale of a column of numbers, else None.
-        high: Its highest value.
     """
 
     x: NDArray[np.float32]
     y: NDArray[np.float32]
     ids: NDArray[np.uint64]
-    codes: NDArray[np.uint8]
-    values: tuple[tuple[str, int], ...] = ()
-    low: float | None = None
-    high: float | None = None
 
     @property
     def extent(self) -> View:
         """The part that shows every point, with a margin."""
-        if not len(self.x):
-            return View(0.0, 0.0, 1.0, 1.0)
+        import numpy as np
+
         sides = []
         for own in (self.x, self.y):
-            low, high = float(own.min()), float(own.max())
+            finite = own[np.isfinite(own)]
+            low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
             sides.append((low, high, _MARGIN * (high - low) or 1.0))
         (left, right, across), (bottom, top, up) = sides
         return View(left - across, bottom - up, right + across, top + up)
 
 
-def read_map_points(table: EpisodeTable, where: str, column: str) -> MapPoints:
-    """Read the episodes of a filter that have a place on the map, batch by batch into a few bytes each.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapColours:
+    """The colours of the same episodes, in the same order.
 
-    Args:
-        table: The episodes.
-        where: SQL filter, or "".
-        column: Column that colours them.
+    Attributes:
+        codes: (N,) uint8, a colour; `OTHER` and `MISSING` are no values.
+        values: Values that have a colour of their own by their number, with the number of episodes.
+        low: Lowest value of the scale of a column of numbers, else None.
+        high: Its highest value.
     """
-    import numpy as np
-    import pyarrow as pa
 
-    parts: list[tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint64]]] = []
-    values: list[pa.Array] = []
-    for batch in table.scan(list(dict.fromkeys(("episode_id", *AXES, column))), where):
+    codes: NDArray[np.uint8]
+    values: tuple[tuple[str, int], ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+
+def read_map_points(table: EpisodeTable, where: str) -> MapPoints:
+    """Read the episodes of a filter that have a place on the map, batch by batch into 16 bytes each."""
+    import numpy as np
+
+    parts = [(np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.uint64))]
+    for batch in table.scan(["episode_id", *AXES], where):
         x, y = (batch[axis].to_numpy(zero_copy_only=False).astype(np.float32) for axis in AXES)
-        kept = np.isfinite(x) & np.isfinite(y)
         digits = "".join(batch["episode_id"].to_pylist())
-        ids = np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
-        parts.append((x[kept], y[kept], ids[kept]))
-        values.append(batch[column].filter(pa.array(kept)))
-    if not parts:
-        empty = np.zeros(0, np.float32)
-        return MapPoints(x=empty, y=empty, ids=np.zeros(0, np.uint64), codes=np.zeros(0, np.uint8))
+        parts.append((x, y, np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)))
     x, y, ids = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    codes, legend, ends = _colour_codes(pa.chunked_array(values))
-    return MapPoints(x=x, y=y, ids=ids, codes=codes, values=legend, low=ends[0], high=ends[1])
+    return MapPoints(x=x, y=y, ids=ids)
+
+
+def read_map_colours(table: EpisodeTable, where: str, column: str) -> MapColours:
+    """Read a column of the same episodes as colours, a byte each."""
+    codes, values, (low, high) = _colour_codes(table.read_columns([column], where)[column])
+    return MapColours(codes=codes, values=values, low=low, high=high)
 
 
 def _colour_codes(
@@ -123,7 +124,9 @@ def _colour_codes(
         return _scale_codes(pc.cast(values, pa.float64()).to_numpy())
     if pa.types.is_list(values.type):
         # A colour shows one of several tags.
-        values = pa.chunked_array([[texts[0] if texts else None for texts in values.to_pylist()]], pa.string())
+        values = pa.chunked_array(
+            [[texts[0] if texts else None for texts in values.to_pylist()]], pa.string()
+        )
     encoded = pc.cast(values, pa.string()).combine_chunks().dictionary_encode()
     indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
     counts = np.bincount(indices, minlength=len(encoded.dictionary) + 1)
@@ -151,40 +154,50 @@ def _scale_codes(
     return codes, (), (low, high)
 
 
-def make_tile(points: MapPoints, view: View) -> dict[str, Json]:
+def make_tile(points: MapPoints, colours: MapColours, view: View) -> dict[str, Json]:
     """The points of a part of the map as binary text, and where there are more than are sent, their density.
 
     Args:
         points: All points.
+        colours: Their colours; where an episode was added in between they are those of no value.
         view: The part.
     """
     import numpy as np
 
     inside = (
-        (points.x >= view.left) & (points.x <= view.right) & (points.y >= view.bottom) & (points.y <= view.top)
+        (points.x >= view.left)
+        & (points.x <= view.right)
+        & (points.y >= view.bottom)
+        & (points.y <= view.top)
     )
     rows = np.flatnonzero(inside)
+    is_same = len(colours.codes) == len(points.x)
+    codes = colours.codes if is_same else np.full(len(points.x), MISSING, np.uint8)
     tile: dict[str, Json] = {"box": list[Json](view), "count": len(rows), "grid": None}
     if len(rows) > MOST_POINTS:
-        tile["grid"] = _make_grid(points, rows, view)
+        tile["grid"] = _make_grid(points, codes, rows, view)
         rows = rows[np.argpartition(points.ids[rows], MOST_POINTS)[:MOST_POINTS]]
     tile["positions"] = _to_text(np.stack([points.x[rows], points.y[rows]], axis=1).astype("<f4"))
-    tile["codes"] = _to_text(points.codes[rows])
+    tile["codes"] = _to_text(codes[rows])
     tile["ids"] = _to_text(points.ids[rows].astype(">u8"))
     return tile
 
 
-def _make_grid(points: MapPoints, rows: NDArray[np.int64], view: View) -> dict[str, Json]:
+def _make_grid(
+    points: MapPoints, codes: NDArray[np.uint8], rows: NDArray[np.int64], view: View
+) -> dict[str, Json]:
     """For each cell how many points it holds, 0 to 255 by logarithm, and the colour of one of them."""
     import numpy as np
 
     columns, lines = _CELLS
     across = (points.x[rows] - view.left) / ((view.right - view.left) or 1.0) * columns
     up = (points.y[rows] - view.bottom) / ((view.top - view.bottom) or 1.0) * lines
-    cells = np.clip(up, 0, lines - 1).astype(np.int32) * columns + np.clip(across, 0, columns - 1).astype(np.int32)
+    cells = np.clip(up, 0, lines - 1).astype(np.int32) * columns + np.clip(across, 0, columns - 1).astype(
+        np.int32
+    )
     counts = np.bincount(cells, minlength=columns * lines)
     colours = np.full(columns * lines, MISSING, np.uint8)
-    colours[cells] = points.codes[rows]
+    colours[cells] = codes[rows]
     levels = np.log1p(counts) / np.log1p(max(1, counts.max())) * 255
     return {
         "columns": columns,

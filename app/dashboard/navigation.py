@@ -39,7 +39,9 @@ _VIEW_PARAMETERS = (
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
     "map": PageEntry("Map", ":material/scatter_plot:", (*_VIEW_PARAMETERS, "colour")),
-    "statistics": PageEntry("Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number")),
+    "statistics": PageEntry(
+        "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "episode")
+    ),
     "episode": PageEntry("Episode", ":material/play_circle:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
     "sets": PageEntry("Sets", ":material/inventory_2:", ("set",)),

@@ -494,7 +494,13 @@ class FilterChecker:
             is_pattern = kind.startswith("pattern")
             if name == "in_polygon":
                 self._check_polygon_argument(kind, argument)
-            kind = "text" if is_pattern or kind == "polygon" else first_kind if kind == "same" else kind.rstrip("?")
+            kind = (
+                "text"
+                if is_pattern or kind == "polygon"
+                else first_kind
+                if kind == "same"
+                else kind.rstrip("?")
+            )
             self._require(kind, argument)
             if is_pattern or result in ("text", "same"):
                 self._check_size(argument, is_pattern)

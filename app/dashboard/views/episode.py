@@ -142,6 +142,11 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             on_click=navigation.open_page, args=("browse", view_to_params(view)),
         )  # fmt: skip
         draw_headline(_headline_data(view, episode, columns.get(NOTES) or ()), key="episode.headline")
+        st.button(
+            "Compare it with its dataset", key="episode.dataset", type="tertiary",
+            on_click=navigation.open_page,
+            args=("statistics", {"f.dataset": [episode.dataset], "episode": [episode.episode_id]}),
+        )  # fmt: skip
         key = f"episode.select.{episode.episode_id}"
         navigation.show_value(key, episode.episode_id in read_ticked_ids())
         st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))

@@ -16,7 +16,7 @@ from app.dashboard.map_points import (
     AXES,
     MISSING,
     OTHER,
-    MapPoints,
+    MapColours,
     format_corners,
     make_tile,
     parse_view,
@@ -125,20 +125,23 @@ def _put_colour_in_url() -> None:
 
 
 def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> None:
-    where = _map_where(view, columns)
-    points = cached_reads.read_map_points(where, colour)
-    everything = cached_reads.read_map_points("map_x IS NOT NULL", colour)
+    where, all_places = _map_where(view, columns), f"{AXES[0]} IS NOT NULL"
+    points, colours = cached_reads.read_map_points(where), cached_reads.read_map_colours(where, colour)
+    everything = cached_reads.read_map_points(all_places)
     shown = st.session_state.get(_SHOWN) or everything.extent
     ticked = sorted(read_ticked_ids())[:_MOST_TICKED]
     table = cached_reads.workspace().stores.tables.episodes
     data: dict[str, Json] = {
         "extent": list[Json](everything.extent),
-        "tile": make_tile(points, shown),
-        "rest": make_tile(everything, shown) if len(points.x) < len(everything.x) else None,
-        "legend": _make_legend(_without_region(view), columns, colour, points),
+        "tile": make_tile(points, colours, shown),
+        "rest": None,
+        "legend": _make_legend(_without_region(view), columns, colour, colours),
         "region": list[Json](_corner_points(view.region)),
         "ticked": cached_reads.limited(lambda: read_marked_places(table, ticked)),
     }
+    if len(points.x) < len(everything.x):
+        grey = cached_reads.read_map_colours(all_places, colour)
+        data["rest"] = make_tile(everything, grey, shown)
     draw_map(
         data, "map.points", on_view=_remember_view, on_region=_choose_region,
         on_opened=lambda episode_id: navigation.open_page(
@@ -165,7 +168,7 @@ def _choose_region(corners: Any) -> None:
 
 
 def _make_legend(
-    view: ViewState, columns: Mapping[str, str], colour: str, points: MapPoints
+    view: ViewState, columns: Mapping[str, str], colour: str, colours: MapColours
 ) -> dict[str, Json]:
     """What the colours mean; the name of a value opens its episodes in Browse."""
 
@@ -173,14 +176,14 @@ def _make_legend(
         return browse_address(view.with_filter(ColumnFilter(column=colour, values=(value,))))
 
     values: list[Json] = [
-        {"label": value, "count": count, "href": link(value)} for value, count in points.values
+        {"label": value, "count": count, "href": link(value)} for value, count in colours.values
     ]
-    ends = [None if end is None else _format_end(end, columns[colour]) for end in (points.low, points.high)]
+    ends = [None if end is None else _format_end(end, columns[colour]) for end in (colours.low, colours.high)]
     return {
         "name": format_column_label(colour),
         "values": values,
-        "hasOthers": points.low is None and bool((points.codes == OTHER).any()),
-        "hasMissing": bool((points.codes == MISSING).any()),
+        "hasOthers": colours.low is None and bool((colours.codes == OTHER).any()),
+        "hasMissing": bool((colours.codes == MISSING).any()),
         "low": ends[0],
         "high": ends[1],
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import lance
 import numpy as np
 import pyarrow as pa
@@ -28,7 +26,9 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> lance.LanceDataset:
     random = np.random.default_rng(37).uniform(-10, 10, (400, 2))
     odd = np.array([(np.nan, 0.0), (0.0, np.nan), (np.nan, np.nan), (np.inf, 0.0), (0.0, -np.inf)])
     x, y = np.concatenate([grid, random, odd]).T
-    table = pa.table({"map_x": pa.array([*x, None]), "map_y": pa.array([*y, 0.0]), "name": ["a"] * (len(x) + 1)})
+    table = pa.table(
+        {"map_x": pa.array([*x, None]), "map_y": pa.array([*y, 0.0]), "name": ["a"] * (len(x) + 1)}
+    )
     return lance.write_dataset(table, str(tmp_path_factory.mktemp("points") / "t.lance"))
 
 
@@ -74,7 +74,13 @@ def test_it_stands_in_longer_filters_and_beside_texts_that_name_it(points: lance
     square = "in_polygon(map_x, MAP_Y, '-1 -1, 1 -1, 1 1, -1 1')"
     inside, outside = _selected(points, square), _selected(points, f"NOT {square}")
     assert inside and not set(inside) & set(outside)
-    assert _selected(points, f"name <> 'in_polygon(map_x, map_y, 1)' AND IN_POLYGON ( `map_x`,map_y , '-1 -1, 1 -1, 1 1, -1 1' )") == inside
+    assert (
+        _selected(
+            points,
+            "name <> 'in_polygon(map_x, map_y, 1)' AND IN_POLYGON ( `map_x`,map_y , '-1 -1, 1 -1, 1 1, -1 1' )",
+        )
+        == inside
+    )
     assert _selected(points, f"{square} OR {square}") == inside
     assert _selected(points, f"{square} AND NOT {square}") == []
 

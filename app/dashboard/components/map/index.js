@@ -57,6 +57,7 @@ class MapView {
     /** @type {Point | null} */
     this.start = null;
     this.timer = 0;
+    this.paints = 0;
     this.paintRequest = 0;
     this.frame = { width: 1, height: 1, isScale: false, colours: readPalette(root) };
     /** @type {Camera | null} */
@@ -149,6 +150,8 @@ class MapView {
     const corners = this.data.region.map((corner) => toPixels(camera, frame, corner));
     drawOutline(context, corners, frame.colours.accent);
     drawOutline(context, this.outline, frame.colours.accent);
+    this.paints += 1;
+    this.parts.canvas.dataset.paints = String(this.paints);
   }
 
   /** @param {boolean} isLasso */
