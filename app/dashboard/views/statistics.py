@@ -32,7 +32,7 @@ from app.dashboard.view_state import (
 from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
-from ares.store import conjunction
+from ares.store import conjunction, in_condition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -317,37 +317,55 @@ def _draw_comparison(columns: Mapping[str, str]) -> None:
     title = navigation.escape_markdown(episode.instruction or episode.key)
     st.subheader(f"{title}, beside {navigation.escape_markdown(dataset)}")
     numbers = [name for name in _number_columns(columns) if not name.startswith("map_")][:_MOST_NUMBERS]
-    table = cached_reads.workspace().stores.tables.episodes
-    own = cached_reads.limited(
-        lambda: table.read_columns(numbers, f"episode_id = '{episode_id}'")
-    ).to_pylist()
     facets = [cached_reads.read_facets(where, only=name)[0] for name in numbers]
-    rows = [_number_spread(facet, own[0][facet.column], where) for facet in facets if facet.histogram]
-    draw_spreads(rows, "statistics.spreads")
+    # A column with one value for all says nothing.
+    facets = [facet for facet in facets if len(facet.histogram) > 1]
+    orders = [order for facet in facets for order in (facet.column, f"{facet.column} DESC")]
+    extremes = {order: _first_id(where, order) for order in orders}
+    values = _read_numbers([episode_id, *extremes.values()], [facet.column for facet in facets])
+    draw_spreads(
+        [_number_spread(facet, episode_id, extremes, values) for facet in facets], "statistics.spreads"
+    )
     _draw_dimension_spreads(episode, where)
 
 
-def _number_spread(facet: Facet, value: float | None, where: str) -> dict[str, Json]:
+def _first_id(where: str, order: str) -> str:
+    present = conjunction([where, f"{order.partition(' ')[0]} IS NOT NULL"])
+    return next(iter(cached_reads.read_ids(present, order, 0, 1)), "")
+
+
+def _read_numbers(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping[str, float | None]]:
+    """The numbers of some episodes by their ids."""
+    where = in_condition("episode_id", [id for id in ids if id])
+    table = cached_reads.workspace().stores.tables.episodes
+    rows = cached_reads.limited(lambda: table.read_columns(["episode_id", *columns], where)).to_pylist()
+    return {str(row["episode_id"]): row for row in rows}
+
+
+def _number_spread(
+    facet: Facet, own_id: str, extremes: Mapping[str, str], values: Mapping[str, Mapping[str, float | None]]
+) -> dict[str, Json]:
     """A row of the comparison: the histogram of a column, and the bin of the episode in colour."""
-    column, edges = facet.column, facet.edges
-    most = max(facet.histogram) or 1
+    column, most = facet.column, max(facet.histogram) or 1
+    value = values[own_id][column]
     own = [0.0] * len(facet.histogram)
-    text = "no value"
     if value is not None and math.isfinite(value):
-        index = min(max(bisect_right(edges, value) - 1, 0), len(own) - 1)
+        index = min(max(bisect_right(facet.edges, value) - 1, 0), len(own) - 1)
         own[index] = max(facet.histogram[index] / most, 0.08)
-        text = f"{value:.4g}{f' {facet.unit}' if facet.unit else ''}"
-    present = conjunction([where, f"{column} IS NOT NULL"])
-    ends = [cached_reads.read_ids(present, order, 0, 1) for order in (column, f"{column} DESC")]
     low, high = (
-        _episode_link(ids[0] if ids else "", name)
-        for ids, name in zip(ends, ("lowest", "highest"), strict=True)
+        _episode_link(id, _number_text(values[id][column])) if (id := extremes[order]) in values else None
+        for order in (column, f"{column} DESC")
     )
     shares: list[Json] = [count / most for count in facet.histogram]
+    text = f"{_number_text(value)}{f' {facet.unit}' if facet.unit and value is not None else ''}"
     return {
         "name": format_column_label(column), "all": shares, "own": list[Json](own), "text": text,
         "low": low, "high": high,
     }  # fmt: skip
+
+
+def _number_text(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.4g}"
 
 
 def _episode_link(episode_id: str, label: str) -> dict[str, Json] | None:
