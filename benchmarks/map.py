@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _CLUSTERS, _BATCH_SIZE = 40, 100_000
 _LASSO = ((0.3, 0.2), (0.6, 0.2), (0.65, 0.6), (0.45, 0.8), (0.3, 0.6))
+# The synthetic episodes have no videos, so that the pictures under the pointer are refused.
+_NO_PICTURES = "/api/thumb/"
 _CANVAS = "canvas[data-paints]"
 Waits = dict[str, list[float]]
 
@@ -79,7 +81,7 @@ def measure_maps(folders: list[Path], rounds: int) -> list[Waits]:
         tabs = []
         for folder in folders:
             address = stack.enter_context(serve(stack.enter_context(ares.open(folder))))
-            tabs.append((stack.enter_context(open_tab(browser, address)), address))
+            tabs.append((stack.enter_context(open_tab(browser, address, refused=_NO_PICTURES)), address))
         for number in range(rounds + 1):
             for (tab, address), own in zip(tabs, waits, strict=True):
                 for work, seconds in _measure_round(tab, address, number).items():

@@ -211,7 +211,7 @@ def _to_text(array: NDArray[np.generic]) -> str:
     return base64.b64encode(array.tobytes()).decode()
 
 
-def read_marked_places(table: EpisodeTable, ids: Sequence[str]) -> str:
+def read_ticked_positions(table: EpisodeTable, ids: Sequence[str]) -> str:
     """Places of some episodes as binary text."""
     import numpy as np
 

@@ -20,7 +20,7 @@ from app.dashboard.map_points import (
     format_corners,
     make_tile,
     parse_view,
-    read_marked_places,
+    read_ticked_positions,
 )
 from app.dashboard.navigation import change_view, format_column_label, read_parameter, read_view
 from app.dashboard.results import check_view
@@ -125,9 +125,9 @@ def _put_colour_in_url() -> None:
 
 
 def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> None:
-    where, all_places = _map_where(view, columns), f"{AXES[0]} IS NOT NULL"
+    where, on_map = _map_where(view, columns), f"{AXES[0]} IS NOT NULL"
     points, colours = cached_reads.read_map_points(where), cached_reads.read_map_colours(where, colour)
-    everything = cached_reads.read_map_points(all_places)
+    everything = cached_reads.read_map_points(on_map)
     shown = st.session_state.get(_SHOWN) or everything.extent
     ticked = sorted(read_ticked_ids())[:_MOST_TICKED]
     table = cached_reads.workspace().stores.tables.episodes
@@ -137,10 +137,10 @@ def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> No
         "rest": None,
         "legend": _make_legend(_without_region(view), columns, colour, colours),
         "region": list[Json](_corner_points(view.region)),
-        "ticked": cached_reads.limited(lambda: read_marked_places(table, ticked)),
+        "ticked": cached_reads.limited(lambda: read_ticked_positions(table, ticked)),
     }
     if len(points.x) < len(everything.x):
-        grey = cached_reads.read_map_colours(all_places, colour)
+        grey = cached_reads.read_map_colours(on_map, colour)
         data["rest"] = make_tile(everything, grey, shown)
     draw_map(
         data, "map.points", on_view=_remember_view, on_region=_choose_region,

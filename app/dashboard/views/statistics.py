@@ -353,8 +353,8 @@ def _number_spread(
         index = min(max(bisect_right(facet.edges, value) - 1, 0), len(own) - 1)
         own[index] = max(facet.histogram[index] / most, 0.08)
     low, high = (
-        _episode_link(id, _number_text(values[id][column])) if (id := extremes[order]) in values else None
-        for order in (column, f"{column} DESC")
+        _episode_link(end, _number_text(values[end][column])) if end in values else None
+        for end in (extremes[column], extremes[f"{column} DESC"])
     )
     shares: list[Json] = [count / most for count in facet.histogram]
     text = f"{_number_text(value)}{f' {facet.unit}' if facet.unit and value is not None else ''}"

@@ -29,6 +29,14 @@ function readEpisode(id) {
   return pending;
 }
 
+/** @param {string} source */
+function buildImage(source) {
+  const image = h("img", { src: source, alt: "", width: 192 });
+  // A video that is not where it was leaves the text alone.
+  image.addEventListener("error", () => image.remove());
+  return image;
+}
+
 /**
  * Shows an episode beside a point of the canvas; "" hides it.
  *
@@ -44,7 +52,7 @@ export function showPreview(box, id, at) {
   setTimeout(async () => {
     const episode = shownId === id && (await readEpisode(id));
     if (!episode || shownId !== id) return;
-    const image = episode.poster && h("img", { src: episode.poster, alt: "", width: 192 });
+    const image = episode.poster && buildImage(episode.poster);
     box.replaceChildren(
       ...[image, h("b", {}, episode.instruction || id), h("span", {}, episode.dataset)].filter(
         (part) => part instanceof Node,
