@@ -22,9 +22,9 @@ from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
-    from app.dashboard.map_points import MapColours, MapPoints
+    from app.dashboard.map_points import MapColours, MapPoints, View
     from ares.curation import CurationSet, GroupStatistics, SavedView
-    from ares.episode import Episode
+    from ares.episode import Episode, Json
     from ares.reports import DatasetHealth
     from ares.review import Calibration, InstructionAudit, JudgedQuestion, JudgementCount
     from ares.search import EpisodeScores
@@ -204,6 +204,7 @@ def clear_caches() -> None:
         _ids_of_version,
         _map_points_of_version,
         _map_colours_of_version,
+        _map_tile_of_version,
         _captions_of_version,
         _datasets_of_version,
         _health_of_version,
@@ -425,6 +426,16 @@ def read_map_colours(where: str, column: str) -> MapColours:
 def _map_colours_of_version(where: str, column: str, version: int) -> MapColours:
     table = workspace().stores.tables.episodes
     return limited(lambda: map_points.read_map_colours(table, where, column), where)
+
+
+def read_map_tile(where: str, column: str, view: View) -> dict[str, Json]:
+    """Return the points of a part of the map as the browser gets them; a click beside the map changes none."""
+    return _map_tile_of_version(where, column, view, _episodes_version())
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _map_tile_of_version(where: str, column: str, view: View, version: int) -> dict[str, Json]:
+    return map_points.make_tile(read_map_points(where), read_map_colours(where, column), view)
 
 
 def read_captions(ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:

@@ -51,27 +51,16 @@ class MapPoints:
     """The episodes of a filter on the map, in columns.
 
     Attributes:
-        x: (N,) float32; NaN where an episode has no place.
-        y: (N,) float32.
-        ids: (N,) uint64, the ids as numbers.
+        x: (N,) NaN where an episode has no place.
+        y: (N,)
+        ids: (N,) the ids as numbers.
+        extent: The part that shows every point, with a margin.
     """
 
-    x: NDArray[np.float32]
-    y: NDArray[np.float32]
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
     ids: NDArray[np.uint64]
-
-    @property
-    def extent(self) -> View:
-        """The part that shows every point, with a margin."""
-        import numpy as np
-
-        sides = []
-        for own in (self.x, self.y):
-            finite = own[np.isfinite(own)]
-            low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-            sides.append((low, high, _MARGIN * (high - low) or 1.0))
-        (left, right, across), (bottom, top, up) = sides
-        return View(left - across, bottom - up, right + across, top + up)
+    extent: View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +81,39 @@ class MapColours:
 
 
 def read_map_points(table: EpisodeTable, where: str) -> MapPoints:
-    """Read the episodes of a filter that have a place on the map, batch by batch into 16 bytes each."""
+    """Read the episodes of a filter that have a place on the map, batch by batch into 24 bytes each."""
     import numpy as np
 
-    parts = [(np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.uint64))]
+    parts = [(np.zeros(0), np.zeros(0), np.zeros(0, np.uint64))]
     for batch in table.scan(["episode_id", *AXES], where):
-        x, y = (batch[axis].to_numpy(zero_copy_only=False).astype(np.float32) for axis in AXES)
+        x, y = (batch[axis].to_numpy(zero_copy_only=False).astype(np.float64) for axis in AXES)
         digits = "".join(batch["episode_id"].to_pylist())
         parts.append((x, y, np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)))
     x, y, ids = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return MapPoints(x=x, y=y, ids=ids)
+    sides = []
+    for own in (x, y):
+        finite = own[np.isfinite(own)]
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        margin = _MARGIN * (high - low) or 1.0
+        sides.append((low - margin, high + margin))
+    (left, right), (bottom, top) = sides
+    return MapPoints(x=x, y=y, ids=ids, extent=View(left, bottom, right, top))
+
+
+def count_in_region(points: MapPoints, corners: Sequence[tuple[float, float]]) -> int:
+    """Number of points in a polygon, by the same comparisons as the filter `in_polygon`."""
+    import numpy as np
+
+    (left, bottom), (right, top) = np.min(corners, axis=0), np.max(corners, axis=0)
+    near = np.flatnonzero((points.x >= left) & (points.x <= right) & (points.y >= bottom) & (points.y <= top))
+    x, y = points.x[near], points.y[near]
+    is_inside = np.zeros(len(near), bool)
+    for (ax, ay), (bx, by) in zip(corners, [*corners[1:], corners[0]], strict=True):
+        (low_y, low_x), (high_y, high_x) = sorted([(ay, ax), (by, bx)])
+        if high_y > low_y:
+            slope = (high_x - low_x) / (high_y - low_y)
+            is_inside ^= (y >= low_y) & (y < high_y) & (x < low_x + (y - low_y) * slope)
+    return int(is_inside.sum())
 
 
 def read_map_colours(table: EpisodeTable, where: str, column: str) -> MapColours:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         removed_id_array as removed_id_array,
         write_action_members as write_action_members,
     )
+    from ares.store.filters import parse_polygon as parse_polygon, polygon_fault as polygon_fault
     from ares.store.folder import WorkspaceBusy as WorkspaceBusy, workspace_exists as workspace_exists
     from ares.store.lance.episode_snapshot import (
         DEEP_OFFSET as DEEP_OFFSET,
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
         read_spending as read_spending,
         spending_document as spending_document,
     )
-    from ares.store.filters import polygon_fault as polygon_fault
     from ares.store.sql import (
         TrustedFilter as TrustedFilter,
         batched as batched,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from app.dashboard.map_points import (
     MISSING,
     OTHER,
     MapColours,
+    count_in_region,
     format_corners,
-    make_tile,
     parse_view,
     read_ticked_positions,
 )
@@ -36,7 +36,7 @@ from app.dashboard.view_state import (
 )
 from ares.episode import Json
 from ares.search import list_embedding_spaces
-from ares.store import TAGS
+from ares.store import TAGS, parse_polygon
 
 _FIRST_COLOURS = ("dataset", "success", "grade", "robot", TAGS, "instruction")
 _COLOUR, _NAME = "map.colour", "map.name"
@@ -133,27 +133,20 @@ def _draw_points(view: ViewState, columns: Mapping[str, str], colour: str) -> No
     table = cached_reads.workspace().stores.tables.episodes
     data: dict[str, Json] = {
         "extent": list[Json](everything.extent),
-        "tile": make_tile(points, colours, shown),
+        "tile": cached_reads.read_map_tile(where, colour, shown),
         "rest": None,
         "legend": _make_legend(_without_region(view), columns, colour, colours),
-        "region": list[Json](_corner_points(view.region)),
+        "region": [{"x": x, "y": y} for x, y in parse_polygon(view.region)] if view.region else [],
         "ticked": cached_reads.limited(lambda: read_ticked_positions(table, ticked)),
     }
     if len(points.x) < len(everything.x):
-        grey = cached_reads.read_map_colours(on_map, colour)
-        data["rest"] = make_tile(everything, grey, shown)
+        data["rest"] = cached_reads.read_map_tile(on_map, colour, shown)
     draw_map(
         data, "map.points", on_view=_remember_view, on_region=_choose_region,
         on_opened=lambda episode_id: navigation.open_page(
             "episode", {**view_to_params(view), "episode": [episode_id]}
         ),
     )  # fmt: skip
-
-
-def _corner_points(region: str) -> Iterator[dict[str, Json]]:
-    for corner in region.split(",") if region else ():
-        x, y = map(float, corner.split())
-        yield {"x": x, "y": y}
 
 
 def _remember_view(sides: Any) -> None:
@@ -197,7 +190,9 @@ def _format_end(end: float, kind: str) -> str:
 
 def _draw_region(view: ViewState, columns: Mapping[str, str]) -> None:
     """Draw the name of the region and what can be done with its episodes."""
-    count = cached_reads.count_episodes(view_filter_sql(view, columns))
+    points = cached_reads.read_map_points(_map_where(view, columns))
+    # Of a million points this is faster than the table, which answers everything else.
+    count = count_in_region(points, parse_polygon(view.region))
     navigation.show_value(_NAME, view.region_name)
     with st.container(horizontal=True, vertical_alignment="bottom", key="map.region"):
         st.text_input(
