@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from playwright.sync_api import expect
@@ -155,7 +155,7 @@ def test_a_point_shows_its_picture_and_opens_its_episode(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_map_has_no_serious_violation(page: Page, address: str, scheme: str) -> None:
+def test_the_map_has_no_serious_violation(page: Page, address: str, scheme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=scheme)
     region = "?region=3+-1%2C+5+-1%2C+5+9%2C+3+9&region_name=middle&colour=success"
     _open_map(page, address, region)

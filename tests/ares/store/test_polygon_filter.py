@@ -33,8 +33,9 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> lance.LanceDataset:
     return lance.write_dataset(table, str(tmp_path_factory.mktemp("points") / "t.lance"))
 
 
-def _is_inside(x: float | None, y: float | None, corners: _Corners) -> bool:
+def _is_inside(place: tuple[float | None, ...], corners: _Corners) -> bool:
     """Count the edges that a ray to the right crosses."""
+    x, y = place
     if x is None or y is None or not np.isfinite([x, y]).all():
         return False
     crossed = 0
@@ -59,7 +60,7 @@ def _selected(points: lance.LanceDataset, where: str) -> list[int]:
 def test_rows_are_those_of_ray_casting(points: lance.LanceDataset, corners: _Corners) -> None:
     where = f"in_polygon(map_x, map_y, '{_write(corners)}')"
     places = zip(*(points.to_table()[name].to_pylist() for name in ("map_x", "map_y")), strict=True)
-    expected = [row for row, place in enumerate(places) if _is_inside(*place, corners)]
+    expected = [row for row, place in enumerate(places) if _is_inside(place, corners)]
     assert _selected(points, where) == expected
     x, y = (points.to_table()[axis].to_numpy().astype(float) for axis in ("map_x", "map_y"))
     drawn = MapPoints(x=x, y=y, ids=np.zeros(len(x), np.uint64), extent=View(0, 0, 1, 1))
