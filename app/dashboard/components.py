@@ -181,6 +181,36 @@ def draw_headline(data: dict[str, Json], key: str) -> None:
     load_component("headline")(data=data, key=key)
 
 
+def draw_map(
+    data: dict[str, Json],
+    key: str,
+    on_view: Callable[[Any], None],
+    on_region: Callable[[Any], None],
+    on_opened: Callable[[str], None],
+) -> None:
+    """Draw the map of the episodes.
+
+    Args:
+        data: What `app.dashboard.views.map` reads; see `components/map/index.js`.
+        key: Streamlit key of the component: one for every part, so that the browser moves it and asks for points.
+        on_view: Called with the four sides of the part that is shown.
+        on_region: Called with the corners of a lasso.
+        on_opened: Called with the id of an episode that is clicked.
+    """
+
+    def handler(name: str, call: Callable[[Any], None]) -> Callable[[], None]:
+        def handle() -> None:
+            if (sent := sent_value(key, name)) is not None:
+                call(sent)
+
+        return handle
+
+    load_component("map")(
+        data=data, key=key, on_view_change=handler("view", on_view),
+        on_region_change=handler("region", on_region), on_opened_change=handler("opened", on_opened),
+    )  # fmt: skip
+
+
 def draw_player(
     data: dict[str, Json],
     judge: Mapping[str, Json],
@@ -256,7 +286,9 @@ def draw_pairs(rows: Mapping[str, str], key: str) -> None:
     load_component("rulings")(data={"captions": [], "pairs": pairs}, key=key)
 
 
-def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
+def draw_bars(
+    rows: Sequence[Json], name: str, measure: str, key: str, on_act: Callable[[int], None] | None = None
+) -> None:
     """Draw shares as bars whose parts are links.
 
     Args:
@@ -264,8 +296,20 @@ def draw_bars(rows: Sequence[Json], name: str, measure: str, key: str) -> None:
         name: What the rows are.
         measure: What their numbers are.
         key: Streamlit key of the component.
+        on_act: Called with the number of a row whose episodes shall be tagged, excluded or frozen; None offers none.
     """
-    load_component("bars")(data={"rows": list(rows), "name": name, "measure": measure}, key=key)
+
+    def handle_act() -> None:
+        if on_act and (sent := sent_value(key, "acted")):
+            on_act(int(sent["row"]))
+
+    data: dict[str, Json] = {"rows": list(rows), "name": name, "measure": measure, "acts": on_act is not None}
+    load_component("bars")(data=data, key=key, on_acted_change=handle_act)
+
+
+def draw_spreads(rows: Sequence[Json], key: str) -> None:
+    """Draw how numbers spread over a dataset with one episode among them; see `components/spreads/index.js`."""
+    load_component("spreads")(data={"rows": list(rows)}, key=key)
 
 
 def draw_review(

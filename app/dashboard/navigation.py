@@ -33,11 +33,15 @@ class PageEntry(NamedTuple):
     parameters: tuple[str, ...] = ()
 
 
-_VIEW_PARAMETERS = ("q", "like", "image", "by", "words", "where", "sort", "page", "cut")
+_VIEW_PARAMETERS = (
+    *("q", "like", "image", "by", "words", "where", "region", "region_name", "sort", "page", "cut"),
+)
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
-    "map": PageEntry("Map", ":material/scatter_plot:", _VIEW_PARAMETERS),
-    "statistics": PageEntry("Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number")),
+    "map": PageEntry("Map", ":material/scatter_plot:", (*_VIEW_PARAMETERS, "colour")),
+    "statistics": PageEntry(
+        "Statistics", ":material/bar_chart:", (*_VIEW_PARAMETERS, "group", "number", "episode")
+    ),
     "episode": PageEntry("Episode", ":material/movie:", (*_VIEW_PARAMETERS, "episode", "at", "t")),
     "compare": PageEntry("Compare", ":material/compare:", ("a", "b", "maker_a", "maker_b", "align", "t")),
     "review": PageEntry("Review", ":material/rate_review:", ("queue", "person", "tab")),
@@ -46,6 +50,8 @@ PAGES = {
     "jobs": PageEntry("Jobs", ":material/conveyor_belt:", ("job", "names")),
     "status": PageEntry("Status", ":material/monitoring:"),
 }
+# Parameters beside the view that a change of the view leaves as they are.
+_KEPT_PARAMETERS = ("colour",)
 _ALL_PARAMETERS = frozenset(name for page in PAGES.values() for name in page.parameters)
 # Session keys: the page that was drawn last, and the parameters of each page.
 _PAGE, _SAVED = "url.page", "url.saved"
@@ -178,7 +184,9 @@ def change_view(change: Callable[[ViewState], ViewState]) -> None:
     Args:
         change: Returns the new view for the present one.
     """
-    write_view(change(read_view(_newest_parameters())))
+    newest = _newest_parameters()
+    kept = {name: newest[name] for name in _KEPT_PARAMETERS if name in newest}
+    write_parameters({**view_to_params(change(read_view(newest))), **kept})
 
 
 def write_view(view: ViewState) -> None:

@@ -193,12 +193,13 @@ def draw_selection_bar(view: ViewState, shown: int) -> None:
         if shown and not is_all:
             st.button(
                 f"Select all {shown:,}", key="selection.everything", type="tertiary",
-                on_click=_select_all, args=(view,),
+                on_click=select_all, args=(view,),
             )  # fmt: skip
         _draw_last_action()
 
 
-def _select_all(view: ViewState) -> None:
+def select_all(view: ViewState) -> None:
+    """Select all episodes of a view."""
     navigation.settle_address()
     st.session_state[_ALL], st.session_state[_IS_KNOWN] = view_to_params(view), True
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
 from ares.errors import RequestError
-from ares.store import in_condition, parenthesize, quote_literal
+from ares.store import in_condition, parenthesize, polygon_fault, quote_literal
 
 PAGE_SIZE = 24
 # Beginning of the query parameters that filter a column.
 FILTER_PREFIX = "f."
+# A name of a region is a label, and no text.
+MAX_REGION_NAME = 60
 # Texts of an episode that words filter.
 _TEXT_COLUMNS = ("instruction", "caption")
 # Marker of a missing value in the URL, and the start of a range; a value that starts with "~" is written with "~~".
@@ -70,6 +72,8 @@ class ViewState:
         words: Words that the instruction or the caption must have, or "".
         where: SQL condition typed by the user, or "".
         filters: By column.
+        region: Corners of a part of the map, "x y, x y, ...", or "".
+        region_name: What a person calls that part, or "".
         sort: Column to order by, or "" for the order in the sources.
         descending: Whether the largest comes first.
         page: Page number, from 1.
@@ -83,6 +87,8 @@ class ViewState:
     words: str = ""
     where: str = ""
     filters: Mapping[str, ColumnFilter] = field(default_factory=dict)
+    region: str = ""
+    region_name: str = ""
     sort: str = ""
     descending: bool = False
     page: int = 1
@@ -124,6 +130,8 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         words=_first_value(params, "words"),
         where=_first_value(params, "where"),
         filters=filters,
+        region=_first_value(params, "region"),
+        region_name=_first_value(params, "region_name")[:MAX_REGION_NAME],
         sort=sort.removeprefix("-"),
         descending=sort.startswith("-"),
         page=_parse_page(_first_value(params, "page")),
@@ -131,6 +139,8 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
     )
     if view.cut is not None and not view.is_search:
         raise AddressError("cut", "a cut belongs to a search", "give q, like or image beside it")
+    if view.region_name and not view.region:
+        raise AddressError("region_name", "a name of a region belongs to a region", "give region beside it")
     return view
 
 
@@ -143,6 +153,8 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
         "by": view.by,
         "words": view.words,
         "where": view.where,
+        "region": view.region,
+        "region_name": view.region_name,
     }
     params["sort"] = ("-" if view.descending else "") + view.sort if view.sort else ""
     params["cut"] = "" if view.cut is None else f"{view.cut:.4g}"
@@ -172,6 +184,11 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
     """
     parts = [parenthesize(view.where)] if view.where else []
     parts += [_word_condition(word, columns) for word in view.words.lower().split()]
+    if view.region:
+        fault = polygon_fault(view.region) or ("" if "map_x" in columns else "there is no map yet")
+        if fault:
+            raise AddressError("region", "a region of the map cannot be read", fault)
+        parts.append(f"in_polygon(map_x, map_y, {quote_literal(view.region)})")
     for column, column_filter in view.filters.items():
         if column not in columns:
             raise AddressError(

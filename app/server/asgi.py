@@ -233,7 +233,6 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxi
         from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
     from app.server.api import API_PREFIX, make_api
-    from app.server.changes import build_changes_route
     from app.server.login import LoginMiddleware
     from app.server.protection import (
         ProxyPersonMiddleware,
@@ -241,7 +240,12 @@ def _make_application(workspace: Workspace, pages: ServedPages, host: str, proxi
         SecurityHeadersMiddleware,
         is_loopback,
     )
-    from app.server.routes import MessageOrderMiddleware, PageAddressMiddleware, build_media_routes
+    from app.server.routes import (
+        MessageOrderMiddleware,
+        PageAddressMiddleware,
+        build_changes_route,
+        build_media_routes,
+    )
 
     password = workspace.settings.app_password
     _require_password(host, workspace.settings)

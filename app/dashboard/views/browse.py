@@ -91,6 +91,9 @@ def _removable_parts(view: ViewState) -> Iterator[tuple[str, str, Callable[[View
         remove = partial(_without_filter, column)
         label = escape_markdown(describe_filter(column_filter))
         yield f"filter.{column}", label, remove
+    if view.region:
+        label = f"map region: {escape_markdown(view.region_name or 'without a name')}"
+        yield "region", label, lambda newest: replace(newest, region="", region_name="", page=1)
     if view.text:
         yield "text", f"“{escape_markdown(view.text)}”", partial(_without_query, {"text"})
     if view.like:

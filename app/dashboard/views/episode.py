@@ -142,6 +142,11 @@ def _draw_headline(view: ViewState, episode: Episode) -> None:
             "Compare makers", key="episode.compare", help="What two makers say of this episode, side by side",
             on_click=navigation.open_page, args=("compare", {"a": [episode.episode_id]}),
         )  # fmt: skip
+        st.button(
+            "Compare it with its dataset", key="episode.dataset", type="tertiary",
+            on_click=navigation.open_page,
+            args=("statistics", {"f.dataset": [episode.dataset], "episode": [episode.episode_id]}),
+        )  # fmt: skip
         key = f"episode.select.{episode.episode_id}"
         navigation.show_value(key, episode.episode_id in read_ticked_ids())
         st.toggle("Select", key=key, on_change=_apply_toggle, args=(key, episode.episode_id))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ares.episode import Episode, Record
 from ares.errors import RequestError, UnknownEpisode
-from ares.store.filters import TrustedFilter, batched, ids_filter, in_condition, quote_literal
 from ares.store.lance.episode_snapshot import EpisodeCaches, EpisodeSnapshot
 from ares.store.lance.lance_api import lance_errors, plan_filter
 from ares.store.lance.row_index import EpisodeIdArray
@@ -29,6 +28,7 @@ from ares.store.lance.schema import (
 )
 from ares.store.lance.table import CreateOnWriteTable, LanceTable
 from ares.store.lance.text import TextHashes
+from ares.store.sql import TrustedFilter, batched, ids_filter, in_condition, quote_literal
 from ares.store.temp_db import TempDatabase
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ares.episode import Trajectory
 from ares.errors import RequestError
-from ares.store.filters import batched, in_condition
 from ares.store.lance.lance_api import lance_errors
 from ares.store.lance.row_index import VersionCache
 from ares.store.lance.schema import trajectories_from_arrow
 from ares.store.lance.table import LanceTable
+from ares.store.sql import batched, in_condition
 
 if TYPE_CHECKING:
     import lance

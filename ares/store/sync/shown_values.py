@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ares.annotation import WITHDRAWN, Annotation, Column, Maker, make_segment_id
 from ares.episode import Json
-from ares.store.filters import batched
 from ares.store.lance.schema import to_arrow_value, type_mismatch
+from ares.store.sql import batched
 from ares.store.sync.makers import (
     DISAGREEMENT,
     MakerCatalog,
