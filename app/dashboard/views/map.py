@@ -11,7 +11,8 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
-from app.dashboard.navigation import format_column_label, read_view
+from app.dashboard.column_words import format_column_label
+from app.dashboard.navigation import read_view
 from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar
 from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params

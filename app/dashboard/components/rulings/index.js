@@ -43,9 +43,18 @@ function buildCell(name, ...children) {
   return h("td", { "data-cell": name }, ...children);
 }
 
+/** @param {string} code */
+function inWords(code) {
+  return code.charAt(0) + code.slice(1).toLowerCase().replaceAll("_", " ");
+}
+
+/** @type {Record<string, string>} */
+const WORDS = { MET: "met", UNMET: "not met", UNSURE: "cannot tell", ERROR: "no answer", NA: "does not apply" };
+
 /** @param {string} verdict */
 function buildBadge(verdict) {
-  return h("span", { class: `badge ${TONES[verdict] ?? "none"}` }, verdict);
+  const title = `Does the caption meet this criterion? (${verdict})`;
+  return h("span", { class: `badge ${TONES[verdict] ?? "none"}`, title }, WORDS[verdict] ?? verdict);
 }
 
 /** @param {number[]} seconds */
@@ -59,7 +68,7 @@ function buildRuling(ruling) {
     "tr",
     {},
     buildCell("verdict", buildBadge(ruling.verdict)),
-    buildCell("criterion", h("b", {}, ruling.criterion)),
+    buildCell("criterion", h("b", { title: ruling.criterion }, inWords(ruling.criterion))),
     buildCell("category", h("span", { class: "muted" }, ruling.category)),
     buildCell("own", buildFinding(ruling), buildSeconds(ruling.seconds), ruling.votes.map(buildVote)),
   );
@@ -147,7 +156,7 @@ function buildValue([name, value]) {
 /** @param {Caption} caption */
 function buildCaption(caption) {
   const head = [verdictBadge(caption.grade), h("span", { class: "text" }, caption.text)];
-  const note = caption.shown && h("span", { class: "badge none note" }, "shown in columns");
+  const note = caption.shown && h("span", { class: "badge none note" }, "used in filters and exports");
   return h(
     "section",
     { class: caption.shown ? "caption shown" : "caption" },
