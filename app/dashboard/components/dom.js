@@ -158,7 +158,7 @@ function end(root, instance) {
 
 /** @param {Badge[]} badges */
 export function buildBadges(badges) {
-  return badges.map(({ tone, text, tip }) => h("span", { class: `badge ${tone}`, title: tip }, text));
+  return badges.map(({ tone, text, tip }) => h("span", { class: `badge notice ${tone}`, title: tip }, text));
 }
 
 /** @type {Record<string, [tone: string, label: string]>} */

@@ -192,7 +192,8 @@ def _grade_shown(workspace: Workspace, capsys: Capture, episode: Episode, dest: 
             default_timeout=300,
         )
         app.query_params["episode"] = episode.episode_id
-        badges = "\n".join(element.value for element in app.run().markdown)
+        (head,) = component_data(app.run(), "headline")
+        badges = [badge["text"] for badge in head["badges"]]
         return (
             "acceptable"
             if "caption acceptable" in badges

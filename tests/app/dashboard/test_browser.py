@@ -246,7 +246,7 @@ def test_a_page_marks_what_fills_columns_and_folds_the_rest(
     assert "acceptable" in caption.locator(".grade .badge.good").all_inner_texts()
     made = " ".join(caption.locator(".grade .made").all_inner_texts())
     assert f"by a person Ada {markup}" in made
-    assert "not shown in columns" in made
+    assert "not used in filters" in made
     contested_page.get_by_text("makers differ: acceptable, caption, grade").wait_for()
     older = contested_page.locator(".others .text")
     assert not older.is_visible()
