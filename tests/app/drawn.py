@@ -26,9 +26,6 @@ def _walk(block: Any) -> Iterator[Any]:
 def tables(app: AppTest) -> list[dict[str, list[str]]]:
     """The tables of a page: texts by column."""
     return [
-        {
-            name: [row[number][0] for row in data["rows"]]
-            for number, (_, name) in enumerate(data["columns"])
-        }
+        {name: [row[number][0] for row in data["rows"]] for number, (_, name) in enumerate(data["columns"])}
         for data in component_data(app, "table")
     ]

@@ -27,6 +27,7 @@ from tests.app.contested_makers import (
     make_caption,
     make_grade,
 )
+from tests.app.drawn import component_data
 
 Capture = pytest.CaptureFixture[str]
 

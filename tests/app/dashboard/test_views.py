@@ -161,7 +161,8 @@ def test_an_episode_shows_its_tags_and_notes_and_can_be_selected(displayed: Work
     noted = displayed.note("the gripper *slips*", ids=[episode_id])
     try:
         app = _draw("episode", {"episode": episode_id})
-        assert "blurred" in _markdown(app)
+        (head,) = component_data(app, "headline")
+        assert "blurred" in [badge["text"] for badge in head["badges"]]
         assert any("the gripper *slips*" in str(component.proto) for component in app.get("bidi_component"))
         app.toggle(key=f"episode.select.{episode_id}").set_value(True).run()
         assert "**1 selected**" in _markdown(app)

@@ -11,7 +11,7 @@ import { buildCopyButton } from "../tables.js";
  */
 
 // A table with fewer rows is read at once.
-const FEW = 6;
+const FEW = 4;
 
 /** @type {(row: TableData["rows"][number], number: number, data: TableData, send: import("../dom.js").Send) => HTMLElement} */
 function buildRow(row, number, { columns, action, selected }, send) {
