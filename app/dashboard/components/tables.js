@@ -21,7 +21,9 @@ export function buildCopyButton(rows) {
       () => true,
       () => false,
     );
-    button.textContent = isCopied ? `Copied ${lines.length - 1} rows` : "The browser does not let a page copy";
+    button.textContent = isCopied
+      ? `Copied ${lines.length - 1} rows`
+      : "The browser does not let a page copy";
     setTimeout(() => (button.textContent = "Copy the table"), SHOWN_MS);
   });
   return button;

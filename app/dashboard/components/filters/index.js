@@ -1,4 +1,5 @@
-// The filters in groups, with a field that finds one: values with their counts and bars, a histogram with a range, "missing" always shown.
+// The filters in groups, with a field that finds one: values with their counts and bars, a histogram with a
+// range, "missing" always shown.
 import { h, mount, numberClick } from "../dom.js";
 
 /**
@@ -243,7 +244,11 @@ function buildFacet(root, drawn, send) {
   const isNumber = NUMBERS.includes(facet.type);
   const body = isNumber ? buildRange(facet, change) : buildValues(facet, change, redraw);
   const isFiltered = isActive(facet);
-  const summary = h("summary", { title: `${facet.meaning || facet.label} (${facet.column})` }, h("span", {}, facet.label));
+  const summary = h(
+    "summary",
+    { title: `${facet.meaning || facet.label} (${facet.column})` },
+    h("span", {}, facet.label),
+  );
   const parts = [summary, buildClear(facet, change), body, buildBeyond(facet), buildMissing(facet, change)];
   const node = h("details", { "data-column": facet.column }, parts);
   return keepOpen(node, facet.column, isFiltered || (facet.open && !isSingle(facet)));
@@ -301,7 +306,12 @@ function drawFacets(root, send) {
 
 /** @type {(root: HTMLElement, send: import("../dom.js").Send) => HTMLElement} */
 function buildFinder(root, send) {
-  const props = { type: "search", placeholder: "Find a filter", "aria-label": "Find a filter", value: sought };
+  const props = {
+    type: "search",
+    placeholder: "Find a filter",
+    "aria-label": "Find a filter",
+    value: sought,
+  };
   const field = h("input", { class: "finder", ...props });
   field.addEventListener("input", () => {
     sought = field.value.trim();

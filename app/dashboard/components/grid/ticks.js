@@ -115,11 +115,8 @@ export function addTicks(grid, cards, send) {
   const before = cards.find(({ id }) => id === focused);
   if (before) before.node.focus();
   focused = "";
-  const focusFirst = () => cards.length && cards[0].node.focus();
-  window.addEventListener("ares-focus-grid", focusFirst);
   const stopStart = startByArrows(cards);
   return () => {
-    window.removeEventListener("ares-focus-grid", focusFirst);
     stopStart();
     stopReleases();
     const active = cards.find(({ node }) => node.matches(":focus"));
@@ -181,12 +178,18 @@ function startByArrows(cards) {
   const press = (event) => {
     const target = event.composedPath()[0];
     if (event.defaultPrevented || event.shiftKey || isForPage(event, false)) return;
-    if (nextIndex(event.key, 0, 1, 1) < 0 || (target instanceof Element && target.closest(OWN_ARROWS))) return;
+    const isOwn = target instanceof Element && target.closest(OWN_ARROWS);
+    if (isOwn || nextIndex(event.key, 0, 1, 1) < 0) return;
     const first = cards.find(({ node }) => node.getBoundingClientRect().bottom > 0);
     if (!first) return;
     first.node.focus();
     event.preventDefault();
   };
+  const focusFirst = () => cards.length && cards[0].node.focus();
+  window.addEventListener("ares-focus-grid", focusFirst);
   document.addEventListener("keydown", press);
-  return () => document.removeEventListener("keydown", press);
+  return () => {
+    window.removeEventListener("ares-focus-grid", focusFirst);
+    document.removeEventListener("keydown", press);
+  };
 }

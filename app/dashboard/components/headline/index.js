@@ -93,17 +93,17 @@ function buildClamped(text) {
 }
 
 /**
- * The title, the caption where it says something else, and the notes; words that only one of them has are marked.
+ * The title, the caption where it says something else, and the notes; words that only one has are marked.
  *
  * @param {HeadlineData} data
  */
 function buildTexts({ title, instruction, caption, notes }) {
   const marked = instruction ? markWords(title, caption, "Not in the caption") : title;
   const differs = caption !== "" && caption !== title;
-  const said = markWords(caption, instruction, "Not in the instruction");
+  const words = markWords(caption, instruction, "Not in the instruction");
   return [
     buildClamped(h("h2", { class: "text" }, marked)),
-    ...(differs ? [buildClamped(h("p", { class: "text said" }, said))] : []),
+    ...(differs ? [buildClamped(h("p", { class: "text said" }, words))] : []),
     ...notes.map((note) => buildClamped(h("p", { class: "text" }, note))),
   ];
 }

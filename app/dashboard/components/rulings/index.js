@@ -49,7 +49,13 @@ function inWords(code) {
 }
 
 /** @type {Record<string, string>} */
-const WORDS = { MET: "met", UNMET: "not met", UNSURE: "cannot tell", ERROR: "no answer", NA: "does not apply" };
+const WORDS = {
+  MET: "met",
+  UNMET: "not met",
+  UNSURE: "cannot tell",
+  ERROR: "no answer",
+  NA: "does not apply",
+};
 
 /** @param {string} verdict */
 function buildBadge(verdict) {

@@ -1,4 +1,4 @@
-// A table of text: it wraps, is searched by a field or by the browser, is copied, and a row may have a button.
+// A table of text: it wraps, is searched by a field or the browser, is copied, and a row may have a button.
 import { h, mount } from "../dom.js";
 import { buildCopyButton } from "../tables.js";
 
@@ -13,7 +13,8 @@ import { buildCopyButton } from "../tables.js";
 // A table with fewer rows is read at once.
 const FEW = 4;
 
-/** @type {(row: TableData["rows"][number], number: number, data: TableData, send: import("../dom.js").Send) => HTMLElement} */
+/** @typedef {import("../dom.js").Send} Send */
+/** @type {(row: TableData["rows"][number], number: number, data: TableData, send: Send) => HTMLElement} */
 function buildRow(row, number, { columns, action, selected }, send) {
   const cells = row.map(([text, tip], index) =>
     h("td", { title: tip || null, "data-cell": columns[index][1] }, text),
