@@ -176,3 +176,12 @@ export function verdictBadge(grade) {
   const [tone, label] = VERDICTS[grade] ?? ["none", grade];
   return h("span", { class: `badge ${tone}`, title: "Is the caption true of the episode?" }, label);
 }
+
+/**
+ * A code as words: "END_POSE" is "End pose".
+ *
+ * @param {string} code
+ */
+export function codeInWords(code) {
+  return code.charAt(0) + code.slice(1).toLowerCase().replaceAll("_", " ");
+}

@@ -1,6 +1,6 @@
 // Captions with their grades: what the judge saw once, then a line for each criterion.
 // Seconds are buttons that move the player.
-import { h, mount, seekButton, verdictBadge } from "../dom.js";
+import { codeInWords, h, mount, seekButton, verdictBadge } from "../dom.js";
 
 /** @typedef {[name: string, value: string]} Pair */
 /** @typedef {{ judge: string, verdict: string, observed: string, reason: string, seconds: number[] }} Vote */
@@ -43,11 +43,6 @@ function buildCell(name, ...children) {
   return h("td", { "data-cell": name }, ...children);
 }
 
-/** @param {string} code */
-function inWords(code) {
-  return code.charAt(0) + code.slice(1).toLowerCase().replaceAll("_", " ");
-}
-
 /** @type {Record<string, string>} */
 const WORDS = {
   MET: "met",
@@ -74,7 +69,7 @@ function buildRuling(ruling) {
     "tr",
     {},
     buildCell("verdict", buildBadge(ruling.verdict)),
-    buildCell("criterion", h("b", { title: ruling.criterion }, inWords(ruling.criterion))),
+    buildCell("criterion", h("b", { title: ruling.criterion }, codeInWords(ruling.criterion))),
     buildCell("category", h("span", { class: "muted" }, ruling.category)),
     buildCell("own", buildFinding(ruling), buildSeconds(ruling.seconds), ruling.votes.map(buildVote)),
   );
