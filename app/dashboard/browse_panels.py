@@ -108,7 +108,7 @@ def _facets_of_view(view: ViewState) -> list[dict[str, Json]]:
         # Counts beside a column's values ignore its own filter: they are what a click would add.
         without_own = view_filter_sql(view, columns, leave_out=column)
         (facets[column],) = cached_reads.read_facets(without_own, column, cut)
-    ordered = sorted(facets.values(), key=lambda facet: _facet_rank(facet.column))
+    ordered = sorted(facets.values(), key=_facet_rank)
     data = [_facet_data(facet, view) for facet in ordered if _is_informative(facet)]
     return [_score_data(where, cut), *data] if cut else data
 
@@ -140,7 +140,8 @@ def _score_data(where: str, cut: SearchThresholdIds) -> dict[str, Json]:
     return {**data, "label": "score", "open": True, "group": ""}
 
 
-def _facet_rank(column: str) -> tuple[int, int, str]:
+def _facet_rank(facet: Facet) -> tuple[int, int, str]:
+    column = facet.column
     first = _FIRST_FACETS.index(column) if column in _FIRST_FACETS else len(_FIRST_FACETS)
     return GROUPS.index(column_group(column)), first, column
 

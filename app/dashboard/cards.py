@@ -113,38 +113,24 @@ def list_badges(episode: Episode, values: Mapping[str, Any]) -> list[Json]:
     grade, outcome = format_grade_label(values), format_outcome_label(episode)
     tone, text = _GRADES.get(grade, ("none", grade))
     name = text if grade in ("no_caption", "error") else f"caption {text}"
-    source = f", by {episode.success_source}" if episode.success_source else ""
-    return [
-        {"tone": tone, "text": name, "tip": "Is the caption true of the episode?"},
-        *(
-            [{"tone": _OUTCOMES[outcome], "text": outcome, "tip": f"Did the episode succeed{source}?"}]
-            if outcome
-            else []
-        ),
-        *_list_notices(values),
-        *({"tone": "tag", "text": str(tag), "tip": "Tag of people"} for tag in values.get(TAGS) or ()),
+    badges = [(tone, name, "Is the caption true of the episode?")]
+    if outcome:
+        source = f", by {episode.success_source}" if episode.success_source else ""
+        badges.append((_OUTCOMES[outcome], outcome, f"Did the episode succeed{source}?"))
+    if values.get(CONFLICT):
+        badges.append(("bad", str(values[CONFLICT]), "Do all agree whether it succeeded?"))
+    stale = [
+        column.removesuffix(STALE) for column, value in values.items() if column.endswith(STALE) and value
     ]
-
-
-def _list_notices(values: Mapping[str, Any]) -> list[dict[str, Json]]:
-    """Badges for contradictions, values of older makers, disagreement and the trust in the judge."""
-    stale = [name.removesuffix(STALE) for name, value in values.items() if name.endswith(STALE) and value]
-    differing, trust = ", ".join(values.get(DISAGREEMENT) or ()), str(values.get(TRUST_COLUMN))
-    notices = [
-        *(
-            [("bad", str(values[CONFLICT]), "Do all agree whether it succeeded?")]
-            if values.get(CONFLICT)
-            else []
-        ),
-        *(("open", f"{name} by an older maker", f"Is the {name} by the current maker?") for name in stale),
-        *([("open", f"makers differ: {differing}", "Do all makers say the same?")] if differing else []),
-        *(
-            [(*_TRUST_NOTICES[trust], "Can the judge of the caption be trusted?")]
-            if trust in _TRUST_NOTICES
-            else []
-        ),
+    badges += [
+        ("open", f"{part} by an older maker", f"Is the {part} by the current maker?") for part in stale
     ]
-    return [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in notices]
+    if differing := ", ".join(values.get(DISAGREEMENT) or ()):
+        badges.append(("open", f"makers differ: {differing}", "Do all makers say the same?"))
+    if trust := _TRUST_NOTICES.get(str(values.get(TRUST_COLUMN))):
+        badges.append((*trust, "Can the judge of the caption be trusted?"))
+    badges += [("tag", str(tag), "Which tags did people give?") for tag in values.get(TAGS) or ()]
+    return [{"tone": tone, "text": text, "tip": tip} for tone, text, tip in badges]
 
 
 def format_outcome_label(episode: Episode) -> str:

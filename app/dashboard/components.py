@@ -204,7 +204,7 @@ def draw_table(
     selected = selected if selected is not None and selected < len(rows) else None
     data: dict[str, Json] = {
         "columns": [[format_column_label(name), name] for name in names],
-        "rows": [[_cell(row.get(name)) for name in names] for row in rows],
+        "rows": [[_text_and_tip(row.get(name)) for name in names] for row in rows],
         "action": action,
         "selected": -1 if selected is None else selected,
     }
@@ -212,7 +212,7 @@ def draw_table(
     return selected
 
 
-def _cell(value: Any) -> list[Json]:
+def _text_and_tip(value: Any) -> list[Json]:
     """Text and tip of a cell."""
     if isinstance(value, tuple):
         return list(value)

@@ -19,7 +19,6 @@ from ares.reports import DatasetHealth
 from ares.settings import user_name
 
 if TYPE_CHECKING:
-    from ares.reports.health import UnhealthyEpisode
     from ares.review import InstructionAudit, InstructionFinding
 
 # Combinations of dimensions that are drawn, the most frequent first.
@@ -85,12 +84,11 @@ def _draw_findings(health: DatasetHealth) -> None:
     draw_table(make_finding_rows(health), "health.findings")
     st.subheader("Worst episodes")
     st.caption("A button opens the episode at its finding.")
-    draw_table(
-        make_worst_episode_rows(health), "health.worst", "Open", lambda row: _open_worst(health.worst[row])
-    )
+    draw_table(make_worst_episode_rows(health), "health.worst", "Open", lambda row: _open_worst(health, row))
 
 
-def _open_worst(episode: UnhealthyEpisode) -> None:
+def _open_worst(health: DatasetHealth, row: int) -> None:
+    episode = health.worst[row]
     navigation.open_page("episode", {"episode": [episode.episode_id], "t": [f"{episode.seconds:.3f}"]})
 
 
