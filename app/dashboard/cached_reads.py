@@ -18,11 +18,12 @@ from ares.deadline import Deadline, current_deadline, limit_time
 from ares.errors import QueryTimeout, RequestError
 from ares.rubric import TRUST_COLUMN
 from ares.search import Facet, Hit, Query, list_embedding_spaces, load_encoder, prepare_text_search
-from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS
+from ares.store import CONFLICT, DISAGREEMENT, NOTES, TAGS, in_condition
 from ares.workspace import Workspace
 
 if TYPE_CHECKING:
     from app.dashboard.map_points import MapColours, MapPoints, View
+    from ares.annotation import Maker
     from ares.curation import CurationSet, GroupStatistics, SavedView
     from ares.episode import Episode, Json
     from ares.reports import DatasetHealth
@@ -457,6 +458,30 @@ def _captions_of_version(ids: Sequence[str], version: int) -> dict[str, Mapping[
 def _is_stale_column(name: str) -> bool:
     """Whether a column says that a value is by an older maker; beside it is that of the maker."""
     return name.endswith(STALE) and f"{name.removesuffix(STALE)}_maker" in filter_columns()
+
+
+def read_makers() -> Mapping[str, Maker]:
+    """Return every maker by its id."""
+    return _makers_of_version(newest_version())
+
+
+@st.cache_data(max_entries=1, show_spinner=False)
+def _makers_of_version(version: int) -> Mapping[str, Maker]:
+    return limited(workspace().stores.annotations.makers)
+
+
+def read_values(ids: Sequence[str], columns: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return columns of some episodes by episode id, for a table of one page."""
+    return _values_of_version(tuple(ids), tuple(columns), newest_version())
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _values_of_version(
+    ids: tuple[str, ...], columns: tuple[str, ...], version: int
+) -> dict[str, Mapping[str, Any]]:
+    table, names = workspace().stores.tables.episodes, dict.fromkeys(("episode_id", *columns))
+    rows = limited(lambda: table.read_columns(list(names), in_condition("episode_id", ids)))
+    return {str(row["episode_id"]): row for row in rows.to_pylist()}
 
 
 def count_datasets() -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.dashboard.column_words import format_column_label, format_value_for_people
 from app.dashboard.view_state import ColumnFilter
 from ares.episode import Json
 from ares.errors import RequestError
@@ -135,17 +136,17 @@ def draw_grid(
     cards: Sequence[Json],
     key: str,
     on_open: Callable[[str, int, float], None],
-    compact: bool = False,
+    size: str = "",
     ticked: Collection[str] | None = None,
     on_tick: Callable[[Mapping[str, bool]], None] | None = None,
 ) -> None:
-    """Draw cards.
+    """Draw cards, or a table of them.
 
     Args:
         cards: Cards of `app.dashboard.cards.build_cards`.
         key: Streamlit key of the component.
         on_open: Called with the episode id, its position in the results and the second of a card that is clicked.
-        compact: Whether the cards are small.
+        size: "small", "" (medium), "large", or "table": a row for each card, with its cells.
         ticked: Ids of the episodes that are ticked; None draws no boxes.
         on_tick: Called with the ids of cards that were ticked (True) or unticked. Both are called before the page is
             drawn again.
@@ -164,11 +165,61 @@ def draw_grid(
 
     data: dict[str, Json] = {
         "cards": list(cards),
-        "compact": compact,
+        "size": size,
         "ticked": None if ticked is None else list[Json](sorted(ticked)),
         "number": 0 if ticked is None else _newest_click(key),
     }
     load_component("grid")(data=data, key=key, on_opened_change=handle_opened, on_ticked_change=handle_ticked)
+
+
+def draw_table(
+    rows: Sequence[Mapping[str, Any]],
+    key: str,
+    action: str = "",
+    on_action: Callable[[int], None] | None = None,
+    order: Sequence[str] = (),
+) -> int | None:
+    """Draw rows of text that wrap, can be searched and copied.
+
+    Args:
+        rows: Values by column; a value may be a pair of a text and its tip.
+        key: Streamlit key of the component.
+        action: What the button of each row says; "" draws none.
+        on_action: Called with the number of a row whose button is clicked, before the page is drawn again.
+        order: The columns; by default those of the rows.
+
+    Returns:
+        The number of the row whose button was clicked last, where nothing is called with it; else None.
+    """
+    import streamlit as st
+
+    names = list(order) or list(dict.fromkeys(name for row in rows for name in row))
+    state = f"{key}.row"
+
+    def handle_selected() -> None:
+        sent = sent_value(key, "selected")
+        if sent and int(sent["row"]) < len(rows):
+            st.session_state[state] = None if on_action else int(sent["row"])
+            if on_action:
+                on_action(int(sent["row"]))
+
+    selected = st.session_state.get(state)
+    selected = selected if selected is not None and selected < len(rows) else None
+    data: dict[str, Json] = {
+        "columns": [[format_column_label(name), name] for name in names],
+        "rows": [[_text_and_tip(row.get(name)) for name in names] for row in rows],
+        "action": action,
+        "selected": -1 if selected is None else selected,
+    }
+    load_component("table")(data=data, key=key, on_selected_change=handle_selected)
+    return selected
+
+
+def _text_and_tip(value: Any) -> list[Json]:
+    """Text and tip of a cell."""
+    if isinstance(value, tuple):
+        return list(value)
+    return ["" if value is None else format_value_for_people(value), ""]
 
 
 def draw_headline(data: dict[str, Json], key: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,6 +36,7 @@ class PageEntry(NamedTuple):
 
 _VIEW_PARAMETERS = (
     *("q", "like", "image", "by", "words", "where", "region", "region_name", "sort", "page", "cut"),
+    *("show", "columns"),
 )
 PAGES = {
     "browse": PageEntry("Browse", ":material/grid_view:", _VIEW_PARAMETERS),
@@ -235,15 +237,6 @@ def escape_markdown(text: object) -> str:
     return _SPECIAL.sub(r"\\\1", _SPACE.sub(" ", str(text)))
 
 
-def format_column_label(column: str) -> str:
-    """Return the display name of a column: "duration_seconds" is "duration (s)"."""
-    units = {"_seconds": " (s)", "_hz": " (Hz)"}
-    for ending, unit in units.items():
-        if column.endswith(ending):
-            return column.removesuffix(ending).replace("_", " ") + unit
-    return column.replace("_", " ")
-
-
 # Session key of the page that a click opens: its name and its query parameters.
 _NEXT_PAGE = "pages.next"
 
@@ -262,17 +255,36 @@ def build_pages() -> dict[str, Page]:
     }
 
 
-def draw_header() -> None:
-    """Draw into the header what opens things by name, what runs, and what others have changed since this draw."""
+def draw_header(title: str) -> None:
+    """Draw into the header what opens things by name, what runs, what others have changed, and what is shown.
+
+    Args:
+        title: Name of the page, which the title of the tab begins with.
+    """
     from app.dashboard.components import draw_find, load_component
 
+    shown = [*_named_dataset(), cached_reads.workspace().path.rstrip("/").rpartition("/")[2]]
+    st.set_page_config(page_title=" · ".join((title, *shown, "ARES")))
     pages = {"" if name == "browse" else name: page.title for name, page in PAGES.items()}
     with st.container(key="find"):
         draw_find(pages, "find.dialog")
     version = cached_reads.newest_version()
     load_component("changes")(
-        data={"version": version}, key="changes", on_shown_change=cached_reads.clear_caches
+        data={"version": version, "shown": " · ".join(reversed(shown))},
+        key="changes",
+        on_shown_change=cached_reads.clear_caches,
     )
+
+
+def _named_dataset() -> list[str]:
+    """The dataset that the address names, by itself or by an episode; none for several or all."""
+    names = st.query_params.get_all(f"{FILTER_PREFIX}dataset") or st.query_params.get_all("dataset")
+    if len(names) == 1 and not names[0].startswith("~"):
+        return [names[0][:60]]
+    with suppress(AresError):
+        episodes = cached_reads.read_episodes(st.query_params.get_all("episode")[:1])
+        return [episode.dataset for episode in episodes]
+    return []
 
 
 def open_page(name: str, params: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -321,12 +333,6 @@ def entered_text(key: str, default: str = "") -> str:
     """Return what a field holds, without spaces around it; the default where another page has taken its place."""
     value = st.session_state.get(key)
     return default if value is None else str(value).strip()
-
-
-def selected_rows(key: str) -> list[int]:
-    """Return the rows that are selected in a table; none where another page has taken its place."""
-    state = st.session_state.get(key)
-    return list(state["selection"]["rows"]) if state else []
 
 
 def accept_next_message() -> None:

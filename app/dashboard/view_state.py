@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
+from app.dashboard.column_words import format_column_label, value_words
+from ares.annotation import Maker
 from ares.errors import RequestError
 from ares.store import in_condition, parenthesize, polygon_fault, quote_literal
 
 PAGE_SIZE = 24
+# How Browse draws the episodes, by what the address says.
+SHOWN_AS = {"small": "Small", "": "Medium", "large": "Large", "table": "Table"}
 # Beginning of the query parameters that filter a column.
 FILTER_PREFIX = "f."
 # A name of a region is a label, and no text.
@@ -78,6 +82,8 @@ class ViewState:
         descending: Whether the largest comes first.
         page: Page number, from 1.
         cut: Least score of the episodes of a search, 0 to 1; None is where the relevant ones end.
+        show: How they are drawn, one of `SHOWN_AS`.
+        columns: Columns of the table, beside the record; empty for the usual ones.
     """
 
     text: str = ""
@@ -93,6 +99,8 @@ class ViewState:
     descending: bool = False
     page: int = 1
     cut: float | None = None
+    show: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def is_search(self) -> bool:
@@ -107,6 +115,10 @@ class ViewState:
     def with_query(self, *, text: str = "", like: str = "", image: str = "", by: str = "") -> ViewState:
         """Return the view with this search in place of the old one, on its first page and with the default cut."""
         return replace(self, text=text, like=like, image=image, by=by, cut=None, page=1)
+
+    def cleared(self) -> ViewState:
+        """Return the view of all episodes, drawn in the same way."""
+        return ViewState(show=self.show, columns=self.columns)
 
     def with_filter(self, new: ColumnFilter) -> ViewState:
         """Return the view with this filter in place of the column's old one, on its first page."""
@@ -136,7 +148,12 @@ def view_from_params(params: Mapping[str, Sequence[str]]) -> ViewState:
         descending=sort.startswith("-"),
         page=_parse_page(_first_value(params, "page")),
         cut=_parse_cut(_first_value(params, "cut")),
+        show=_first_value(params, "show"),
+        columns=tuple(filter(None, _first_value(params, "columns").split(","))),
     )
+    if view.show not in SHOWN_AS:
+        known = ", ".join(filter(None, SHOWN_AS))
+        raise AddressError("show", f"episodes cannot be shown as {view.show[:40]!r}", f"there are: {known}")
     if view.cut is not None and not view.is_search:
         raise AddressError("cut", "a cut belongs to a search", "give q, like or image beside it")
     if view.region_name and not view.region:
@@ -155,6 +172,8 @@ def view_to_params(view: ViewState) -> dict[str, list[str]]:
         "where": view.where,
         "region": view.region,
         "region_name": view.region_name,
+        "show": view.show,
+        "columns": ",".join(view.columns),
     }
     params["sort"] = ("-" if view.descending else "") + view.sort if view.sort else ""
     params["cut"] = "" if view.cut is None else f"{view.cut:.4g}"
@@ -202,10 +221,10 @@ def view_filter_sql(view: ViewState, columns: Mapping[str, str], leave_out: str 
     return " AND ".join(parts)
 
 
-def describe_filter(column_filter: ColumnFilter) -> str:
-    """Return a filter in words, for the button that removes it."""
-    name = column_filter.column.replace("_", " ")
-    parts = list(column_filter.values)
+def describe_filter(column_filter: ColumnFilter, makers: Mapping[str, Maker] | None = None) -> str:
+    """Return a filter in words, for the button that removes it; makers are named where they are known."""
+    name = format_column_label(column_filter.column)
+    parts = [value_words(column_filter.column, value, makers or {}) for value in column_filter.values]
     if column_filter.low is not None or column_filter.high is not None:
         parts.append(f"{_short_number(column_filter.low)} to {_short_number(column_filter.high)}")
     if column_filter.missing:

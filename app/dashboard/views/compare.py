@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app.dashboard import cached_reads, navigation
-from app.dashboard.annotation_rows import format_value_for_people, read_annotations, read_segments
+from app.dashboard.annotation_rows import read_annotations, read_segments
+from app.dashboard.column_words import format_column_label, format_value_for_people
 from app.dashboard.components import draw_compare
 from app.dashboard.navigation import entered_text, escape_markdown, read_parameter, write_parameter
 from app.dashboard.player_data import group_dimensions, make_gripper_ticks, make_player_source, short_name
@@ -255,7 +256,7 @@ def _values_of(side: _Side) -> dict[str, str]:
         lambda: table.read_columns(names, ids_filter([side.episode.episode_id])).to_pylist()
     )
     return {
-        navigation.format_column_label(name): format_value_for_people(value)
+        format_column_label(name): format_value_for_people(value)
         for name, value in rows[0].items()
         if value is not None
     }

@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
+from app.dashboard.column_words import format_column_label
 from app.dashboard.components import draw_map
 from app.dashboard.map_points import (
     AXES,
@@ -22,7 +23,7 @@ from app.dashboard.map_points import (
     parse_view,
     read_ticked_positions,
 )
-from app.dashboard.navigation import change_view, format_column_label, read_parameter, read_view
+from app.dashboard.navigation import change_view, read_parameter, read_view
 from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar, read_ticked_ids
 from app.dashboard.view_state import (

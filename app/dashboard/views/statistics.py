@@ -16,8 +16,9 @@ import streamlit as st
 from app.dashboard import cached_reads, navigation
 from app.dashboard.browse_panels import draw_unknown
 from app.dashboard.cards import build_cards, make_episode_page_params
+from app.dashboard.column_words import format_column_label
 from app.dashboard.components import draw_bars, draw_grid, draw_spreads
-from app.dashboard.navigation import format_column_label, read_parameter, read_view, write_parameter
+from app.dashboard.navigation import read_parameter, read_view, write_parameter
 from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar, draw_set_form, select_all
 from app.dashboard.view_state import (
@@ -294,7 +295,7 @@ def _draw_extremes(title: str, where: str, order: str) -> None:
     params: Mapping[str, Sequence[str]] = {"where": [where], "sort": [_sort_parameter(order)]}
     cards = build_cards(episodes, captions, {}, params)
     draw_grid(
-        cards, f"statistics.{title.lower()}", compact=True,
+        cards, f"statistics.{title.lower()}", size="small",
         on_open=lambda *card: navigation.open_page("episode", make_episode_page_params(params, *card)),
     )  # fmt: skip
 
