@@ -290,11 +290,12 @@ class SearchResults(ResultTable[StoredHit]):
 
     shown: ClassVar[Mapping[str, Callable[[StoredHit], object]]] = {
         "episode": lambda hit: hit.episode_id,
-        "score": lambda hit: f"{hit.relevance:.2f}",
+        "score": lambda hit: "" if hit.score is None else f"{hit.score:.2f}",
         "found by": lambda hit: " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
         "camera": lambda hit: hit.camera,
         "second": lambda hit: f"{hit.seconds:.2f}",
         "dataset": lambda hit: hit.dataset,
+        "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
         "caption": lambda hit: hit.caption,
         "instruction": lambda hit: hit.instruction,
     }
