@@ -52,7 +52,17 @@ def _absolute_image_path(image: str) -> str:
     return str(Path(image).resolve()) if image and Path(image).is_file() else image
 
 
-_HEADER = ("episode", "score", "found by", "camera", "second", "dataset", "source key", "caption", "instruction")
+_HEADER = (
+    "episode",
+    "score",
+    "found by",
+    "camera",
+    "second",
+    "dataset",
+    "source key",
+    "caption",
+    "instruction",
+)
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -366,7 +376,10 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),
         ("notes", "; ".join(f"{note['note']} ({note['person']})" for note in document["notes"]) or "none"),
-        ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),
+        (
+            "length",
+            f"{count_of(document['num_steps'], 'step')}, {document['duration_seconds']:.2f} s at {rate}",
+        ),
         *(("depth", text) for text in document.get("depth", ())),
     ]
 

@@ -137,7 +137,17 @@ def run_concurrently(functions: Sequence[Callable[[], _T]]) -> list[_T]:
 
 # Episodes that each ranker returns per episode of the answer: fusion needs more than what is shown.
 _RANKED_PER_HIT = 2
-_HIT_COLUMNS = ("episode_id", "dataset", "split", "key", "instruction", "caption", "acceptable", "grade", "grade_trust")
+_HIT_COLUMNS = (
+    "episode_id",
+    "dataset",
+    "split",
+    "key",
+    "instruction",
+    "caption",
+    "acceptable",
+    "grade",
+    "grade_trust",
+)
 
 
 def search_moments(stores: Stores, query: Query) -> list[Hit]:
@@ -211,11 +221,7 @@ def find_best_moments_of(
     hits = {hit.episode_id: hit for hit in search_moments(stores, narrow)}
     unmatched = [Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in ids if id not in hits]
     hits |= {hit.episode_id: hit for hit in _to_hits(stores, unmatched, {}, {id: {} for id in ids})}
-    return [
-        replace(hits[id], score=score)
-        for id, score in zip(ids, scores, strict=True)
-        if id in hits
-    ]
+    return [replace(hits[id], score=score) for id, score in zip(ids, scores, strict=True) if id in hits]
 
 
 def _fuse_rankings(rankings: Sequence[Ranking]) -> Sequence[Moment]:

@@ -77,7 +77,9 @@ class EpisodeScores:
         cut, has_scale: As the arguments.
     """
 
-    def __init__(self, episodes: EpisodeSnapshot, scores: NDArray[np.int16], cut: float, has_scale: bool = True) -> None:
+    def __init__(
+        self, episodes: EpisodeSnapshot, scores: NDArray[np.int16], cut: float, has_scale: bool = True
+    ) -> None:
         self.version, self.cut, self.has_scale = episodes.version, cut, has_scale
         self._episodes, self._scores = episodes, scores
         # Later versions replace them in the caches of the table.

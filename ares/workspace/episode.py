@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ares.annotation import Annotation
-from ares.console import visible
+from ares.console import count_of, visible
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
 from ares.search import Hit
@@ -214,7 +214,7 @@ class StoredEpisode(Episode):
 
     def __repr__(self) -> str:
         cameras = ", ".join(camera.name for camera in self.cameras) or "none"
-        length = f"{self.num_steps} steps at {self.rate_hz:g} Hz"
+        length = f"{count_of(self.num_steps, 'step')} at {self.rate_hz:g} Hz"
         return (
             f"StoredEpisode({self.episode_id!r}: {self.instruction!r}, {length}, cameras: {visible(cameras)})"
         )
@@ -227,7 +227,7 @@ class StoredEpisode(Episode):
             ("dataset", f"{self.dataset} {self.split} {self.key}"),
             ("instruction", self.instruction),
             ("success", {True: "yes", False: "no", None: "unknown"}[self.success]),
-            ("length", f"{self.num_steps} steps, {self.duration_seconds:.2f} s"),
+            ("length", f"{count_of(self.num_steps, 'step')}, {self.duration_seconds:.2f} s"),
             ("cameras", ", ".join(camera.name for camera in self.cameras)),
             *(("depth", text) for text in self.depth_texts),
         ]

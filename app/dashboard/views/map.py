@@ -15,6 +15,7 @@ from app.dashboard.navigation import format_column_label, read_view
 from app.dashboard.results import check_view
 from app.dashboard.selection_bar import draw_selection_bar
 from app.dashboard.view_state import ColumnFilter, ViewState, view_filter_sql, view_to_params
+from ares.console import count_of
 from ares.search import list_embedding_spaces
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str], total: int) -> s
     """Draw the number of episodes and a list of columns; returns the column to colour by."""
     with st.container(horizontal=True, vertical_alignment="center"):
         sampled = f", of which {_MAX_POINTS:,} are drawn" if total > _MAX_POINTS else ""
-        st.markdown(f"**{total:,} episodes on the map**{sampled}", width="content")
+        st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**{sampled}", width="content")
         if view.is_search:
             st.caption("The map shows all that the filters select; a search narrows only Browse.")
         text = "Drag a box around points to open them. Near points look alike; the axes mean nothing."

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import ares
-
 from app.cli.main import main
 from app.cli.output import write_csv, write_json_lines
 
@@ -134,7 +133,7 @@ def test_a_list_of_ids_may_be_shortened(workspace: str, capsys: Capture, tmp_pat
     )
     (tmp_path / "ids.txt").write_text(f"{ids[0][:12]}\n")
     text = output(capsys, "set", "create", "short", "--ids", str(tmp_path / "ids.txt"), "-w", workspace)
-    assert "short@1: 1 episodes" in text
+    assert "short@1: 1 episode" in text
     assert output(capsys, "set", "show", "short", "-w", workspace).split() == ids
 
 

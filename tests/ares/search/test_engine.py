@@ -55,7 +55,9 @@ def test_by_frames_gives_a_camera_and_a_second_inside_the_episode(ws: Workspace)
         assert hit.camera in {camera.name for camera in episode.cameras}
         assert 0 <= hit.seconds < episode.duration_seconds
         camera, second, score = hit.moments[0]
-        assert (camera, second) == (hit.camera, hit.seconds) and score == pytest.approx(hit.rank_value, abs=1e-4)
+        assert (camera, second) == (hit.camera, hit.seconds) and score == pytest.approx(
+            hit.rank_value, abs=1e-4
+        )
         assert [score for *_, score in hit.moments] == sorted(
             (moment[2] for moment in hit.moments), reverse=True
         )
@@ -119,7 +121,9 @@ def test_by_meaning_texts_are_ranked_as_their_vectors_and_a_filter_loses_none(ws
     model = load_encoder(find_embedding_space(ws.stores))
     scores = dict(zip(texts, model.encode_texts(texts) @ model.encode_texts([text])[0], strict=True))
     assert len(hits) == 12
-    assert [hit.rank_value for hit in hits] == pytest.approx([scores[hit.instruction] for hit in hits], abs=1e-4)
+    assert [hit.rank_value for hit in hits] == pytest.approx(
+        [scores[hit.instruction] for hit in hits], abs=1e-4
+    )
     assert hits[0].instruction == max(texts, key=lambda text: scores[text])
     assert [hit.rank_value for hit in hits] == sorted((hit.rank_value for hit in hits), reverse=True)
     narrow = ws.search(text, by="meaning", where="key LIKE 'basketball%'")
