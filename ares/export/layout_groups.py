@@ -558,11 +558,7 @@ def _make_export_report(
     groups_left_out: Sequence[str],
     seconds: float,
 ) -> ExportReport:
-    texts = [
-        f"{text}: {count_of(count, 'episode')}"
-        for counts in written
-        for text, count in counts.left_out.items()
-    ]
+    texts = [f"{text}: {count_of(n, 'episode')}" for counts in written for text, n in counts.left_out.items()]
     segments, sources = SegmentCounts(), Counter(NO_TASKS)
     for counts in written:
         sources.update(counts.task_sources)
