@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo app test check bench torture mutants judges nightly verify-exports lock clean run-env dev-env app-env
+.PHONY: help demo app test check docs bench torture mutants judges nightly verify-exports lock clean run-env dev-env app-env
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ check: dev-env ## Lint, format, types, and the tests of the house rules
 	@$(BIN)/mypy
 	@scripts/node.sh check
 	@$(BIN)/pytest -q -n auto --dist loadfile tests/house tests/test_docs.py
+
+docs: dev-env ## Build the manual and the reference of Python as web pages, strict (.cache/site)
+	@$(BIN)/python -m scripts.docs_site $(ARGS)
 
 bench: run-env ## Run the benchmarks (ARGS="16")
 	@$(BIN)/python -m benchmarks.run $(ARGS)

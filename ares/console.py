@@ -66,9 +66,9 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-def count_of(number: int, noun: str, plural: str = "") -> str:
-    """A number and what it counts: "1 episode", "2 episodes"."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+def count_of(number: int, noun: str, plural: str = "", *, comma: bool = False) -> str:
+    """A number and what it counts: "1 episode", "2 episodes"; with `comma` "2,000 episodes"."""
+    return f"{format(number, ',' if comma else '')} {noun if number == 1 else plural or noun + 's'}"
 
 
 def print_message(*lines: str) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ares.console import count_of
 from ares.episode import Episode, Json, Record, SourceSegment
 from ares.errors import AresError, SourceError
 from ares.input import (
@@ -81,9 +82,10 @@ class FileTally:
     def lines(self) -> Iterator[str]:
         """One line for each kind, with a count and examples."""
         if self.unknown:
-            yield f"{self.name} names {len(self.unknown)} episodes that are not here ({_some_of(self.unknown)})"
+            unknown = count_of(len(self.unknown), "episode")
+            yield f"{self.name} names {unknown} that are not here ({_some_of(self.unknown)})"
         if self.repeated:
-            count = f"{self.name} names {len(self.repeated)} episodes twice"
+            count = f"{self.name} names {count_of(len(self.repeated), 'episode')} twice"
             yield f"{count} with different values, which are not read ({_some_of(self.repeated)})"
         for column, values in self.no_outcome.items():
             shown = _some_of(dict.fromkeys(values))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ares.console import count_of
 from ares.errors import AresError, SourceError
 from ares.io import list_folder
 from ares.media import (
@@ -58,10 +59,10 @@ class StepEpisodes:
     def warnings(self) -> Iterator[str]:
         """How the episodes were put together, where that is a guess or leaves files out."""
         if self.table is None:
-            count = len(self.episodes)
-            yield f"files are one time step each: put together by their numbers to {count} episodes, one up to each gap"
+            episodes = count_of(len(self.episodes), "episode")
+            yield f"files are one time step each: put together by their numbers to {episodes}, one up to each gap"
         elif self.num_outside:
-            yield f"{self.num_outside} files of one time step are in no range of {self.table.name}"
+            yield f"{count_of(self.num_outside, 'file')} of one time step are in no range of {self.table.name}"
 
 
 def read_step_arrays(first: str, num_steps: int) -> dict[str, Any]:

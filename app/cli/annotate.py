@@ -19,7 +19,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, tallies
-from ares.console import write_stderr
+from ares.console import count_of, write_stderr
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import AnnotateReport, AnnotateRequest, EpisodeSelection
@@ -253,7 +253,7 @@ def _describe_labels(evaluation: SuccessEvaluation) -> str:
         if evaluation.is_fitted
         else ""
     )
-    return f"{len(evaluation.episodes)} labels{''.join(f', {text}' for text in left)}{fitted}"
+    return f"{count_of(len(evaluation.episodes), 'label')}{''.join(f', {text}' for text in left)}{fitted}"
 
 
 def _area_lines(document: Mapping[str, object]) -> Iterator[str]:

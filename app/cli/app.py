@@ -16,7 +16,7 @@ from app.cli.arguments import (
     parse_port_number,
 )
 from app.cli.output import Block, OutputTable, answer
-from ares.console import print_message
+from ares.console import count_of, print_message
 from ares.episode import Json
 from ares.rubric import describe_trust
 
@@ -120,11 +120,11 @@ def _demo_report_blocks(report: DemoReport) -> Iterator[Block]:
     rows = [
         ("episodes", report.episodes),
         ("captions", report.captions),
-        ("acceptable", f"{report.acceptable} captions graded as true: {_outcome_counts(report)}"),
+        ("acceptable", f"{count_of(report.acceptable, 'caption')} graded as true: {_outcome_counts(report)}"),
         ("rejected", f"{report.not_acceptable}  {_criterion_counts(report.rejected_by)}"),
         ("unsure", f"{report.unsure}  {_criterion_counts(report.unsure_by)}"),
         ("errors", report.errors),
-        ("exported", f"{report.exported_episodes} episodes ({ACCEPTED}) to {report.export_path}"),
+        ("exported", f"{count_of(report.exported_episodes, 'episode')} ({ACCEPTED}) to {report.export_path}"),
         ("tasks", f"{_task_sources(report.task_sources)}  (--task {report.task_source})"),
         ("workspace", report.workspace),
         ("seconds", report.seconds),

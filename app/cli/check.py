@@ -117,7 +117,8 @@ def _fix_report_blocks(report: FixReport) -> Iterator[Block]:
     yield from _export_lines(report)
     for dataset in report.before.datasets:
         if dataset.num_failed:
-            yield f"not in the copy: {dataset.num_failed} records that cannot be read: {dataset.first_failure}"
+            records = count_of(dataset.num_failed, "record")
+            yield f"not in the copy: {records} that cannot be read: {dataset.first_failure}"
     if report.before.unread:
         yield _unread_file_lines(report.before)
     yield _fix_conclusion(report, len(changes))
@@ -134,24 +135,24 @@ def _export_lines(report: FixReport) -> Iterator[Block]:
     lines = [f"not in the copy: {line}" for line in report.export.left_out]
     document = report.export.to_json()
     for change in report.export.changed:
-        lines.append(f"changed: {change['reason']}: {change['episodes']} episodes")
+        lines.append(f"changed: {change['reason']}: {count_of(change['episodes'], 'episode')}")
     for reason, count in report.export.reencoded.items():
-        lines.append(f"encoded anew: {count} videos: {reason}")
+        lines.append(f"encoded anew: {count_of(count, 'video')}: {reason}")
     for failure in report.export.failures:
         assert isinstance(failure, dict)
         lines.append(
-            f"left out: {failure['count']} episodes: {failure['reason']}; first: {failure['example']}"
+            f"left out: {count_of(failure['count'], 'episode')}: {failure['reason']}; first: {failure['example']}"
         )
-    packets = f"{document['copied_packets']} frames copied, {document['encoded_frames']} encoded"
+    packets = f"{count_of(document['copied_packets'], 'frame')} copied, {document['encoded_frames']} encoded"
     yield (*lines, packets)
 
 
 def _fix_conclusion(report: FixReport, num_changes: int) -> str:
     episodes = sum(bool(repair.changes) for repair in report.repairs)
-    counted = f"{num_changes} changes in {episodes} of {report.before.num_episodes} episodes"
+    counted = f"{count_of(num_changes, 'change')} in {episodes} of {count_of(report.before.num_episodes, 'episode')}"
     if report.export is None:
         return f"{counted}; nothing was written"
-    written = f"{report.destination} has {report.export.episodes} episodes"
+    written = f"{report.destination} has {count_of(report.export.episodes, 'episode')}"
     if report.after is None:
         return f"{counted}; {written}; it cannot be checked: {report.not_checked}"
     if report.new_codes:
@@ -166,7 +167,8 @@ def format_audit_summary(audit: DetectionRates) -> str:
     """What was audited, and in how many episodes the checks find something before anything is planted."""
     before = ", ".join(f"{code} {count}" for code, count in audit.without_fault.items()) or "none"
     return (
-        f"audit with seed {audit.seed}: faults in {audit.num_episodes} episodes, angles taken as {audit.unit}; "
+        f"audit with seed {audit.seed}: faults in {count_of(audit.num_episodes, 'episode')}, "
+        f"angles taken as {audit.unit}; "
         f"episodes with a finding before (false alarms, or true faults): {before}"
     )
 
@@ -473,7 +475,7 @@ def _unread_file_lines(report: CheckReport) -> tuple[str, ...]:
     from ingest.discovery import unread_file_lines
 
     lines = unread_file_lines(report.unread, _LISTED_UNREAD)
-    return (f"not read: {len(report.unread)} files that hold or stand for data", *lines)
+    return (f"not read: {count_of(len(report.unread), 'file')} that hold or stand for data", *lines)
 
 
 def _dataset_summary(dataset: DatasetCheck) -> str:
@@ -488,10 +490,10 @@ def _dataset_summary(dataset: DatasetCheck) -> str:
 
 def _video_summary(video: VideoTotals) -> str:
     lags = ", ".join(f"{camera} {lag:.3f} s" for camera, lag in video.lag_seconds.items())
-    known = f"known in {video.num_moving_known} of {video.num_moving} episodes that move for five seconds"
+    known = f"known in {video.num_moving_known} of {count_of(video.num_moving, 'episode')} that move for five seconds"
     failed = f", {video.num_failed} not checked ({video.first_failure})" if video.num_failed else ""
     return (
-        f"videos of {count_of(video.num_episodes, 'episode')}{failed}, {video.num_frames} frames; "
+        f"videos of {count_of(video.num_episodes, 'episode')}{failed}, {count_of(video.num_frames, 'frame')}; "
         f"lag of the cameras behind the state: {lags or 'unknown'} ({known})"
     )
 
@@ -529,9 +531,13 @@ def _check_conclusion(report: CheckReport) -> str:
         return "no episode could be read"
     counts = [count for dataset in report.datasets for count in dataset.counts]
     faults = len({count.code for count in counts if count.severity == "fault"})
-    accepted = f"; {report.num_accepted} findings accepted by the baseline" if report.num_accepted else ""
+    accepted = (
+        f"; {count_of(report.num_accepted, 'finding')} accepted by the baseline"
+        if report.num_accepted
+        else ""
+    )
     kinds = count_of(faults, "kind of fault", "kinds of faults") if faults else "no faults"
     failed = sum(dataset.num_failed for dataset in report.datasets)
     unread = f", {failed} could not be read" if failed else ""
-    damaged = f", {len(report.damaged_files)} files not read" if report.damaged_files else ""
+    damaged = f", {count_of(len(report.damaged_files), 'file')} not read" if report.damaged_files else ""
     return f"{count_of(report.num_episodes, 'episode')} checked{unread}{damaged}: {kinds}{accepted}"

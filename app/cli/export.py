@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app.cli.arguments import add_workspace_arguments, open_workspace, rate_hz
 from app.cli.errors import ExitStatus
 from app.cli.output import answer, print_error, tallies
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.export import FAILURES_FILE, RETIME_MODES, SEGMENT_CHOICES, TASK_SOURCES
@@ -254,7 +255,9 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
         "changed": map(_describe_change, report.changed),
         "unknown": report.unknown,
         "datasets": map(_describe_folder, report.datasets if len(report.datasets) > 1 else ()),
-        "encoded anew": [f"{count} videos: {reason}" for reason, count in report.reencoded.items()],
+        "encoded anew": [
+            f"{count_of(count, 'video')}: {reason}" for reason, count in report.reencoded.items()
+        ],
     }
     for title, lines in lists.items():
         for number, line in enumerate(lines):
@@ -262,7 +265,8 @@ def _export_summary(report: ExportReport) -> Iterator[str]:
                 yield f"{title}:"
             yield f"  {line}"
     if report.failed:
-        yield f"failed: {report.failed} episodes of the set are not in the export, {FAILURES_FILE} lists them:"
+        failed = count_of(report.failed, "episode")
+        yield f"failed: {failed} of the set not in the export, {FAILURES_FILE} has the list:"
         yield from tallies(document, "failures")
 
 

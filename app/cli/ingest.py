@@ -15,6 +15,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import answer, tallies
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import RequestError
 from ares.jobs import ComputePlan, IngestReport, IngestRequest
@@ -177,7 +178,7 @@ def describe_ingest_stop(args: argparse.Namespace) -> str:
     if handle is None or not handle.is_open:
         return "nothing was stored"
     count = handle.stores.tables.episodes.count()
-    return f"the workspace has {count} episodes; run the same command again to read the rest"
+    return f"the workspace has {count_of(count, 'episode')}; run the same command again to read the rest"
 
 
 def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies: bool) -> tuple[str, ...]:
@@ -188,7 +189,7 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
     lines = [f"{counts}{known}  ({document['seconds']} s)"]
     if document["duplicates"]:
         lines.append(
-            f"duplicates: {document['duplicates']} episodes of this run repeat the content of another "
+            f"duplicates: {count_of(document['duplicates'], 'episode')} of this run repeat the content of another "
             f"({document['workspace_duplicates']} in the whole workspace)"
         )
     if isinstance(labels := document.get("labels"), dict):
@@ -199,12 +200,12 @@ def _ingest_summary(report: IngestReport, document: dict[str, Json], with_copies
         lines += ["failed:", *tallies(document, "failures")]
     if report.lost:
         lines.append(
-            f"lost: {report.lost} cameras of episodes have no pictures; --media none stores states alone"
+            f"lost: {count_of(report.lost, 'camera')} of episodes have no pictures; --media none stores states alone"
         )
     if document["warnings"]:
         lines += ["suspicious:", *tallies(document, "warnings")]
     if report.plan.num_unread:
-        lines.append(f"not read: {report.plan.num_unread} files that hold or stand for data")
+        lines.append(f"not read: {count_of(report.plan.num_unread, 'file')} that hold or stand for data")
         lines += format_unread_files(report.plan)
     return tuple(lines)
 

@@ -16,7 +16,7 @@ from app.cli.arguments import (
     parse_selection,
 )
 from app.cli.output import OutputTable, answer
-from ares.console import write_stderr
+from ares.console import count_of, write_stderr
 
 if TYPE_CHECKING:
     from ares.curation import PurgeReport, RemovalPreview, SelectedEpisodes, UndoReport
@@ -94,9 +94,12 @@ def describe_remove_stop(args: argparse.Namespace) -> str:
 def _preview_lines(preview: RemovalPreview, is_purge: bool) -> list[str]:
     log = "deleted with them" if is_purge else "they stay in the log"
     return [
-        f"{preview.episodes} episodes",
+        count_of(preview.episodes, "episode"),
         *(f"  dataset {name}: {count}" for name, count in preview.datasets.items()),
-        *(f"  annotations of {name}: {count} episodes, {log}" for name, count in preview.annotations.items()),
+        *(
+            f"  annotations of {name}: {count_of(count, 'episode')}, {log}"
+            for name, count in preview.annotations.items()
+        ),
         *(f"  set {label} has {count} of them" for label, count in preview.sets.items()),
         *(f"  export {path} has {count} of them" for path, count in preview.exports.items()),
         "sources are not touched"
@@ -125,7 +128,7 @@ def _answer_removal(
     is_pending = applied_action(workspace.stores.tables) < action.number
     later = "; the job that writes now will show it when it ends" if is_pending else ""
     document = {"action": action.to_json(), "pending": is_pending, **preview.to_json()}
-    text = f"removed {action.count} episodes; `ares undo {action.number}` brings them back{later}"
+    text = f"removed {count_of(action.count, 'episode')}; `ares undo {action.number}` brings them back{later}"
     answer(args, document, lambda: text)
 
 
@@ -149,27 +152,27 @@ def _purge_lines(report: PurgeReport, preview: RemovalPreview) -> list[str]:
 
 def _purge_text(report: PurgeReport) -> str:
     return (
-        f"deleted {report.episodes} episodes for good: {report.annotations} annotations, "
-        f"{report.rows} rows of tables, {report.files} folders of videos; "
+        f"deleted {count_of(report.episodes, 'episode')} for good: {count_of(report.annotations, 'annotation')}, "
+        f"{count_of(report.rows, 'row')} of tables, {report.files} folders of videos; "
         "a hash of each identity is kept, so that it is refused when it comes again"
     )
 
 
 _ANSWER_ID = re.compile(r"[0-9a-f]{16}")
 _VERBS = {
-    "remove": "removed {count} episodes",
-    "tag": "tagged {count} episodes {tag}",
-    "untag": "took the tag {tag} from {count} episodes",
-    "note": "noted of {count} episodes: {note}",
+    "remove": "removed {episodes}",
+    "tag": "tagged {episodes} {tag}",
+    "untag": "took the tag {tag} from {episodes}",
+    "note": "noted of {episodes}: {note}",
     "view_save": "saved the view {name}",
     "view_delete": "deleted the view {name}",
     "set_delete": "deleted {labels}",
     "set_rename": "renamed {labels} to {name}",
     "set_note": "noted of {labels}: {note}",
-    "clear_failures": "cleared {count} failures",
-    "accept_failures": "accepted {count} failures",
+    "clear_failures": "cleared {failures}",
+    "accept_failures": "accepted {failures}",
     "undo": "took back {undoes}",
-    "purge": "deleted {count} episodes for good",
+    "purge": "deleted {episodes} for good",
 }
 
 
@@ -232,7 +235,8 @@ def describe_action(action: Action) -> str:
     """What was done, in a few words."""
     labels = action.details.get("labels")
     return _VERBS[action.kind].format(
-        count=action.count,
+        episodes=count_of(action.count, "episode"),
+        failures=count_of(action.count, "failure"),
         tag=action.tag,
         labels=", ".join(map(str, labels)) if isinstance(labels, list) else "",
         name=action.details.get("name", ""),

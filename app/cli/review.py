@@ -16,7 +16,7 @@ from app.cli.arguments import (
     parse_selection,
 )
 from app.cli.output import OutputTable, answer
-from ares.console import visible, write_stderr
+from ares.console import count_of, visible, write_stderr
 from ares.errors import RequestError
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def _answer_table(documents: Sequence[Mapping[str, object]]) -> OutputTable:
 def _import_file(workspace: Workspace, args: argparse.Namespace) -> int:
     report = workspace.review.import_file(args.file)
     write_stderr(*(f"row {row.number}: {row.reason}" for row in report.bad))
-    text = f"stored {report.stored} answers; {report.known} counted already, {report.bad_rows} bad rows"
+    text = f"stored {count_of(report.stored, 'answer')}; {report.known} counted already, {report.bad_rows} bad rows"
     answer(args, report.to_json(), lambda: text)
     return 1 if report.bad_rows else 0
 
@@ -325,7 +325,7 @@ def _import_file(workspace: Workspace, args: argparse.Namespace) -> int:
 def _export_file(workspace: Workspace, args: argparse.Namespace) -> int:
     count = workspace.review.export_file(args.file, queue=args.queue, person=args.person)
     document = {"file": str(args.file), "answers": count}
-    answer(args, document, lambda: f"wrote {count} answers to {args.file}")
+    answer(args, document, lambda: f"wrote {count_of(count, 'answer')} to {args.file}")
     return 0
 
 
@@ -382,7 +382,8 @@ def _report_remarks(report: Calibration) -> Iterator[str]:
     for row in report.people:
         if row.stands_out:
             yield (
-                f"{report.question}: {visible(row.person)} was overruled in {row.overruled} of {row.compared} answers "
+                f"{report.question}: {visible(row.person)} was overruled "
+                f"in {row.overruled} of {count_of(row.compared, 'answer')} "
                 f"that two people gave, others in {row.others_overruled} of {row.others_compared}"
             )
 

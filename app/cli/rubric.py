@@ -16,6 +16,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import END_STATUSES, ExitStatus
 from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.console import count_of
 
 if TYPE_CHECKING:
     from annotators.grade import AttackedDataset, AttackQuote, AttackRun
@@ -98,12 +99,12 @@ def format_maker_comparison(comparison: MakerComparison) -> Iterator[Block]:
         if comparison.noise is None
         else [describe_difference("noise: repetition - first", comparison.noise)]
     )
-    unpaired = f"{comparison.unpaired} segments have a grade on one side alone, and are left out"
+    unpaired = f"{count_of(comparison.unpaired, 'segment')} have a grade on one side alone, and are left out"
     yield from paragraphs(
         [
             OutputTable(rows),
             *judge,
-            f"{change.num_items} segments of {change.num_clusters} episodes; {unpaired}",
+            f"{count_of(change.num_items, 'segment')} of {count_of(change.num_clusters, 'episode')}; {unpaired}",
             describe_difference("second - first", change),
             *noise,
             _comparison_conclusion(comparison),
@@ -170,7 +171,7 @@ def format_revision_report(run: RevisionRun) -> Iterator[Block]:
     )
     yield from paragraphs(
         [
-            f"{run.captions} captions by {run.first}; revised by {run.second}, judge {run.judge}",
+            f"{count_of(run.captions, 'caption')} by {run.first}; revised by {run.second}, judge {run.judge}",
             f"criteria of which the captioner is not told: {', '.join(run.hidden)}",
             *(line for result in run.rounds for line in _round_lines(result)),
             *noise,
@@ -187,7 +188,7 @@ def format_revision_report(run: RevisionRun) -> Iterator[Block]:
 def _round_lines(result: RevisionRound) -> Iterator[str]:
     state = "its captions are shown" if result.is_adopted else "its captions are not shown"
     yield (
-        f"round {result.number}: {result.refused} captions asked again, {result.changed} changed, "
+        f"round {result.number}: {count_of(result.refused, 'caption')} asked again, {result.changed} changed, "
         f"{result.compared} compared; {state}"
     )
     for name, change in (

@@ -18,6 +18,7 @@ from app.cli.arguments import (
     open_workspace,
 )
 from app.cli.output import Block, OutputTable, answer, paragraphs
+from ares.console import count_of, print_message
 from ares.errors import RequestError, UnknownEpisode
 from ares.io import is_url
 from ares.process_tuning import hide_pandas_from_pyarrow
@@ -51,7 +52,17 @@ def _absolute_image_path(image: str) -> str:
     return str(Path(image).resolve()) if image and Path(image).is_file() else image
 
 
-_HEADER = ("episode", "score", "found by", "camera", "second", "dataset", "caption", "instruction")
+_HEADER = (
+    "episode",
+    "score",
+    "found by",
+    "camera",
+    "second",
+    "dataset",
+    "source key",
+    "caption",
+    "instruction",
+)
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,22 +83,74 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         help="most episodes or segments in the answer (default 20)",
     )
     add_min_score_argument(parser)
+    parser.add_argument(
+        "--columns",
+        default="",
+        metavar="NAME,...",
+        help="further columns of the episodes, such as idle_share,path_length, in every format",
+    )
     add_workspace_arguments(parser, rows=True)
 
 
 def run_search(args: argparse.Namespace) -> int:
-    """Print the matching moments, best first; without anything to rank by, the episodes of the filter."""
+    """Print the matching moments, best first; without anything to rank by, the episodes of the filter, or all."""
     if args.segments:
         return _print_segments(args)
     hits = _list_filtered_episodes(args) if _has_only_filter(args) else _find_hits(args)
-    documents = [hit.to_json() for hit in hits]
-    answer(args, documents, lambda: _hit_table(hits) if hits else "nothing found", documents)
+    columns = _read_columns(args, hits)
+    documents: list[dict[str, Json]] = [
+        hit.to_json() | {name: values.get(hit.episode_id) for name, values in columns.items()} for hit in hits
+    ]
+    answer(args, documents, lambda: _hit_table(hits, columns) if hits else "nothing found", documents)
+    _warn_of_weak_hits(hits)
     return 0
+
+
+def _read_columns(args: argparse.Namespace, hits: Sequence[Hit]) -> dict[str, dict[str, Json]]:
+    """Values by episode of each column of --columns. Raises RequestError for an unknown column."""
+    names = [name.strip() for name in args.columns.split(",") if name.strip()]
+    if not names:
+        return {}
+    from ares.registry import did_you_mean
+    from ares.store import ids_filter
+
+    episodes = open_workspace(args).stores.tables.episodes
+    known = episodes.columns()
+    for name in names:
+        if name not in known:
+            hint = f"{did_you_mean(name, known)}there are: {', '.join(known)}"
+            raise RequestError(f"no column named {name!r}", hint)
+    rows = episodes.read_columns(
+        ["episode_id", *dict.fromkeys(name for name in names if name != "episode_id")],
+        ids_filter([hit.episode_id for hit in hits]),
+    ).to_pylist()
+    return {name: {row["episode_id"]: _plain_value(row[name]) for row in rows} for name in names}
+
+
+def _plain_value(value: Any) -> Json:
+    """A value of a column as JSON has it; times as text."""
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+# Below this a search with words is about something else; the default cut begins at the same score.
+_WEAK_SCORE = 0.3
+
+
+def _warn_of_weak_hits(hits: Sequence[Hit]) -> None:
+    """Say on standard error that what was searched for is not there."""
+    scores = [hit.score for hit in hits if hit.score is not None]
+    if not scores and any(hit.ranks for hit in hits):
+        print_message("no scores: the model has no scale that says how far a text is like a picture")
+    if scores and max(scores) < _WEAK_SCORE:
+        print_message(
+            f"probably not there: the best score is {max(scores):.2f} of 1; "
+            "--min-score auto leaves out what is not relevant"
+        )
 
 
 def _print_segments(args: argparse.Namespace) -> int:
     """Print the matching segments, every one with the columns of all. Raises RequestError for ways to compare."""
-    ways = [name for name in ("image", "like", "by", "min_score") if getattr(args, name)]
+    ways = [name for name in ("image", "like", "by", "min_score", "columns") if getattr(args, name)]
     if ways:
         option = f"--{ways[0].replace('_', '-')}"
         raise RequestError("segments are found by words and --where", f"leave out {option}, or --segments")
@@ -115,7 +178,7 @@ def _segment_row(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _has_only_filter(args: argparse.Namespace) -> bool:
     ranked_by = (args.text, args.image, args.like, args.by, args.min_score)
-    return bool(args.where) and not any(ranked_by)
+    return not any(value not in ("", None) for value in ranked_by)
 
 
 def _list_filtered_episodes(args: argparse.Namespace) -> Sequence[Hit]:
@@ -135,24 +198,26 @@ def _find_hits(args: argparse.Namespace) -> Sequence[Hit]:
     return open_workspace(args).search(**query)
 
 
-def _hit_table(hits: Sequence[Hit]) -> OutputTable:
-    """A row for each hit; with the grades of captions where there are any."""
+def _hit_table(hits: Sequence[Hit], columns: Mapping[str, Mapping[str, Json]]) -> OutputTable:
+    """A row for each hit; with the grades of captions where there are any, and the values of other columns."""
     is_graded = any(hit.grade for hit in hits)
     rows = [
         (
             hit.episode_id,
-            f"{hit.relevance:.2f}" if hit.ranks else "",
+            "" if hit.score is None else f"{hit.score:.2f}",
             " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
             hit.camera,
             f"{hit.seconds:.2f}",
             hit.dataset,
+            f"{hit.split} {hit.key}".strip(),
             *([_grade_text(hit)] if is_graded else ()),
             hit.caption,
             hit.instruction,
+            *(column.get(hit.episode_id) for column in columns.values()),
         )
         for hit in hits
     ]
-    header = (*_HEADER[:6], *(["grade"] if is_graded else ()), *_HEADER[6:])
+    header = (*_HEADER[:7], *(["grade"] if is_graded else ()), *_HEADER[7:], *columns)
     return OutputTable(rows, header)
 
 
@@ -208,7 +273,7 @@ def _show_dataset(args: argparse.Namespace, workspace: Workspace) -> bool:
 
 def _sheet_blocks(sheet: DatasetSheet) -> Iterator[Block]:
     rows = [(line.what, line.belief, line.origin, line.key) for line in sheet.lines]
-    yield f"{sheet.dataset}: {sheet.episodes} episodes"
+    yield f"{sheet.dataset}: {count_of(sheet.episodes, 'episode')}"
     yield OutputTable(rows, ("what", "believed", "told by", "key in a spec"))
     yield "to correct a line: `ares ingest SOURCE --show-spec > FILE`, edit the key, `ares ingest SOURCE --spec FILE`"
 
@@ -311,7 +376,10 @@ def _summary_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("tags", ", ".join(tag["tag"] for tag in document["tags"]) or "none"),
         ("notes", "; ".join(f"{note['note']} ({note['person']})" for note in document["notes"]) or "none"),
-        ("length", f"{document['num_steps']} steps, {document['duration_seconds']:.2f} s at {rate}"),
+        (
+            "length",
+            f"{document['num_steps']} step{'s'[: document['num_steps'] != 1]}, {document['duration_seconds']:.2f} s at {rate}",
+        ),
         *(("depth", text) for text in document.get("depth", ())),
     ]
 

@@ -20,7 +20,7 @@ from app.cli.arguments import (
 )
 from app.cli.errors import ExitStatus
 from app.cli.output import Block, OutputTable, answer
-from ares.console import write_stderr
+from ares.console import count_of, write_stderr
 from ares.episode import Span
 from ares.errors import RequestError
 from ares.rubric import count_trust_states
@@ -159,8 +159,8 @@ def _create_set(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _describe_size(episode_set: StoredSet) -> str:
     """For example "9 episodes", or "12 spans of 5 episodes"."""
-    spans = "" if episode_set.num_spans is None else f"{episode_set.num_spans} spans of "
-    return f"{spans}{episode_set.episodes} episodes"
+    spans = "" if episode_set.num_spans is None else f"{count_of(episode_set.num_spans, 'span')} of "
+    return f"{spans}{count_of(episode_set.episodes, 'episode')}"
 
 
 def _freeze_episodes(workspace: Workspace, args: argparse.Namespace) -> StoredSet:
@@ -218,7 +218,7 @@ def _list_sets(workspace: Workspace, args: argparse.Namespace) -> None:
 
 def _describe_row(episode_set: StoredSet, removed: int) -> str:
     """The last column of the list: its spans, what is gone, and its note."""
-    spans = "" if episode_set.num_spans is None else f"{episode_set.num_spans} spans"
+    spans = "" if episode_set.num_spans is None else f"{count_of(episode_set.num_spans, 'span')}"
     losses = _describe_losses(removed, episode_set.purged)
     return ", ".join(filter(None, [spans, losses, episode_set.note]))
 
@@ -305,10 +305,16 @@ def _write_set_lock(workspace: Workspace, args: argparse.Namespace) -> None:
 def _rebuild_set(workspace: Workspace, args: argparse.Namespace) -> int:
     """Make the set of a card. Returns 1 when anything is not as the card says."""
     report = workspace.sets.rebuild(args.file, args.sources, args.export)
-    outcome = f"set {report.set}: {report.episodes} episodes" if report.set else "the set was not made"
-    export = f"; {report.same_files} files of {report.path} are those of the card" if report.path else ""
+    outcome = (
+        f"set {report.set}: {count_of(report.episodes, 'episode')}" if report.set else "the set was not made"
+    )
+    export = (
+        f"; {count_of(report.same_files, 'file')} of {report.path} are those of the card"
+        if report.path
+        else ""
+    )
     lines = [
-        f"{outcome}, {report.annotations} labels{export}",
+        f"{outcome}, {count_of(report.annotations, 'label')}{export}",
         *(f"differs: {difference}" for difference in report.differences),
     ]
     if report.differences and report.versions[0] != report.versions[1]:
@@ -534,12 +540,13 @@ def _describe_split(parts: Mapping[str, StoredSet], plan: SplitPlan) -> list[Blo
     compared = ", ".join(f"{count} by {way}" for way, count in plan.near.compared.items())
     lines = [
         f"on two sides: {leaks}",
-        f"{plan.num_groups} groups stayed together, the largest has {plan.largest_group} episodes",
-        f"near duplicates: {len(plan.near.pairs)} pairs in {len(plan.near.groups())} groups, "
+        f"{count_of(plan.num_groups, 'group')} stayed together, "
+        f"the largest has {count_of(plan.largest_group, 'episode')}",
+        f"near duplicates: {count_of(len(plan.near.pairs), 'pair')} in {count_of(len(plan.near.groups()), 'group')}, "
         f"compared {compared or 'none'}",
     ]
     lines += [f"kept apart from nothing: {unknown}"] if unknown else []
-    lines += [f"{plan.missing} members are not in the workspace any more"] if plan.missing else []
+    lines += [f"{count_of(plan.missing, 'member')} are not in the workspace any more"] if plan.missing else []
     return [OutputTable(rows, ("set", "episodes", "share", "wanted")), *lines]
 
 
@@ -554,7 +561,7 @@ def show_overlap(workspace: Workspace, args: argparse.Namespace) -> None:
     overlap = workspace.sets.overlap(args.name, args.against, args.near)
 
     def describe() -> list[Block]:
-        sizes = f"{overlap.label} has {overlap.sizes[0]} episodes, {overlap.against} {overlap.sizes[1]}"
+        sizes = f"{overlap.label} has {count_of(overlap.sizes[0], 'episode')}, {overlap.against} {overlap.sizes[1]}"
         members = len({pair.first for pair in overlap.copies})
         summary = f"{len(overlap.shared)} are the same; {members} more have a near duplicate there"
         rows = [(pair.first, pair.second, pair.way, pair.score) for pair in overlap.copies[:_SHOWN_COPIES]]

@@ -15,7 +15,7 @@ from app.cli.arguments import (
     open_workspace,
 )
 from app.cli.output import Block, OutputTable, answer, make_makers_table, paragraphs
-from ares.console import write_stderr
+from ares.console import count_of, write_stderr
 from ares.errors import RequestError
 from ares.rubric import describe_trust
 from ares.workspace import makers_to_json
@@ -59,7 +59,7 @@ def run_statistics(args: argparse.Namespace) -> int:
 
 
 def _status_blocks(document: dict[str, Any]) -> Iterator[Block]:
-    headline = f"{document['workspace']}: {document['episodes']} episodes"
+    headline = f"{document['workspace']}: {count_of(document['episodes'], 'episode')}"
     if document["removed"]:
         headline += f", {document['removed']} more are removed"
     failures = [tuple(row.values()) for row in document["failures"]]
@@ -169,12 +169,14 @@ def _act_on_failures(workspace: Workspace, args: argparse.Namespace) -> int:
     if not count:
         raise RequestError("no failure matches", "`ares failures list` shows them")
     done, act = ("cleared", clear_failures) if args.action == "clear" else ("accepted", accept_failures)
-    if not ask_for_confirmation(args, f"{args.action} {count} failures? what failed stays undone"):
+    if not ask_for_confirmation(
+        args, f"{args.action} {count_of(count, 'failure')}? what failed stays undone"
+    ):
         write_stderr(f"nothing was {done}")
         return 1
     action = act(workspace.stores, selection)
     back = "brings them back" if args.action == "clear" else "takes that back"
-    text = f"{done} {action.count} failures; `ares undo {action.number}` {back}"
+    text = f"{done} {count_of(action.count, 'failure')}; `ares undo {action.number}` {back}"
     answer(args, action.to_json(), lambda: text)
     return 0
 

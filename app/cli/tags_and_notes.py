@@ -15,6 +15,7 @@ from app.cli.arguments import (
     parse_selection,
 )
 from app.cli.output import OutputTable, answer
+from ares.console import count_of
 
 if TYPE_CHECKING:
     from ares.jobs import EpisodeSelection
@@ -61,7 +62,8 @@ def _change_tag(workspace: Workspace, args: argparse.Namespace) -> None:
     is_pending = applied_action(stores.tables) < action.number
     later = "; the job that writes now will show it when it ends" if is_pending else ""
     verb = "added to" if args.action == "add" else "removed from"
-    text = f"tag {args.tag} {verb} {action.count} episodes; `ares undo {action.number}` takes it back{later}"
+    episodes = count_of(action.count, "episode")
+    text = f"tag {args.tag} {verb} {episodes}; `ares undo {action.number}` takes it back{later}"
     answer(args, {**action.to_json(), "pending": is_pending}, lambda: text)
 
 
@@ -110,7 +112,7 @@ def run_note(args: argparse.Namespace) -> int:
         raise RequestError("no episodes are named", "give ids, --where, --ids, --set or --dataset")
     with select_episodes(workspace.stores, selection) as selected:
         action = add_note(workspace.stores, args.text, selected)
-    text = f"noted of {action.count} episodes; `ares undo {action.number}` takes it back"
+    text = f"noted of {count_of(action.count, 'episode')}; `ares undo {action.number}` takes it back"
     answer(args, action.to_json(), lambda: text)
     return 0
 

@@ -179,7 +179,7 @@ def _card_data(
         "facts": list(list_card_facts(episode)),
         "assumed": episode.rate_source == "assumed",
         "length": f"{episode.duration_seconds:.1f} s",
-        "score": f"{hit.score:.2f}" if hit and is_scored else "",
+        "score": f"{hit.score:.2f}" if hit and is_scored and hit.score is not None else "",
         "moment": "" if second is None else f"{second:.1f} s",
         "seconds": second or 0.0,
         "poster": make_poster_url(episode, camera.name, second) if camera else "",

@@ -15,6 +15,7 @@ import streamlit as st
 from app.dashboard import navigation
 from app.dashboard.navigation import escape_markdown
 from app.server import Job, JobKind, find_job_path, list_jobs, start_job, stop_job
+from ares.console import count_of
 from ares.curation import CurationSet
 from ares.errors import AresError, RequestError
 from ares.export import TaskSource
@@ -147,7 +148,7 @@ def draw_exports(stores: Stores, label: str) -> None:
 
 
 def _progress_text(job: Job) -> str:
-    return f"{job.done:,} of {job.total:,} episodes to {escape_markdown(job.name)}"
+    return f"{job.done:,} of {count_of(job.total, 'episode', comma=True)} to {escape_markdown(job.name)}"
 
 
 def _draw_end(job: Job) -> None:
@@ -155,7 +156,9 @@ def _draw_end(job: Job) -> None:
     if job.report is not None:
         st.success(f"Exported to {dest}", icon=":material/check_circle:")
         if failed := job.report.get("failed"):
-            st.warning(f"{failed:,} episodes of the set failed and are not in the export")
+            st.warning(
+                f"{count_of(failed, 'episode', comma=True)} of the set failed and are not in the export"
+            )
         st.json(job.report, expanded=False)
     elif job.state == "failed":
         navigation.show_error(AresError(job.reason, f"{job.name}: {job.detail}"))

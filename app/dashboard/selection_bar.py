@@ -17,6 +17,7 @@ from app.dashboard.results import search_threshold
 from app.dashboard.user_limits import search_image
 from app.dashboard.view_state import ViewState, view_filter_sql, view_to_params
 from app.server import PERSON_HEADER
+from ares.console import count_of
 from ares.episode import Json
 from ares.errors import AresError, RequestError
 from ares.store import TAGS, ids_filter
@@ -104,7 +105,9 @@ def _draw_created(view: ViewState) -> None:
         st.session_state.pop(_CREATED, None)
         navigation.show_error(result)
         return
-    text = f"Set **{escape_markdown(result.label)}** holds {result.episodes:,} episodes."
+    text = (
+        f"Set **{escape_markdown(result.label)}** holds {count_of(result.episodes, 'episode', comma=True)}."
+    )
     st.success(text, icon=":material/check_circle:")
     st.button("Open it in Sets", key="set_form.open", on_click=_open_created, args=(result.label,))
 
@@ -336,7 +339,9 @@ def _act_on_selection(
     selection = select_episodes_of_view(view) if is_all else _ticked_selection()
     with select_episodes(cached_reads.workspace().stores, selection) as selected:
         action = change(selected)
-    st.session_state[_LAST] = LastAction(action.number, f"{text} {action.count:,} episodes")
+    st.session_state[_LAST] = LastAction(
+        action.number, f"{text} {count_of(action.count, 'episode', comma=True)}"
+    )
     cached_reads.clear_caches()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
-from ares.console import print_message, write_stderr
+from ares.console import count_of, print_message, write_stderr
 from ares.contract import DatasetKey, delete_contracts_except
 from ares.curation.selection import SelectedEpisodes, selected_ids
 from ares.curation.sets import MEMBERS_COLLECTION, hash_members
@@ -413,7 +413,9 @@ def complete_purges(stores: Stores) -> list[PurgeReport]:
     except (StoreError, OSError):
         return []  # whoever reads the tables is told of it
     for report in reports:
-        print_message(f"completed a purge of {report.episodes} episodes, which an interrupted command left")
+        print_message(
+            f"completed a purge of {count_of(report.episodes, 'episode')}, which an interrupted command left"
+        )
     return reports
 
 

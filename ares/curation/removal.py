@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from ares.console import count_of
 from ares.curation.failures import apply_failure_clearings
 from ares.curation.sets import EXPORTS, CurationSet, Sets
 from ares.episode import Json
@@ -337,7 +338,8 @@ def _action_by_number(history: ActionHistory, number: int) -> Action:
 def _check_undoable(history: ActionHistory, action: Action) -> None:
     if action.kind == "purge":
         raise RequestError(
-            "a purge cannot be taken back", f"action {action.number} deleted {action.count} episodes for good"
+            "a purge cannot be taken back",
+            f"action {action.number} deleted {count_of(action.count, 'episode')} for good",
         )
     if not history.is_effective(action):
         undo_number = next(

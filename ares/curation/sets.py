@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from ares.annotation import canonical_json
+from ares.console import count_of
 from ares.episode import Json, Span
 from ares.errors import RequestError
 from ares.registry import did_you_mean
@@ -150,8 +151,8 @@ class CurationSet:
     @property
     def size(self) -> str:
         """Its members in words: "5 episodes" or "12 spans of 5 episodes"."""
-        spans = "" if self.num_spans is None else f"{self.num_spans:,} spans of "
-        return f"{spans}{self.episodes:,} episodes"
+        spans = "" if self.num_spans is None else f"{count_of(self.num_spans, 'span', comma=True)} of "
+        return f"{spans}{count_of(self.episodes, 'episode', comma=True)}"
 
     @property
     def label(self) -> str:

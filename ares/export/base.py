@@ -104,7 +104,7 @@ class ExportFailures:
         reason = (
             "not every episode of the set can be exported" if self._strict else "no episode can be exported"
         )
-        raise MediaError(reason, f"{count} of {total} episodes fail: {listed}{rest}")
+        raise MediaError(reason, f"{count} of {count_of(total, 'episode')} fail: {listed}{rest}")
 
     def tallies(self) -> list[Json]:
         """Reason, count and example of each kind of failure, the most frequent first."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ares.console import count_of
 from ares.contract import DatasetKey, read_contracts
 from ares.store import batched, ids_filter
 
@@ -141,8 +142,8 @@ def write_dataset_card(folder: Path, manifest: Mapping[str, Any]) -> None:
     sections = [
         "\n".join(("---", *_front_matter(sources, str(manifest["format"]), counts), "---")),
         f"# {' + '.join(labels)}",
-        f"{counts['episodes']} episodes, {counts['frames']} steps, {hours:.3g} hours, {counts['tasks']} tasks, as "
-        f"{manifest['format']}; exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
+        f"{counts['episodes']} episode{'s'[: counts['episodes'] != 1]}, {counts['frames']} steps, {hours:.3g} hours, "
+        f"{counts['tasks']} task{'s'[: counts['tasks'] != 1]}, as {manifest['format']}; exported by ARES {manifest['ares']}. `manifest.json` has all numbers and hashes.",
         "## Sources",
         "| dataset | format | version | episodes | hours | licence | consent |\n|---|---|---|---|---|---|---|\n"
         + "\n".join(
@@ -254,7 +255,7 @@ def _describe_quality(
         listed = sorted(counts.items())
         if title == "Findings":
             yield "## Findings"
-            lines = "\n".join(f"- {code}: {count} episodes" for code, count in listed)
+            lines = "\n".join(f"- {code}: {count_of(count, 'episode')}" for code, count in listed)
             yield lines or "The checks of signals found nothing."
         elif counts:
             yield f"{title}: {', '.join(f'{count} {value}' for value, count in listed)}."
@@ -285,5 +286,5 @@ def _describe_changes(
         numbers = ", ".join(f"{name} {value}" for name, value in change.items() if name != "reason")
         lines.append(f"- changed: {change.get('reason', '')} ({numbers})")
     for reason, count in counts["reencoded"].items():
-        lines.append(f"- encoded anew: {count} videos: {reason}")
+        lines.append(f"- encoded anew: {count_of(count, 'video')}: {reason}")
     yield "\n".join(lines) or "Nothing else was changed or left out."

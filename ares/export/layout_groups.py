@@ -12,6 +12,7 @@ from itertools import compress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from ares.console import count_of
 from ares.episode import DEPTH_CAMERAS, Episode, Json, Span, Trajectory
 from ares.errors import AresError, SourceError
 from ares.export.base import (
@@ -175,12 +176,12 @@ class DatasetGroup:
         lines = [f"camera {camera} of {name}: black in every episode" for camera in black_cameras]
         if 0 < self.episodes_with_reward < self.episodes:
             lines.append(
-                f"reward of {name}: only {self.episodes_with_reward} of {self.episodes} episodes have one"
+                f"reward of {name}: only {self.episodes_with_reward} of {count_of(self.episodes, 'episode')} have one"
             )
         extra = {signal for signal, _ in self.extra_signals if not is_column_signal(signal)}
         lines += [f"signal {signal} of {name}" for signal in sorted(extra - {*signals, PROGRESS})]
         lines += [
-            f"depth of camera {camera} of {name}: {count} episodes have it"
+            f"depth of camera {camera} of {name}: {count_of(count, 'episode')} have it"
             for camera, count in sorted(self.depth_cameras.items())
             if camera not in self.copied_depth
         ]
@@ -192,7 +193,7 @@ class DatasetGroup:
             robots = ", ".join(sorted(self.robots - {""}))
             yield f"robot of {self.name}: the episodes have several, or none ({robots})"
         if self.episodes_with_texts:
-            yield f"further instructions of {self.name}: {self.episodes_with_texts} episodes have some"
+            yield f"further instructions of {self.name}: {count_of(self.episodes_with_texts, 'episode')} have some"
         if fields := sorted(self.metadata_fields):
             more = f" and {len(fields) - _LISTED_FIELDS} more" if len(fields) > _LISTED_FIELDS else ""
             yield f"metadata of {self.name}: {', '.join(fields[:_LISTED_FIELDS])}{more}"
@@ -557,7 +558,7 @@ def _make_export_report(
     groups_left_out: Sequence[str],
     seconds: float,
 ) -> ExportReport:
-    texts = [f"{text}: {count} episodes" for counts in written for text, count in counts.left_out.items()]
+    texts = [f"{text}: {count_of(n, 'episode')}" for counts in written for text, n in counts.left_out.items()]
     segments, sources = SegmentCounts(), Counter(NO_TASKS)
     for counts in written:
         sources.update(counts.task_sources)

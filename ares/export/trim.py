@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from ares.clock import time_tolerance
+from ares.console import count_of
 from ares.curation import Sets
 from ares.episode import TRIMMED, Episode, Json, Span, Trajectory
 from ares.errors import RequestError
@@ -114,14 +115,14 @@ class _TrimCounts:
 
     def notes(self, trim: TrimRequest) -> Notes:
         """The counts as lines of a report."""
-        left_out = [f"{count} episodes: {reason}" for reason, count in sorted(self.gone.items())]
+        left_out = [f"{count_of(count, 'episode')}: {reason}" for reason, count in sorted(self.gone.items())]
         if self.short:
             left_out.append(f"{self.short} parts of fewer than {_LEAST_STEPS} steps")
         if self.beyond:
-            left_out.append(f"what {self.beyond} spans hold behind the end of their episode")
+            left_out.append(f"what {count_of(self.beyond, 'span')} hold behind the end of their episode")
         if self.lost_rewards:
             left_out.append(
-                f"reward or terminal step of {self.lost_rewards} episodes, in steps that were cut"
+                f"reward or terminal step of {count_of(self.lost_rewards, 'episode')}, in steps that were cut"
             )
         change: dict[str, Json] = {
             "reason": f"steps were cut: {trim}" if self.cut else f"no step was cut by: {trim}",
@@ -130,7 +131,8 @@ class _TrimCounts:
             "steps_after": self.steps_after,
         }
         unknown = (
-            f"whether {count} episodes stand still: {why}" for why, count in sorted(self.unknown.items())
+            f"whether {count_of(count, 'episode')} stand still: {why}"
+            for why, count in sorted(self.unknown.items())
         )
         return (change,), tuple(left_out), tuple(unknown)
 
@@ -160,7 +162,9 @@ class TrimmedMembers:
             for part in cutter.parts(Sets(stores.annotations).members(selection), spans):
                 file.write(part.line + "\n")
         if not self._counts.parts:
-            why = "; ".join(f"{count} episodes: {reason}" for reason, count in self._counts.gone.items())
+            why = "; ".join(
+                f"{count_of(count, 'episode')}: {reason}" for reason, count in self._counts.gone.items()
+            )
             raise RequestError("nothing of the set is left", f"cut were {trim}; {why or 'the set is empty'}")
 
     @property

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from ares.console import count_of
 from ares.curation import Sets
 from ares.episode import Episode, Json, Signal, Trajectory
 from ares.errors import RequestError
@@ -443,7 +444,7 @@ def _check_progress(own: _WeighedSet, name: str) -> Iterator[str]:
     if not changes:
         _refuse_progress(own, name, known)
     if without:
-        yield f"progress of {without} episodes: their source has no {name}"
+        yield f"progress of {count_of(without, 'episode')}: their source has no {name}"
 
 
 def _refuse_progress(own: _WeighedSet, name: str, known: set[str]) -> None:

@@ -34,15 +34,18 @@ class Hit:
         dataset: Its dataset.
         camera: Camera of the moment; "" when only words or motion matched.
         seconds: The moment, from the start of the episode.
-        score: Higher is better: cosine similarity by frames, meaning, state or action, BM25 by captions. Several
-            rankings, and captions together with instructions, score by reciprocal-rank fusion.
+        score: How much of the query the episode fulfils, 0 to 1, see `ares.search.score_episodes`; None where nothing
+            was ranked, and for a text by frames alone, where a model has no scale. A filter changes no score.
         instruction: Task instruction of the episode.
         caption: Its caption, or None.
         acceptable: Whether the caption passed its rubric; None when it is not graded or not decided.
         grade: "acceptable", "not_acceptable", "unsure", "error", or None when it is not graded.
         grade_trust: What the controls of its judge say of it in the dataset: "trusted", "untrusted", "unproven"; None
             without a grade by a judge.
-        relevance: `score` as a share of the best score of the answer, 0 to 1; comparable within one answer only.
+        split: Split of the source, or "".
+        key: What the source calls the episode: a record, a file, or the episode number of LeRobot.
+        rank_value: What the order follows: cosine similarity by frames, meaning, state or action, BM25 by captions;
+            several rankings, and captions together with instructions, are fused by reciprocal rank.
         ranks: (way, rank) for each ranker that lists the episode, such as ("frames", 3); ranks count from 1.
         moments: (camera, seconds, cosine similarity) of its three best frames, best first, more than a second apart;
             empty when frames were not compared.
@@ -52,12 +55,14 @@ class Hit:
     dataset: str
     camera: str
     seconds: float
-    score: float
+    score: float | None
     instruction: str
     caption: str | None
     acceptable: bool | None
     grade: str | None
-    relevance: float = 1.0
+    split: str = ""
+    key: str = ""
+    rank_value: float = 0.0
     ranks: tuple[tuple[str, int], ...] = ()
     moments: tuple[tuple[str, float, float], ...] = ()
     grade_trust: str | None = None
@@ -132,7 +137,17 @@ def run_concurrently(functions: Sequence[Callable[[], _T]]) -> list[_T]:
 
 # Episodes that each ranker returns per episode of the answer: fusion needs more than what is shown.
 _RANKED_PER_HIT = 2
-_HIT_COLUMNS = ("episode_id", "dataset", "instruction", "caption", "acceptable", "grade", "grade_trust")
+_HIT_COLUMNS = (
+    "episode_id",
+    "dataset",
+    "split",
+    "key",
+    "instruction",
+    "caption",
+    "acceptable",
+    "grade",
+    "grade_trust",
+)
 
 
 def search_moments(stores: Stores, query: Query) -> list[Hit]:
@@ -206,11 +221,7 @@ def find_best_moments_of(
     hits = {hit.episode_id: hit for hit in search_moments(stores, narrow)}
     unmatched = [Moment(episode_id=id, camera="", seconds=0.0, score=0.0) for id in ids if id not in hits]
     hits |= {hit.episode_id: hit for hit in _to_hits(stores, unmatched, {}, {id: {} for id in ids})}
-    return [
-        replace(hits[id], score=score, relevance=score, ranks=())
-        for id, score in zip(ids, scores, strict=True)
-        if id in hits
-    ]
+    return [replace(hits[id], score=score) for id, score in zip(ids, scores, strict=True) if id in hits]
 
 
 def _fuse_rankings(rankings: Sequence[Ranking]) -> Sequence[Moment]:
@@ -258,7 +269,7 @@ def _to_hits(
     where = ids_filter([moment.episode_id for moment in moments])
     rows = stores.tables.episodes.read_columns(columns, where).to_pylist()
     row_by_id = {row["episode_id"]: row for row in rows}
-    hits = [
+    return [
         _to_hit(
             moment,
             row_by_id[moment.episode_id],
@@ -268,13 +279,6 @@ def _to_hits(
         for moment in moments
         if moment.episode_id in row_by_id
     ]
-    best_score = max((hit.score for hit in hits), default=0.0)
-    return [replace(hit, relevance=_relative_score(hit.score, best_score)) for hit in hits]
-
-
-def _relative_score(score: float, best_score: float) -> float:
-    """A score as a share of the best one, 0 to 1; without a score above 0 nothing is like the query."""
-    return min(1.0, max(0.0, score / best_score)) if best_score > 0 else 0.0
 
 
 def _to_hit(
@@ -287,7 +291,10 @@ def _to_hit(
         dataset=str(row["dataset"]),
         camera=moment.camera,
         seconds=float(moment.seconds),
-        score=float(moment.score),
+        score=None,
+        split=str(row["split"] or ""),
+        key=str(row["key"]),
+        rank_value=float(moment.score),
         instruction=str(row["instruction"] or ""),
         caption=None if caption is None else str(caption),
         acceptable=None if acceptable is None else bool(acceptable),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,14 +70,17 @@ class EpisodeScores:
         scores: (N,) int16 steps of each episode in the order of a scan, 0 to `SCORE_STEPS`; `NOT_SEARCHED` for an
             episode that is not searched, as the query itself.
         cut: The default cut, see `choose_relevance_threshold`.
+        has_scale: Whether a score of 1 means something of itself, and not just the best of this search.
 
     Attributes:
         version: Number of that version.
-        cut: As the argument.
+        cut, has_scale: As the arguments.
     """
 
-    def __init__(self, episodes: EpisodeSnapshot, scores: NDArray[np.int16], cut: float) -> None:
-        self.version, self.cut = episodes.version, cut
+    def __init__(
+        self, episodes: EpisodeSnapshot, scores: NDArray[np.int16], cut: float, has_scale: bool = True
+    ) -> None:
+        self.version, self.cut, self.has_scale = episodes.version, cut, has_scale
         self._episodes, self._scores = episodes, scores
         # Later versions replace them in the caches of the table.
         self._ids, self._positions = episodes.row_index().episode_ids, episodes.positions()
@@ -113,6 +118,15 @@ class EpisodeScores:
         last = len(offsets) if limit is None else min(first + limit, len(offsets))
         offsets = self._ranked(offsets, first, last) if first < last else offsets[:0]
         return EpisodeIdArray(self._ids.take(offsets)), self._scores[offsets] / SCORE_STEPS
+
+    def of(self, episode_ids: Sequence[str]) -> list[float]:
+        """The score of each of some episodes; 0 for one that is not searched."""
+        import numpy as np
+        import pyarrow as pa
+
+        offsets = self._episodes.row_index().runs_of(pa.chunked_array([list(episode_ids)], pa.string()))
+        scores: list[float] = (np.maximum(self._scores[offsets], 0) / SCORE_STEPS).tolist()
+        return scores
 
     def rows(self, min_score: float) -> SelectedRows:
         """The rows of the episodes that pass a cut, for facets."""
@@ -203,6 +217,7 @@ class _WayScores(NamedTuple):
     scores: NDArray[np.float64]
     weight: float
     complete: NDArray[np.bool_] | None
+    has_scale: bool = True
 
 
 def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
@@ -232,7 +247,7 @@ def score_episodes(stores: Stores, query: Query) -> EpisodeScores:
     if query.own_episodes:
         own = row_index.runs_of(pa.chunked_array([query.own_episodes], pa.string()))
         scores[own[own >= 0]] = NOT_SEARCHED
-    return EpisodeScores(episodes, scores, cut)
+    return EpisodeScores(episodes, scores, cut, any(way.has_scale for way in ways))
 
 
 def search_by_score(stores: Stores, query: Query) -> list[Hit]:
@@ -276,17 +291,24 @@ def _to_way_scores(evidence: RankerScores, episodes: RowIndex, weight: float) ->
     low, high = float(np.median(values)), 1.0 if evidence.scale == "absolute" else float(values.max())
     # Where all are alike, they are as like the query as can be told.
     shares = np.clip((best - low) / (high - low), 0.0, 1.0) if high > low else (best >= high).astype(float)
-    return _WayScores(np.where(is_scored, shares, 0.0), weight, None)
+    has_scale = evidence.scale == "absolute"
+    return _WayScores(np.where(is_scored, shares, 0.0), weight, None, has_scale)
 
 
 def search(stores: Stores, query: Query) -> list[Hit]:
     """The best moment of each of the best episodes, at most `query.limit`.
 
-    With `query.min_score` the episodes are ranked by one score from 0 to 1, see `ares.search.relevance`.
+    Each has its score from 0 to 1. With `query.min_score` they are ordered by it, else by their fused ranks.
 
     Raises:
         RequestError: The filter is invalid, a ranker is unknown, or the workspace lacks what a ranker needs.
         ModelError: The model of the embedding space cannot be loaded.
         PluginError: A ranker or an encoder raised another exception.
     """
-    return search_moments(stores, query) if query.min_score is None else search_by_score(stores, query)
+    if query.min_score is not None:
+        return search_by_score(stores, query)
+    hits = search_moments(stores, query)
+    if not hits or not (scores := score_episodes(stores, query)).has_scale:
+        return hits
+    values = scores.of([hit.episode_id for hit in hits])
+    return [replace(hit, score=value) for hit, value in zip(hits, values, strict=True)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from ares.console import count_of
 from ares.contract import (
     PROPERTIES,
     DatasetKey,
@@ -204,7 +205,7 @@ def _camera_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
         for camera in episode.cameras
     )
     for (camera, role, picture), count in sorted(cameras.items()):
-        belief = f"{role}, {picture}, in {count} of {len(read)} episodes"
+        belief = f"{role}, {picture}, in {count} of {count_of(len(read), 'episode')}"
         key = f"cameras: {camera}: ROLE, or bgr, or left_out"
         yield SheetLine(what=f"camera {camera}", belief=belief, origin="source", key=key)
     if not cameras:
@@ -216,10 +217,12 @@ def _camera_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
 def _label_lines(columns: pa.Table) -> Iterator[SheetLine]:
     texts = Counter(columns["instruction"].to_pylist())
     without = texts.pop("", 0)
-    belief = f"{len(texts)} different" + (f", {without} episodes have none" if without else "")
+    belief = f"{len(texts)} different" + (f", {count_of(without, 'episode')} have none" if without else "")
     yield SheetLine(what="instructions", belief=belief, origin="source", key="language: [KEY]")
     outcomes = Counter(columns["success"].to_pylist())
-    belief = f"{outcomes[True]} successes, {outcomes[False]} failures, {outcomes[None]} not labelled"
+    belief = (
+        f"{outcomes[True]} successes, {count_of(outcomes[False], 'failure')}, {outcomes[None]} not labelled"
+    )
     origin = _most_frequent(columns["success_source"])
     yield SheetLine(
         what="outcomes", belief=belief, origin=origin, key="success: KEY, or outcome_in_path: true"
@@ -241,7 +244,7 @@ def _segment_lines(stores: Stores, name: str) -> Iterator[SheetLine]:
     )
     for row in counts.sort_by([("annotator", "ascending"), ("style", "ascending")]).to_pylist():
         count, texts = row["episode_id_count"], row["has_text_sum"]
-        belief = f"{count} in {row['episode_id_count_distinct']} of {len(ids)} episodes"
+        belief = f"{count} in {row['episode_id_count_distinct']} of {count_of(len(ids), 'episode')}"
         belief += "" if texts == count else f", {count - texts} without a text"
         what = f"segments of style {row['style']}" if row["style"] else "segments without a style"
         key = f'ares search --segments --where "annotator = {quote_literal(row["annotator"])}"'

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ares.annotation import Annotation
-from ares.console import visible
+from ares.console import count_of, visible
 from ares.episode import Camera, Episode, Trajectory
 from ares.errors import AresError, RequestError
 from ares.search import Hit
@@ -226,7 +226,7 @@ class StoredEpisode(Episode):
 
     def __repr__(self) -> str:
         cameras = ", ".join(camera.name for camera in self.cameras) or "none"
-        length = f"{self.num_steps} steps at {self.rate_hz:g} Hz"
+        length = f"{count_of(self.num_steps, 'step')} at {self.rate_hz:g} Hz"
         return (
             f"StoredEpisode({self.episode_id!r}: {self.instruction!r}, {length}, cameras: {visible(cameras)})"
         )
@@ -239,7 +239,7 @@ class StoredEpisode(Episode):
             ("dataset", f"{self.dataset} {self.split} {self.key}"),
             ("instruction", self.instruction),
             ("success", {True: "yes", False: "no", None: "unknown"}[self.success]),
-            ("length", f"{self.num_steps} steps, {self.duration_seconds:.2f} s"),
+            ("length", f"{count_of(self.num_steps, 'step')}, {self.duration_seconds:.2f} s"),
             ("cameras", ", ".join(camera.name for camera in self.cameras)),
             *(("depth", text) for text in self.depth_texts),
         ]
@@ -302,11 +302,12 @@ class SearchResults(ResultTable[StoredHit]):
 
     shown: ClassVar[Mapping[str, Callable[[StoredHit], object]]] = {
         "episode": lambda hit: hit.episode_id,
-        "score": lambda hit: f"{hit.relevance:.2f}",
+        "score": lambda hit: "" if hit.score is None else f"{hit.score:.2f}",
         "found by": lambda hit: " ".join(f"{way}:{rank}" for way, rank in hit.ranks),
         "camera": lambda hit: hit.camera,
         "second": lambda hit: f"{hit.seconds:.2f}",
         "dataset": lambda hit: hit.dataset,
+        "source key": lambda hit: f"{hit.split} {hit.key}".strip(),
         "caption": lambda hit: hit.caption,
         "instruction": lambda hit: hit.instruction,
     }

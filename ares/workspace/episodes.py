@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
+from ares.console import count_of
 from ares.episode import Episode
 from ares.errors import EpisodeIndexError, RequestError, UnknownEpisode
 from ares.imports import import_optional
@@ -423,12 +424,14 @@ class Episodes:
         rows = self._shown_rows()
         table = format_table([list(row.values()) for row in rows], list(rows[0] if rows else ()))
         more = f"\n... {count - len(rows):,} more" if count > len(rows) else ""
-        return f"{count:,} episodes\n{table}{more}".rstrip()
+        return f"{count_of(count, 'episode', comma=True)}\n{table}{more}".rstrip()
 
     def _repr_html_(self) -> str:
         """The first episodes with a poster of each, for notebooks."""
         pictures = [best_poster_html(self._stores, episode) for episode in self.take(_SHOWN_ROWS)]
-        return build_picture_table(f"{len(self):,} episodes", self._shown_rows(), pictures)
+        return build_picture_table(
+            f"{count_of(len(self), 'episode', comma=True)}", self._shown_rows(), pictures
+        )
 
     def _shown_rows(self) -> list[dict[str, object]]:
         columns = [name for name in _SHOWN_COLUMNS if name in self.columns]

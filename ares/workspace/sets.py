@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ares.console import count_of
 from ares.curation import CurationSet, SetDiff, Sets, freeze_selection, freeze_spans, span_of_segment
 from ares.errors import RequestError
 from ares.io import absolute_path, expanded_path
@@ -218,7 +219,8 @@ class SetCollection(Mapping[str, StoredSet]):
             raise RequestError("the set would be empty", "the list of segments is empty")
         if listed and (where or search or limit is not None):
             raise RequestError(
-                "segments are listed or found by conditions, not both", f"got {len(listed)} segments"
+                "segments are listed or found by conditions, not both",
+                f"got {count_of(len(listed), 'segment')}",
             )
         if listed:
             recipe: dict[str, Json] = {"segments": True, "listed": len(listed)}

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ares.annotation import SOURCE_PREFIX, Annotation, Maker
+from ares.console import count_of
 from ares.curation import Sets, list_tags, maker_catalog, notes_of, tags_of
 from ares.episode import Camera, Episode, Json
 from ares.jobs import FAILURES
@@ -430,7 +431,7 @@ def list_workspace_counts(stores: Stores) -> list[str]:
     """For example "1,204 episodes", "3 datasets", "captions 1,200", "sets: sinks, drawers"."""
     table = stores.tables.episodes.snapshot()
     total = table.count()
-    parts = [f"{total:,} episodes"]
+    parts = [f"{count_of(total, 'episode', comma=True)}"]
     if 0 < total <= _MAX_COUNTED_ROWS:
         batches = table.scan(["dataset"])
         datasets = {name for batch in batches for name in batch["dataset"].unique().to_pylist()}

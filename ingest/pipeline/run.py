@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from ares.checks import MISSING_CAMERA
-from ares.console import print_message
+from ares.console import count_of, print_message
 from ares.episode import Json, Record
 from ares.errors import RequestError, SourceError
 from ares.jobs import (
@@ -375,17 +375,19 @@ def format_ingest_plan(plan: IngestPlan) -> Iterator[str]:
         if dataset.error:
             yield f"    cannot be opened: {dataset.error}"
         for failure in dataset.failures:
-            yield f"    would fail: {failure.count} episodes: {failure.reason}; first: {failure.example}"
+            yield f"    would fail: {count_of(failure.count, 'episode')}: {failure.reason}; first: {failure.example}"
         for loss in dataset.lost:
-            yield f"    would lose pictures: {loss.count} episodes: {loss.reason}; first: {loss.example}"
+            yield f"    would lose pictures: {count_of(loss.count, 'episode')}: {loss.reason}; first: {loss.example}"
     if len(plan.datasets) > _SHOWN_DATASETS:
-        yield f"... and {len(plan.datasets) - _SHOWN_DATASETS} more datasets"
+        yield f"... and {count_of(len(plan.datasets) - _SHOWN_DATASETS, 'more dataset')}"
     total = sum(dataset.episodes for dataset in plan.datasets)
     episodes = (
-        f"{total} episodes" if plan.num_episodes == total else f"{plan.num_episodes} of {total} episodes"
+        count_of(total, "episode")
+        if plan.num_episodes == total
+        else f"{plan.num_episodes} of {count_of(total, 'episode')}"
     )
     counts = ", ".join(f"{count} {use.replace('_', ' ')}" for use, count in plan.file_counts.items() if count)
-    yield f"{len(plan.datasets)} datasets, {episodes}; files: {counts}"
+    yield f"{count_of(len(plan.datasets), 'dataset')}, {episodes}; files: {counts}"
     yield from format_unread_files(plan)
 
 
@@ -396,7 +398,7 @@ def format_unread_files(plan: IngestPlan) -> Iterator[str]:
 
 
 def _dataset_line(dataset: PlannedDataset) -> str:
-    facts = [dataset.format, f"{dataset.episodes} episodes"]
+    facts = [dataset.format, count_of(dataset.episodes, "episode")]
     if dataset.rate_hz is not None:
         facts.append(f"{dataset.rate_hz:g} Hz")
     if dataset.cameras:

@@ -47,6 +47,7 @@ from app.dashboard.selection_bar import (
     remember_person_name,
 )
 from app.dashboard.view_state import AddressError, ViewState, view_to_params
+from ares.console import count_of
 from ares.episode import Episode, Json, Trajectory
 from ares.errors import AresError, RequestError
 from ares.reports import check_stored_episode
@@ -434,7 +435,7 @@ def _draw_identity(episode: Episode) -> None:
         "dataset": " ".join(f"{episode.dataset} {episode.version} {episode.split}".split()),
         "record": episode.key,
         "robot": episode.robot or "unknown",
-        "length": f"{episode.num_steps} steps, {episode.duration_seconds:.2f} s",
+        "length": f"{count_of(episode.num_steps, 'step')}, {episode.duration_seconds:.2f} s",
         "rate": f"{episode.rate_hz:g} Hz ({origin})",
         "stamps": _describe_stamps(episode),
         "outcome": f"{format_outcome_label(episode) or 'unknown'}"
@@ -463,7 +464,7 @@ def _describe_stamps(episode: Episode) -> str:
 
 def _draw_annotations(episode: Episode, annotations: EpisodeAnnotations) -> None:
     count = annotations.counts[1]
-    with st.expander(f"All {count} annotations, with what made them", icon=":material/history:"):
+    with st.expander(f"All {count_of(count, 'annotation')}, with what made them", icon=":material/history:"):
         rows = [
             {**annotation, "value": json.dumps(annotation["value"], ensure_ascii=False)}
             for annotation in annotations.annotations

@@ -35,6 +35,7 @@ from app.dashboard.view_state import (
     view_filter_sql,
     view_to_params,
 )
+from ares.console import count_of
 from ares.episode import Json
 from ares.search import list_embedding_spaces
 from ares.store import TAGS, parse_polygon
@@ -108,7 +109,7 @@ def _draw_headline(view: ViewState, columns: Mapping[str, str]) -> str:
         raise AddressError("colour", f"no column {named!r} to colour by", f"there are: {', '.join(options)}")
     navigation.show_value(_COLOUR, named)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"**{total:,} episodes on the map**", width="content")
+        st.markdown(f"**{count_of(total, 'episode', comma=True)} on the map**", width="content")
         if view.is_search:
             st.caption("The map shows all that the filters select; a search narrows only Browse.")
         text = "Draw a lasso around points to select them. Near points look alike; the axes mean nothing."

@@ -27,6 +27,7 @@ from app.dashboard.navigation import entered_text, escape_markdown, read_paramet
 from app.dashboard.user_limits import choose_export_destination, find_default_export_folder
 from app.dashboard.view_state import AddressError
 from app.server import Job
+from ares.console import count_of
 from ares.curation import DEFAULT_KEEP, NEAR_WAYS, SET_OPERATIONS, CurationSet
 from ares.errors import AresError, RequestError
 from ares.export import TASK_SOURCES, TaskSource
@@ -342,7 +343,9 @@ def _draw_action_end(job: Job) -> None:
 def _summarise_action(report: Mapping[str, Any]) -> str:
     """For example "all-train@1 has 90 episodes, all-val@1 has 10 episodes; on two sides: near 0"."""
     new_sets = report["sets"].values() if "sets" in report else [report] if "name" in report else []
-    parts = [f"{part['name']}@{part['version']} has {part['episodes']} episodes" for part in new_sets]
+    parts = [
+        f"{part['name']}@{part['version']} has {count_of(part['episodes'], 'episode')}" for part in new_sets
+    ]
     if "shared" in report:
         parts.append(
             f"{report['shared']} are the same, {report['members_with_copies']} more have a near duplicate there"

@@ -63,10 +63,12 @@ class VectorQuery(NamedTuple):
     Attributes:
         space: Name of the space, and so of the table.
         vector: (D,) unit vector.
+        is_text: Whether it is of a text.
     """
 
     space: str
     vector: NDArray[np.float32]
+    is_text: bool = False
 
 
 class RankerScores(NamedTuple):

@@ -287,7 +287,7 @@ class _MotionRanker:
     def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerScores:
         """The episodes that move most alike; all of them where the vectors have no index."""
         table = self._stores.tables.vectors(encoded.space)
-        return RankerScores(*table.score_episodes(encoded.vector, limit), "relative")
+        return RankerScores(*table.score_episodes(encoded.vector, limit), "absolute")
 
 
 class StateRanker(_MotionRanker):

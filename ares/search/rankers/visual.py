@@ -9,7 +9,7 @@ from ares.errors import MediaError, RequestError
 from ares.io import describe_os_error
 from ares.search.encoding import encode_text, find_embedding_space, list_embedding_spaces, load_encoder
 from ares.search.engine import moment_order
-from ares.search.rankers.base import RankerScores, VectorQuery
+from ares.search.rankers.base import EvidenceScale, RankerScores, VectorQuery
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class VisualRanker:
         space = find_embedding_space(self._stores, query.space)
         # Before a model is loaded, which takes seconds: the image may not exist.
         image = self._image(query) if query.image.strip() else None
-        return [VectorQuery(space.name, vector) for vector in self._vectors(query, space, image)]
+        return [*self._vectors(query, space, image)]
 
     def rank(self, encoded: VectorQuery, candidates: Collection[str] | None, limit: int) -> Sequence[Moment]:
         """The best frame of each of the best episodes, by cosine similarity."""
@@ -50,15 +50,18 @@ class VisualRanker:
     def score_episodes(self, encoded: VectorQuery, limit: int) -> RankerScores:
         """The best frame of each episode; of the best `limit` episodes where the vectors have an index."""
         table = self._stores.tables.vectors(encoded.space)
-        return RankerScores(*table.score_episodes(encoded.vector, limit), "relative")
+        # No picture has the vector of a text: the best of all is all that is known.
+        scale: EvidenceScale = "relative" if encoded.is_text else "absolute"
+        return RankerScores(*table.score_episodes(encoded.vector, limit), scale)
 
     def best_moments(
         self, encoded: Sequence[VectorQuery], episode_ids: Sequence[str]
     ) -> dict[str, list[Moment]]:
         """Up to three moments of each episode, best first, more than a second apart."""
         moments: dict[str, list[Moment]] = {}
-        for space, vector in encoded:
-            for moment in self._stores.tables.vectors(space).score_frames(vector, episode_ids):
+        for part in encoded:
+            table = self._stores.tables.vectors(part.space)
+            for moment in table.score_frames(part.vector, episode_ids):
                 moments.setdefault(moment.episode_id, []).append(moment)
         return {
             episode_id: _spaced_apart(sorted(candidates, key=moment_order))
@@ -67,13 +70,13 @@ class VisualRanker:
 
     def _vectors(
         self, query: Query, space: EmbeddingSpace, image: NDArray[np.uint8] | None
-    ) -> Iterator[NDArray[np.float32]]:
+    ) -> Iterator[VectorQuery]:
         if query.like.strip():
-            yield self._mean_vector(query.like, space)
+            yield VectorQuery(space.name, self._mean_vector(query.like, space))
         if query.text.strip():
-            yield encode_text(self._stores, space, query.text)
+            yield VectorQuery(space.name, encode_text(self._stores, space, query.text), is_text=True)
         if image is not None:
-            yield load_encoder(space).encode_images([image])[0]
+            yield VectorQuery(space.name, load_encoder(space).encode_images([image])[0])
 
     def _image(self, query: Query) -> NDArray[np.uint8]:
         """RGB image (H, W, 3) of the query."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import ares
 from app.cli.main import main
 from app.cli.output import write_csv, write_json_lines
 
@@ -35,15 +36,49 @@ def hits(capsys: Capture, *arguments: str) -> Any:
     return json.loads(output(capsys, "search", *arguments, "--json"))
 
 
-def test_the_score_is_a_share_of_the_best_and_the_ways_are_named(workspace: str, capsys: Capture) -> None:
-    documents = hits(capsys, "push the green drawer closed", "-w", workspace)
-    assert documents[0]["relevance"] == 1.0 and documents[0]["ranks"] == {"captions": 1}
-    shares = [document["relevance"] for document in documents]
-    assert shares == sorted(shares, reverse=True) and 0 <= shares[-1] < 1
+def test_the_score_is_absolute_and_the_ways_are_named(workspace: str, capsys: Capture) -> None:
+    query = ("push the green drawer closed", "-w", workspace)
+    documents = hits(capsys, *query)
+    assert documents[0]["score"] == 1.0 and documents[0]["ranks"] == {"captions": 1}
+    assert all(0 <= document["score"] <= 1 and document["key"] for document in documents)
     assert [document["ranks"]["captions"] for document in documents] == list(range(1, len(documents) + 1))
-    table = output(capsys, "search", "push the green drawer closed", "-w", workspace).splitlines()
+    table = output(capsys, "search", *query).splitlines()
     assert table[0].split()[:4] == ["episode", "score", "found", "by"]
     assert table[1].split()[:3] == [documents[0]["episode_id"], "1.00", "captions:1"]
+    # One thing: with a cut, and with another limit, an episode has the same score, in every format.
+    cut = {hit["episode_id"]: hit["score"] for hit in hits(capsys, *query, "--min-score", "0")}
+    assert {hit["episode_id"]: cut[hit["episode_id"]] for hit in documents} == {
+        hit["episode_id"]: hit["score"] for hit in documents
+    }
+    assert output(capsys, "search", *query, "--min-score", "0.9").splitlines()[1].split()[1] == "1.00"
+    assert ares.open(workspace).search(query[0])[0].score == 1.0
+
+
+def test_what_is_not_there_is_said_to_be_not_there(workspace: str, capsys: Capture) -> None:
+    assert main(["search", "banana peel on the green moon", "-w", workspace]) == 0
+    printed = capsys.readouterr()
+    scores = [float(line.split()[1]) for line in printed.out.splitlines()[1:]]
+    assert scores and max(scores) < 0.3
+    assert "probably not there: the best score is 0." in printed.err
+
+
+def test_without_anything_all_episodes_are_listed_with_their_keys(workspace: str, capsys: Capture) -> None:
+    listed = hits(capsys, "-w", workspace)
+    assert len(listed) == 12 and {hit["score"] for hit in listed} == {None}
+    assert len({(hit["split"], hit["key"]) for hit in listed}) == 12
+    lines = output(capsys, "search", "-w", workspace).splitlines()
+    assert "source key" in lines[0] and len(lines) == 13
+
+
+def test_columns_of_the_episodes_are_in_every_format(workspace: str, capsys: Capture) -> None:
+    arguments = ("search", "drawer", "--columns", "num_steps,rate_source", "-w", workspace)
+    documents = hits(capsys, *arguments[1:])
+    assert all(document["num_steps"] > 0 and document["rate_source"] for document in documents)
+    assert output(capsys, *arguments).splitlines()[0].split()[-2:] == ["num_steps", "rate_source"]
+    rows = list(csv.DictReader(io.StringIO(output(capsys, *arguments, "--output", "csv"))))
+    assert [int(row["num_steps"]) for row in rows] == [document["num_steps"] for document in documents]
+    assert main(["search", "drawer", "--columns", "num_stepz", "-w", workspace]) == 2
+    assert "no column named 'num_stepz': did you mean 'num_steps'?" in capsys.readouterr().err
 
 
 def test_the_formats_have_the_same_hits(workspace: str, capsys: Capture) -> None:
@@ -98,7 +133,7 @@ def test_a_list_of_ids_may_be_shortened(workspace: str, capsys: Capture, tmp_pat
     )
     (tmp_path / "ids.txt").write_text(f"{ids[0][:12]}\n")
     text = output(capsys, "set", "create", "short", "--ids", str(tmp_path / "ids.txt"), "-w", workspace)
-    assert "short@1: 1 episodes" in text
+    assert "short@1: 1 episode" in text
     assert output(capsys, "set", "show", "short", "-w", workspace).split() == ids
 
 

@@ -169,7 +169,7 @@ def test_segments_become_a_set_of_spans_whose_bad_ones_cost_themselves(
     opened, few, _ = segmented
     where = f"episode_id = '{few}' AND style = 'subtask'"
     made = _output(capsys, opened, "set", "create", "parts", "--segments", "--where", where)
-    assert made.startswith("set parts@1: ") and made.endswith(" spans of 1 episodes\n")
+    assert made.startswith("set parts@1: ") and made.endswith(" spans of 1 episode\n")
     spans: Any = json.loads(_output(capsys, opened, "set", "show", "parts", "--json"))
     assert spans["spans"] == len(spans["members"]) and spans["episodes"] == 1
     lines = _output(capsys, opened, "set", "show", "parts").splitlines()

@@ -81,7 +81,7 @@ def test_failures_are_listed_and_cleared(ares: Any) -> None:
 
 def test_a_purge_says_what_is_kept(ares: Any, ids: list[str]) -> None:
     status, out, _ = ares("remove", "--purge", ids[0], "--yes")
-    assert status == 0 and "deleted 1 episodes for good" in out and "a hash of each identity is kept" in out
+    assert status == 0 and "deleted 1 episode for good" in out and "a hash of each identity is kept" in out
     assert "a purge cannot be taken back" in ares("undo", "1")[2]
     assert "is not the number of an action" in _usage_error(ares, "undo", "x")
 

@@ -197,7 +197,7 @@ def test_a_note_and_a_view_are_kept_with_their_person(page: Page, address: str, 
     page.get_by_role("button", name="Note", exact=True).click()
     page.get_by_label("Text of the note").fill("the gripper slips")
     page.get_by_role("button", name="Write it to 1").click()
-    page.get_by_text("Noted of 1 episodes").wait_for()
+    page.get_by_text("Noted of 1 episode").wait_for()
     noted = _ids(many, "array_has(notes, 'the gripper slips')")
     assert noted == {page.locator(".card").first.get_attribute("data-episode")}
     page.keyboard.press("Escape")

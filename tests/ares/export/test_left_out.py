@@ -120,6 +120,6 @@ def test_a_set_of_which_all_fail_is_refused(
     empty_workspace: Workspace, make_record: MakeRecord, make_set: MakeSet, tmp_path: Path
 ) -> None:
     make_set(empty_workspace, [without_video(make_record(0), "/gone/a.mp4")])
-    with pytest.raises(MediaError, match="no episode can be exported: 1 of 1 episodes fail"):
+    with pytest.raises(MediaError, match="no episode can be exported: 1 of 1 episode fail"):
         export(empty_workspace, "made", tmp_path / "out")
     assert not (tmp_path / "out").exists()

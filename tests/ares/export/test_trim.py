@@ -93,7 +93,7 @@ def test_still_starts_and_ends_are_cut_and_the_frames_of_the_rest_are_those_of_t
     report = export(ws, tmp_path / "out", "lerobot", IDLE)
     assert (report.episodes, report.frames, report.failed) == (4, 56 + 107 + 57 + 92, 0)
     assert (report.encoded_frames, report.reencoded) == (0, {})
-    assert report.left_out[0] == "1 episodes: it stands still from start to end"
+    assert report.left_out[0] == "1 episode: it stands still from start to end"
     assert report.changed[0] == {
         "reason": "steps were cut: starts and ends that stand still longer than 0.5 s",
         "episodes": 3,
@@ -278,7 +278,7 @@ def test_a_set_of_spans_says_what_is_kept(ws: Workspace, tmp_path: Path) -> None
     report = export(ws, tmp_path / "out", "lerobot", TrimRequest(keep_spans="lifts", idle_seconds=0.5))
     assert [line["source_steps"] for line in manifest(tmp_path / "out")] == [[50, 80]]
     assert report.left_out[:2] == (
-        "1 episodes: it stands still from start to end",
+        "1 episode: it stands still from start to end",
         "3 episodes: nothing of it is kept",
     )
     with pytest.raises(RequestError, match="a set of spans is not trimmed"):

@@ -173,17 +173,17 @@ def _are_the_best(hits: Sequence[Hit], scores: dict[str, float], limit: int) -> 
     """Hits are the best of these scores: none better is left out, in order of score and then of id."""
     hit_ids = [hit.episode_id for hit in hits]
     assert len(set(hit_ids)) == len(hit_ids) == min(limit, len(scores))
-    assert [hit.score for hit in hits] == pytest.approx(
+    assert [hit.rank_value for hit in hits] == pytest.approx(
         [scores[episode_id] for episode_id in hit_ids], abs=_SAME
     )
-    assert [(-hit.score, hit.episode_id) for hit in hits] == sorted(
-        (-hit.score, hit.episode_id) for hit in hits
+    assert [(-hit.rank_value, hit.episode_id) for hit in hits] == sorted(
+        (-hit.rank_value, hit.episode_id) for hit in hits
     )
     if hits:
         best_missing = max(
             (score for episode_id, score in scores.items() if episode_id not in hit_ids), default=-2.0
         )
-        assert best_missing <= hits[-1].score + _SAME
+        assert best_missing <= hits[-1].rank_value + _SAME
 
 
 @_drawn(20)
@@ -198,7 +198,7 @@ def test_text_to_moments_is_exact(
         for hit in hits:
             camera, second, score = hit.moments[0]
             assert (camera, second) == (hit.camera, hit.seconds) and score == pytest.approx(
-                hit.score, abs=_SAME
+                hit.rank_value, abs=_SAME
             )
             assert [score for *_, score in hit.moments] == pytest.approx(
                 _moments(workspace, text, hit.episode_id), abs=_SAME
@@ -233,11 +233,11 @@ def test_an_index_keeps_its_promise_and_leaves_no_row_of_another_filter(workspac
             hits = ws.search(str(number), by="frames", where=filter_.sql, limit=20, space="indexed")
             hit_ids = [hit.episode_id for hit in hits]
             assert len(set(hit_ids)) == len(hit_ids) == min(20, len(scores))
-            assert [hit.score for hit in hits] == pytest.approx(
+            assert [hit.rank_value for hit in hits] == pytest.approx(
                 [scores.get(episode_id) for episode_id in hit_ids], abs=_SAME
             )
             best = sorted(scores.values(), reverse=True)[:20]
-            recalls.append(_recall([hit.score for hit in hits], best))
+            recalls.append(_recall([hit.rank_value for hit in hits], best))
 
     check_filter()
     assert np.mean(recalls) >= 0.95
@@ -306,11 +306,11 @@ def test_meaning_is_exact(workspace: RandomWorkspace, filter_: RandomFilter, tex
             )
     for ws in workspace.workspaces:
         hits = ws.search(text, by="meaning", where=filter_.sql, limit=limit, space="exact")
-        assert [hit.score for hit in hits] == pytest.approx(
+        assert [hit.rank_value for hit in hits] == pytest.approx(
             sorted(scores.values(), reverse=True)[:limit], abs=1e-3
         )
         assert [scores[hit.episode_id] for hit in hits] == pytest.approx(
-            [hit.score for hit in hits], abs=1e-3
+            [hit.rank_value for hit in hits], abs=1e-3
         )
         assert len({hit.episode_id for hit in hits}) == len(hits)
 

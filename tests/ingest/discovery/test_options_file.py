@@ -54,7 +54,7 @@ def test_a_plan_with_a_limit_says_how_many_are_read(
 ) -> None:
     words = [str(demo_samples / "video"), "--dry-run"]
     assert main(["ingest", *words, "--limit", "5", "-w", str(tmp_path / "w")]) == 0
-    assert "1 datasets, 5 of 12 episodes; files: " in capfd.readouterr().out
+    assert "1 dataset, 5 of 12 episodes; files: " in capfd.readouterr().out
     assert ingest("w", *words, "--limit", "5")[1]["episodes"] == 5
     assert ingest("w", *words, "--limit", "50")[1]["episodes"] == 12
 
@@ -141,7 +141,7 @@ def test_a_failure_that_is_accepted_by_name_does_not_fail_every_run(
     assert main(["failures", "accept", "no such name", "--yes", *words]) == 2
     capfd.readouterr()
     assert main(["failures", "accept", failures[0]["subject"], "--yes", *words]) == 0
-    assert "accepted 1 failures; `ares undo 1` takes that back" in capfd.readouterr().out
+    assert "accepted 1 failure; `ares undo 1` takes that back" in capfd.readouterr().out
     assert ingest("w", lab)[0] == 1, "the other one is not accepted"
     text = failures[1]["detail"].split()[0]
     assert main(["failures", "accept", text, "--yes", *words]) == 0

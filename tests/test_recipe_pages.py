@@ -1,0 +1,173 @@
+"""The recipes of docs/recipes work: the code of each page runs, block after block, on the samples."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ares
+from tests.annotators.served.scripted_server import CAPTION, ScriptedServer
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / "docs" / "recipes" / f"{page}.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.M | re.S)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with `ares` on the path and no settings of this machine."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    ares_program = programs / "ares"
+    ares_program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m ares "$@"\n')
+    ares_program.chmod(0o755)
+    for name in [name for name in os.environ if name.startswith("ARES_") and name != "ARES_LEROBOT_PYTHON"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+def run(script: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script, "recipe", *arguments],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+@pytest.fixture
+def clips(folder: Path, demo_samples: Path) -> Path:
+    """Four videos with the table of the page."""
+    made = folder / "clips"
+    made.mkdir()
+    lines = (demo_samples / "video" / "metadata.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines][:4]
+    with (made / "metadata.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["file_name", "instruction", "success", "operator"])
+        for number, row in enumerate(rows):
+            shutil.copy(demo_samples / "video" / row["videos"]["front"], made / f"drawer_{number:03d}.mp4")
+            writer.writerow([f"drawer_{number:03d}.mp4", row["instruction"], row["success"], "Ada"])
+    return made
+
+
+@pytest.fixture
+def robot_data(folder: Path, demo_samples: Path) -> Path:
+    """A LeRobot dataset of the simulated arm."""
+    made = folder / "robot-data"
+    with ares.open(folder / "source", create=True) as ws:
+        ws.ingest(demo_samples / "rlds", rate_hz=20, quiet=True)
+        ws.sets.create("all", where="num_steps > 0")
+        ws.export("all", made, format="lerobot", quiet=True)
+    return made
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_recipe_is_short(page: Path) -> None:
+    assert page.read_text().count("\n") <= 80 and page.read_text().startswith("# How do I ")
+
+
+def test_lerobot_in_and_a_clean_split_out(folder: Path, robot_data: Path) -> None:
+    done = run("\n".join(blocks("lerobot", "sh")))
+    assert done.returncode == 0, done.stdout + done.stderr
+    parts = [
+        json.loads((folder / "exports" / name / "meta" / "info.json").read_text())
+        for name in ("train", "val")
+    ]
+    assert all(part["total_episodes"] > 0 for part in parts)
+    assert sum(part["total_episodes"] for part in parts) <= 12
+    assert "source key" in done.stdout and "idle_share" in done.stdout
+    python = os.environ.get("ARES_LEROBOT_PYTHON")
+    if python:
+        trained = run("\n".join(blocks("lerobot", "bash")), LEROBOT=str(Path(python).parent))
+        assert trained.returncode == 0, trained.stdout + trained.stderr
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ScriptedServer]:
+    with ScriptedServer(tmp_path, {"fine": 1}) as running:
+        yield running
+
+
+def test_videos_and_a_table_become_captions(folder: Path, clips: Path, server: ScriptedServer) -> None:
+    script = "\n".join(blocks("captions", "sh")).replace("http://127.0.0.1:8000/v1", server.url)
+    done = run(script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with (folder / "captions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 and {row["caption"] for row in rows} == {CAPTION}
+    assert {row["key"] for row in rows} == {f"drawer_{number:03d}.mp4" for number in range(4)}
+
+
+def nightly(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    (script,) = blocks("nightly", "bash")
+    return run(script, *arguments, **environ)
+
+
+def log_of(folder: Path) -> str:
+    (log,) = (folder / "exports").glob("nightly-*.log")
+    return log.read_text()
+
+
+def test_a_night_exports_what_matches_and_another_night_reads_nothing_twice(
+    folder: Path, robot_data: Path
+) -> None:
+    for _ in range(2):
+        done = nightly("robot-data", "curation", "exports")
+        assert done.returncode == 0, done.stderr + log_of(folder)
+    info = json.loads((folder / "exports" / "latest" / "meta" / "info.json").read_text())
+    assert info["total_episodes"] > 0 and (folder / "exports" / "latest").is_symlink()
+    # The lock of a run that goes on: the second says so, and writes nothing.
+    before = log_of(folder)
+    locked = run('exec 9>exports/.nightly.lock; flock 9; bash -c "$1" nightly robot-data curation exports 9>&-',
+                 *blocks("nightly", "bash"))  # fmt: skip
+    assert locked.returncode == 75 and "another run has the lock" in locked.stderr
+    assert log_of(folder) == before
+
+
+def test_a_night_in_which_nothing_matches_is_no_alarm(folder: Path, clips: Path) -> None:
+    done = nightly("clips", "curation", "exports", ARES_FILTER="num_steps > 100000")
+    assert done.returncode == 0, log_of(folder)
+    assert "nothing matches the filter, no export" in log_of(folder)
+    assert not (folder / "exports" / "latest").exists()
+
+
+def test_a_night_with_a_bad_file_exports_the_rest_and_says_so(folder: Path, clips: Path) -> None:
+    (clips / "drawer_001.mp4").write_bytes(b"no video")
+    done = nightly("clips", "curation", "exports", ARES_FILTER="num_steps > 0")
+    assert done.returncode == 1, log_of(folder)
+    assert (folder / "exports" / "latest" / "meta" / "info.json").exists()
+
+
+def test_a_night_without_its_source_stops_before_the_export(folder: Path, clips: Path) -> None:
+    done = nightly("gone", "curation", "exports")
+    assert done.returncode == 2 and "status 2 of ares ingest gone" in log_of(folder)
+    assert not (folder / "exports" / "latest").exists()
+
+
+def test_a_notebook_reaches_a_plot(folder: Path, clips: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("notebook", "python"):
+        exec(block, names)
+    assert len(names["frame"]) == 4 and names["image"].ndim == 3
+    assert "vega" in (folder / "durations.html").read_text()
+    assert names["hits"][0].score is not None and "short@1" in capsys.readouterr().out
